@@ -1,0 +1,1 @@
+//! The domain: objects with heads, revisions and containment; volumes, selections, import, audit

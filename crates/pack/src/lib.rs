@@ -1,0 +1,1 @@
+//! Page frames and ZIP layouts as pure functions and streams: no store, no HTTP

@@ -1,0 +1,1 @@
+//! Listeners, TLS, tokens, limits, metrics, logs, pages for people; wires the doors

@@ -1,0 +1,1 @@
+//! The embedded engine: the seam over fjall, one data folder, one process

@@ -1,0 +1,74 @@
+//! What travels with each call of the store.
+
+use std::time::{Duration, Instant};
+
+/// The class of data a call touches. An engine picks consistency and durability by it, apart for reads and for writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Heads, logs, directories, containment, selections: what says what is there.
+    Description,
+    /// Packs and content streams: the bytes themselves.
+    Content,
+    /// Expiring attribute records.
+    Record,
+    /// Who asked for what.
+    Audit,
+}
+
+/// How sure a read must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strength {
+    /// The class's usual level.
+    Usual,
+    /// Never older than a finished write of the same row (Cassandra: SERIAL or the class's strongest level).
+    Strong,
+}
+
+/// The moment by which a call must have ended, with an answer, a refusal or "unknown".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(pub Instant);
+
+impl Deadline {
+    /// A deadline `duration` from now.
+    pub fn within(duration: Duration) -> Self {
+        Self(Instant::now() + duration)
+    }
+
+    /// What is left; zero if it has passed.
+    pub fn remaining(&self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether it has passed.
+    pub fn passed(&self) -> bool {
+        self.remaining().is_zero()
+    }
+}
+
+/// Class, strength and deadline of one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// What kind of data.
+    pub class: Class,
+    /// How sure.
+    pub strength: Strength,
+    /// Until when.
+    pub deadline: Deadline,
+}
+
+impl Call {
+    /// A call of the usual strength.
+    pub fn new(class: Class, deadline: Deadline) -> Self {
+        Self { class, strength: Strength::Usual, deadline }
+    }
+
+    /// The same call, strong.
+    pub fn strong(self) -> Self {
+        Self { strength: Strength::Strong, ..self }
+    }
+
+    /// The same call for another class of data.
+    pub fn of(self, class: Class) -> Self {
+        Self { class, ..self }
+    }
+}

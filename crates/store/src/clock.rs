@@ -1,0 +1,66 @@
+//! Wall time, passed in: nothing above an engine asks the operating system what time it is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since the Unix epoch, UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UnixMillis(pub u64);
+
+impl UnixMillis {
+    /// This time and `duration` more; stops at the end of time instead of overflowing.
+    pub fn plus(self, duration: std::time::Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// How long after `earlier` this is; zero if it is not.
+    pub fn since(self, earlier: Self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// A source of wall time. Tests pass one that they move by hand.
+pub trait Clock: Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> UnixMillis;
+}
+
+/// The operating system's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> UnixMillis {
+        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        UnixMillis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// A clock that stands still until it is moved: for tests.
+#[derive(Debug)]
+pub struct ManualClock(AtomicU64);
+
+impl ManualClock {
+    /// A clock that shows `start`.
+    pub fn new(start: UnixMillis) -> Self {
+        Self(AtomicU64::new(start.0))
+    }
+
+    /// Moves the clock on.
+    pub fn advance(&self, by: std::time::Duration) {
+        self.0.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    /// Sets the clock, also backwards: clocks of real machines do that.
+    pub fn set(&self, to: UnixMillis) {
+        self.0.store(to.0, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(self.0.load(Ordering::SeqCst))
+    }
+}

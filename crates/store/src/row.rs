@@ -1,0 +1,166 @@
+//! Rows, their keys, and how ranges of them are read.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::clock::UnixMillis;
+
+/// A table: a name space for partitions. The set is closed, so that an engine can make all of them beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// Objects: head, head log, directories, packs, pins, one partition an object.
+    Objects,
+    /// Containment marks, one partition a (container, incarnation, shard, epoch).
+    Children,
+    /// Selections: stored plans, one partition each.
+    Selections,
+    /// The audit, one partition a stretch of time.
+    Audit,
+    /// Access tokens (hashes only).
+    Tokens,
+    /// Recorded work: what is to be collected, jobs that any server resumes.
+    Work,
+    /// Headers and chunks of large contents, where the engine keeps them in rows.
+    Contents,
+}
+
+impl Table {
+    /// All tables.
+    pub const ALL: [Table; 7] =
+        [Table::Objects, Table::Children, Table::Selections, Table::Audit, Table::Tokens, Table::Work, Table::Contents];
+
+    /// The table's name, as engines store it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Objects => "objects",
+            Table::Children => "children",
+            Table::Selections => "selections",
+            Table::Audit => "audit",
+            Table::Tokens => "tokens",
+            Table::Work => "work",
+            Table::Contents => "contents",
+        }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a compare-and-write compares: unique, and changed by every write of a guarded row.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Stamp(pub [u8; 16]);
+
+impl Stamp {
+    /// A fresh random stamp.
+    pub fn fresh() -> Self {
+        Self(rand::random())
+    }
+}
+
+impl fmt::Debug for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0 {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What stands beside the value of a row that is written by compare-and-write only (a head).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// Compared by [`crate::Step::CompareAndWrite`].
+    pub stamp: Stamp,
+    /// At most 64 bytes that [`crate::Condition::Tag`] compares: state, incarnation and the like, chosen by the domain.
+    pub tag: Bytes,
+}
+
+/// A row as it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its sort key.
+    pub sort: Bytes,
+    /// Its value (sealed by [`crate::envelope`], above the engines).
+    pub value: Bytes,
+    /// Its guard, if it was written by compare-and-write.
+    pub guard: Option<Guard>,
+}
+
+/// An immutable row to be put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRow {
+    /// Its sort key.
+    pub sort: Bytes,
+    /// Its value.
+    pub value: Bytes,
+    /// From this time on, reads no longer see it (and the engine reclaims it when it likes). `None`: never expires.
+    pub expires_at: Option<UnixMillis>,
+}
+
+impl NewRow {
+    /// A row that does not expire.
+    pub fn new(sort: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
+        Self { sort: sort.into(), value: value.into(), expires_at: None }
+    }
+}
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the smallest sort key up.
+    Forward,
+    /// From the greatest sort key down.
+    Backward,
+}
+
+/// A range of one partition to be read, page by page.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// The first sort key that may be answered (inclusive), in byte order, whatever the direction.
+    pub from: Bytes,
+    /// The sort key before which the range ends (exclusive); `None`: the partition's end.
+    pub to: Option<Bytes>,
+    /// Which end to begin at.
+    pub direction: Direction,
+    /// A page ends with the row that reaches this many bytes of keys and values; it holds at least one row if there is one.
+    pub max_bytes: usize,
+}
+
+impl Scan {
+    /// All rows whose sort key begins with `prefix`, forward, in pages of `max_bytes`.
+    pub fn prefix(prefix: impl Into<Bytes>, max_bytes: usize) -> Self {
+        let from = prefix.into();
+        let to = prefix_end(&from);
+        Self { from, to, direction: Direction::Forward, max_bytes }
+    }
+
+    /// The rest of this range after a page that answered `next`; `None` if the page was the last.
+    pub fn resumed(&self, next: Option<Bytes>) -> Option<Self> {
+        let next = next?;
+        Some(match self.direction {
+            Direction::Forward => Self { from: next, ..self.clone() },
+            Direction::Backward => Self { to: Some(next), ..self.clone() },
+        })
+    }
+}
+
+/// The smallest key greater than all that begin with `prefix`; `None` if there is none.
+pub fn prefix_end(prefix: &[u8]) -> Option<Bytes> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end.into())
+}
+
+/// A page of a scan.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The rows, in the scan's direction.
+    pub rows: Vec<Row>,
+    /// Where to go on (see [`Scan::resumed`]); `None`: nothing is left in the range.
+    pub next: Option<Bytes>,
+}

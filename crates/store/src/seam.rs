@@ -1,0 +1,115 @@
+//! The trait.
+
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::call::Call;
+use crate::content::{ContentHeader, ContentId, ContentStream};
+use crate::error::StoreResult;
+use crate::row::{Row, Rows, Scan, Table};
+use crate::step::{Outcome, Step};
+
+/// Bounds of what a store takes, enforced by [`crate::limited::Limited`], above the engines, so that the embedded engine
+/// refuses what Cassandra would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one value.
+    pub value_bytes: usize,
+    /// Bytes of all keys and values of one step.
+    pub step_bytes: usize,
+    /// Rows of one step.
+    pub step_rows: usize,
+    /// Steps of one list.
+    pub steps: usize,
+    /// Bytes of a partition key, and of a sort key.
+    pub key_bytes: usize,
+    /// Bytes of a guard's tag.
+    pub tag_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            value_bytes: 64 << 10,
+            step_bytes: 4 << 20,
+            step_rows: 16 << 10,
+            steps: 1024,
+            key_bytes: 4 << 10,
+            tag_bytes: 64,
+        }
+    }
+}
+
+/// How a store feels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Why writes are refused; `None`: they are not.
+    pub refusing_writes: Option<String>,
+    /// Free room on the disk, bytes, where the engine knows it.
+    pub free_bytes: Option<u64>,
+}
+
+/// Some partitions of a table, and where to go on.
+#[derive(Clone, Debug, Default)]
+pub struct WalkPage {
+    /// Partition keys, each once, in the engine's token order.
+    pub partitions: Vec<Bytes>,
+    /// Pass it to the next call; `None`: the walk is over.
+    pub next: Option<Bytes>,
+}
+
+/// A store of rows and contents. Every method ends by the call's deadline.
+///
+/// Rows are either *plain* (put, immutable) or *guarded* (written by compare-and-write only); a key is the one or the other
+/// for ever. Callers seal values with [`crate::envelope`]; engines do not look into them.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The row at a key; `None`: there is none, or it has expired.
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>>;
+
+    /// Many rows at once, in the order asked for: one call instead of thousands.
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>>;
+
+    /// A page of a range of one partition (see [`Scan`]). Each page is a snapshot; two pages need not be the same one.
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows>;
+
+    /// Runs steps in order, stopping at the first that is refused. An engine that can, applies them all or none. When it
+    /// answers [`Outcome::Applied`], all of it is as durable as the class asks, and every later read sees it.
+    ///
+    /// An error means that nothing was applied.
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome>;
+
+    /// Some partitions of a table that hold at least one row, from the beginning or from an earlier page's `next`.
+    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage>;
+
+    /// Stores a stream for `owner`; it is readable once this has answered. The lease is renewed while bytes come in. If the
+    /// stream fails, nothing of it is ever readable. The call's deadline bounds each step of the upload, not the whole.
+    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId>;
+
+    /// What is known of a content; `None`: there is none.
+    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>>;
+
+    /// A range of a sealed content, which is clipped at its end; `None`: there is no such sealed content.
+    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>>;
+
+    /// Condemns a content unless it is still uploading under an unexpired lease: then it answers false.
+    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool>;
+
+    /// Takes a condemned content away; of any other it takes nothing and answers false. Repeating it is no error.
+    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool>;
+
+    /// How it feels.
+    async fn health(&self) -> Health;
+
+    /// Its bounds.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    /// Makes what is acknowledged safe, lets go of the folder or the connections, and waits for that.
+    async fn close(&self) -> StoreResult<()> {
+        Ok(())
+    }
+}
