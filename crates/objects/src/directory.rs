@@ -1,0 +1,105 @@
+//! Directories: per page, in METS order, what a plan, a range or a central directory needs to know. Fixed size, so that a page
+//! is found by its index. Fixity: what a reader of one page wants to know besides.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use pack::Member;
+use serde::{Deserialize, Serialize};
+
+/// Pages in one directory segment.
+pub const SEGMENT_PAGES: u32 = 256;
+
+/// Pages in one fixity segment: fewer, because names and labels are as long as METS makes them.
+pub const FIXITY_SEGMENT_PAGES: u32 = 64;
+
+/// Bytes that the file name, label and features of one page may have together, so that a fixity segment fits a value.
+pub const FIXITY_TEXT_BYTES_MAX: usize = 800;
+
+/// Bytes of one encoded entry.
+const ENTRY_BYTES: usize = 24;
+
+/// Where a frame begins: in which pack of its generation, and at which byte of that pack's payload. It runs on into the
+/// following packs where it is longer than what is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The pack.
+    pub pack: u32,
+    /// The byte.
+    pub offset: u32,
+}
+
+/// A member of a volume: a page, its METS or its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The page's sequence; 0 for METS and record.
+    pub seq: u32,
+    /// Size, frame length, CRC-32.
+    pub member: Member,
+    /// Where its frame is.
+    pub place: Place,
+}
+
+/// Encodes a segment.
+pub fn encode(entries: &[Entry]) -> Bytes {
+    let mut encoded = BytesMut::with_capacity(entries.len() * ENTRY_BYTES);
+    for entry in entries {
+        encoded.put_u32(entry.seq);
+        encoded.put_u32(entry.member.size);
+        encoded.put_u32(entry.member.frame_len);
+        encoded.put_u32(entry.member.crc32);
+        encoded.put_u32(entry.place.pack);
+        encoded.put_u32(entry.place.offset);
+    }
+    encoded.freeze()
+}
+
+/// Decodes a segment; `None` if it is not one.
+pub fn decode(mut encoded: Bytes) -> Option<Vec<Entry>> {
+    if encoded.len() % ENTRY_BYTES != 0 {
+        return None;
+    }
+    let mut entries = Vec::with_capacity(encoded.len() / ENTRY_BYTES);
+    while encoded.has_remaining() {
+        entries.push(Entry {
+            seq: encoded.get_u32(),
+            member: Member { size: encoded.get_u32(), frame_len: encoded.get_u32(), crc32: encoded.get_u32() },
+            place: Place { pack: encoded.get_u32(), offset: encoded.get_u32() },
+        });
+    }
+    Some(entries)
+}
+
+/// What is kept of a page besides its text, in fixity segments of [`FIXITY_SEGMENT_PAGES`] pages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageFixity {
+    /// The page's file name in the source.
+    pub file_name: String,
+    /// `ORDERLABEL` of its METS div.
+    pub label: Option<String>,
+    /// `LABEL` of its METS div, split at commas.
+    pub features: Vec<String>,
+    /// MD5 of the text, as METS gives it.
+    pub md5: [u8; 16],
+    /// SHA-256 of the text.
+    pub sha256: [u8; 32],
+    /// SHA-256 of the gzip form (header, frame, end, trailer), for `Repr-Digest` of `Content-Encoding: gzip`.
+    pub gzip_sha256: [u8; 32],
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_segment_reads_back_as_it_was_written() {
+        let entry = |n: u32| Entry {
+            seq: n,
+            member: Member { size: n * 10, frame_len: n * 5, crc32: !n },
+            place: Place { pack: n / 3, offset: n * 7 },
+        };
+        let entries: Vec<_> = (1..=SEGMENT_PAGES).map(entry).collect();
+        let encoded = encode(&entries);
+        assert_eq!(decode(encoded.clone()).unwrap(), entries);
+        assert_eq!(decode(encoded.slice(1..)), None, "a torn segment is not taken for a shorter one");
+    }
+}

@@ -1,0 +1,74 @@
+//! What the domain answers when it cannot do as asked: facts that stay apart through every layer.
+
+use hathi::VolumeId;
+use store::{StoreError, Table};
+use thiserror::Error;
+
+/// The result of a call of the domain.
+pub type ObjectsResult<T> = Result<T, ObjectsError>;
+
+/// Why not.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ObjectsError {
+    /// It never was here.
+    #[error("{0} is not in the store")]
+    Absent(String),
+    /// It was here and was deleted.
+    #[error("{0} was deleted")]
+    Gone(String),
+    /// It has ended by itself (a selection, a plan).
+    #[error("{0} has ended")]
+    Expired(String),
+    /// Somebody else changed the same thing at the same time.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// The request makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// A limit of this library was passed.
+    #[error("over a limit: {0}")]
+    OverLimit(String),
+    /// Too much is going on (or the audit lags); try again later.
+    #[error("overloaded: {0}")]
+    Overloaded(String),
+    /// What is stored is not what came in; `member` is the index of the page in METS order, if it is known.
+    #[error("damaged: {volume}{}: {detail}", member.map(|index| format!(" (member {index})")).unwrap_or_default())]
+    Damaged {
+        /// Which volume.
+        volume: VolumeId,
+        /// Which member.
+        member: Option<u32>,
+        /// How it was noticed.
+        detail: String,
+    },
+    /// The source of an import cannot be read or is not what it says.
+    #[error(transparent)]
+    Source(#[from] hathi::VolumeError),
+    /// It may have been applied or not, and it could not be found out.
+    #[error("unknown whether it was applied: {0}")]
+    Unknown(String),
+    /// The store below.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A defect of this program.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+impl ObjectsError {
+    /// Something stored cannot be what was written.
+    pub fn corrupt(table: Table, detail: &str) -> Self {
+        Self::Store(StoreError::Corrupt { table, detail: detail.to_owned() })
+    }
+
+    /// Whether what is stored is wrong, rather than out of reach for now.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Store(StoreError::Corrupt { .. }))
+    }
+
+    /// Whether the same request may succeed if it is tried again.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Overloaded(_)) || matches!(self, Self::Store(error) if error.is_passing())
+    }
+}

@@ -1,0 +1,207 @@
+//! Heads: the one row of an object that changes.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use pack::Sums;
+use serde::{Deserialize, Serialize};
+use store::{Guard, Row, Stamp, Table, UnixMillis, envelope};
+
+use crate::directory::Entry;
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::revision::RevisionId;
+
+/// What an object is right now. There is no row for one that never was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// It can be read.
+    Live,
+    /// A container whose children are being deleted.
+    Deleting,
+    /// Gone; its name is kept.
+    Deleted,
+    /// Gone, and the name may be used again. Never becomes "no row" again.
+    Free,
+}
+
+/// A head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// Whether it is there.
+    pub state: State,
+    /// The id under which it was created.
+    pub incarnation: RevisionId,
+    /// The incarnation of the container it was created in.
+    pub parent_incarnation: RevisionId,
+    /// What clients see.
+    pub revision: RevisionId,
+    /// No id at or below it may be switched in any more.
+    pub floor: RevisionId,
+    /// What is to be collected, once the grace has passed.
+    pub condemned: Option<Condemned>,
+    /// What it is.
+    pub body: Body,
+}
+
+/// A condemnation: the rows at or below `floor` that neither `named` nor any later head names will be taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condemned {
+    /// The revision that was current then (H0); its rows stay.
+    pub named: RevisionId,
+    /// The highest revision that is condemned.
+    pub floor: RevisionId,
+    /// When: the grace counts from here.
+    pub at: UnixMillis,
+}
+
+/// What kind of object, with what a plan wants to know of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Body {
+    /// Nothing: deleted, free, or only fenced.
+    Nothing,
+    /// A container.
+    Container(ContainerBody),
+    /// A volume.
+    Volume(VolumeBody),
+}
+
+/// A container's shards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerBody {
+    /// How many shards its children are spread over.
+    pub shards: u16,
+    /// The shards whose epoch is not simply 0.
+    pub rewritten: Vec<ShardEpochs>,
+}
+
+/// The epochs of one shard: where its rows are, and where they are being copied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardEpochs {
+    /// Which shard.
+    pub shard: u16,
+    /// Where its rows are.
+    pub current: u32,
+    /// Where they are being copied to; new rows go there.
+    pub next: Option<u32>,
+}
+
+impl ContainerBody {
+    /// The epochs of a shard.
+    pub fn epochs(&self, shard: u16) -> ShardEpochs {
+        let known = self.rewritten.iter().find(|epochs| epochs.shard == shard).copied();
+        known.unwrap_or(ShardEpochs { shard, current: 0, next: None })
+    }
+}
+
+impl ShardEpochs {
+    /// Where new rows go.
+    pub fn target(&self) -> u32 {
+        self.next.unwrap_or(self.current)
+    }
+}
+
+/// A volume: sums for plans, and where its METS and record are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VolumeBody {
+    /// The revision that wrote its directory, fixity and packs: they are keyed by it.
+    pub generation: RevisionId,
+    /// Sums over its pages (METS and record are not pages).
+    pub pages: Sums,
+    /// CRC-32 of all pages joined.
+    pub pages_crc32: u32,
+    /// Its METS.
+    pub mets: Entry,
+    /// Its metadata record, if it came with one.
+    pub record: Option<Entry>,
+    /// How many members carry a damage mark.
+    pub damaged: u32,
+    /// SHA-256 over (sequence, size, CRC-32) of the source ZIP's pages.
+    pub members_digest: [u8; 32],
+    /// SHA-256 of the METS.
+    pub mets_sha256: [u8; 32],
+    /// SHA-256 of the record.
+    pub record_sha256: Option<[u8; 32]>,
+    /// `rightsAttributes` of the record.
+    pub rights: Option<String>,
+    /// `accessProfile` of the record.
+    pub access_profile: Option<String>,
+    /// `title` of the record, at most 1,000 characters.
+    pub title: Option<String>,
+    /// `pubDate` of the record.
+    pub pub_date: Option<String>,
+    /// `language` of the record.
+    pub language: Option<String>,
+}
+
+/// A head as it was read: with the stamp to compare with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadRow {
+    /// The head.
+    pub head: Head,
+    /// Compared by the next write.
+    pub stamp: Stamp,
+}
+
+impl Head {
+    /// The guard for writing this head: a fresh stamp, and the tag.
+    pub fn guard(&self) -> Guard {
+        Guard { stamp: Stamp::fresh(), tag: self.tag() }
+    }
+
+    /// What others may require of this head without reading all of it: state, incarnation, and for a container its epochs.
+    pub fn tag(&self) -> Bytes {
+        let mut tag = BytesMut::with_capacity(21);
+        tag.put_u8(self.state as u8);
+        tag.put_slice(&self.incarnation.0);
+        if let Body::Container(container) = &self.body {
+            let mut epochs = crc32fast::Hasher::new();
+            for shard in &container.rewritten {
+                epochs.update(&shard.shard.to_be_bytes());
+                epochs.update(&shard.current.to_be_bytes());
+                epochs.update(&shard.next.map_or(0, |next| next.wrapping_add(1)).to_be_bytes());
+            }
+            tag.put_u32(epochs.finalize());
+        }
+        tag.freeze()
+    }
+
+    /// The value to store.
+    pub fn seal(&self) -> ObjectsResult<Bytes> {
+        seal(self)
+    }
+
+    /// The volume, if it is a live one.
+    pub fn live_volume(&self) -> Option<&VolumeBody> {
+        match (&self.state, &self.body) {
+            (State::Live, Body::Volume(volume)) => Some(volume),
+            _ => None,
+        }
+    }
+
+    /// The container, if it is a live one.
+    pub fn live_container(&self) -> Option<&ContainerBody> {
+        match (&self.state, &self.body) {
+            (State::Live, Body::Container(container)) => Some(container),
+            _ => None,
+        }
+    }
+}
+
+impl HeadRow {
+    /// The head in a row of [`Table::Objects`].
+    pub fn open(row: &Row) -> ObjectsResult<Self> {
+        let guard =
+            row.guard.as_ref().ok_or_else(|| ObjectsError::corrupt(Table::Objects, "a head without a guard"))?;
+        Ok(Self { head: open(Table::Objects, &row.value)?, stamp: guard.stamp })
+    }
+}
+
+/// Encodes and seals a value.
+pub fn seal<T: Serialize>(value: &T) -> ObjectsResult<Bytes> {
+    let encoded = postcard::to_stdvec(value).map_err(|error| ObjectsError::Internal(format!("encoding: {error}")))?;
+    Ok(envelope::seal(&encoded))
+}
+
+/// Opens and decodes a value; what cannot be decoded is damaged.
+pub fn open<T: serde::de::DeserializeOwned>(table: Table, value: &Bytes) -> ObjectsResult<T> {
+    let payload = envelope::open(value).map_err(|error| ObjectsError::corrupt(table, &error.to_string()))?;
+    postcard::from_bytes(&payload).map_err(|error| ObjectsError::corrupt(table, &error.to_string()))
+}

@@ -1,0 +1,117 @@
+//! Where rows live: partitions and sort keys. A sort key begins with one byte that tells the kind of row; the rest is big-endian,
+//! so that byte order is the order we want to scan in.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use hathi::VolumeId;
+
+use crate::revision::RevisionId;
+
+/// Kinds of rows in an object's partition.
+mod kind {
+    pub const HEAD: u8 = 0x00;
+    pub const LOG: u8 = 0x01;
+    pub const DIRECTORY: u8 = 0x02;
+    pub const FIXITY: u8 = 0x03;
+    pub const PACK: u8 = 0x04;
+    pub const PIN: u8 = 0x05;
+    pub const DAMAGE: u8 = 0x06;
+}
+
+/// The partition of a volume.
+pub fn volume_partition(id: &VolumeId) -> Bytes {
+    Bytes::from([b"v/", id.as_str().as_bytes()].concat())
+}
+
+/// The partition of a container.
+pub fn container_partition(name: &str) -> Bytes {
+    Bytes::from([b"c/", name.as_bytes()].concat())
+}
+
+/// The head.
+pub fn head() -> Bytes {
+    Bytes::from_static(&[kind::HEAD])
+}
+
+/// The head-log entry of a revision (the head that was replaced).
+pub fn log(revision: RevisionId) -> Bytes {
+    revision_key(kind::LOG, revision, None)
+}
+
+/// All head-log entries.
+pub fn log_prefix() -> Bytes {
+    Bytes::from_static(&[kind::LOG])
+}
+
+/// A directory segment of the generation that `revision` made.
+pub fn directory(revision: RevisionId, segment: u32) -> Bytes {
+    revision_key(kind::DIRECTORY, revision, Some(segment))
+}
+
+/// A fixity segment of the generation that `revision` made.
+pub fn fixity(revision: RevisionId, segment: u32) -> Bytes {
+    revision_key(kind::FIXITY, revision, Some(segment))
+}
+
+/// A pack of the generation that `revision` made.
+pub fn pack(revision: RevisionId, pack: u32) -> Bytes {
+    revision_key(kind::PACK, revision, Some(pack))
+}
+
+/// A selection's pin.
+pub fn pin(selection: &str) -> Bytes {
+    let mut key = BytesMut::with_capacity(1 + selection.len());
+    key.put_u8(kind::PIN);
+    key.put_slice(selection.as_bytes());
+    key.freeze()
+}
+
+/// All pins.
+pub fn pin_prefix() -> Bytes {
+    Bytes::from_static(&[kind::PIN])
+}
+
+/// The damage mark of a member of a revision.
+pub fn damage(revision: RevisionId, member: u32) -> Bytes {
+    revision_key(kind::DAMAGE, revision, Some(member))
+}
+
+/// All damage marks of a revision.
+pub fn damage_prefix(revision: RevisionId) -> Bytes {
+    revision_key(kind::DAMAGE, revision, None)
+}
+
+/// The kinds of rows that belong to one generation and are collected with it, as prefixes of their sort keys.
+pub fn generation_prefixes() -> [Bytes; 4] {
+    [&[kind::DIRECTORY], &[kind::FIXITY], &[kind::PACK], &[kind::DAMAGE]]
+        .map(|prefix: &'static [u8; 1]| Bytes::from_static(prefix))
+}
+
+/// The generation that a directory, fixity, pack or damage key belongs to; also the revision of a log key.
+pub fn revision_of(sort: &[u8]) -> Option<RevisionId> {
+    let bytes: [u8; 16] = sort.get(1..17)?.try_into().ok()?;
+    match sort[0] {
+        kind::LOG | kind::DIRECTORY | kind::FIXITY | kind::PACK | kind::DAMAGE => Some(RevisionId(bytes)),
+        _ => None,
+    }
+}
+
+/// The member of a damage key, the number of a pack or segment key.
+pub fn number_of(sort: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(sort.get(17..21)?.try_into().ok()?))
+}
+
+/// The selection that a pin key names.
+pub fn selection_of(sort: &[u8]) -> Option<&str> {
+    let (kind, rest) = sort.split_first()?;
+    if *kind == kind::PIN { std::str::from_utf8(rest).ok() } else { None }
+}
+
+fn revision_key(kind: u8, revision: RevisionId, number: Option<u32>) -> Bytes {
+    let mut key = BytesMut::with_capacity(21);
+    key.put_u8(kind);
+    key.put_slice(&revision.0);
+    if let Some(number) = number {
+        key.put_u32(number);
+    }
+    key.freeze()
+}

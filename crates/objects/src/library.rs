@@ -1,0 +1,116 @@
+//! The handle that everything in this crate hangs on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{Call, Class, Clock, Deadline, Store};
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::revision::RevisionClock;
+
+/// The container whose children the volumes are.
+pub const VOLUMES: &str = "volumes";
+
+/// What can be set. The defaults are those of the design.
+#[derive(Clone, Debug)]
+pub struct LibraryOptions {
+    /// G: how long what is condemned is kept.
+    pub grace: Duration,
+    /// L: how long a plan may be read from.
+    pub plan_life: Duration,
+    /// s: the greatest difference between two servers' clocks.
+    pub clock_skew_max: Duration,
+    /// How long a selection lasts when nothing is said.
+    pub selection_life: Duration,
+    /// How long a selection may last at most.
+    pub selection_life_max: Duration,
+    /// How long one call of the store may take.
+    pub call_timeout: Duration,
+    /// DEFLATE level of frames, 1 to 9.
+    pub frame_level: u8,
+    /// Shards of a new container.
+    pub shards: u16,
+    /// Bytes that all bulk readers together may hold ahead of their clients.
+    pub read_ahead_bytes: usize,
+    /// Bulk requests that may be streaming at once; one more is told to come again later.
+    pub bulk_requests_max: usize,
+    /// Threads that may recompress at once.
+    pub recompress_threads: usize,
+    /// Until when the audit may lag before new requests are refused.
+    pub audit_max_lag: Duration,
+}
+
+impl Default for LibraryOptions {
+    fn default() -> Self {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        Self {
+            grace: 24 * HOUR,
+            plan_life: 12 * HOUR,
+            clock_skew_max: Duration::from_secs(300),
+            selection_life: 7 * 24 * HOUR,
+            selection_life_max: 30 * 24 * HOUR,
+            call_timeout: Duration::from_secs(10),
+            frame_level: 6,
+            shards: 16,
+            read_ahead_bytes: 32 << 20,
+            bulk_requests_max: 256,
+            recompress_threads: std::thread::available_parallelism().map_or(2, usize::from),
+            audit_max_lag: Duration::from_secs(5),
+        }
+    }
+}
+
+impl LibraryOptions {
+    /// Refuses what would break a promise: G > L + s, or a stream loses its rows.
+    pub fn check(&self) -> ObjectsResult<()> {
+        if self.grace <= self.plan_life + self.clock_skew_max {
+            return Err(ObjectsError::Invalid(format!(
+                "store.grace ({:?}) must be longer than store.plan_life ({:?}) and store.clock_skew_max ({:?}) together: \
+                 otherwise a stream could lose what it still reads",
+                self.grace, self.plan_life, self.clock_skew_max
+            )));
+        }
+        if !(1..=9).contains(&self.frame_level) {
+            return Err(ObjectsError::Invalid(format!("the level of frames is 1 to 9, not {}", self.frame_level)));
+        }
+        if self.shards == 0 {
+            return Err(ObjectsError::Invalid("a container needs at least one shard".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// A library over a store. Cheap to clone; holds no state that another server would need.
+#[derive(Clone)]
+pub struct Library {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) revisions: RevisionClock,
+    pub(crate) options: LibraryOptions,
+}
+
+impl Library {
+    /// The store below.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    /// What is set.
+    pub fn options(&self) -> &LibraryOptions {
+        &self.inner.options
+    }
+
+    /// A call for a class of data, with the usual time to answer.
+    pub(crate) fn call(&self, class: Class) -> Call {
+        Call::new(class, Deadline::within(self.inner.options.call_timeout))
+    }
+}

@@ -1,0 +1,281 @@
+//! Reading what heads name. A row that is missing or fails its checksum is read again, strongly, before anything is called
+//! damaged; a time-out is never damage.
+
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use hathi::VolumeId;
+use store::{Call, Class, Row, Scan, Strength, Table, envelope};
+
+use crate::directory::{self, Entry, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{self, HeadRow, State, VolumeBody};
+use crate::keys;
+use crate::library::Library;
+use crate::revision::RevisionId;
+
+/// Bytes of one page of a scan over directories and packs.
+const SCAN_BYTES: usize = 4 << 20;
+
+/// A volume as it stands at one revision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Volume {
+    /// Its id.
+    pub id: VolumeId,
+    /// The revision that was current when it was read.
+    pub revision: RevisionId,
+    /// Everything its head says of it.
+    pub body: VolumeBody,
+}
+
+impl Library {
+    /// Heads of many volumes, in the order asked for; `None`: there never was one. A head that cannot be read as one is an
+    /// error of its own and hurts no other.
+    pub async fn heads(
+        &self,
+        ids: &[VolumeId],
+        strength: Strength,
+    ) -> ObjectsResult<Vec<ObjectsResult<Option<HeadRow>>>> {
+        let keys = ids.iter().map(|id| (keys::volume_partition(id), keys::head())).collect();
+        let call = Call { strength, ..self.call(Class::Description) };
+        let rows = match self.inner.store.get_many(call, Table::Objects, keys).await {
+            Ok(rows) => rows,
+            Err(store::StoreError::Corrupt { .. }) => return self.heads_one_by_one(ids).await,
+            Err(error) => return Err(error.into()),
+        };
+        let mut heads = Vec::with_capacity(ids.len());
+        for (id, row) in ids.iter().zip(rows) {
+            heads.push(match row.as_ref().map(HeadRow::open).transpose() {
+                Err(error) if error.is_damage() => self.head(id).await,
+                head => head,
+            });
+        }
+        Ok(heads)
+    }
+
+    async fn heads_one_by_one(&self, ids: &[VolumeId]) -> ObjectsResult<Vec<ObjectsResult<Option<HeadRow>>>> {
+        let mut heads = Vec::with_capacity(ids.len());
+        for id in ids {
+            heads.push(match self.head(id).await {
+                Err(error) if !error.is_damage() => return Err(error),
+                head => head,
+            });
+        }
+        Ok(heads)
+    }
+
+    /// The head of one volume, read strongly.
+    pub async fn head(&self, id: &VolumeId) -> ObjectsResult<Option<HeadRow>> {
+        self.head_at(&keys::volume_partition(id)).await
+    }
+
+    /// The head of any object, read strongly.
+    pub(crate) async fn head_at(&self, partition: &Bytes) -> ObjectsResult<Option<HeadRow>> {
+        let call = self.call(Class::Description).strong();
+        let row = self.inner.store.get(call, Table::Objects, partition, &keys::head()).await?;
+        row.as_ref().map(HeadRow::open).transpose()
+    }
+
+    /// A live volume.
+    pub async fn volume(&self, id: &VolumeId) -> ObjectsResult<Volume> {
+        let row = self.head(id).await?.ok_or_else(|| ObjectsError::Absent(id.to_string()))?;
+        match (row.head.live_volume(), row.head.state) {
+            (Some(body), _) => Ok(Volume { id: id.clone(), revision: row.head.revision, body: body.clone() }),
+            (None, State::Deleted | State::Deleting) => Err(ObjectsError::Gone(id.to_string())),
+            (None, _) => Err(ObjectsError::Absent(id.to_string())),
+        }
+    }
+
+    /// Directory entries of some pages, by index in METS order.
+    pub async fn entries(&self, id: &VolumeId, generation: RevisionId, pages: Range<u32>) -> ObjectsResult<Vec<Entry>> {
+        if pages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let first = pages.start / SEGMENT_PAGES;
+        let segments = first..pages.end.div_ceil(SEGMENT_PAGES);
+        let key = |segment| keys::directory(generation, segment);
+        let decode = |payload| directory::decode(payload).ok_or("a torn directory segment".to_owned());
+        let decoded = self.numbered_rows(Class::Description, id, segments, key, decode).await?;
+        let all: Vec<Entry> = decoded.into_iter().flatten().collect();
+        let skip = (pages.start - first * SEGMENT_PAGES) as usize;
+        let wanted = all.get(skip..skip + pages.len()).ok_or_else(|| ObjectsError::Damaged {
+            volume: id.clone(),
+            member: Some(pages.start),
+            detail: "the directory is shorter than its head says".to_owned(),
+        })?;
+        Ok(wanted.to_vec())
+    }
+
+    /// What is kept of some pages besides their text, by index in METS order.
+    pub async fn fixity(
+        &self,
+        id: &VolumeId,
+        generation: RevisionId,
+        pages: Range<u32>,
+    ) -> ObjectsResult<Vec<PageFixity>> {
+        if pages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let first = pages.start / FIXITY_SEGMENT_PAGES;
+        let segments = first..pages.end.div_ceil(FIXITY_SEGMENT_PAGES);
+        let key = |segment| keys::fixity(generation, segment);
+        let decode =
+            |payload: Bytes| postcard::from_bytes::<Vec<PageFixity>>(&payload).map_err(|error| error.to_string());
+        let decoded = self.numbered_rows(Class::Description, id, segments, key, decode).await?;
+        let skip = (pages.start - first * FIXITY_SEGMENT_PAGES) as usize;
+        Ok(decoded.into_iter().flatten().skip(skip).take(pages.len()).collect())
+    }
+
+    /// The frames of some members, in the order given: slices of packs wherever a frame lies within one.
+    pub async fn frames(&self, id: &VolumeId, generation: RevisionId, entries: &[Entry]) -> ObjectsResult<Vec<Bytes>> {
+        let packs = self.packs(id, generation, entries).await?;
+        entries.iter().map(|entry| cut_frame(id, entry, &packs)).collect()
+    }
+
+    /// The payloads of all packs that hold frames of `entries`, with their numbers, ascending.
+    async fn packs(
+        &self,
+        id: &VolumeId,
+        generation: RevisionId,
+        entries: &[Entry],
+    ) -> ObjectsResult<Vec<(u32, Bytes)>> {
+        let mut packs: Vec<(u32, Bytes)> = Vec::new();
+        let holding = entries.iter().filter(|entry| entry.member.frame_len > 0);
+        let mut numbers: Vec<u32> = holding.flat_map(|entry| entry.pack_numbers()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let key = |number| keys::pack(generation, number);
+        for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+            let range = run[0]..run[run.len() - 1] + 1;
+            let payloads = self.numbered_rows(Class::Content, id, range.clone(), key, Ok).await?;
+            packs.extend(range.zip(payloads));
+        }
+        Ok(packs)
+    }
+
+    /// The payloads of rows `numbers` of one kind, each decoded; every one of them must be there.
+    async fn numbered_rows<T>(
+        &self,
+        class: Class,
+        id: &VolumeId,
+        numbers: Range<u32>,
+        key: impl Fn(u32) -> Bytes,
+        decode: impl Fn(Bytes) -> Result<T, String>,
+    ) -> ObjectsResult<Vec<T>> {
+        let partition = keys::volume_partition(id);
+        let decode_row = |row: &Row| envelope::open(&row.value).map_err(|error| error.to_string()).and_then(&decode);
+        let mut decoded = Vec::with_capacity(numbers.len());
+        let mut rows = match self.consecutive(class, &partition, &numbers, &key).await {
+            Ok(rows) => rows.into_iter().peekable(),
+            Err(error) if error.is_damage() => Vec::new().into_iter().peekable(),
+            Err(error) => return Err(error),
+        };
+        for number in numbers {
+            let sort = key(number);
+            let found = rows.next_if(|row| row.sort == sort);
+            match found.as_ref().map(&decode_row) {
+                Some(Ok(value)) => decoded.push(value),
+                _ => decoded.push(self.read_again(class, id, &partition, &sort, &decode_row).await?),
+            }
+        }
+        Ok(decoded)
+    }
+
+    /// Rows of consecutive numbers: one get, or one scan.
+    async fn consecutive(
+        &self,
+        class: Class,
+        partition: &Bytes,
+        numbers: &Range<u32>,
+        key: impl Fn(u32) -> Bytes,
+    ) -> ObjectsResult<Vec<Row>> {
+        let call = self.call(class);
+        if numbers.len() == 1 {
+            return Ok(self
+                .inner
+                .store
+                .get(call, Table::Objects, partition, &key(numbers.start))
+                .await?
+                .into_iter()
+                .collect());
+        }
+        let mut rows = Vec::with_capacity(numbers.len());
+        let mut scan = Some(Scan { to: Some(key(numbers.end)), ..Scan::prefix(key(numbers.start), SCAN_BYTES) });
+        while let Some(range) = scan {
+            let page = self.inner.store.scan(self.call(class), Table::Objects, partition, range.clone()).await?;
+            rows.extend(page.rows);
+            scan = range.resumed(page.next);
+        }
+        Ok(rows)
+    }
+
+    /// Reads one row again, strongly; what is still wrong with it is damage.
+    async fn read_again<T>(
+        &self,
+        class: Class,
+        id: &VolumeId,
+        partition: &Bytes,
+        sort: &Bytes,
+        decode: impl Fn(&Row) -> Result<T, String>,
+    ) -> ObjectsResult<T> {
+        let damaged = |detail: String| ObjectsError::Damaged { volume: id.clone(), member: None, detail };
+        match self.inner.store.get(self.call(class).strong(), Table::Objects, partition, sort).await {
+            Ok(Some(row)) => decode(&row).map_err(damaged),
+            Ok(None) => Err(damaged("a row that the head names is missing".to_owned())),
+            Err(error @ store::StoreError::Corrupt { .. }) => Err(damaged(error.to_string())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads and decodes one row of any table; `None`: there is none.
+    pub(crate) async fn read<T: serde::de::DeserializeOwned>(
+        &self,
+        call: Call,
+        table: Table,
+        partition: &Bytes,
+        sort: &Bytes,
+    ) -> ObjectsResult<Option<T>> {
+        let row = self.inner.store.get(call, table, partition, sort).await?;
+        row.map(|row| head::open(table, &row.value)).transpose()
+    }
+}
+
+impl Entry {
+    /// The packs over which its frame lies, if a pack holds [`PACK_BYTES`] at most.
+    fn pack_numbers(&self) -> Range<u32> {
+        let end = u64::from(self.place.offset) + u64::from(self.member.frame_len);
+        let packs = u32::try_from(end.div_ceil(PACK_BYTES as u64)).unwrap_or(u32::MAX);
+        self.place.pack..self.place.pack.saturating_add(packs.max(1))
+    }
+}
+
+/// Bytes of a full pack: a frame that runs on fills each pack but its last to exactly this.
+pub const PACK_BYTES: usize = 60 << 10;
+
+/// Cuts a frame out of the packs it lies in.
+fn cut_frame(id: &VolumeId, entry: &Entry, packs: &[(u32, Bytes)]) -> ObjectsResult<Bytes> {
+    let frame_len = entry.member.frame_len as usize;
+    if frame_len == 0 {
+        return Ok(Bytes::new());
+    }
+    let damaged = || ObjectsError::Damaged {
+        volume: id.clone(),
+        member: None,
+        detail: format!("the packs do not hold the frame of page {}", entry.seq),
+    };
+    let mut at = packs.binary_search_by_key(&entry.place.pack, |(number, _)| *number).map_err(|_| damaged())?;
+    let offset = entry.place.offset as usize;
+    let first = packs[at].1.get(offset..).ok_or_else(damaged)?;
+    if first.len() >= frame_len {
+        return Ok(packs[at].1.slice(offset..offset + frame_len));
+    }
+    let mut frame = BytesMut::with_capacity(frame_len);
+    frame.extend_from_slice(first);
+    while frame.len() < frame_len {
+        at += 1;
+        let (_, payload) = packs.get(at).ok_or_else(damaged)?;
+        let rest = payload.get(..payload.len().min(frame_len - frame.len())).filter(|rest| !rest.is_empty());
+        frame.extend_from_slice(rest.ok_or_else(damaged)?);
+    }
+    Ok(frame.freeze())
+}
