@@ -1,0 +1,78 @@
+//! Fuzz targets (cargo-fuzz, libFuzzer), for a while each.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::{cargo, root};
+
+/// How to fuzz.
+#[derive(Args)]
+pub struct Options {
+    /// Seconds for each target
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+}
+
+/// Fuzzes each target; fails if one finds something, or if fuzzing cannot be done here.
+pub fn run(options: &Options) -> Result<()> {
+    run_all(options.seconds)?.map_err(anyhow::Error::msg)
+}
+
+/// Fuzzes each target; the inner error says why it was not done at all.
+pub fn run_all(seconds: u32) -> Result<Result<(), String>> {
+    if seconds == 0 {
+        return Ok(Err("asked for 0 seconds".to_owned()));
+    }
+    if !provide_cargo_fuzz() {
+        return Ok(Err("cargo-fuzz is not installed and could not be (cargo install cargo-fuzz)".to_owned()));
+    }
+    for target in targets()? {
+        println!("fuzzing {target} for {seconds} s");
+        fuzz_one(&target, seconds)?;
+    }
+    Ok(Ok(()))
+}
+
+/// The names of the targets: the files in `fuzz/targets`.
+fn targets() -> Result<Vec<String>> {
+    let folder = root().join("fuzz/targets");
+    let mut names = Vec::new();
+    for file in std::fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))? {
+        let path = file?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
+    let arguments = ["fuzz", "run", "--sanitizer", "none", target, "--"];
+    let limits = [
+        format!("-max_total_time={seconds}"),
+        "-timeout=20".into(),
+        "-rss_limit_mb=2048".into(),
+        "-verbosity=0".into(),
+    ];
+    // Coverage instrumentation is an unstable flag of the compiler; the pinned stable one understands it when told to.
+    let status =
+        cargo().args(arguments).args(limits).env("RUSTC_BOOTSTRAP", "1").status().context("cannot start cargo fuzz")?;
+    if !status.success() {
+        bail!("fuzz target {target} ended with {status}; what it found is in fuzz/artifacts/{target}");
+    }
+    Ok(())
+}
+
+fn provide_cargo_fuzz() -> bool {
+    let is_there =
+        || Command::new("cargo").args(["fuzz", "--version"]).output().is_ok_and(|output| output.status.success());
+    if is_there() {
+        return true;
+    }
+    eprintln!("installing cargo-fuzz");
+    let installed = Command::new("cargo").args(["install", "--quiet", "--locked", "cargo-fuzz"]).status();
+    installed.is_ok_and(|status| status.success()) && is_there()
+}

@@ -1,0 +1,92 @@
+//! The programs that tests run against: real ZIP readers, a real browser, a real client.
+
+use std::process::{Command, Stdio};
+
+/// A program some tests need.
+pub struct Tool {
+    /// What it is called on the command line.
+    pub program: &'static str,
+    /// How to ask it whether it is there.
+    probe: &'static [&'static str],
+    /// The Debian package it comes in.
+    package: &'static str,
+    /// What is not tested without it.
+    pub tests: &'static str,
+}
+
+/// All of them.
+pub const TOOLS: [Tool; 7] = [
+    Tool { program: "curl", probe: &["--version"], package: "curl", tests: "the README's examples" },
+    Tool { program: "unzip", probe: &["-v"], package: "unzip", tests: "archives open in Info-ZIP" },
+    Tool { program: "7z", probe: &["i"], package: "p7zip-full", tests: "archives open in 7-Zip" },
+    Tool {
+        program: "bsdtar",
+        probe: &["--version"],
+        package: "libarchive-tools",
+        tests: "archives open in libarchive",
+    },
+    Tool { program: "python3", probe: &["--version"], package: "python3", tests: "archives open in Python's zipfile" },
+    Tool {
+        program: "java",
+        probe: &["-version"],
+        package: "default-jdk-headless",
+        tests: "archives open in both of Java's readers",
+    },
+    Tool {
+        program: "chromium",
+        probe: &["--version"],
+        package: "chromium",
+        tests: "the page for people in a real browser",
+    },
+];
+
+impl Tool {
+    /// Whether it answers.
+    pub fn is_there(&self) -> bool {
+        let probe = Command::new(self.program)
+            .args(self.probe)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        probe.is_ok_and(|status| status.success())
+    }
+}
+
+/// Finds the tools, installs what is missing where the system's package manager lets us, and answers what is still missing.
+pub fn provide() -> Vec<&'static Tool> {
+    let missing = || TOOLS.iter().filter(|tool| !tool.is_there()).collect::<Vec<_>>();
+    let wanted = missing();
+    if wanted.is_empty() {
+        return wanted;
+    }
+    let packages: Vec<_> = wanted.iter().map(|tool| tool.package).collect();
+    eprintln!("missing for the tests: {}; trying to install {}", names(&wanted), packages.join(" "));
+    if !install(&packages) {
+        eprintln!("could not install them; by hand: apt-get install {}", packages.join(" "));
+    }
+    missing()
+}
+
+fn names(tools: &[&Tool]) -> String {
+    tools.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", ")
+}
+
+/// Installs Debian packages, as root or where `sudo` asks for no password.
+fn install(packages: &[&str]) -> bool {
+    let apt_get = |arguments: &[&str]| {
+        let direct = Command::new("apt-get")
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdout(Stdio::null())
+            .status();
+        direct.is_ok_and(|status| status.success())
+            || Command::new("sudo")
+                .args(["-n", "apt-get"])
+                .args(arguments)
+                .stdout(Stdio::null())
+                .status()
+                .is_ok_and(|status| status.success())
+    };
+    apt_get(&["update", "-qq"]) && apt_get(&[&["install", "-y", "-qq", "--no-install-recommends"], packages].concat())
+}
