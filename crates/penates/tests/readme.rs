@@ -1,0 +1,126 @@
+//! The README's examples, run as a reader would: against the demo, in a folder of their own.
+//!
+//! A block marked `console` is a session: a line that begins with `$ ` is a command (for bash), the lines below it are what it
+//! prints. There, `...` stands for anything: alone on a line for any lines, within a line for any characters.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The address that the README's examples use.
+const README_ADDRESS: &str = "127.0.0.1:8080";
+
+#[test]
+fn every_example_of_the_readme_does_what_it_says() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(workspace.join("samples"), folder.path().join("samples")).unwrap();
+    let readme = std::fs::read_to_string(workspace.join("README.md")).unwrap();
+    let examples = examples(&readme);
+    assert!(examples.len() > 10, "the README has lost its examples: {} are left", examples.len());
+
+    let demo = Demo::start(folder.path());
+    for example in &examples {
+        let command = example.command.replace(README_ADDRESS, &demo.address);
+        let output = Command::new("bash")
+            .args(["-c", &format!("set -o pipefail; {command}")])
+            .current_dir(folder.path())
+            .env("PATH", path_with_penates())
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).replace(&demo.address, README_ADDRESS);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "`{command}` failed ({}): {printed}{complaint}", output.status);
+        assert!(
+            matches(&example.expected, &printed.lines().collect::<Vec<_>>()),
+            "`{command}` should print\n{}\nbut printed\n{printed}",
+            example.expected.join("\n")
+        );
+    }
+}
+
+/// A command, and what it prints.
+struct Example {
+    command: String,
+    expected: Vec<String>,
+}
+
+fn examples(readme: &str) -> Vec<Example> {
+    let mut examples: Vec<Example> = Vec::new();
+    let mut in_session = false;
+    for line in readme.lines() {
+        match (in_session, line) {
+            (false, "```console") => in_session = true,
+            (true, "```") => in_session = false,
+            (true, line) => match line.strip_prefix("$ ") {
+                Some(command) => examples.push(Example { command: command.to_owned(), expected: Vec::new() }),
+                None => examples.last_mut().expect("a session begins with a command").expected.push(line.to_owned()),
+            },
+            _ => {}
+        }
+    }
+    examples
+}
+
+/// Whether `printed` is what is expected; see the comment at the top.
+fn matches(expected: &[String], printed: &[&str]) -> bool {
+    match expected.split_first() {
+        None => printed.is_empty(),
+        Some((any, rest)) if any == "..." => (0..=printed.len()).any(|skip| matches(rest, &printed[skip..])),
+        Some((line, rest)) => {
+            printed.split_first().is_some_and(|(first, others)| line_matches(line, first) && matches(rest, others))
+        }
+    }
+}
+
+fn line_matches(expected: &str, printed: &str) -> bool {
+    match expected.split_once("...") {
+        None => expected == printed,
+        Some((before, after)) => printed.strip_prefix(before).is_some_and(|rest| {
+            rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| line_matches(after, &rest[at..]))
+        }),
+    }
+}
+
+/// The demo, running.
+struct Demo {
+    process: Child,
+    address: String,
+}
+
+impl Demo {
+    fn start(folder: &Path) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_penates"))
+            .args(["demo", "--listen", "127.0.0.1:0"])
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let address = lines.by_ref().map_while(Result::ok).find_map(|line| address_in(&line)).expect("the demo tells its address");
+        // Go on reading, so that the demo never waits for us.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, address }
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The `host:port` of the first address in a line.
+fn address_in(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("http://")?;
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || ".:".contains(c))).unwrap_or(rest.len());
+    Some(rest[..end].to_owned())
+}
+
+fn path_with_penates() -> String {
+    let binaries = PathBuf::from(env!("CARGO_BIN_EXE_penates")).parent().unwrap().to_path_buf();
+    format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap())
+}
