@@ -151,6 +151,11 @@ fn an_archive_of_more_than_4_gib_has_the_computed_length_and_opens() {
         let archive = archive(&source, Layout::Pages, level);
         let file = Virtual::new(archive, source);
         assert!(file.len > LIMIT32);
+        assert_eq!(
+            file.source.members_read(),
+            101,
+            "the length asks for the volume in which 4 GiB is passed, no other"
+        );
         if level == Level::Frames {
             assert_eq!(file.streamed_len(), file.len);
         }
