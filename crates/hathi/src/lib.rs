@@ -9,6 +9,20 @@
 //! - [`VolumeReader`] (`volume.rs`, over `archive.rs`) brings these together with the ZIP and gives out page texts that are proved to be right.
 //! - [`Sampler`] (`synth.rs`) makes volumes of any number out of real pages.
 //!
+//! ```
+//! use hathi::{VolumeId, VolumeReader, locate};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let id = VolumeId::parse("uc2.ark:/13960/fk3hx15z7z")?;
+//! let files = locate("../../samples/pairtree".as_ref(), &id)?;
+//! let mut volume = VolumeReader::new(files.open()?)?;
+//! let page = volume.read_page(6)?;
+//! assert_eq!(page.seq.get(), 7);
+//! assert_eq!(volume.mets().pages[6].file_name, "00000009.txt");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! What comes from strangers is parsed by pure functions with limits, so that it can be fuzzed: [`VolumeId::parse`],
 //! [`VolumeId::from_path_segment`], [`parse_volume_ids`], [`parse_page_ids`], [`parse_volume_lines`], [`Mets::parse`],
 //! [`Record::parse`], and [`VolumeReader`] over a `Cursor`.

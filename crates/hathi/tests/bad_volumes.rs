@@ -165,6 +165,16 @@ fn more_than_100_000_entries_are_refused_and_so_many_are_read() {
 }
 
 #[test]
+fn a_count_of_entries_that_only_the_end_record_claims_is_refused() {
+    // 70,000 entries, so that there is a ZIP64 end record (APPNOTE 4.3.14) whose counts have eight bytes.
+    let names: Vec<String> = (0..70_000).map(|n| format!("{n}.jp2")).collect();
+    let entries: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), b"".as_slice())).collect();
+    let claim = |count: u64| patched(&zip(&entries), &70_000_u64.to_le_bytes(), &count.to_le_bytes());
+    refused(claim(70_001), good_mets(), "zip", "ZIP");
+    refused(claim(1 << 40), good_mets(), "zip", "ZIP");
+}
+
+#[test]
 fn what_is_no_zip_or_no_mets_is_told_apart() {
     refused(b"no zip".to_vec(), good_mets(), "zip", "ZIP");
     refused(Vec::new(), good_mets(), "zip", "ZIP");
