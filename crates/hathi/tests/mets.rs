@@ -132,6 +132,10 @@ fn documents_beyond_the_limits_are_refused() {
     assert!(matches!(with("<m:div>", &format!("{deep}<m:div>")), Err(MetsError::TooIntricate)));
     let wide: String = (0..100).map(|n| format!(" A{n}=\"\"")).collect();
     assert!(matches!(with(r#"<m:div ORDER="1""#, &format!(r#"<m:div ORDER="1"{wide}"#)), Err(MetsError::TooIntricate)));
+    let long = "9".repeat(5_000);
+    assert!(matches!(with(r#"SIZE="3""#, &format!(r#"SIZE="{long}""#)), Err(MetsError::TooIntricate)));
+    let many_features = "A,".repeat(33);
+    assert!(matches!(with("<m:div>", &format!(r#"<m:div LABEL="{many_features}">"#)), Err(MetsError::TooIntricate)));
     assert!(matches!(Mets::parse(&vec![b' '; MAX_METS_BYTES + 1]), Err(MetsError::TooLarge(_))));
 
     let mut said = said_of(&[("x.txt", b"")]);
