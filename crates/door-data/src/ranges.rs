@@ -3,10 +3,12 @@
 
 use std::ops::Range;
 
+use axum::BoxError;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use futures::stream::{self, BoxStream, StreamExt};
+use futures::TryFutureExt;
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use headers::{ETag, HeaderMapExt, IfRange, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_range_header::{EndPosition, ParsedRanges, StartPosition, SyntacticallyCorrectRange};
@@ -97,44 +99,47 @@ fn within(range: &SyntacticallyCorrectRange, len_bytes: u64) -> Option<Range<u64
 }
 
 /// A stream of a body's bytes; an error breaks the response off visibly.
-pub type BodyStream<E> = BoxStream<'static, Result<Bytes, E>>;
+pub type BodyStream = BoxStream<'static, Result<Bytes, BoxError>>;
 
-/// Completes a response whose representation has `len_bytes` and is read with `read`: status, Content-Length, Content-Range
-/// and the body. `response` carries the other headers, the representation's Content-Type among them.
-pub fn respond<E>(
+/// Completes a response whose representation has `len_bytes` and whose ranges are opened with `open`: status, Content-Length,
+/// Content-Range and the body. `response` carries the other headers, the representation's Content-Type among them.
+///
+/// The first range is opened before this returns, so that what cannot begin has its status; of several, each further one is
+/// opened when the one before it has been sent.
+pub async fn respond<O, F>(
     mut response: Response,
     extent: Extent,
     len_bytes: u64,
-    read: impl Fn(Range<u64>) -> BodyStream<E> + Send + 'static,
-) -> Response
+    open: O,
+) -> Result<Response, DoorError>
 where
-    E: Into<axum::BoxError> + Send + 'static,
+    O: Fn(Range<u64>) -> F + Send + 'static,
+    F: Future<Output = Result<BodyStream, DoorError>> + Send + 'static,
 {
     let headers = response.headers_mut();
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     match extent {
         Extent::Whole => {
             headers.insert(header::CONTENT_LENGTH, len_bytes.into());
-            *response.body_mut() = Body::from_stream(read(0..len_bytes));
+            *response.body_mut() = Body::from_stream(open(0..len_bytes).await?);
         }
         Extent::Parts(mut parts) if parts.len() == 1 => {
             let part = parts.remove(0);
             headers.insert(header::CONTENT_RANGE, content_range(&part, len_bytes));
             headers.insert(header::CONTENT_LENGTH, (part.end - part.start).into());
-            *response.body_mut() = Body::from_stream(read(part));
+            *response.body_mut() = Body::from_stream(open(part).await?);
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
         }
         Extent::Parts(parts) => {
             let boundary = format!("{:032x}", rand::random::<u128>());
-            let content_type = headers.get(header::CONTENT_TYPE).cloned();
-            let multipart = Multipart::new(&boundary, content_type.as_ref(), parts, len_bytes);
+            let multipart = Multipart::new(&boundary, headers.get(header::CONTENT_TYPE), parts, len_bytes);
             headers.insert(header::CONTENT_TYPE, text_value(format!("multipart/byteranges; boundary={boundary}")));
             headers.insert(header::CONTENT_LENGTH, multipart.len_bytes().into());
-            *response.body_mut() = Body::from_stream(multipart.stream(read));
+            *response.body_mut() = Body::from_stream(multipart.open(open).await?);
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
         }
     }
-    response
+    Ok(response)
 }
 
 /// A body of several ranges (section 14.6): before each part its header, after the last one the closing boundary.
@@ -161,12 +166,27 @@ impl Multipart {
         of_parts.sum::<u64>() + self.end.len() as u64
     }
 
-    /// The body. A part is opened only when the one before it has been sent.
-    fn stream<E: Send + 'static>(self, read: impl Fn(Range<u64>) -> BodyStream<E> + Send + 'static) -> BodyStream<E> {
-        let end = stream::iter([Ok(self.end)]);
-        let parts = stream::iter(self.parts);
-        parts.flat_map(move |(header, part)| stream::iter([Ok(header)]).chain(read(part))).chain(end).boxed()
+    /// The body.
+    async fn open<O, F>(self, open: O) -> Result<BodyStream, DoorError>
+    where
+        O: Fn(Range<u64>) -> F + Send + 'static,
+        F: Future<Output = Result<BodyStream, DoorError>> + Send + 'static,
+    {
+        let mut parts = self.parts.into_iter();
+        let first = match parts.next() {
+            Some((header, part)) => only(header).chain(open(part).await?).boxed(),
+            None => stream::empty().boxed(),
+        };
+        let further = stream::iter(parts).flat_map(move |(header, part)| {
+            let opened = open(part).map_err(BoxError::from);
+            only(header).chain(opened.try_flatten_stream())
+        });
+        Ok(first.chain(further).chain(only(self.end)).boxed())
     }
+}
+
+fn only(piece: Bytes) -> impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static {
+    stream::iter([Ok(piece)])
 }
 
 fn content_range(part: &Range<u64>, len_bytes: u64) -> HeaderValue {
@@ -181,8 +201,6 @@ fn text_value(text: String) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::convert::Infallible;
-
     use axum::body::to_bytes;
     use proptest::prelude::*;
 
@@ -256,17 +274,17 @@ mod tests {
         assert_eq!(extent(&Method::GET, &headers, 10, NO_VALIDATORS).unwrap(), Extent::Whole, "without a tag none is equal");
     }
 
-    fn read(text: Bytes) -> impl Fn(Range<u64>) -> BodyStream<Infallible> + Send + 'static {
+    fn open(text: Bytes) -> impl Fn(Range<u64>) -> std::future::Ready<Result<BodyStream, DoorError>> + Send + 'static {
         move |range| {
             let piece = text.slice(range.start as usize..range.end as usize);
-            stream::iter([Ok(piece)]).boxed()
+            std::future::ready(Ok(only(piece).boxed()))
         }
     }
 
     async fn responded(text: &'static [u8], extent: Extent) -> (StatusCode, HeaderMap, Bytes) {
         let mut response = Response::new(Body::empty());
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
-        let response = respond(response, extent, text.len() as u64, read(Bytes::from_static(text)));
+        let response = respond(response, extent, text.len() as u64, open(Bytes::from_static(text))).await.unwrap();
         let (head, body) = response.into_parts();
         (head.status, head.headers, to_bytes(body, usize::MAX).await.unwrap())
     }
