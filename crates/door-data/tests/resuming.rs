@@ -5,13 +5,11 @@ mod support;
 
 use std::time::Duration;
 
-use axum::body::to_bytes;
 use door_data::DataSettings;
 use http::{Method, StatusCode, header};
-use objects::{Requester, Unchanged, keys};
+use objects::{Requester, Unchanged};
 use proptest::test_runner::{Config, TestRunner};
-use store::{Call, Class, Deadline, Removal, Step, Table};
-use support::{Answer, Fixture, HEADING, MACMAHON, SALMON, cleaned, volume, with_samples};
+use support::{Answer, Fixture, MACMAHON, SALMON, volume, with_samples};
 
 async fn fixture() -> Fixture {
     with_samples(DataSettings::default(), &[MACMAHON, SALMON]).await
@@ -210,47 +208,4 @@ async fn what_no_selection_can_be_is_refused_with_a_problem() {
         let answer = fixture.post(&format!("/selections?life_s={life}"), "volumeIDs=a.1").await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{life}");
     }
-}
-
-/// Takes a pack of a volume away from under the library.
-async fn lose_a_pack(fixture: &Fixture, id: &str) {
-    let id = id.parse().unwrap();
-    let generation = fixture.library.volume(&id).await.unwrap().body.generation;
-    let call = Call::new(Class::Content, Deadline::within(Duration::from_secs(10)));
-    let rows = Removal::Rows(vec![keys::pack(generation, 0)]);
-    let step = Step::Remove { table: Table::Objects, partition: keys::volume_partition(&id), rows };
-    fixture.store.run(call, vec![step]).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn damage_breaks_the_stream_that_finds_it_and_the_next_one_comes_whole() {
-    let fixture = fixture().await;
-    lose_a_pack(&fixture, MACMAHON).await;
-    let path = format!("/volumes?volumeIDs={SALMON}|{MACMAHON}");
-    let (status, headers, body) = fixture.ask(Method::GET, &path).sent().await;
-    assert_eq!(status, StatusCode::OK);
-    assert!(headers.contains_key(header::CONTENT_LENGTH));
-    assert!(to_bytes(body, usize::MAX).await.is_err(), "what was promised cannot be kept: the end must be visible");
-    let entries = fixture.get(&path).await.entries();
-    let (name, errors) = entries.last().unwrap();
-    assert_eq!(name, "ERROR.err");
-    let lines: Vec<&str> = errors.strip_prefix(HEADING).unwrap().lines().collect();
-    assert!(
-        lines.iter().all(|line| line.starts_with("RepositoryException: damaged: ") && line.contains(MACMAHON)),
-        "{lines:?}"
-    );
-    assert_eq!(entries.iter().filter(|(name, _)| name.starts_with(&cleaned(SALMON))).count(), 25);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_page_is_told_and_marked() {
-    let fixture = fixture().await;
-    lose_a_pack(&fixture, SALMON).await;
-    let path = format!("/volumes/{}/pages/3", door_data::segment(&SALMON.parse().unwrap()));
-    let answer = fixture.get(&path).await;
-    assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
-    let problem = answer.json();
-    assert_eq!(problem["kind"], "damaged");
-    assert!(problem["detail"].as_str().unwrap().contains(SALMON), "{problem}");
-    assert_eq!(fixture.library.volume(&SALMON.parse().unwrap()).await.unwrap().body.damaged, 1);
 }
