@@ -3,6 +3,8 @@
 //! The routes of the HTRC Data API answer plain text, as the original did ([`AsText`]); the others answer
 //! `application/problem+json` (RFC 9457, [`AsProblem`]).
 
+use std::io::ErrorKind;
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use hathi::{InvalidVolumeId, ListError, VolumeError};
@@ -141,6 +143,7 @@ impl DoorError {
             Self::NotInVolume { .. } => (StatusCode::NOT_FOUND, "absent"),
             Self::MissingPart(_) => (StatusCode::BAD_REQUEST, "missing-part"),
             Self::Multipart(_) => (StatusCode::BAD_REQUEST, "multipart"),
+            Self::Spool(error) if error.kind() == ErrorKind::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             Self::Spool(_) => (StatusCode::INTERNAL_SERVER_ERROR, "spool"),
             Self::TooManySelections(_) => (StatusCode::TOO_MANY_REQUESTS, "too-many-selections"),
             Self::Objects(error) => of_objects(error),
@@ -162,7 +165,7 @@ impl DoorError {
             }
             _ => {}
         }
-        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, RETRY_AFTER_S.into());
         }
         // The message may quote the client; no browser is to take it for anything but what its type says.
@@ -176,7 +179,12 @@ impl DoorError {
         if status == StatusCode::INTERNAL_SERVER_ERROR && !damaged {
             return "something went wrong inside; the server's log has the details".to_owned();
         }
-        let message = self.to_string();
+        let message = match self {
+            Self::Objects(ObjectsError::Unknown(_)) => {
+                format!("{self}; it may have been applied: look before you repeat it")
+            }
+            _ => self.to_string(),
+        };
         match message.char_indices().nth(MESSAGE_CHARS_MAX) {
             Some((end, _)) => format!("{}…", &message[..end]),
             None => message,
