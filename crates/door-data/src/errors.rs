@@ -116,8 +116,8 @@ pub enum DoorError {
     #[error("the upload could not be kept: {0}")]
     Spool(#[from] std::io::Error),
     /// A requester has as many selections as one may have.
-    #[error("you have {0} selections already, which is the limit: delete one, or wait until one ends")]
-    TooManySelections(u64),
+    #[error("you cannot have one more selection now: {0}")]
+    TooManySelections(String),
     /// The domain's answer.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
