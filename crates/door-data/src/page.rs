@@ -1,0 +1,62 @@
+//! One page: `GET|HEAD /volumes/{id}/pages/{seq}`.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use hathi::{Seq, VolumeId};
+use http::{HeaderMap, Method};
+use objects::{Library, ObjectsResult, PageRead};
+
+use crate::DataDoor;
+use crate::asking::{Asking, PagePath};
+use crate::conditional::last_modified;
+use crate::damage;
+use crate::errors::{AsProblem, DoorError};
+use crate::negotiate::{self, Coding};
+use crate::representation::Described;
+
+/// The page's text, or its gzip form, which is its stored frame with a header and an end: nothing is compressed here.
+pub async fn page(
+    State(door): State<Arc<DataDoor>>,
+    Asking(requester): Asking,
+    PagePath(id, seq): PagePath,
+    method: Method,
+    headers: HeaderMap,
+) -> Result<Response, AsProblem> {
+    negotiate::media_type(&headers, &["text/plain"]).ok_or_else(|| not_acceptable("text/plain"))?;
+    let coding = negotiate::coding(&headers).ok_or_else(|| not_acceptable("gzip and identity"))?;
+    let read = |library, id| read(library, id, seq, coding);
+    let (page, bytes) = damage::noted(&door.library, &id, read).await?;
+    let described = Described {
+        content_type: "text/plain; charset=utf-8",
+        coding: Some(coding),
+        sha256: match coding {
+            Coding::Identity => page.fixity.sha256,
+            Coding::Gzip => page.fixity.gzip_sha256,
+        },
+        last_modified: last_modified(page.volume.revision.time().0),
+    };
+    if let Some(response) = described.unless_known(&headers)? {
+        return Ok(response);
+    }
+    if method == Method::GET {
+        door.library.auditor().page(&requester, &id, seq).await?;
+    }
+    Ok(described.send(&method, &headers, bytes).await?)
+}
+
+/// The page, and its bytes in a coding.
+async fn read(library: Library, id: VolumeId, seq: Seq, coding: Coding) -> ObjectsResult<(PageRead, Bytes)> {
+    let page = library.page(&id, seq).await?;
+    let bytes = match coding {
+        Coding::Identity => page.text()?.into(),
+        Coding::Gzip => page.gzip(),
+    };
+    Ok((page, bytes))
+}
+
+fn not_acceptable(offered: &str) -> DoorError {
+    DoorError::NotAcceptable(offered.to_owned())
+}
