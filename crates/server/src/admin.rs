@@ -1,0 +1,95 @@
+//! What only the administrator may do: tokens, the audit, statistics, sweeping. These routes exist on the Unix socket and within
+//! the process, and nowhere else.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get};
+use axum::{Json, Router};
+use http::{HeaderValue, StatusCode, header};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use store::UnixMillis;
+
+use crate::problem;
+use crate::tokens::{TokenError, TokenInfo, Tokens};
+
+/// What the routes work on.
+#[derive(Clone)]
+pub(crate) struct Admin {
+    pub(crate) tokens: Arc<Tokens>,
+}
+
+pub(crate) fn routes(admin: Admin) -> Router {
+    Router::new()
+        .route("/admin/tokens", get(list_tokens).post(create_token))
+        .route("/admin/tokens/{name}", delete(revoke_token))
+        .with_state(admin)
+}
+
+/// The query of `POST /admin/tokens`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewToken {
+    name: String,
+}
+
+/// The only time that a token's text is shown.
+#[derive(Serialize)]
+struct CreatedToken<'a> {
+    name: &'a str,
+    token: &'a str,
+}
+
+/// A token as it is listed; times as RFC 3339.
+#[derive(Serialize)]
+struct ListedToken {
+    name: String,
+    created: String,
+    revoked: Option<String>,
+}
+
+impl From<TokenInfo> for ListedToken {
+    fn from(info: TokenInfo) -> Self {
+        Self { name: info.name, created: rfc_3339(info.created), revoked: info.revoked.map(rfc_3339) }
+    }
+}
+
+fn rfc_3339(time: UnixMillis) -> String {
+    let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX).to_string()
+}
+
+async fn list_tokens(State(admin): State<Admin>) -> Json<Vec<ListedToken>> {
+    Json(admin.tokens.list().into_iter().map(ListedToken::from).collect())
+}
+
+async fn create_token(State(admin): State<Admin>, Query(new): Query<NewToken>) -> Result<Response, TokenError> {
+    let secret = admin.tokens.create(&new.name).await?;
+    let created = Json(CreatedToken { name: &new.name, token: secret.reveal() });
+    let mut response = (StatusCode::CREATED, created).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+async fn revoke_token(
+    State(admin): State<Admin>,
+    Path(name): Path<String>,
+) -> Result<Json<ListedToken>, TokenError> {
+    Ok(Json(admin.tokens.revoke(&name).await?.into()))
+}
+
+impl IntoResponse for TokenError {
+    fn into_response(self) -> Response {
+        let status = match &self {
+            TokenError::Absent(_) => StatusCode::NOT_FOUND,
+            TokenError::Exists(_) => StatusCode::CONFLICT,
+            TokenError::Name => StatusCode::BAD_REQUEST,
+            TokenError::Unsure(_) => StatusCode::GATEWAY_TIMEOUT,
+            TokenError::Random(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            TokenError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        problem::respond(status, &self.to_string())
+    }
+}
