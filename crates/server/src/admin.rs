@@ -9,6 +9,7 @@ use axum::routing::{delete, get};
 use axum::{Json, Router};
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
+use objects::{Library, ObjectsError, Statistics};
 use serde::{Deserialize, Serialize};
 use store::UnixMillis;
 
@@ -19,6 +20,7 @@ use crate::tokens::{TokenError, TokenInfo, Tokens};
 #[derive(Clone)]
 pub(crate) struct Admin {
     pub(crate) tokens: Arc<Tokens>,
+    pub(crate) library: Library,
 }
 
 pub(crate) fn routes(admin: Admin) -> Router {
@@ -78,6 +80,16 @@ async fn revoke_token(
     Path(name): Path<String>,
 ) -> Result<Json<ListedToken>, TokenError> {
     Ok(Json(admin.tokens.revoke(&name).await?.into()))
+}
+
+/// `GET /stat`: how much is stored.
+pub(crate) async fn statistics(State(library): State<Library>) -> Result<Json<Statistics>, Response> {
+    library.statistics().await.map(Json).map_err(|error| failed(&error))
+}
+
+fn failed(error: &ObjectsError) -> Response {
+    let status = if error.is_passing() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::INTERNAL_SERVER_ERROR };
+    problem::respond(status, &error.to_string())
 }
 
 impl IntoResponse for TokenError {

@@ -1,13 +1,12 @@
 //! A library with its doors, without listeners: what a request meets, layer by layer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::Router;
 use door_data::{DataDoor, Routes};
 use http::{HeaderValue, StatusCode, header};
 use metrics_exporter_prometheus::PrometheusHandle;

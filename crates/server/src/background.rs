@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use objects::Library;
+use objects::{CollectLimits, Library, ObjectsResult};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -18,4 +18,10 @@ pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<(
             }
         }
     }))
+}
+
+async fn sweep(library: &Library) -> ObjectsResult<()> {
+    library.sweep_selections().await?;
+    library.collect_once(CollectLimits::default()).await?;
+    Ok(())
 }

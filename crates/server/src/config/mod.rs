@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use door_data::DataSettings;
 use objects::LibraryOptions;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -175,6 +176,15 @@ pub struct DataConfig {
     pub read_ahead: u64,
     /// Bulk responses at once; one more is told to come again later.
     pub bulk_requests_max: usize,
+}
+
+impl DataConfig {
+    /// What the door needs to know.
+    pub(crate) fn settings(&self) -> DataSettings {
+        DataSettings {
+            max_volumes: self.max_volumes,
+        }
+    }
 }
 
 impl Default for DataConfig {
