@@ -14,11 +14,25 @@
 //! - [`stream`](stream()) produces the bytes, with [`Archive::len`] telling beforehand how many there will be.
 
 pub mod archive;
+mod described;
+mod encode;
+mod entry;
+mod exact;
 pub mod frame;
+mod map;
+pub mod memory;
+mod names;
+mod out;
+mod reader;
 pub mod source;
+pub mod spec;
+mod stream;
 pub mod sums;
+pub mod writer;
 
 pub use archive::{Archive, Group, GroupPages, Layout, Level, Member, PageMember};
 pub use frame::{FRAME_END, Frame, FrameError, Framer, crc32_combine, gzip, inflate, stored_len};
 pub use source::{ArchiveError, Source};
+pub use stream::{WHOLE, stream};
 pub use sums::Sums;
+pub use writer::{ZipEntry, ZipEntryError, ZipWriter};
