@@ -3,16 +3,19 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router};
+use futures::{StreamExt, TryStreamExt};
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use objects::{Library, ObjectsError, Statistics};
 use serde::{Deserialize, Serialize};
 use store::UnixMillis;
 
+use crate::background::{self, Swept};
 use crate::problem;
 use crate::tokens::{TokenError, TokenInfo, Tokens};
 
@@ -27,6 +30,8 @@ pub(crate) fn routes(admin: Admin) -> Router {
     Router::new()
         .route("/admin/tokens", get(list_tokens).post(create_token))
         .route("/admin/tokens/{name}", delete(revoke_token))
+        .route("/admin/audit", get(read_audit))
+        .route("/admin/sweep", post(sweep))
         .with_state(admin)
 }
 
@@ -85,6 +90,44 @@ async fn revoke_token(
 /// `GET /stat`: how much is stored.
 pub(crate) async fn statistics(State(library): State<Library>) -> Result<Json<Statistics>, Response> {
     library.statistics().await.map(Json).map_err(|error| failed(&error))
+}
+
+/// The query of `GET /admin/audit`: from when (inclusive) to when (exclusive), RFC 3339, and whether only what is asked for most.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AuditQuery {
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    top: Option<usize>,
+}
+
+/// JSON, one object a line: the records in order as a stream, or, with `top`, one summary.
+async fn read_audit(State(admin): State<Admin>, Query(query): Query<AuditQuery>) -> Result<Response, Response> {
+    let from = query.from.map_or(UnixMillis(0), unix_millis);
+    let to = query.to.map_or(UnixMillis(u64::MAX), unix_millis);
+    let body = match query.top {
+        Some(most) => {
+            let top = admin.library.audit_top(from, to, most).await.map_err(|error| failed(&error))?;
+            Body::from(json_line(&top).map_err(|error| failed(&error))?)
+        }
+        None => Body::from_stream(
+            admin.library.audit_read(from, to).map(|record| json_line(&record?)).map_err(axum::BoxError::from),
+        ),
+    };
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+fn unix_millis(time: Timestamp) -> UnixMillis {
+    UnixMillis(u64::try_from(time.as_millisecond()).unwrap_or(0))
+}
+
+fn json_line(value: &impl Serialize) -> Result<String, ObjectsError> {
+    serde_json::to_string(value).map(|line| line + "\n").map_err(|error| ObjectsError::Internal(error.to_string()))
+}
+
+/// `POST /admin/sweep`: does now what is otherwise done in the background.
+async fn sweep(State(admin): State<Admin>) -> Result<Json<Swept>, Response> {
+    background::sweep(&admin.library).await.map(Json).map_err(|error| failed(&error))
 }
 
 fn failed(error: &ObjectsError) -> Response {

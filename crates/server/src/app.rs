@@ -10,7 +10,7 @@ use axum::Router;
 use door_data::{DataDoor, Routes};
 use http::{HeaderValue, StatusCode, header};
 use metrics_exporter_prometheus::PrometheusHandle;
-use objects::{Auditor, Library};
+use objects::Library;
 use store::{Clock, Store, SystemClock};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
@@ -42,10 +42,8 @@ impl App {
         config.check()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = telemetry::metrics()?;
-        let options = config.library_options();
-        let library = Library::open(store.clone(), clock.clone(), options.clone()).await?;
-        let auditor = Auditor::new(store.clone(), clock.clone(), &options);
-        let door = DataDoor { library: library.clone(), auditor, settings: config.data.settings() };
+        let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
+        let door = DataDoor { library: library.clone(), settings: config.data.settings() };
         let tokens = Tokens::open(store.clone(), clock).await.map_err(token_error)?;
         Ok(Self {
             config,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use objects::{CollectLimits, Library, ObjectsResult};
+use serde::Serialize;
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -13,15 +14,38 @@ pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<(
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if let Err(error) = sweep(&library).await {
-                tracing::warn!(%error, "sweeping failed; it is tried again");
+            match sweep(&library).await {
+                Ok(swept) => tracing::debug!(?swept, "swept"),
+                Err(error) => tracing::warn!(%error, "sweeping failed; it is tried again"),
             }
         }
     }))
 }
 
-async fn sweep(library: &Library) -> ObjectsResult<()> {
-    library.sweep_selections().await?;
-    library.collect_once(CollectLimits::default()).await?;
-    Ok(())
+/// What one round has done.
+#[derive(Debug, Serialize)]
+pub(crate) struct Swept {
+    /// Selections that have ended.
+    selections_ended: u64,
+    /// Volumes of which something was condemned.
+    volumes_condemned: u64,
+    /// Superseded generations that were removed.
+    generations_removed: u64,
+    /// Volumes that have to wait: for the grace, a selection, or an import.
+    volumes_waiting: u64,
+    /// Volumes that could not be dealt with; why is in the log.
+    volumes_failed: u64,
+}
+
+/// One round.
+pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
+    let selections_ended = library.sweep_selections().await?;
+    let collected = library.collect_once(CollectLimits::default()).await?;
+    Ok(Swept {
+        selections_ended,
+        volumes_condemned: collected.condemned,
+        generations_removed: collected.removed,
+        volumes_waiting: collected.waiting,
+        volumes_failed: collected.failed,
+    })
 }
