@@ -97,7 +97,8 @@ fn unauthorized(right: Right) -> Response {
         Right::Read => "reading needs",
         Right::Write => "changing needs",
     };
-    let detail = format!("{what} an access token: `Authorization: Bearer <token>`, or Basic with the token as password");
+    let detail =
+        format!("{what} an access token: `Authorization: Bearer <token>`, or Basic with the token as password");
     let mut response = problem::respond(StatusCode::UNAUTHORIZED, &detail);
     for challenge in ["Bearer realm=\"Penates\"", "Basic realm=\"Penates\", charset=\"UTF-8\""] {
         response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));

@@ -36,7 +36,10 @@ const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 pub fn init_logging(config: &LogConfig) -> Result<(), ServerError> {
     let filter = EnvFilter::try_new(&config.level)
         .map_err(|error| ServerError::Telemetry(format!("log.level `{}`: {error}", config.level)))?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     let begun = match config.format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
@@ -201,5 +204,48 @@ impl HttpBody for ObservedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    /// A request whose response has `body`, after `frames` of it were taken.
+    async fn observed(method: Method, body: Body, frames: usize) -> Observed {
+        let request = Request::builder().method(method).body(Body::empty()).unwrap();
+        let mut observed = Observed::begin(&request);
+        let response = Response::new(body);
+        observed.answered(&response);
+        let mut body = ObservedBody { body: response.into_body(), observed };
+        for _ in 0..frames {
+            let _ = body.frame().await;
+        }
+        body.observed
+    }
+
+    fn stream() -> Body {
+        Body::from_stream(futures::stream::iter(["one", "two"].map(Ok::<_, std::convert::Infallible>)))
+    }
+
+    #[tokio::test]
+    async fn a_response_is_whole_when_all_of_it_was_taken_and_not_before() {
+        assert!(!observed(Method::GET, stream(), 2).await.is_whole());
+        let whole = observed(Method::GET, stream(), 3).await;
+        assert!(whole.is_whole());
+        assert_eq!(whole.bytes_sent, 6);
+        assert!(!observed(Method::GET, Body::from("text"), 0).await.is_whole());
+        assert!(observed(Method::GET, Body::from("text"), 1).await.is_whole(), "its length is known");
+        assert!(observed(Method::GET, Body::empty(), 0).await.is_whole());
+        assert!(observed(Method::HEAD, stream(), 0).await.is_whole(), "nothing of it is sent");
+    }
+
+    #[tokio::test]
+    async fn a_response_that_fails_is_not_whole() {
+        let broken = futures::stream::iter([Ok("one"), Err(std::io::Error::other("damaged"))]);
+        assert!(!observed(Method::GET, Body::from_stream(broken), 2).await.is_whole());
     }
 }

@@ -11,7 +11,8 @@ use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{
-    Call, Class, Clock, Deadline, Expect, Guard, Outcome, Scan, Stamp, Step, Store, StoreError, Table, UnixMillis, envelope,
+    Call, Class, Clock, Deadline, Expect, Guard, Outcome, Scan, Stamp, Step, Store, StoreError, Table, UnixMillis,
+    envelope,
 };
 use subtle::ConstantTimeEq;
 use thiserror::Error;

@@ -21,8 +21,8 @@ use crate::config::Config;
 use crate::error::ServerError;
 use crate::tls::KeyPair;
 
-pub(crate) use connection::Peer;
 use connection::Connections;
+pub(crate) use connection::Peer;
 
 /// The name of the administrator's socket in the data folder. Whoever may open it is the administrator.
 pub const SOCKET_NAME: &str = "penates.sock";
