@@ -12,8 +12,9 @@ use door_data::{DataDoor, DataSettings, Routes, routes};
 use hathi::{VolumeId, VolumeParts, VolumeReader};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use md5::{Digest, Md5};
-use objects::{Library, LibraryOptions, Unchanged};
-use store::{ManualClock, Store, UnixMillis};
+use objects::{Library, LibraryOptions, Unchanged, keys};
+use store::faults::{Damage, Faults, Harm};
+use store::{ManualClock, Store, Table, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -29,12 +30,12 @@ pub const TAYLOR: &str = "yale.39002015008130";
 pub const HEADING: &str = "Caught the following errors while generating the ZIP file.  \
                            This ZIP file is likely to be incomplete and missing some entries.\n";
 
-/// The door, mounted at `/` and under `/data-api`, over a store of its own.
+/// The door, mounted at `/` and under `/data-api`, over a store of its own, in whose way faults can be put.
 pub struct Fixture {
     pub router: Router,
     pub library: Library,
     pub clock: Arc<ManualClock>,
-    pub store: Arc<dyn Store>,
+    pub faults: Arc<Faults>,
     folder: TempDir,
 }
 
@@ -44,14 +45,15 @@ pub async fn empty(settings: DataSettings) -> Fixture {
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
     let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
     let store: Arc<dyn Store> = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
-    let library = Library::open(store.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    let faults = Arc::new(Faults::new(store));
+    let library = Library::open(faults.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
     let door = Arc::new(DataDoor { library: library.clone(), settings });
     let mounted = || {
         let Routes { read, write } = routes(door.clone());
         read.merge(write)
     };
     let router = mounted().nest("/data-api", mounted());
-    Fixture { router, library, clock, store, folder }
+    Fixture { router, library, clock, faults, folder }
 }
 
 /// A library with some of the sample volumes.
@@ -108,10 +110,27 @@ pub fn volume(id: &str, texts: &[&str]) -> VolumeParts<Cursor<Vec<u8>>> {
         );
         divs += &format!(r#"<div TYPE="page" ORDER="{seq}" ORDERLABEL="p{seq}"><fptr FILEID="T{seq}"/></div>"#);
     }
+    let object_id = id.as_str().replace('&', "&amp;").replace('<', "&lt;");
     let mets = format!(
-        r#"<mets xmlns="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{id}"><fileSec><fileGrp USE="ocr">{files}</fileGrp></fileSec><structMap TYPE="physical"><div>{divs}</div></structMap></mets>"#
+        r#"<mets xmlns="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{object_id}"><fileSec><fileGrp USE="ocr">{files}</fileGrp></fileSec><structMap TYPE="physical"><div>{divs}</div></structMap></mets>"#
     );
     VolumeParts { id: Some(id), zip: zip.finish().unwrap(), mets: mets.into_bytes(), record: None }
+}
+
+/// What parts of a multipart body are set apart by.
+const BOUNDARY: &str = "----a-boundary";
+
+/// A multipart/form-data body of parts with their names.
+pub fn form(parts: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (name, bytes) in parts {
+        let disposition = format!("Content-Disposition: form-data; name=\"{name}\"; filename=\"{name}\"");
+        body.extend_from_slice(format!("--{BOUNDARY}\r\n{disposition}\r\n\r\n").as_bytes());
+        body.extend_from_slice(bytes);
+        body.extend_from_slice(b"\r\n");
+    }
+    body.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
+    body
 }
 
 /// An answer, read to its end.
@@ -175,6 +194,20 @@ impl Fixture {
 
     pub async fn head(&self, path: &str) -> Answer {
         self.ask(Method::HEAD, path).answer().await
+    }
+
+    /// Damages the first pack of a volume, as it stands, on the disk or (where strong reads are whole) on one replica only.
+    pub async fn damage_a_pack(&self, id: &str, harm: Harm, strong_reads_are_whole: bool) {
+        let id: VolumeId = id.parse().unwrap();
+        let generation = self.library.volume(&id).await.unwrap().body.generation;
+        let (partition, sort) = (keys::volume_partition(&id), Some(keys::pack(generation, 0)));
+        self.faults.damage(Damage { table: Table::Objects, partition, sort, harm, strong_reads_are_whole });
+    }
+
+    /// Puts a multipart/form-data body.
+    pub async fn put(&self, path: &str, body: impl Into<Body>) -> Answer {
+        let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
+        self.ask(Method::PUT, path).header(header::CONTENT_TYPE, &content_type).body(body).answer().await
     }
 
     /// Posts a form.
