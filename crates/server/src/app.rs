@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
@@ -92,10 +92,9 @@ impl App {
 
     /// `/stat` and `/metrics`: they tell nothing of single volumes, and need the right to read.
     fn telling_routes(&self) -> Router {
-        let (library, metrics) = (self.library.clone(), self.metrics);
-        Router::new()
-            .route("/stat", get(stat::stored).with_state(library))
-            .route("/metrics", get(async move || telemetry::render(metrics)))
+        let handle = self.metrics;
+        let metrics = async move |State(library): State<Library>| telemetry::render(handle, &library).await;
+        Router::new().route("/stat", get(stat::stored)).route("/metrics", get(metrics)).with_state(self.library.clone())
     }
 
     fn admin(&self) -> Admin {

@@ -17,6 +17,7 @@ use http::{Method, StatusCode, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use objects::Library;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogConfig, LogFormat};
@@ -28,6 +29,10 @@ const DURATION: &str = "http_server_request_duration_seconds";
 const ACTIVE: &str = "http_server_active_requests";
 const SENT: &str = "http_server_response_body_bytes_total";
 const BROKEN: &str = "http_server_responses_broken_total";
+
+const AUDIT_LAG: &str = "penates_audit_lag_seconds";
+const REFUSING: &str = "penates_store_refusing_writes";
+const FREE: &str = "penates_store_free_bytes";
 
 /// Bounds of the histogram's buckets, seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -63,11 +68,20 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(ACTIVE, "Requests whose response has not ended");
     describe_counter!(SENT, "Bytes of response bodies");
     describe_counter!(BROKEN, "Responses that ended before they were whole");
+    describe_gauge!(AUDIT_LAG, "How long the oldest audit record that is not acknowledged has been waiting");
+    describe_gauge!(REFUSING, "1 while the store refuses writes");
+    describe_gauge!(FREE, "Free room on the store's disk");
     Ok(handle)
 }
 
-/// The text of `/metrics`.
-pub(crate) fn render(handle: &PrometheusHandle) -> Response {
+/// The text of `/metrics`, with how the library feels at this moment.
+pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Response {
+    let health = library.store().health().await;
+    gauge!(AUDIT_LAG).set(library.auditor().lag().as_secs_f64());
+    gauge!(REFUSING).set(if health.refusing_writes.is_some() { 1.0 } else { 0.0 });
+    if let Some(free) = health.free_bytes {
+        gauge!(FREE).set(free as f64);
+    }
     handle.run_upkeep();
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (content_type, handle.render()).into_response()

@@ -181,6 +181,19 @@ async fn an_address_that_is_taken_is_named() {
     assert!(message.contains(&running.addresses.http.unwrap().to_string()), "{message}");
 }
 
+#[tokio::test]
+async fn a_data_folder_whose_path_is_too_long_for_a_socket_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    // 107 bytes are what `sun_path` holds of a name; the folder alone fits.
+    let fill = 100_usize.checked_sub(folder.path().as_os_str().len() + 1).unwrap();
+    let mut config = Config::default();
+    config.store.path = folder.path().join("x".repeat(fill));
+    (config.listen.http, config.listen.tls) = (None, None);
+    fs::create_dir(&config.store.path).unwrap();
+    let message = Listeners::bind(&config).await.err().unwrap().to_string();
+    assert!(message.contains(SOCKET_NAME), "{message}");
+}
+
 /// A route whose response is what the test sends, piece by piece.
 fn fed() -> (Router, mpsc::Sender<&'static str>) {
     let (sender, receiver) = mpsc::channel::<&'static str>(1);

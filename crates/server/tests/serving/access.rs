@@ -88,6 +88,20 @@ async fn where_changing_is_open_it_needs_no_token() {
 }
 
 #[tokio::test]
+async fn a_page_of_another_site_cannot_make_a_browser_change_anything() {
+    let (server, _folder) = Server::start(|config| config.auth.write = Access::Open).await;
+    let path = format!("/volumes/{VOLUME}/verify");
+    for (site, status) in
+        [("cross-site", StatusCode::FORBIDDEN), ("same-site", StatusCode::FORBIDDEN), ("same-origin", StatusCode::OK)]
+    {
+        let answer = server.ask(Method::POST, &path, &[("sec-fetch-site", site)]).await;
+        assert_eq!(answer.status, status, "{site}: {}", answer.text());
+    }
+    let read = server.ask(Method::GET, "/volumes/", &[("sec-fetch-site", "cross-site")]).await;
+    assert_eq!(read.status, StatusCode::OK, "a link to a volume may stand anywhere");
+}
+
+#[tokio::test]
 async fn the_administrators_routes_do_not_exist_on_the_network() {
     let (server, _folder) = Server::start(|config| config.auth.write = Access::Open).await;
     let token = server.token("admin").await;
