@@ -68,8 +68,8 @@ fn rfc_3339(time: UnixMillis) -> String {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX).to_string()
 }
 
-async fn list_tokens(State(admin): State<Admin>) -> Json<Vec<ListedToken>> {
-    Json(admin.tokens.list().into_iter().map(ListedToken::from).collect())
+async fn list_tokens(State(admin): State<Admin>) -> Result<Json<Vec<ListedToken>>, TokenError> {
+    Ok(Json(admin.tokens.list().await?.into_iter().map(ListedToken::from).collect()))
 }
 
 async fn create_token(State(admin): State<Admin>, Query(new): Query<NewToken>) -> Result<Response, TokenError> {

@@ -218,7 +218,7 @@ mod tests {
         faults.set_full(true);
         let refused = answer(&router, Method::POST, "/admin/tokens?name=a").await;
         assert_eq!(refused.status(), StatusCode::INSUFFICIENT_STORAGE);
-        assert_eq!(app.tokens.list(), []);
+        assert_eq!(app.tokens.list().await.unwrap(), []);
         faults.set_full(false);
         let made = answer(&router, Method::POST, "/admin/tokens?name=a").await;
         assert_eq!(made.status(), StatusCode::CREATED);
