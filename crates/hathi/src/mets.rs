@@ -23,6 +23,10 @@ const METS_NAMESPACE: Namespace<'_> = Namespace("http://www.loc.gov/METS/");
 const MAX_DEPTH: usize = 128;
 /// The same for one element's attributes (checking them for repeats costs their number squared).
 const MAX_ATTRIBUTES: usize = 64;
+/// The same for a page's features, each of which costs more memory than it takes in the file.
+const MAX_FEATURES: usize = 32;
+/// The same for one attribute's value, which may end up in an error's message.
+const MAX_VALUE_BYTES: usize = 4 * 1024;
 
 /// A volume's METS: its pages in reading order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +63,11 @@ pub enum MetsError {
     /// More than [`MAX_PAGES`].
     #[error("the METS names more than {MAX_PAGES} pages")]
     TooManyPages,
-    /// Elements are nested too deeply or have too many attributes.
-    #[error("the METS has elements nested more than {MAX_DEPTH} deep or with more than {MAX_ATTRIBUTES} attributes")]
+    /// Elements are nested too deeply, have too many or too long attributes, or a page too many features.
+    #[error(
+        "the METS has elements nested more than {MAX_DEPTH} deep, with more than {MAX_ATTRIBUTES} attributes or one of more than \
+         {MAX_VALUE_BYTES} bytes, or a page with more than {MAX_FEATURES} features"
+    )]
     TooIntricate,
     /// Not well-formed XML, or not UTF-8.
     #[error("the METS is not well-formed XML (byte {at}): {reason}")]
@@ -121,6 +128,7 @@ impl Mets {
                 Err(error) => return Err(not_well_formed(reader.error_position(), &error)),
             };
             let in_mets = namespace == ResolveResult::Bound(METS_NAMESPACE);
+            parser.at = reader.buffer_position();
             let handled = match event {
                 Event::Start(element) => parser.start(&element, in_mets),
                 Event::Empty(element) => parser.start(&element, in_mets).and_then(|()| parser.end()),
@@ -141,6 +149,8 @@ fn not_well_formed(at: u64, reason: &dyn std::fmt::Display) -> MetsError {
 /// What has been read so far, and which elements are open.
 #[derive(Default)]
 struct Parser {
+    /// Where the event that is handled ends, in bytes from the file's beginning.
+    at: u64,
     seen_root: bool,
     id: Option<String>,
     open: Vec<Open>,
@@ -177,31 +187,32 @@ impl Parser {
         if self.open.len() == MAX_DEPTH {
             return Err(MetsError::TooIntricate);
         }
+        let at = self.at;
         let local_name = if in_mets { element.local_name().into_inner() } else { "" };
         let opened = match (self.open.last_mut(), local_name) {
             (None, "mets") if !self.seen_root => {
                 self.seen_root = true;
-                self.id = Attributes::of(element)?.take("OBJID");
+                self.id = Attributes::of(element, at)?.take("OBJID");
                 Open::Root
             }
             (None, _) => return Err(MetsError::NotMets),
             (Some(Open::Root), "fileSec") => Open::FileSection,
-            (Some(Open::Root), "structMap") => match Attributes::of(element)?.take("TYPE").as_deref() {
+            (Some(Open::Root), "structMap") => match Attributes::of(element, at)?.take("TYPE").as_deref() {
                 None | Some("physical") => Open::StructMap,
                 Some(_) => Open::Other,
             },
-            (Some(Open::FileSection), "fileGrp") => Open::FileGroup { is_ocr: Attributes::of(element)?.is_ocr() },
-            (Some(Open::FileGroup { is_ocr }), "fileGrp") => {
-                Open::FileGroup { is_ocr: *is_ocr || Attributes::of(element)?.is_ocr() }
+            (Some(Open::FileSection), "fileGrp") => Open::FileGroup { is_ocr: is_ocr(element, at)? },
+            (Some(Open::FileGroup { is_ocr: in_ocr }), "fileGrp") => {
+                Open::FileGroup { is_ocr: *in_ocr || is_ocr(element, at)? }
             }
-            (Some(Open::FileGroup { is_ocr: true }), "file") => open_file(Attributes::of(element)?)?,
+            (Some(Open::FileGroup { is_ocr: true }), "file") => open_file(Attributes::of(element, at)?)?,
             (Some(Open::File { file, .. }), "FLocat") if file.name.is_none() => {
-                file.name = Attributes::of(element)?.take("href");
+                file.name = Attributes::of(element, at)?.take("href");
                 Open::Other
             }
-            (Some(Open::StructMap | Open::Div(_)), "div") => Open::Div(Div::new(Attributes::of(element)?)),
+            (Some(Open::StructMap | Open::Div(_)), "div") => Open::Div(Div::new(Attributes::of(element, at)?)?),
             (Some(Open::Div(div)), "fptr") => {
-                if let Some(id) = Attributes::of(element)?.take("FILEID")
+                if let Some(id) = Attributes::of(element, at)?.take("FILEID")
                     && let Some(file) = self.files.get_mut(&id)
                 {
                     let file = file.take().ok_or_else(|| MetsError::Twice(format!("the file {id} as a page")))?;
@@ -271,13 +282,17 @@ fn open_file(mut attributes: Attributes) -> Result<Open, MetsError> {
 }
 
 impl Div {
-    fn new(mut attributes: Attributes) -> Self {
-        let features = attributes.take("LABEL").unwrap_or_default();
-        Self {
+    fn new(mut attributes: Attributes) -> Result<Self, MetsError> {
+        let label = attributes.take("LABEL").unwrap_or_default();
+        let features: Vec<_> = label.split(',').map(str::trim).filter(|feature| !feature.is_empty()).collect();
+        if features.len() > MAX_FEATURES {
+            return Err(MetsError::TooIntricate);
+        }
+        Ok(Self {
             order: attributes.take("ORDER"),
             label: attributes.take("ORDERLABEL").filter(|label| !label.is_empty()),
-            features: features.split(',').map(str::trim).filter(|f| !f.is_empty()).map(str::to_owned).collect(),
-        }
+            features: features.into_iter().map(str::to_owned).collect(),
+        })
     }
 
     fn page(&self, file: OcrFile) -> Result<MetsPage, MetsError> {
@@ -296,18 +311,21 @@ impl Div {
 struct Attributes(Vec<(String, String)>);
 
 impl Attributes {
-    fn of(element: &BytesStart<'_>) -> Result<Self, MetsError> {
+    fn of(element: &BytesStart<'_>, at: u64) -> Result<Self, MetsError> {
         let mut attributes = Vec::new();
         for attribute in element.attributes() {
             if attributes.len() == MAX_ATTRIBUTES {
                 return Err(MetsError::TooIntricate);
             }
-            let attribute = attribute.map_err(|error| not_well_formed(0, &error))?;
+            let attribute = attribute.map_err(|error| not_well_formed(at, &error))?;
             if attribute.key.as_namespace_binding().is_some() {
                 continue;
             }
             let value =
-                attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|error| not_well_formed(0, &error))?;
+                attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|error| not_well_formed(at, &error))?;
+            if value.len() > MAX_VALUE_BYTES {
+                return Err(MetsError::TooIntricate);
+            }
             attributes.push((attribute.key.local_name().into_inner().to_owned(), value.into_owned()));
         }
         Ok(Self(attributes))
@@ -320,10 +338,10 @@ impl Attributes {
     fn need(&mut self, element: &str, name: &'static str) -> Result<String, MetsError> {
         self.take(name).ok_or_else(|| MetsError::MissingAttribute { element: element.to_owned(), attribute: name })
     }
+}
 
-    fn is_ocr(mut self) -> bool {
-        self.take("USE").as_deref() == Some("ocr")
-    }
+fn is_ocr(file_group: &BytesStart<'_>, at: u64) -> Result<bool, MetsError> {
+    Ok(Attributes::of(file_group, at)?.take("USE").as_deref() == Some("ocr"))
 }
 
 fn bad(element: &str, attribute: &'static str, value: String, expected: &'static str) -> MetsError {
