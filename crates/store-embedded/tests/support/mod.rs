@@ -1,0 +1,82 @@
+//! Stores to be tested, in temporary folders.
+
+#![allow(dead_code)] // Not every test file uses all of it.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store::suite::{Reopening, Subject};
+use store::{ManualClock, Store, StoreResult, UnixMillis};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tempfile::TempDir;
+
+/// Free memory that all tests at once never need.
+const MEMORY_BYTES: u64 = 1 << 30;
+
+/// An embedded store in a folder of its own, wrapped or bare.
+pub struct Embedded {
+    folder: TempDir,
+    clock: Arc<ManualClock>,
+    wrap: fn(Arc<dyn Store>) -> Arc<dyn Store>,
+    store: Arc<dyn Store>,
+}
+
+impl Embedded {
+    /// A fresh store within `wrap`.
+    pub fn wrapped(wrap: fn(Arc<dyn Store>) -> Arc<dyn Store>) -> Self {
+        let folder = folder();
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
+        let store = wrap(open(&folder, &clock).unwrap());
+        Self { folder, clock, wrap, store }
+    }
+
+    /// A fresh store.
+    pub fn bare() -> Self {
+        Self::wrapped(|store| store)
+    }
+}
+
+/// A temporary folder: in memory where there is room, because syncing two hundred fresh stores to a disk takes a minute.
+/// (What must survive on a disk, the crash test shows.)
+pub fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map_or(0, |room| room.f_bavail * room.f_frsize);
+    if free > MEMORY_BYTES { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+/// Options for stores in small places.
+pub fn options() -> EmbeddedOptions {
+    EmbeddedOptions { headroom_bytes: 1 << 20, ..EmbeddedOptions::default() }
+}
+
+fn open(folder: &TempDir, clock: &Arc<ManualClock>) -> StoreResult<Arc<EmbeddedStore>> {
+    EmbeddedStore::open(
+        folder.path(),
+        EmbeddedOptions { headroom_bytes: 1 << 20, ..EmbeddedOptions::default() },
+        clock.clone(),
+    )
+}
+
+impl Subject for Embedded {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+}
+
+#[async_trait]
+impl Reopening for Embedded {
+    async fn reopen(&mut self) {
+        self.store.close().await.unwrap();
+        self.store = (self.wrap)(open(&self.folder, &self.clock).unwrap());
+    }
+
+    async fn open_another(&self) -> StoreResult<Arc<dyn Store>> {
+        Ok(open(&self.folder, &self.clock)?)
+    }
+}
