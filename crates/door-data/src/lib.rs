@@ -1,5 +1,5 @@
 //! The data door: the HTRC Data API and what lies beyond it, over HTTP. It knows the domain (`objects`) and nothing of engines,
-//! listeners, tokens or configuration files.
+//! listeners, tokens or configuration files; of the seam (`store`) only the errors that the domain hands through, and its time.
 //!
 //! How to read it:
 //!
