@@ -1,0 +1,49 @@
+//! A server from its beginning to its end.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use store::Store;
+
+use crate::access::Via;
+use crate::app::App;
+use crate::background;
+use crate::config::Config;
+use crate::error::ServerError;
+use crate::listen::{Addresses, Listeners};
+
+/// Serves a store that the caller has opened: binds every listener or none, says where by `ready`, and goes on until `shutdown`.
+/// Then it stops accepting, lets responses end for as long as `limits.shutdown_time` allows, and closes the store, which it does
+/// also if it does not come to serving.
+pub async fn serve(
+    config: Config,
+    store: Arc<dyn Store>,
+    ready: impl FnOnce(Addresses),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServerError> {
+    let served = match App::open(config, store.clone()).await {
+        Ok(app) => serve_app(&app, ready, shutdown).await,
+        Err(error) => Err(error),
+    };
+    let closed = store.close().await;
+    served.and(closed.map_err(ServerError::from))
+}
+
+async fn serve_app(
+    app: &App,
+    ready: impl FnOnce(Addresses),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServerError> {
+    let listeners = Listeners::bind(app.config()).await?;
+    let _background = background::start(app.library().clone(), app.config().store.sweep_interval);
+    let addresses = listeners.addresses().clone();
+    tracing::info!(http = ?addresses.http, tls = ?addresses.tls, socket = %addresses.socket.display(), "listening");
+    ready(addresses);
+    let shutdown = async {
+        shutdown.await;
+        tracing::info!("stopping");
+        app.stopping().cancel();
+    };
+    listeners.serve(app.router(Via::Network), app.router(Via::AdminSocket), shutdown).await;
+    Ok(())
+}
