@@ -1,1 +1,27 @@
-//! What libraries have: pairtree identifiers and folders, METS, volume ZIPs; and making more of the like for load tests
+//! What libraries have: volume identifiers, pairtree folders, METS, metadata records and ZIPs of page texts, read with checks; and
+//! making more of the like for load tests. The crate knows nothing of stores and HTTP.
+//!
+//! How to read it, in the order in which a volume is read:
+//!
+//! - [`VolumeId`] and [`Seq`] (`id.rs`) name volumes and pages; `idlist.rs` reads the lists of them that clients send.
+//! - [`discover`] and [`locate`] (`pairtree.rs`) find a volume's files.
+//! - [`Mets`] (`mets.rs`) tells which file is which page, [`Record`] (`record.rs`) what the volume is and who may read it.
+//! - [`VolumeReader`] (`volume.rs`) brings these together with the ZIP and gives out page texts that are proved to be right.
+//!
+//! What comes from strangers is parsed by pure functions with limits, so that it can be fuzzed: [`VolumeId::parse`],
+//! [`VolumeId::from_path_segment`], [`parse_volume_ids`], [`parse_page_ids`], [`parse_volume_lines`], [`Mets::parse`],
+//! [`Record::parse`], and [`VolumeReader`] over a `Cursor`.
+
+pub mod id;
+pub mod idlist;
+pub mod mets;
+pub mod pairtree;
+pub mod record;
+pub mod volume;
+
+pub use id::{CleanedId, InvalidVolumeId, Seq, VolumeId};
+pub use idlist::{ListError, PageList, parse_page_ids, parse_volume_ids, parse_volume_lines};
+pub use mets::{Mets, MetsError, MetsPage};
+pub use pairtree::{DiscoverError, VolumeFiles, discover, locate, pairtree_path};
+pub use record::{Record, RecordError};
+pub use volume::{Page, PageName, VolumeError, VolumeParts, VolumeReader};

@@ -1,0 +1,167 @@
+//! The lists of volumes and pages that clients of the HTRC Data API send (`volumeIDs`, `pageIDs`), and lists of one id a line.
+//!
+//! Tokens are trimmed, empty ones skipped and repeats merged; what comes out stands in the order of first mention.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{Seq, VolumeId};
+
+/// The `[` of a page id stands after this many characters at least: the original service took no shorter volume ids there.
+const MIN_CHARS_BEFORE_PAGES: usize = 4;
+
+/// Pages of one volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageList {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Its pages in the order asked for, each once, at least one.
+    pub pages: Vec<Seq>,
+}
+
+/// A list that cannot be read. The messages are the original service's, which clients know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// A token of a list of volumes is no volume id, or (the token is then the whole list) there is none.
+    #[error("Malformed Volume ID list. Offending token: {token}")]
+    MalformedVolume {
+        /// What could not be read.
+        token: String,
+    },
+    /// A token of a list of pages is no volume id with pages, or (the token is then the whole list) there is none.
+    #[error("Malformed Page ID list. Offending token: {token}")]
+    MalformedPages {
+        /// What could not be read.
+        token: String,
+    },
+}
+
+/// Reads `volumeIDs`: volume ids separated by `|`.
+pub fn parse_volume_ids(list: &str) -> Result<Vec<VolumeId>, ListError> {
+    parse_volumes(list, list.split('|'))
+}
+
+/// Reads a text of one volume id a line.
+pub fn parse_volume_lines(text: &str) -> Result<Vec<VolumeId>, ListError> {
+    parse_volumes(text, text.lines())
+}
+
+fn parse_volumes<'a>(list: &str, tokens: impl Iterator<Item = &'a str>) -> Result<Vec<VolumeId>, ListError> {
+    let malformed = |token: &str| ListError::MalformedVolume { token: token.to_owned() };
+    let mut volumes = Vec::new();
+    let mut seen = HashSet::new();
+    for token in non_empty(tokens) {
+        let volume = VolumeId::parse(token).map_err(|_| malformed(token))?;
+        if seen.insert(volume.clone()) {
+            volumes.push(volume);
+        }
+    }
+    if volumes.is_empty() { Err(malformed(list)) } else { Ok(volumes) }
+}
+
+/// Reads `pageIDs`: volumes with pages, like `yale.39002015008130[1,2,4]|uc2.ark:/13960/t8ff3zh99[5]`. Pages of a volume that
+/// is named again are added to those before.
+pub fn parse_page_ids(list: &str) -> Result<Vec<PageList>, ListError> {
+    let malformed = |token: &str| ListError::MalformedPages { token: token.to_owned() };
+    let mut lists: Vec<PageList> = Vec::new();
+    let mut places = HashMap::new();
+    let mut seen = HashSet::new();
+    for token in non_empty(list.split('|')) {
+        let (volume, pages) = parse_pages_of_volume(token).ok_or_else(|| malformed(token))?;
+        let place = *places.entry(volume.clone()).or_insert_with(|| {
+            lists.push(PageList { volume, pages: Vec::new() });
+            lists.len() - 1
+        });
+        lists[place].pages.extend(pages.into_iter().filter(|page| seen.insert((place, *page))));
+    }
+    if lists.is_empty() { Err(malformed(list)) } else { Ok(lists) }
+}
+
+/// Reads `volume[1,2,4]`; `None` if it is none, or names no page.
+fn parse_pages_of_volume(token: &str) -> Option<(VolumeId, Vec<Seq>)> {
+    let (volume, pages) = token.strip_suffix(']')?.rsplit_once('[')?;
+    if volume.chars().count() < MIN_CHARS_BEFORE_PAGES {
+        return None;
+    }
+    let pages: Vec<Seq> = non_empty(pages.split(',')).map(Seq::parse).collect::<Option<_>>()?;
+    if pages.is_empty() { None } else { Some((VolumeId::parse(volume).ok()?, pages)) }
+}
+
+fn non_empty<'a>(tokens: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+    tokens.map(str::trim).filter(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn pages(list: &str) -> Vec<(String, Vec<u32>)> {
+        let lists = parse_page_ids(list).unwrap();
+        lists.into_iter().map(|l| (l.volume.to_string(), l.pages.into_iter().map(Seq::get).collect())).collect()
+    }
+
+    #[test]
+    fn volumes_stand_in_the_order_of_first_mention_each_once() {
+        let volumes = parse_volume_ids(" b.2 ||a.1|b.2| |c.3|").unwrap();
+        assert_eq!(volumes.iter().map(VolumeId::as_str).collect::<Vec<_>>(), ["b.2", "a.1", "c.3"]);
+    }
+
+    #[test]
+    fn lines_are_read_like_lists() {
+        let volumes = parse_volume_lines("b.2\r\n\n a.1\nb.2\n").unwrap();
+        assert_eq!(volumes.iter().map(VolumeId::as_str).collect::<Vec<_>>(), ["b.2", "a.1"]);
+        assert_eq!(
+            parse_volume_lines("b.2\nnonsense\n").unwrap_err().to_string(),
+            "Malformed Volume ID list. Offending token: nonsense"
+        );
+    }
+
+    #[test]
+    fn pages_of_a_repeated_volume_are_united_in_order_of_mention() {
+        assert_eq!(
+            pages("uc2.x[4,2,4]| yale.1[ 7 ,, 1]|uc2.x[2,9]|"),
+            [("uc2.x".into(), vec![4, 2, 9]), ("yale.1".into(), vec![7, 1])]
+        );
+    }
+
+    #[test]
+    fn the_last_bracket_begins_the_pages() {
+        assert_eq!(pages("uc2.a[1][2]"), [("uc2.a[1]".into(), vec![2])]);
+    }
+
+    #[test]
+    fn a_malformed_volume_list_names_the_token_or_the_whole_list() {
+        for (list, token) in [("a.1| nodot |b.2", "nodot"), ("", ""), (" | ", " | "), (".x", ".x")] {
+            let error = parse_volume_ids(list).unwrap_err();
+            assert_eq!(error.to_string(), format!("Malformed Volume ID list. Offending token: {token}"));
+        }
+    }
+
+    #[test]
+    fn a_malformed_page_list_names_the_token_or_the_whole_list() {
+        let tokens = [
+            "uc2.x",
+            "uc2.x[]",
+            "uc2.x[,]",
+            "uc2.x[0]",
+            "uc2.x[-1]",
+            "uc2.x[+1]",
+            "uc2.x[1,x]",
+            "uc2.x[1",
+            "uc2.x1]",
+            "uc2.x[1]y",
+            "nodot[1]",
+            "a.b[1]",
+            "[1]",
+            "uc2.x[4294967296]",
+            "uc2.x[1.5]",
+            "uc2.x[1 2]",
+        ];
+        for token in tokens {
+            let error = parse_page_ids(&format!("yale.1[1]|{token}")).unwrap_err();
+            assert_eq!(error.to_string(), format!("Malformed Page ID list. Offending token: {token}"));
+        }
+        assert_eq!(parse_page_ids(" |").unwrap_err(), ListError::MalformedPages { token: " |".into() });
+    }
+}

@@ -1,0 +1,167 @@
+//! Finding volumes in folders: pairtrees as HathiTrust lays them out, parts of them, and flat folders of pairs.
+//!
+//! A volume is a folder `<library>/pairtree_root/<two characters>/.../<cleaned local id>/` that holds
+//! `<cleaned local id>.zip`, `.mets.xml` and perhaps `.json` (Pairtree 0.1, section 4, two characters a folder).
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use walkdir::WalkDir;
+
+use crate::{InvalidVolumeId, VolumeId};
+
+const PAIRTREE_ROOT: &str = "pairtree_root";
+const ZIP_SUFFIX: &str = ".zip";
+const METS_SUFFIX: &str = ".mets.xml";
+const RECORD_SUFFIX: &str = ".json";
+
+/// Where a volume's files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeFiles {
+    /// The id, where the path tells it: under `<library>/pairtree_root`.
+    pub id: Option<VolumeId>,
+    /// The ZIP with the pages' texts.
+    pub zip: PathBuf,
+    /// The METS.
+    pub mets: PathBuf,
+    /// The metadata record, if there is one.
+    pub record: Option<PathBuf>,
+}
+
+/// Why a path gives no volume.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoverError {
+    /// A ZIP without its METS.
+    #[error("{} has no METS beside it: {} is missing", zip.display(), mets.display())]
+    MissingMets {
+        /// The ZIP that is there.
+        zip: PathBuf,
+        /// The METS that is not.
+        mets: PathBuf,
+    },
+    /// A METS without its ZIP.
+    #[error("{} has no ZIP beside it: {} is missing", mets.display(), zip.display())]
+    MissingZip {
+        /// The METS that is there.
+        mets: PathBuf,
+        /// The ZIP that is not.
+        zip: PathBuf,
+    },
+    /// The pairtree holds no such volume.
+    #[error("there is no volume {id}: {} is missing", zip.display())]
+    NoSuchVolume {
+        /// The id that was looked for.
+        id: VolumeId,
+        /// Where its ZIP would be.
+        zip: PathBuf,
+    },
+    /// A file in a pairtree whose name is no cleaned id.
+    #[error("{} lies in a pairtree, but its name is no id: {reason}", path.display())]
+    Name {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its name.
+        reason: InvalidVolumeId,
+    },
+    /// A file that is neither a ZIP nor a METS.
+    #[error("{} is neither a folder, a .zip nor a .mets.xml", .0.display())]
+    NotAVolume(PathBuf),
+    /// A file or folder cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// Finds the volumes at `path`: a pairtree root (a folder of `<library>/pairtree_root`), a library's folder, any folder in one, a
+/// flat folder of `.zip` and `.mets.xml` pairs, or one `.zip` or `.mets.xml`.
+///
+/// Folders are read as the iterator goes on, in the order of names. Links are followed, but not in circles. What is wrong with
+/// one volume is an `Err` that names its file; the iterator goes on after it.
+pub fn discover(path: &Path) -> impl Iterator<Item = Result<VolumeFiles, DiscoverError>> + use<> {
+    let top = path.to_owned();
+    WalkDir::new(path).follow_links(true).sort_by_file_name().into_iter().filter_map(move |entry| match entry {
+        Ok(entry) if entry.file_type().is_dir() => None,
+        Ok(entry) => volume_at(entry.path(), entry.depth() == 0),
+        Err(error) if error.loop_ancestor().is_some() => None,
+        Err(error) => {
+            let path = error.path().unwrap_or(&top).to_owned();
+            Some(Err(DiscoverError::Io { path, source: error.into() }))
+        }
+    })
+}
+
+/// The volume that the file `path` stands for. In a folder that is the ZIP, and a METS only tells that its ZIP is missing; a file
+/// that was `asked_for` by its own path stands for its volume whichever of the two it is.
+fn volume_at(path: &Path, asked_for: bool) -> Option<Result<VolumeFiles, DiscoverError>> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if let Some(stem) = name.strip_suffix(ZIP_SUFFIX) {
+        return Some(VolumeFiles::in_folder(path, stem));
+    }
+    if let Some(stem) = name.strip_suffix(METS_SUFFIX) {
+        let zip = path.with_file_name(format!("{stem}{ZIP_SUFFIX}"));
+        return match (zip.is_file(), asked_for) {
+            (true, true) => Some(VolumeFiles::in_folder(&zip, stem)),
+            (true, false) => None,
+            (false, _) => Some(Err(DiscoverError::MissingZip { mets: path.to_owned(), zip })),
+        };
+    }
+    asked_for.then(|| Err(DiscoverError::NotAVolume(path.to_owned())))
+}
+
+/// Where `id` is under a pairtree root.
+pub fn locate(root: &Path, id: &VolumeId) -> Result<VolumeFiles, DiscoverError> {
+    let stem = id.cleaned_local();
+    let zip = root.join(pairtree_path(id)).join(format!("{stem}{ZIP_SUFFIX}"));
+    if !zip.is_file() {
+        return Err(DiscoverError::NoSuchVolume { id: id.clone(), zip });
+    }
+    VolumeFiles::beside(&zip, &stem, Some(id.clone()))
+}
+
+impl VolumeFiles {
+    /// The volume of a ZIP, with its id if the ZIP lies in a pairtree.
+    fn in_folder(zip: &Path, stem: &str) -> Result<Self, DiscoverError> {
+        let id = match library_of(zip)? {
+            None => None,
+            Some(library) => Some(
+                VolumeId::from_cleaned(&format!("{library}.{stem}"))
+                    .map_err(|reason| DiscoverError::Name { path: zip.to_owned(), reason })?,
+            ),
+        };
+        Self::beside(zip, stem, id)
+    }
+
+    fn beside(zip: &Path, stem: &str, id: Option<VolumeId>) -> Result<Self, DiscoverError> {
+        let mets = zip.with_file_name(format!("{stem}{METS_SUFFIX}"));
+        if !mets.is_file() {
+            return Err(DiscoverError::MissingMets { zip: zip.to_owned(), mets });
+        }
+        let record = zip.with_file_name(format!("{stem}{RECORD_SUFFIX}"));
+        Ok(Self { id, zip: zip.to_owned(), mets, record: record.is_file().then_some(record) })
+    }
+}
+
+/// The library of a file in a pairtree: the folder that holds the innermost `pairtree_root` above the file.
+fn library_of(file: &Path) -> Result<Option<String>, DiscoverError> {
+    let file = std::path::absolute(file).map_err(|source| DiscoverError::Io { path: file.to_owned(), source })?;
+    let root = file.ancestors().find(|folder| folder.file_name() == Some(OsStr::new(PAIRTREE_ROOT)));
+    let library = root.and_then(Path::parent).and_then(Path::file_name);
+    Ok(library.map(|name| name.to_string_lossy().into_owned()))
+}
+
+/// A volume's folder below a pairtree root: `<library>/pairtree_root/ar/k+/=1/.../<cleaned local id>`. Where the cleaned local
+/// id has an odd length, the last of the short folders has one character.
+pub fn pairtree_path(id: &VolumeId) -> PathBuf {
+    let cleaned = id.cleaned_local();
+    let mut path = Path::new(id.library()).join(PAIRTREE_ROOT);
+    // A cleaned local id is ASCII, so that any byte begins a character.
+    for start in (0..cleaned.len()).step_by(2) {
+        path.push(&cleaned[start..cleaned.len().min(start + 2)]);
+    }
+    path.push(cleaned);
+    path
+}
