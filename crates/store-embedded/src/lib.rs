@@ -1,1 +1,34 @@
-//! The embedded engine: the seam over fjall, one data folder, one process
+//! The embedded engine: the seam over fjall, in one data folder that one process holds.
+//!
+//! All rows of a table are one ordered keyspace. One committer thread writes: it takes the lists of steps that wait, checks their
+//! conditions, writes them as one batch, syncs once, and answers. So a list of steps is applied whole or not at all, and what
+//! is acknowledged survives the death of the process and the loss of power. A failed write or sync poisons the engine: it
+//! reads on, but refuses writes until it is opened again, because nobody knows what the disk has kept.
+//!
+//! It is not for many processes (a second one gets [`store::StoreError::Held`]), not for another machine's disk, and its
+//! partitions have no order but that of their bytes.
+//!
+//! How to read it, from the outside in: `engine.rs` (the [`EmbeddedStore`], each call on its way to a thread that may block),
+//! `folder.rs` (format and lock of the data folder), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `queue.rs`,
+//! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs` and `sweep.rs`; at the bottom `tables.rs`, which alone
+//! knows fjall, and `key.rs`, `value.rs`, `expiry.rs`, which are the stored format.
+
+mod committer;
+mod contents;
+mod engine;
+mod evaluate;
+mod expiry;
+mod folder;
+mod key;
+mod options;
+mod plan;
+mod queue;
+mod read;
+mod room;
+mod sweep;
+mod tables;
+mod value;
+
+pub use engine::EmbeddedStore;
+pub use options::EmbeddedOptions;
+pub use sweep::Swept;

@@ -63,6 +63,14 @@ pub enum StoreError {
         /// The format that is understood.
         expected: String,
     },
+    /// The store cannot be opened because what it is made of is damaged or not there.
+    #[error("the store in {location} cannot be read: {detail}")]
+    Unreadable {
+        /// Where.
+        location: String,
+        /// What is wrong.
+        detail: String,
+    },
     /// The request makes no sense to the store (a guarded row put plainly, a tag too long): a defect of the caller.
     #[error("invalid request to the store: {0}")]
     Invalid(String),

@@ -94,10 +94,12 @@ pub trait Store: Send + Sync + 'static {
     /// A range of a sealed content, which is clipped at its end; `None`: there is no such sealed content.
     async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>>;
 
-    /// Condemns a content unless it is still uploading under an unexpired lease: then it answers false.
+    /// Condemns a content unless it is still uploading under an unexpired lease: then it answers false. True says that it can
+    /// no longer be sealed nor read, also if it was condemned before or is not there at all.
     async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool>;
 
-    /// Takes a condemned content away; of any other it takes nothing and answers false. Repeating it is no error.
+    /// Takes a condemned content away; of an uploading or sealed one it takes nothing and answers false. True says that it is
+    /// gone, also if it was gone before: repeating it is no error.
     async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool>;
 
     /// How it feels.

@@ -44,7 +44,8 @@ pub enum Step {
         /// Immutable rows that appear with it (the head log entry, damage marks and the like).
         rows: Vec<NewRow>,
     },
-    /// Removes rows; not those written by compare-and-write. Removing what is not there is no error; never refused.
+    /// Removes rows; guarded ones are left standing, whether they are named or lie in the range. Removing what is not there is
+    /// no error; never refused.
     Remove {
         /// Where.
         table: Table,

@@ -1,0 +1,128 @@
+//! The one thread that writes. It takes the lists that wait, decides on each in order, writes what they change as one batch with
+//! one sync, and only then answers all of them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use store::{Clock, Outcome, StoreError, StoreResult};
+use tokio::sync::oneshot;
+
+use crate::evaluate::{Pending, Verdict, evaluate};
+use crate::queue::{Job, Queue};
+use crate::room::Room;
+use crate::tables::Tables;
+
+/// Bytes after which a group takes no further list: enough to make one sync worth its while.
+const GROUP_BYTES: usize = 8 << 20;
+
+/// Why writes are refused for good, once they are.
+pub(crate) type Poison = Arc<OnceLock<String>>;
+
+/// What the committer works on.
+pub(crate) struct Committer {
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) room: Arc<Room>,
+    pub(crate) poison: Poison,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// An answer that is told once the group is durable.
+type Answer = (oneshot::Sender<StoreResult<Outcome>>, StoreResult<Outcome>);
+
+impl Committer {
+    /// Starts the thread. It ends when the queue is closed and empty.
+    pub(crate) fn spawn(self) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("store-committer".to_owned()).spawn(move || self.work())
+    }
+
+    fn work(self) {
+        while let Some(group) = self.queue.take_group(GROUP_BYTES) {
+            // A panic, which only a defect or damaged data can bring about, leaves the group's fate unknown: its submitters
+            // find their answers gone and say so. Nothing may be written behind it.
+            if catch_unwind(AssertUnwindSafe(|| self.commit(group))).is_err() {
+                self.poison("the committer failed, see the log".to_owned());
+            }
+        }
+    }
+
+    fn commit(&self, group: Vec<Job>) {
+        let mut permits = Vec::with_capacity(group.len());
+        let mut answers = Vec::with_capacity(group.len());
+        let mut writes = Pending::default();
+        {
+            let view = self.tables.view();
+            let now = self.clock.now();
+            let free_bytes = self.room.free_bytes();
+            let mut group_bytes = 0;
+            for job in group {
+                permits.push(job.permit);
+                if !job.ticket.take() {
+                    continue;
+                }
+                let verdict = self.admit(&job.plan, job.deadline, free_bytes, &mut group_bytes);
+                let answer = match verdict.and_then(|()| evaluate(&job.plan, &view, &writes, now)) {
+                    Ok(Verdict::Accepted(list)) => {
+                        writes.append(list);
+                        Ok(Outcome::Applied)
+                    }
+                    Ok(Verdict::Refused(outcome)) => Ok(outcome),
+                    Err(error) => Err(error),
+                };
+                answers.push((job.answer, answer));
+            }
+        }
+        // Refusals wait for the sync too: what they say stands may be part of this very group.
+        let durable = if writes.is_empty() { Ok(()) } else { self.tables.commit(writes.into_changes()) };
+        match durable {
+            Ok(()) => tell(answers),
+            Err(error) => {
+                let reason = format!("a write or its sync failed: {error}");
+                tracing::error!(reason, "the store refuses writes from now on");
+                self.poison(reason.clone());
+                tell(answers.into_iter().map(|(sender, answer)| (sender, undecided(answer, &reason))).collect());
+            }
+        }
+    }
+
+    /// Refuses what must not even be looked at.
+    fn admit(
+        &self,
+        plan: &crate::plan::Plan,
+        deadline: store::Deadline,
+        free_bytes: Option<u64>,
+        group_bytes: &mut u64,
+    ) -> StoreResult<()> {
+        if let Some(reason) = self.poison.get() {
+            return Err(StoreError::Poisoned(reason.clone()));
+        }
+        if deadline.passed() {
+            return Err(StoreError::Overloaded("the deadline passed while the write was waiting".to_owned()));
+        }
+        *group_bytes += plan.bytes as u64;
+        self.room.check(free_bytes, *group_bytes, plan.use_)
+    }
+
+    fn poison(&self, reason: String) {
+        // The first reason is the one that explains.
+        let _ = self.poison.set(reason);
+    }
+}
+
+/// What becomes of an answer if its group could not be made durable: what was to be applied may come back after a restart or
+/// not; what was refused was surely not applied, but what it saw may not stand.
+fn undecided(answer: StoreResult<Outcome>, reason: &str) -> StoreResult<Outcome> {
+    match answer {
+        Ok(Outcome::Applied) => Ok(Outcome::Unknown { reason: reason.to_owned() }),
+        Ok(_) => Err(StoreError::Poisoned(reason.to_owned())),
+        Err(error) => Err(error),
+    }
+}
+
+fn tell(answers: Vec<Answer>) {
+    for (sender, answer) in answers {
+        // Who has gone does not want to know.
+        let _ = sender.send(answer);
+    }
+}

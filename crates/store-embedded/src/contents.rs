@@ -1,0 +1,301 @@
+//! Large contents: a file each, and a guarded header row that says where it stands.
+//!
+//! The header is there before the file, and goes after it; so a file without header is a leftover. A content is sealed only
+//! after its file and the file's name are synced.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use store::{
+    Call, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, Outcome, Stamp, Step,
+    StoreError, StoreResult, Table, envelope,
+};
+use tokio::fs::{self, File};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use tokio::time::{timeout, timeout_at};
+
+use crate::engine::EmbeddedStore;
+use crate::folder::{io_error, sync_folder};
+use crate::plan::{Change, Plan, Target};
+use crate::read;
+
+/// The sort key of a header in the content's partition.
+const HEADER: Bytes = Bytes::from_static(b"header");
+
+/// Bytes that are read from a file at a time.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// Bytes of an upload after which the room on the disk is looked at again.
+const ROOM_CHECK_BYTES: u64 = 8 << 20;
+
+/// Where a content's file is.
+pub(crate) fn path(contents: &Path, id: ContentId) -> PathBuf {
+    contents.join(format!("{:02x}", id.0[0])).join(id.to_string())
+}
+
+/// The content that a file is of; `None`: a file that the engine did not make.
+pub(crate) fn id_of_file(name: &str) -> Option<ContentId> {
+    let id = u128::from_str_radix(name, 16).ok().map(|id| ContentId(id.to_be_bytes()))?;
+    (id.to_string() == name).then_some(id)
+}
+
+impl EmbeddedStore {
+    /// A content's header and the stamp it stands at.
+    pub(crate) async fn header(
+        &self,
+        deadline: Deadline,
+        id: ContentId,
+    ) -> StoreResult<Option<(Stamp, ContentHeader)>> {
+        let now = self.now();
+        let row = self.read(deadline, move |view| read::get(view, Table::Contents, &id.0, &HEADER, now)).await?;
+        let Some(row) = row else { return Ok(None) };
+        let guard = row.guard.ok_or_else(|| corrupt(id, "its header is not guarded"))?;
+        Ok(Some((guard.stamp, decode_header(id, &row.value)?)))
+    }
+
+    /// Changes a header; `None`: it does not stand as expected.
+    async fn change_header(
+        &self,
+        deadline: Deadline,
+        id: ContentId,
+        expect: Expect,
+        header: &ContentHeader,
+    ) -> StoreResult<Option<Stamp>> {
+        let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
+        let stamp = guard.stamp;
+        let step = Step::CompareAndWrite {
+            table: Table::Contents,
+            partition: Bytes::copy_from_slice(&id.0),
+            sort: HEADER,
+            expect,
+            guard,
+            value: encode_header(id, header)?,
+            rows: Vec::new(),
+        };
+        match self.submit(deadline, Plan::new(vec![step])?).await? {
+            Outcome::Applied => Ok(Some(stamp)),
+            Outcome::Refused { .. } => Ok(None),
+            Outcome::Unknown { reason } => Err(StoreError::Unavailable(format!("content {id}: {reason}"))),
+        }
+    }
+
+    pub(crate) async fn upload(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
+        let mut upload = Upload::begin(self, call.deadline.remaining(), owner).await?;
+        match upload.take(content).await {
+            Ok(()) => Ok(upload.id),
+            Err(error) => {
+                upload.abandon().await;
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) async fn download(
+        &self,
+        call: Call,
+        id: ContentId,
+        range: Range<u64>,
+    ) -> StoreResult<Option<ContentStream>> {
+        let Some(len) = self.sealed_len(call.deadline, id).await? else { return Ok(None) };
+        let (from, to) = (range.start.min(len), range.end.min(len));
+        let path = path(&self.engine()?.folder.contents(), id);
+        let step = call.deadline.remaining();
+        let opened = timeout_at(call.deadline.0.into(), async {
+            let mut file = File::open(&path).await?;
+            file.set_max_buf_size(PIECE_BYTES as usize);
+            file.seek(std::io::SeekFrom::Start(from)).await?;
+            Ok::<_, std::io::Error>(file)
+        });
+        match opened.await.map_err(|_| StoreError::DeadlinePassed)? {
+            Ok(file) => Ok(Some(pieces(id, file, to.saturating_sub(from), step))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                // Taken away since the header was read, or lost.
+                match self.sealed_len(call.deadline, id).await? {
+                    Some(_) => Err(corrupt(id, "its file is missing")),
+                    None => Ok(None),
+                }
+            }
+            Err(error) => Err(io_error("opening", &path, error)),
+        }
+    }
+
+    async fn sealed_len(&self, deadline: Deadline, id: ContentId) -> StoreResult<Option<u64>> {
+        let header = self.header(deadline, id).await?;
+        Ok(header.and_then(|(_, header)| (header.state == ContentState::Sealed).then_some(header.len)))
+    }
+
+    pub(crate) async fn condemn(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
+        loop {
+            let Some((stamp, header)) = self.header(deadline, id).await? else { return Ok(true) };
+            match header.state {
+                ContentState::Condemned => return Ok(true),
+                ContentState::Uploading if header.lease_until > self.now() => return Ok(false),
+                ContentState::Uploading | ContentState::Sealed => {}
+            }
+            let condemned = ContentHeader { state: ContentState::Condemned, ..header };
+            if self.change_header(deadline, id, Expect::Stamp(stamp), &condemned).await?.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
+    pub(crate) async fn delete(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
+        let Some((stamp, header)) = self.header(deadline, id).await? else { return Ok(true) };
+        if header.state != ContentState::Condemned {
+            return Ok(false);
+        }
+        self.remove_file(id).await?;
+        let target = Target::new(Table::Contents, &id.0, HEADER)?;
+        let drop_header = Plan::of(vec![Change::DropGuarded { target, expect: Expect::Stamp(stamp) }]);
+        match self.submit(deadline, drop_header).await? {
+            // Refused: somebody else has dropped it, since a condemned header changes in no other way.
+            Outcome::Applied | Outcome::Refused { .. } => Ok(true),
+            Outcome::Unknown { reason } => Err(StoreError::Unavailable(format!("content {id}: {reason}"))),
+        }
+    }
+
+    /// Removes a content's file, if it is there.
+    pub(crate) async fn remove_file(&self, id: ContentId) -> StoreResult<()> {
+        let path = path(&self.engine()?.folder.contents(), id);
+        match fs::remove_file(&path).await {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("removing", &path, error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An upload under way.
+struct Upload<'a> {
+    store: &'a EmbeddedStore,
+    id: ContentId,
+    /// How long each step may take.
+    step: Duration,
+    header: ContentHeader,
+    stamp: Stamp,
+    path: PathBuf,
+}
+
+impl<'a> Upload<'a> {
+    /// Announces the upload before there is a file, so that no file is ever unknown.
+    async fn begin(store: &'a EmbeddedStore, step: Duration, owner: Bytes) -> StoreResult<Self> {
+        store.check_room(0)?;
+        let id = ContentId(rand::random());
+        let lease_until = store.now().plus(store.options().content_lease);
+        let header = ContentHeader { state: ContentState::Uploading, owner, len: 0, lease_until };
+        let path = path(&store.engine()?.folder.contents(), id);
+        let stamp = store
+            .change_header(Deadline::within(step), id, Expect::Absent, &header)
+            .await?
+            .ok_or_else(|| StoreError::Unavailable(format!("content id {id} was drawn twice")))?;
+        Ok(Self { store, id, step, header, stamp, path })
+    }
+
+    async fn take(&mut self, mut content: ContentStream) -> StoreResult<()> {
+        let mut file = File::create_new(&self.path).await.map_err(|error| io_error("making", &self.path, error))?;
+        let mut unchecked_bytes = 0;
+        while let Some(piece) = self.in_time(content.next()).await? {
+            let piece = piece?;
+            unchecked_bytes += piece.len() as u64;
+            if unchecked_bytes >= ROOM_CHECK_BYTES {
+                self.store.check_room(unchecked_bytes)?;
+                unchecked_bytes = 0;
+            }
+            let written = self.in_time(file.write_all(&piece)).await?;
+            written.map_err(|error| io_error("writing", &self.path, error))?;
+            self.header.len += piece.len() as u64;
+            self.renew_lease().await?;
+        }
+        self.sync(file).await?;
+        self.header.state = ContentState::Sealed;
+        self.write_header().await
+    }
+
+    /// Makes the file and its name durable.
+    async fn sync(&self, mut file: File) -> StoreResult<()> {
+        let synced = self.in_time(async {
+            file.flush().await?;
+            file.sync_all().await
+        });
+        synced.await?.map_err(|error| io_error("syncing", &self.path, error))?;
+        let Some(shard) = self.path.parent().map(Path::to_path_buf) else { return Ok(()) };
+        let synced = tokio::task::spawn_blocking(move || sync_folder(&shard));
+        self.in_time(synced).await?.map_err(|error| StoreError::Unavailable(error.to_string()))?
+    }
+
+    /// Renews the lease once half of it is over.
+    async fn renew_lease(&mut self) -> StoreResult<()> {
+        let lease = self.store.options().content_lease;
+        let now = self.store.now();
+        if self.header.lease_until.since(now) > lease / 2 {
+            return Ok(());
+        }
+        self.header.lease_until = now.plus(lease);
+        self.write_header().await
+    }
+
+    async fn write_header(&mut self) -> StoreResult<()> {
+        let expect = Expect::Stamp(self.stamp);
+        let changed = self.store.change_header(Deadline::within(self.step), self.id, expect, &self.header).await?;
+        self.stamp = changed.ok_or_else(|| {
+            StoreError::Unavailable(format!(
+                "the upload of content {} was silent for too long and is condemned",
+                self.id
+            ))
+        })?;
+        Ok(())
+    }
+
+    /// Waits for one step of the upload.
+    async fn in_time<T>(&self, step: impl Future<Output = T>) -> StoreResult<T> {
+        timeout(self.step, step).await.map_err(|_| StoreError::DeadlinePassed)
+    }
+
+    /// Takes away what there is. If that fails, a sweep does it after the lease.
+    async fn abandon(mut self) {
+        self.header.state = ContentState::Condemned;
+        let abandoned = async {
+            self.write_header().await?;
+            self.store.delete(Deadline::within(self.step), self.id).await
+        };
+        if let Err(error) = abandoned.await {
+            tracing::warn!(content = %self.id, %error, "an abandoned upload is left to the sweep");
+        }
+    }
+}
+
+/// The next `left` bytes of a file.
+fn pieces(id: ContentId, file: File, left: u64, step: Duration) -> ContentStream {
+    let pieces = futures::stream::try_unfold((file, left), move |(file, left)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        let len = left.min(PIECE_BYTES);
+        let mut piece = BytesMut::with_capacity(len as usize);
+        let mut limited = file.take(len);
+        let read = timeout(step, limited.read_buf(&mut piece)).await.map_err(|_| StoreError::DeadlinePassed)?;
+        match read {
+            Ok(0) => Err(corrupt(id, "its file is cut short")),
+            Ok(read) => Ok(Some((piece.freeze(), (limited.into_inner(), left - read as u64)))),
+            Err(source) => Err(StoreError::Io { context: format!("reading content {id}"), source }),
+        }
+    });
+    pieces.boxed()
+}
+
+fn encode_header(id: ContentId, header: &ContentHeader) -> StoreResult<Bytes> {
+    let encoded =
+        postcard::to_stdvec(header).map_err(|error| StoreError::Invalid(format!("header of {id}: {error}")))?;
+    Ok(envelope::seal(&encoded))
+}
+
+fn decode_header(id: ContentId, value: &Bytes) -> StoreResult<ContentHeader> {
+    let payload = envelope::open(value).map_err(|error| corrupt(id, &error.to_string()))?;
+    postcard::from_bytes(&payload).map_err(|error| corrupt(id, &error.to_string()))
+}
+
+fn corrupt(id: ContentId, what: &str) -> StoreError {
+    StoreError::Corrupt { table: Table::Contents, detail: format!("content {id}: {what}") }
+}

@@ -1,0 +1,315 @@
+//! The store itself: takes each call to a thread that may block, or to the committer, and keeps its deadline.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use store::{
+    Call, Clock, ContentHeader, ContentId, ContentStream, Deadline, Health, Outcome, Row, Rows, Scan, Step, Store,
+    StoreError, StoreResult, Table, UnixMillis, WalkPage,
+};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use crate::committer::{Committer, Poison};
+use crate::folder::{Folder, io_error};
+use crate::options::EmbeddedOptions;
+use crate::plan::Plan;
+use crate::queue::{Job, Queue, Ticket};
+use crate::read;
+use crate::room::{Room, Use};
+use crate::tables::{Tables, View};
+
+/// Lists from this size on are paced: they wait for flushes outside the committer, where they hold up nobody.
+const BULK_BYTES: usize = 128 << 10;
+
+/// Memtables of a table that may wait to be flushed before bulk lists wait. fjall stalls every writer at four.
+const BULK_UNFLUSHED_MEMTABLES: u64 = 2;
+
+/// How often a paced list looks again.
+const PACE: Duration = Duration::from_millis(5);
+
+/// How long closing waits for the queue, for a last flush, and for calls that are still reading.
+const CLOSE_WAIT: Duration = Duration::from_secs(30);
+
+/// When closing, more than this in memory is worth writing to files.
+const FLUSH_AT_CLOSE_BYTES: u64 = 1 << 20;
+
+/// The semaphore of waiting bytes counts in these, so that its range suffices.
+const PERMIT_BYTES: usize = 1 << 10;
+
+/// The embedded engine over one data folder. See the crate's comment.
+pub struct EmbeddedStore {
+    /// `None` once it is closed.
+    engine: RwLock<Option<Arc<Engine>>>,
+    committer: Mutex<Option<JoinHandle<()>>>,
+    queue: Arc<Queue>,
+    /// Bytes that may still join the queue, in [`PERMIT_BYTES`].
+    waiting_room: Arc<Semaphore>,
+    poison: Poison,
+    room: Arc<Room>,
+    clock: Arc<dyn Clock>,
+    options: EmbeddedOptions,
+}
+
+/// What is open. Dropped in this order: the database before the lock that protects it.
+pub(crate) struct Engine {
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) folder: Folder,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in `folder`, making it if the folder has none. `clock` is what expiries and leases are compared with.
+    ///
+    /// Errors: [`StoreError::Held`] if another process has it open, [`StoreError::Format`] if it is of another format (it is
+    /// left untouched then), [`StoreError::Unreadable`] if it is damaged beyond opening, [`StoreError::Full`] or
+    /// [`StoreError::Io`] as the operating system says.
+    pub fn open(folder: &Path, options: EmbeddedOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
+        let folder = Folder::hold(folder)?;
+        let tables = Arc::new(Tables::open(&folder.database(), &options)?);
+        let room = Arc::new(Room::new(folder.path().to_path_buf(), options.headroom_bytes));
+        let queue = Arc::new(Queue::new(options.max_queue_age));
+        let poison: Poison = Arc::new(OnceLock::new());
+        let committer = Committer {
+            tables: tables.clone(),
+            queue: queue.clone(),
+            room: room.clone(),
+            poison: poison.clone(),
+            clock: clock.clone(),
+        };
+        let committer =
+            committer.spawn().map_err(|source| io_error("starting the committer of", folder.path(), source))?;
+        Ok(Arc::new(Self {
+            engine: RwLock::new(Some(Arc::new(Engine { tables, folder }))),
+            committer: Mutex::new(Some(committer)),
+            queue,
+            waiting_room: Arc::new(Semaphore::new(permits(options.max_queued_bytes))),
+            poison,
+            room,
+            clock,
+            options,
+        }))
+    }
+
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.clock.now()
+    }
+
+    pub(crate) fn options(&self) -> &EmbeddedOptions {
+        &self.options
+    }
+
+    pub(crate) fn engine(&self) -> StoreResult<Arc<Engine>> {
+        self.engine.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
+    }
+
+    /// Refuses what would use up the headroom on the disk, outside of the committer.
+    pub(crate) fn check_room(&self, bytes: u64) -> StoreResult<()> {
+        self.room.check(self.room.free_bytes(), bytes, Use::Adds)
+    }
+
+    /// Reads from a consistent view, on a thread that may block.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        deadline: Deadline,
+        read: impl FnOnce(&View<'_>) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let engine = self.engine()?;
+        blocking(deadline, move || read(&engine.tables.view())).await
+    }
+
+    /// Has the committer apply a plan.
+    pub(crate) async fn submit(&self, deadline: Deadline, plan: Plan) -> StoreResult<Outcome> {
+        if let Some(reason) = self.poison.get() {
+            return Err(StoreError::Poisoned(reason.clone()));
+        }
+        let now = self.now();
+        let touched = self.read(deadline, move |view| plan.touch(view, now).map(|()| plan)).await;
+        let plan = touched.map_err(not_begun)?;
+        self.pace(deadline, &plan).await?;
+
+        let admitted = deadline.0.min(std::time::Instant::now() + self.options.max_queue_age);
+        let share = permits(plan.bytes.min(self.options.max_queued_bytes));
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        let permit = timeout_at(admitted.into(), self.waiting_room.clone().acquire_many_owned(share))
+            .await
+            .map_err(|_| StoreError::Overloaded("too many bytes of writes are waiting".to_owned()))?
+            .map_err(|_| StoreError::Unavailable("the store is closed".to_owned()))?;
+
+        let (answer, answered) = oneshot::channel();
+        let ticket = Ticket::default();
+        self.queue.push(Job { plan, deadline, ticket: ticket.clone(), answer, permit })?;
+        match timeout_at(Instant::from_std(deadline.0), answered).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Ok(Outcome::Unknown { reason: "the committer ended before it answered".to_owned() }),
+            Err(_) if ticket.withdraw() => {
+                Err(StoreError::Overloaded("the deadline passed while the write was waiting".to_owned()))
+            }
+            Err(_) => Ok(Outcome::Unknown { reason: "the sync did not end by the deadline".to_owned() }),
+        }
+    }
+
+    /// Holds back bulk lists while the tables they write to have much to flush.
+    async fn pace(&self, deadline: Deadline, plan: &Plan) -> StoreResult<()> {
+        if plan.bytes < BULK_BYTES {
+            return Ok(());
+        }
+        let bound = BULK_UNFLUSHED_MEMTABLES * self.options.memtable_bytes;
+        loop {
+            let tables = self.engine()?.tables.clone();
+            if plan.written_tables().all(|table| tables.unflushed_bytes(table) < bound) {
+                return Ok(());
+            }
+            drop(tables);
+            if deadline.passed() {
+                return Err(StoreError::Overloaded("more is being written than the disk takes".to_owned()));
+            }
+            tokio::time::sleep(PACE.min(deadline.remaining())).await;
+        }
+    }
+
+    /// Ends the committer after what it has in its queue.
+    fn end_committer(&self) {
+        self.queue.close();
+        if let Some(committer) = self.committer.lock().take()
+            && committer.join().is_err()
+        {
+            tracing::error!("the committer thread panicked");
+        }
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        self.end_committer();
+    }
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        let (partition, sort, now) = (partition.clone(), sort.clone(), self.now());
+        self.read(call.deadline, move |view| read::get(view, table, &partition, &sort, now)).await
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        let now = self.now();
+        self.read(call.deadline, move |view| {
+            keys.iter().map(|(partition, sort)| read::get(view, table, partition, sort, now)).collect()
+        })
+        .await
+    }
+
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        let (partition, now) = (partition.clone(), self.now());
+        self.read(call.deadline, move |view| read::scan(view, table, &partition, &scan, now, call.deadline)).await
+    }
+
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        self.submit(call.deadline, Plan::new(steps)?).await
+    }
+
+    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+        let now = self.now();
+        self.read(call.deadline, move |view| read::walk(view, table, from, max, now, call.deadline)).await
+    }
+
+    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
+        self.upload(call, owner, content).await
+    }
+
+    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
+        Ok(self.header(call.deadline, id).await?.map(|(_, header)| header))
+    }
+
+    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
+        self.download(call, id, range).await
+    }
+
+    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.condemn(call.deadline, id).await
+    }
+
+    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.delete(call.deadline, id).await
+    }
+
+    async fn health(&self) -> Health {
+        let free_bytes = self.room.free_bytes();
+        let refusing_writes = match (self.poison.get(), self.engine()) {
+            (Some(reason), _) => Some(reason.clone()),
+            (None, Err(error)) => Some(error.to_string()),
+            (None, Ok(engine)) => match self.room.check(free_bytes, 0, Use::Adds) {
+                Err(full) => Some(full.to_string()),
+                // Asks the database on a thread of its own: it may be in the middle of a sync.
+                Ok(()) => tokio::task::spawn_blocking(move || engine.tables.refusal())
+                    .await
+                    .unwrap_or_else(|error| Some(error.to_string())),
+            },
+        };
+        Health { refusing_writes, free_bytes }
+    }
+
+    async fn close(&self) -> StoreResult<()> {
+        let Some(engine) = self.engine.write().take() else { return Ok(()) };
+        let (queue, committer) = (self.queue.clone(), self.committer.lock().take());
+        let poisoned = self.poison.get().is_some();
+        let still_open = Arc::downgrade(&engine);
+        let closing = tokio::task::spawn_blocking(move || {
+            queue.close();
+            if committer.is_some_and(|committer| committer.join().is_err()) {
+                tracing::error!("the committer thread panicked");
+            }
+            // Only to spare the next start a replay: all that is acknowledged is in the journal.
+            if !poisoned && engine.tables.memtables_bytes() > FLUSH_AT_CLOSE_BYTES {
+                engine.tables.flush().map_err(|error| StoreError::Unavailable(format!("flushing: {error}")))?;
+            }
+            Ok(())
+        });
+        let give_up = Instant::now() + CLOSE_WAIT;
+        let closed = timeout_at(give_up, closing)
+            .await
+            .map_err(|_| StoreError::Unavailable(format!("the store did not close within {CLOSE_WAIT:?}")))?;
+        // Calls that still read hold on to the engine; the folder is let go of with the last.
+        while still_open.strong_count() > 0 && Instant::now() < give_up {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        closed.unwrap_or_else(|error| Err(StoreError::Unavailable(format!("closing: {error}"))))
+    }
+}
+
+/// Runs what blocks on a thread for that, and waits no longer than until the deadline.
+async fn blocking<T: Send + 'static>(
+    deadline: Deadline,
+    work: impl FnOnce() -> StoreResult<T> + Send + 'static,
+) -> StoreResult<T> {
+    if deadline.passed() {
+        return Err(StoreError::DeadlinePassed);
+    }
+    let work =
+        tokio::task::spawn_blocking(move || if deadline.passed() { Err(StoreError::DeadlinePassed) } else { work() });
+    match timeout_at(Instant::from_std(deadline.0), work).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(failed)) => Err(StoreError::Unavailable(format!("a read failed: {failed}"))),
+        Err(_) => Err(StoreError::DeadlinePassed),
+    }
+}
+
+/// A write whose deadline passed before it was in the queue is surely not applied.
+fn not_begun(error: StoreError) -> StoreError {
+    match error {
+        StoreError::DeadlinePassed => {
+            StoreError::Overloaded("the deadline passed before the write could begin".to_owned())
+        }
+        error => error,
+    }
+}
+
+fn permits(bytes: usize) -> usize {
+    bytes.div_ceil(PERMIT_BYTES).max(1)
+}

@@ -1,0 +1,180 @@
+//! Whether a list of steps applies, and what it writes: checked against what is committed and against what earlier lists of the
+//! same group are about to write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use bytes::Bytes;
+use store::{Outcome, Row, StoreResult, Table, UnixMillis};
+
+use crate::key::KeyRange;
+use crate::plan::{Change, Plan, PlannedRow, Target};
+use crate::tables::{Space, View, live};
+use crate::value::Value;
+use crate::{expiry, value};
+
+/// Writes that are decided but not yet committed; `None` removes.
+#[derive(Debug, Default)]
+pub(crate) struct Pending(BTreeMap<(Space, Bytes), Option<Bytes>>);
+
+impl Pending {
+    /// Takes over the writes of an accepted list, which come after those that are here.
+    pub(crate) fn append(&mut self, mut list: Pending) {
+        self.0.append(&mut list.0);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is to be written, each key once.
+    pub(crate) fn into_changes(self) -> impl Iterator<Item = (Space, Bytes, Option<Bytes>)> {
+        self.0.into_iter().map(|((space, key), value)| (space, key, value))
+    }
+
+    fn get(&self, space: Space, key: &Bytes) -> Option<&Option<Bytes>> {
+        self.0.get(&(space, key.clone()))
+    }
+
+    fn keys(&self, space: Space, range: &KeyRange) -> impl Iterator<Item = &Bytes> {
+        let bound = |bound: &Bound<Vec<u8>>| bound.as_ref().map(|key| (space, Bytes::copy_from_slice(key)));
+        let from = match bound(&range.0) {
+            Bound::Unbounded => Bound::Included((space, Bytes::new())),
+            from => from,
+        };
+        self.0
+            .range((from, bound(&range.1)))
+            .map(|((found, key), _)| (found, key))
+            .filter_map(move |(found, key)| (*found == space).then_some(key))
+    }
+}
+
+/// How a list fares.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// It applies, and this is what it writes.
+    Accepted(Pending),
+    /// It does not.
+    Refused(Outcome),
+}
+
+/// Decides on one list.
+pub(crate) fn evaluate(plan: &Plan, view: &View<'_>, group: &Pending, now: UnixMillis) -> StoreResult<Verdict> {
+    let mut list = List { view, group, writes: Pending::default(), now };
+    for (step, change) in plan.changes.iter().enumerate() {
+        if let Err(stands) = list.apply(change)? {
+            return Ok(Verdict::Refused(Outcome::Refused { step, stands }));
+        }
+    }
+    Ok(Verdict::Accepted(list.writes))
+}
+
+/// A list that is being decided on.
+struct List<'a> {
+    view: &'a View<'a>,
+    group: &'a Pending,
+    writes: Pending,
+    now: UnixMillis,
+}
+
+/// Done, or refused because of the row that stands there.
+type Applied = Result<(), Option<Row>>;
+
+impl List<'_> {
+    fn apply(&mut self, change: &Change) -> StoreResult<Applied> {
+        match change {
+            Change::Put { table, rows } => self.put(*table, rows),
+            Change::Require { target, condition } => {
+                let stands = self.row(target)?;
+                return Ok(if condition.holds(stands.as_ref()) { Ok(()) } else { Err(stands) });
+            }
+            Change::CompareAndWrite { target, expect, value, rows } => {
+                let stands = self.row(target)?;
+                if !expect.holds(stands.as_ref()) {
+                    return Ok(Err(stands));
+                }
+                self.write(Space::Rows(target.table), &target.key, Some(value.clone()));
+                self.put(target.table, rows);
+            }
+            Change::RemoveRows { table, keys } => {
+                for key in keys {
+                    self.remove_plain(*table, key)?;
+                }
+            }
+            Change::RemoveRange { table, range } => {
+                if let Some(range) = range {
+                    for key in self.keys(Space::Rows(*table), range)? {
+                        self.remove_plain(*table, &key)?;
+                    }
+                }
+            }
+            Change::DropGuarded { target, expect } => {
+                let stands = self.row(target)?;
+                if !expect.holds(stands.as_ref()) {
+                    return Ok(Err(stands));
+                }
+                self.write(Space::Rows(target.table), &target.key, None);
+            }
+            Change::Reclaim { entries } => {
+                for entry in entries {
+                    self.reclaim(entry)?;
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn put(&mut self, table: Table, rows: &[PlannedRow]) {
+        for row in rows {
+            self.write(Space::Rows(table), &row.key, Some(row.value.clone()));
+            if let Some(expiry) = &row.expiry {
+                self.write(Space::Expiries, expiry, Some(Bytes::new()));
+            }
+        }
+    }
+
+    /// Removes a row unless it is guarded. An entry in the list of expiries stays until it is due.
+    fn remove_plain(&mut self, table: Table, key: &Bytes) -> StoreResult<()> {
+        let Some(raw) = self.raw(Space::Rows(table), key)? else { return Ok(()) };
+        if value::decode(&raw).is_none_or(|value| value.guard.is_none()) {
+            self.write(Space::Rows(table), key, None);
+        }
+        Ok(())
+    }
+
+    fn reclaim(&mut self, entry: &Bytes) -> StoreResult<()> {
+        self.write(Space::Expiries, entry, None);
+        let Some((table, key)) = expiry::decode(entry) else { return Ok(()) };
+        let Some(raw) = self.raw(Space::Rows(table), &key)? else { return Ok(()) };
+        if value::decode(&raw).is_some_and(|value| value.is_expired(self.now)) {
+            self.write(Space::Rows(table), &key, None);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, space: Space, key: &Bytes, value: Option<Bytes>) {
+        self.writes.0.insert((space, key.clone()), value);
+    }
+
+    fn raw(&self, space: Space, key: &Bytes) -> StoreResult<Option<Bytes>> {
+        match self.writes.get(space, key).or_else(|| self.group.get(space, key)) {
+            Some(pending) => Ok(pending.clone()),
+            None => self.view.raw(space, key),
+        }
+    }
+
+    fn row(&self, target: &Target) -> StoreResult<Option<Row>> {
+        let Some(raw) = self.raw(Space::Rows(target.table), &target.key)? else { return Ok(None) };
+        let value = live(target.table, &raw, self.now)?;
+        Ok(value.map(|Value { value, guard, .. }| Row { sort: target.sort.clone(), value, guard }))
+    }
+
+    /// All keys of a range, whether committed or pending; some may be removed already.
+    fn keys(&self, space: Space, range: &KeyRange) -> StoreResult<BTreeSet<Bytes>> {
+        let committed = self.view.range(space, range.clone()).map(|row| row.map(|(key, _)| key));
+        let mut keys = committed.collect::<StoreResult<BTreeSet<_>>>()?;
+        keys.extend(self.group.keys(space, range).cloned());
+        keys.extend(self.writes.keys(space, range).cloned());
+        Ok(keys)
+    }
+}

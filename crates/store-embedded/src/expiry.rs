@@ -1,0 +1,65 @@
+//! The list of rows by expiry, so that a sweep reads what has expired and nothing else.
+//!
+//! Each entry is a key without value: 8 bytes Unix milliseconds (big-endian), the table's name, 0x00, the row's key.
+
+use std::ops::Bound;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use store::{Table, UnixMillis};
+
+use crate::key::KeyRange;
+
+const EXPIRY_BYTES: usize = 8;
+
+/// The entry of a row.
+pub(crate) fn encode(expires_at: UnixMillis, table: Table, key: &[u8]) -> Bytes {
+    let name = table.name().as_bytes();
+    let mut entry = BytesMut::with_capacity(EXPIRY_BYTES + name.len() + 1 + key.len());
+    entry.put_u64(expires_at.0);
+    entry.put_slice(name);
+    entry.put_u8(0);
+    entry.put_slice(key);
+    entry.freeze()
+}
+
+/// The row that an entry is of; `None`: no entry of ours.
+pub(crate) fn decode(entry: &Bytes) -> Option<(Table, Bytes)> {
+    let rest = entry.get(EXPIRY_BYTES..)?;
+    let name_len = rest.iter().position(|byte| *byte == 0)?;
+    let table = Table::ALL.into_iter().find(|table| table.name().as_bytes() == &rest[..name_len])?;
+    Some((table, entry.slice(EXPIRY_BYTES + name_len + 1..)))
+}
+
+/// The entries of rows that have expired.
+pub(crate) fn due(now: UnixMillis) -> KeyRange {
+    let end = match now.0.checked_add(1) {
+        Some(end) => Bound::Excluded(end.to_be_bytes().to_vec()),
+        None => Bound::Unbounded,
+    };
+    (Bound::Unbounded, end)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::ops::RangeBounds;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_gives_back_its_row() {
+        for table in Table::ALL {
+            let key = Bytes::from_static(b"\x00key\x00");
+            assert_eq!(decode(&encode(UnixMillis(5), table, &key)), Some((table, key)));
+        }
+    }
+
+    #[test]
+    fn due_is_what_expires_now_or_did_before() {
+        let range = due(UnixMillis(100));
+        for (expires_at, is_due) in [(0, true), (99, true), (100, true), (101, false), (u64::MAX, false)] {
+            let entry = encode(UnixMillis(expires_at), Table::Work, b"key").to_vec();
+            assert_eq!(range.contains(&entry), is_due, "expires at {expires_at}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The data folder: who holds it, and which format it has.
+//!
+//! ```text
+//! format     name and version of the format, one line
+//! lock       held with a lock of the operating system by the process that has the folder open
+//! db/        the database of rows
+//! contents/  large contents, one file each, in 256 folders by the first byte of their id
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use store::{StoreError, StoreResult};
+
+/// The name of the format, without its version.
+const FORMAT_NAME: &str = "penates-embedded";
+
+/// The version that this program reads and writes. Raise it with any change of what is stored.
+const FORMAT_VERSION: u32 = 1;
+
+/// A data folder that this process holds until the value is dropped.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Closing the file lets go of the lock; the operating system does so for a killed process.
+    _lock: File,
+}
+
+impl Folder {
+    /// Takes hold of a folder, making it if there is none, and checks its format before anything else is opened.
+    pub(crate) fn hold(path: &Path) -> StoreResult<Self> {
+        fs::create_dir_all(path).map_err(|source| io_error("making the data folder", path, source))?;
+        let lock = lock(path)?;
+        let folder = Self { path: path.to_path_buf(), _lock: lock };
+        folder.check_or_write_format()?;
+        Ok(folder)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the database of rows is.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path.join("db")
+    }
+
+    /// Where large contents are.
+    pub(crate) fn contents(&self) -> PathBuf {
+        self.path.join("contents")
+    }
+
+    fn check_or_write_format(&self) -> StoreResult<()> {
+        let path = self.path.join("format");
+        match fs::read(&path) {
+            Ok(found) => self.check_format(&String::from_utf8_lossy(&found)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.write_format(&path),
+            Err(error) => Err(io_error("reading the format", &path, error)),
+        }
+    }
+
+    fn check_format(&self, found: &str) -> StoreResult<()> {
+        if found.trim_end() == format_line() {
+            return Ok(());
+        }
+        Err(self.another_format(found.trim_end().chars().take(80).collect()))
+    }
+
+    /// Marks a fresh folder. A database without a format is none of ours, or has lost it: it is left as it is.
+    fn write_format(&self, path: &Path) -> StoreResult<()> {
+        if self.database().exists() {
+            return Err(self.another_format("that no `format` file tells".to_owned()));
+        }
+        let contents = self.contents();
+        for shard in 0..=u8::MAX {
+            let folder = contents.join(format!("{shard:02x}"));
+            fs::create_dir_all(&folder).map_err(|source| io_error("making", &folder, source))?;
+        }
+        sync_folder(&contents)?;
+        write_whole(path, format!("{}\n", format_line()).as_bytes())
+            .map_err(|source| io_error("writing", path, source))?;
+        sync_folder(&self.path)
+    }
+
+    fn another_format(&self, found: String) -> StoreError {
+        StoreError::Format { location: self.path.display().to_string(), found, expected: format_line() }
+    }
+}
+
+fn format_line() -> String {
+    format!("{FORMAT_NAME} {FORMAT_VERSION}")
+}
+
+fn lock(folder: &Path) -> StoreResult<File> {
+    let path = folder.join("lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|source| io_error("opening", &path, source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Held { folder: folder.display().to_string() }),
+        Err(TryLockError::Error(source)) => Err(io_error("locking", &path, source)),
+    }
+}
+
+/// Writes a small file so that it is there either whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let unfinished = path.with_extension("unfinished");
+    let mut file = File::create(&unfinished)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(path: &Path) -> StoreResult<()> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(|source| io_error("syncing", path, source))
+}
+
+/// An error of the operating system, and where it happened.
+pub(crate) fn io_error(what: &str, path: &Path, source: io::Error) -> StoreError {
+    if source.kind() == io::ErrorKind::StorageFull {
+        return StoreError::Full(format!("{what} {}: {source}", path.display()));
+    }
+    StoreError::Io { context: format!("{what} {}", path.display()), source }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_second_holder_is_told_that_the_folder_is_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = Folder::hold(folder.path()).unwrap();
+        assert!(matches!(Folder::hold(folder.path()), Err(StoreError::Held { .. })));
+        drop(held);
+        Folder::hold(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_newer_format_is_named_in_the_error_and_left_untouched() {
+        let folder = tempfile::tempdir().unwrap();
+        let format = folder.path().join("format");
+        fs::write(&format, "penates-embedded 2\n").unwrap();
+        let error = Folder::hold(folder.path()).unwrap_err();
+        assert!(matches!(error, StoreError::Format { .. }));
+        assert!(error.to_string().contains("penates-embedded 2"), "{error}");
+        assert_eq!(fs::read_to_string(&format).unwrap(), "penates-embedded 2\n");
+        assert!(!folder.path().join("contents").exists());
+    }
+
+    #[test]
+    fn a_database_without_a_format_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("db")).unwrap();
+        assert!(matches!(Folder::hold(folder.path()), Err(StoreError::Format { .. })));
+    }
+}

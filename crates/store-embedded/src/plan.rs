@@ -1,0 +1,191 @@
+//! A list of steps as the committer takes it: keys and values encoded, sizes known. Made by the submitter, so that the one
+//! committer does nothing but check and merge.
+
+use bytes::Bytes;
+use store::{Condition, Expect, NewRow, Removal, Step, StoreError, StoreResult, Table, UnixMillis};
+
+use crate::key::{self, KeyRange};
+use crate::room::Use;
+use crate::tables::{Space, View};
+use crate::{expiry, value};
+
+/// An immutable row to be written.
+#[derive(Debug)]
+pub(crate) struct PlannedRow {
+    pub(crate) key: Bytes,
+    pub(crate) value: Bytes,
+    /// Its entry in the list of expiries.
+    pub(crate) expiry: Option<Bytes>,
+}
+
+/// A row that a condition looks at.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) table: Table,
+    pub(crate) key: Bytes,
+    pub(crate) sort: Bytes,
+}
+
+/// One step, encoded.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Put {
+        table: Table,
+        rows: Vec<PlannedRow>,
+    },
+    Require {
+        target: Target,
+        condition: Condition,
+    },
+    CompareAndWrite {
+        target: Target,
+        expect: Expect,
+        value: Bytes,
+        rows: Vec<PlannedRow>,
+    },
+    RemoveRows {
+        table: Table,
+        keys: Vec<Bytes>,
+    },
+    RemoveRange {
+        table: Table,
+        range: Option<KeyRange>,
+    },
+    /// The engine's own: takes a guarded row away if it stands as expected.
+    DropGuarded {
+        target: Target,
+        expect: Expect,
+    },
+    /// The engine's own: takes away rows that have expired, by their entries in the list of expiries.
+    Reclaim {
+        entries: Vec<Bytes>,
+    },
+}
+
+/// A list of steps, encoded.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) changes: Vec<Change>,
+    /// Bytes of its keys and values.
+    pub(crate) bytes: usize,
+    pub(crate) use_: Use,
+}
+
+impl Plan {
+    /// Encodes steps.
+    pub(crate) fn new(steps: Vec<Step>) -> StoreResult<Self> {
+        let changes = steps.into_iter().map(plan_step).collect::<StoreResult<Vec<_>>>()?;
+        Ok(Self::of(changes))
+    }
+
+    /// A plan of changes that are encoded already.
+    pub(crate) fn of(changes: Vec<Change>) -> Self {
+        let bytes = changes.iter().map(change_bytes).sum();
+        let adds = changes.iter().any(|change| matches!(change, Change::Put { .. } | Change::CompareAndWrite { .. }));
+        Self { changes, bytes, use_: if adds { Use::Adds } else { Use::Removes } }
+    }
+
+    /// The tables that rows are written to.
+    pub(crate) fn written_tables(&self) -> impl Iterator<Item = Table> {
+        self.changes.iter().filter_map(|change| match change {
+            Change::Put { table, .. } => Some(*table),
+            Change::CompareAndWrite { target, .. } => Some(target.table),
+            _ => None,
+        })
+    }
+
+    /// Reads what the committer is going to read, so that it finds it in memory; and finds guarded rows that are about to be
+    /// put plainly, which only a defect of the caller can ask for.
+    pub(crate) fn touch(&self, view: &View<'_>, now: UnixMillis) -> StoreResult<()> {
+        for change in &self.changes {
+            match change {
+                Change::Put { table, rows } => refuse_guarded(view, *table, rows, now)?,
+                Change::CompareAndWrite { target, rows, .. } => {
+                    view.raw(Space::Rows(target.table), &target.key)?;
+                    refuse_guarded(view, target.table, rows, now)?;
+                }
+                Change::Require { target, .. } | Change::DropGuarded { target, .. } => {
+                    view.raw(Space::Rows(target.table), &target.key)?;
+                }
+                Change::RemoveRows { table, keys } => {
+                    for key in keys {
+                        view.raw(Space::Rows(*table), key)?;
+                    }
+                }
+                Change::RemoveRange { table, range } => {
+                    for row in range.iter().flat_map(|range| view.range(Space::Rows(*table), range.clone())) {
+                        row?;
+                    }
+                }
+                Change::Reclaim { .. } => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refuse_guarded(view: &View<'_>, table: Table, rows: &[PlannedRow], now: UnixMillis) -> StoreResult<()> {
+    for row in rows {
+        if view.value(table, &row.key, now)?.is_some_and(|value| value.guard.is_some()) {
+            return Err(StoreError::Invalid(format!("a guarded row of table {table} was put plainly")));
+        }
+    }
+    Ok(())
+}
+
+fn plan_step(step: Step) -> StoreResult<Change> {
+    Ok(match step {
+        Step::Put { table, partition, rows } => Change::Put { table, rows: plan_rows(table, &partition, rows)? },
+        Step::Require { table, partition, sort, condition } => {
+            Change::Require { target: Target::new(table, &partition, sort)?, condition }
+        }
+        Step::CompareAndWrite { table, partition, sort, expect, guard, value, rows } => {
+            if rows.iter().any(|row| row.sort == sort) {
+                return Err(StoreError::Invalid(format!("a row of table {table} was written guarded and plainly")));
+            }
+            Change::CompareAndWrite {
+                target: Target::new(table, &partition, sort)?,
+                expect,
+                value: value::encode_guarded(&value, &guard)?,
+                rows: plan_rows(table, &partition, rows)?,
+            }
+        }
+        Step::Remove { table, partition, rows: Removal::Rows(sorts) } => {
+            let keys = sorts.iter().map(|sort| key::encode(&partition, sort)).collect::<StoreResult<_>>()?;
+            Change::RemoveRows { table, keys }
+        }
+        Step::Remove { table, partition, rows: Removal::Range(from, to) } => {
+            Change::RemoveRange { table, range: key::range(&partition, &from, to.as_deref()) }
+        }
+    })
+}
+
+fn plan_rows(table: Table, partition: &[u8], rows: Vec<NewRow>) -> StoreResult<Vec<PlannedRow>> {
+    let plan_row = |row: NewRow| {
+        let key = key::encode(partition, &row.sort)?;
+        let expiry = row.expires_at.map(|expires_at| expiry::encode(expires_at, table, &key));
+        Ok(PlannedRow { value: value::encode_plain(&row.value, row.expires_at), key, expiry })
+    };
+    rows.into_iter().map(plan_row).collect()
+}
+
+impl Target {
+    pub(crate) fn new(table: Table, partition: &[u8], sort: Bytes) -> StoreResult<Self> {
+        Ok(Self { table, key: key::encode(partition, &sort)?, sort })
+    }
+}
+
+fn change_bytes(change: &Change) -> usize {
+    match change {
+        Change::Put { rows, .. } => rows_bytes(rows),
+        Change::CompareAndWrite { target, value, rows, .. } => target.key.len() + value.len() + rows_bytes(rows),
+        Change::Require { target, .. } | Change::DropGuarded { target, .. } => target.key.len(),
+        Change::RemoveRows { keys, .. } => keys.iter().map(Bytes::len).sum(),
+        Change::RemoveRange { .. } => 0,
+        Change::Reclaim { entries } => entries.iter().map(Bytes::len).sum(),
+    }
+}
+
+fn rows_bytes(rows: &[PlannedRow]) -> usize {
+    rows.iter().map(|row| row.key.len() + row.value.len() + row.expiry.as_ref().map_or(0, Bytes::len)).sum()
+}

@@ -1,0 +1,104 @@
+//! Where lists of steps wait for the committer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use store::{Deadline, Outcome, StoreError, StoreResult};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::plan::Plan;
+
+/// A list that waits.
+pub(crate) struct Job {
+    pub(crate) plan: Plan,
+    pub(crate) deadline: Deadline,
+    pub(crate) ticket: Ticket,
+    pub(crate) answer: oneshot::Sender<StoreResult<Outcome>>,
+    /// Its share of the bytes that may wait at once.
+    pub(crate) permit: OwnedSemaphorePermit,
+}
+
+/// Settles who has a list: the committer that takes it, or the submitter that takes it back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ticket(Arc<AtomicU8>);
+
+const WAITING: u8 = 0;
+const TAKEN: u8 = 1;
+const WITHDRAWN: u8 = 2;
+
+impl Ticket {
+    /// The committer takes the list; false: it was withdrawn.
+    pub(crate) fn take(&self) -> bool {
+        self.0.compare_exchange(WAITING, TAKEN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The submitter takes it back, so that it is surely not applied; false: it is too late for that.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.0.compare_exchange(WAITING, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// The queue of one committer.
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+    max_age: Duration,
+}
+
+struct Waiting {
+    jobs: VecDeque<(Instant, Job)>,
+    closed: bool,
+}
+
+impl Queue {
+    pub(crate) fn new(max_age: Duration) -> Self {
+        let waiting = Mutex::new(Waiting { jobs: VecDeque::new(), closed: false });
+        Self { waiting, arrived: Condvar::new(), max_age }
+    }
+
+    /// Adds a list, unless the oldest has been waiting for too long.
+    pub(crate) fn push(&self, job: Job) -> StoreResult<()> {
+        let mut waiting = self.waiting.lock();
+        if waiting.closed {
+            return Err(StoreError::Unavailable("the store is closed".to_owned()));
+        }
+        if let Some((since, _)) = waiting.jobs.front()
+            && since.elapsed() > self.max_age
+        {
+            return Err(StoreError::Overloaded(format!("writes have been waiting for {:?}", since.elapsed())));
+        }
+        waiting.jobs.push_back((Instant::now(), job));
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Waits for lists and takes those that may be committed together, about `max_bytes` of them; `None`: the queue is
+    /// closed and empty.
+    pub(crate) fn take_group(&self, max_bytes: usize) -> Option<Vec<Job>> {
+        let mut waiting = self.waiting.lock();
+        while waiting.jobs.is_empty() {
+            if waiting.closed {
+                return None;
+            }
+            self.arrived.wait(&mut waiting);
+        }
+        let mut bytes = 0;
+        let mut group = Vec::new();
+        while bytes < max_bytes
+            && let Some((_, job)) = waiting.jobs.pop_front()
+        {
+            bytes += job.plan.bytes;
+            group.push(job);
+        }
+        Some(group)
+    }
+
+    /// Lets nothing in any more; what waits is still committed.
+    pub(crate) fn close(&self) {
+        self.waiting.lock().closed = true;
+        self.arrived.notify_all();
+    }
+}

@@ -1,0 +1,107 @@
+//! Taking away what nobody can read any more: expired rows, and what crashes left of uploads.
+
+use store::{ContentState, Deadline, StoreError, StoreResult, Table};
+
+use crate::contents::id_of_file;
+use crate::engine::EmbeddedStore;
+use crate::folder::io_error;
+use crate::plan::{Change, Plan};
+use crate::tables::Space;
+use crate::{expiry, read};
+
+use bytes::Bytes;
+use store::{ContentId, Outcome};
+
+/// Expired rows that are taken away in one commit.
+const ROWS_PER_COMMIT: usize = 1_000;
+
+/// Contents that are looked at in one read.
+const CONTENTS_PER_PAGE: usize = 1_000;
+
+/// What a sweep took away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Expired rows, as the list of expiries counts them.
+    pub rows: u64,
+    /// Contents and files of contents.
+    pub contents: u64,
+}
+
+impl EmbeddedStore {
+    /// Takes away expired rows, condemned contents, and what crashes left of uploads. Reads never see any of it, swept or not.
+    /// Where nothing is to be swept this costs a few reads. It ends by the deadline, and the next sweep goes on.
+    pub async fn sweep(&self, deadline: Deadline) -> StoreResult<Swept> {
+        let rows = self.sweep_rows(deadline).await?;
+        let contents = self.sweep_contents(deadline).await? + self.sweep_files(deadline).await?;
+        Ok(Swept { rows, contents })
+    }
+
+    async fn sweep_rows(&self, deadline: Deadline) -> StoreResult<u64> {
+        let mut swept = 0;
+        loop {
+            let now = self.now();
+            let entries = self
+                .read(deadline, move |view| {
+                    let due = view.range(Space::Expiries, expiry::due(now)).take(ROWS_PER_COMMIT);
+                    due.map(|entry| entry.map(|(key, _)| key)).collect::<StoreResult<Vec<Bytes>>>()
+                })
+                .await?;
+            if entries.is_empty() {
+                return Ok(swept);
+            }
+            let count = entries.len() as u64;
+            match self.submit(deadline, Plan::of(vec![Change::Reclaim { entries }])).await? {
+                Outcome::Unknown { reason } => return Err(StoreError::Unavailable(reason)),
+                Outcome::Applied | Outcome::Refused { .. } => swept += count,
+            }
+        }
+    }
+
+    async fn sweep_contents(&self, deadline: Deadline) -> StoreResult<u64> {
+        let (mut swept, mut from) = (0, None);
+        loop {
+            let now = self.now();
+            let page = self
+                .read(deadline, move |view| read::walk(view, Table::Contents, from, CONTENTS_PER_PAGE, now, deadline))
+                .await?;
+            for partition in page.partitions {
+                if let Ok(id) = <[u8; 16]>::try_from(&partition[..]) {
+                    swept += u64::from(self.sweep_content(deadline, ContentId(id)).await?);
+                }
+            }
+            from = page.next;
+            if from.is_none() {
+                return Ok(swept);
+            }
+        }
+    }
+
+    /// Takes a content away if it is condemned, or an upload whose lease has run out.
+    async fn sweep_content(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
+        let Some((_, header)) = self.header(deadline, id).await? else { return Ok(false) };
+        let left_over = match header.state {
+            ContentState::Sealed => false,
+            ContentState::Uploading => self.condemn(deadline, id).await?,
+            ContentState::Condemned => true,
+        };
+        if left_over { self.delete(deadline, id).await } else { Ok(false) }
+    }
+
+    /// Takes away files that no header tells of.
+    async fn sweep_files(&self, deadline: Deadline) -> StoreResult<u64> {
+        let contents = self.engine()?.folder.contents();
+        let mut swept = 0;
+        for shard in 0..=u8::MAX {
+            let folder = contents.join(format!("{shard:02x}"));
+            let mut files = tokio::fs::read_dir(&folder).await.map_err(|error| io_error("listing", &folder, error))?;
+            while let Some(file) = files.next_entry().await.map_err(|error| io_error("listing", &folder, error))? {
+                let Some(id) = file.file_name().to_str().and_then(id_of_file) else { continue };
+                if self.header(deadline, id).await?.is_none() {
+                    self.remove_file(id).await?;
+                    swept += 1;
+                }
+            }
+        }
+        Ok(swept)
+    }
+}
