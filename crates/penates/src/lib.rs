@@ -17,6 +17,8 @@ pub mod download;
 pub mod exit;
 pub mod ids;
 pub mod ingest;
+pub mod interrupt;
+pub mod listing;
 pub mod local;
 pub mod output;
 pub mod progress;

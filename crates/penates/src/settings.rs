@@ -48,5 +48,5 @@ fn parse_value(text: &str) -> Value {
 /// Loads the configuration; whatever is wrong with it is a mistake of usage.
 pub fn load(store: &StoreArgs, flags: Flags) -> anyhow::Result<Loaded> {
     server::config::load(store.config.as_deref(), flags.figment())
-        .map_err(|error| CliError::Usage(format!("configuration: {error}")).into())
+        .map_err(|error| CliError::Usage(error.to_string()).into())
 }

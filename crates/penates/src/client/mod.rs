@@ -5,14 +5,18 @@ mod error;
 pub mod multipart;
 mod transport;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use futures::{Stream, TryStreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Builder;
 use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
+use tokio::io::AsyncBufReadExt;
+use tokio_util::io::StreamReader;
 
 pub use body::{Body, BodyError, empty, full, stream};
 pub use error::ClientError;
@@ -77,6 +81,20 @@ impl Client {
     /// A GET whose answer is streamed; `accept` names the form that is wanted.
     pub async fn get(&self, path: &str, accept: &str) -> Result<Response<Body>, ClientError> {
         self.ask(path, Request::get("").header(ACCEPT, accept), empty()).await
+    }
+
+    /// A GET of lines, as they come.
+    pub async fn get_lines(
+        &self,
+        path: &str,
+        accept: &str,
+    ) -> Result<impl Stream<Item = Result<String, ClientError>> + use<>, ClientError> {
+        let body = self.get(path, accept).await?.into_body();
+        let lines = StreamReader::new(body.into_data_stream().map_err(io::Error::other)).lines();
+        Ok(futures::stream::try_unfold(lines, async |mut lines| {
+            let line = lines.next_line().await.map_err(|error| ClientError::Broken(error.into()))?;
+            Ok(line.map(|line| (line, lines)))
+        }))
     }
 
     /// A GET of a JSON value.
