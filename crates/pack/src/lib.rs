@@ -1,1 +1,38 @@
-//! Page frames and ZIP layouts as pure functions and streams: no store, no HTTP
+//! Page frames and ZIP archives made of them: only bytes, names and numbers, no store and no HTTP.
+//!
+//! A page is compressed once into a [`Frame`]: raw DEFLATE (RFC 1951) without a final block that ends on a byte boundary.
+//! Whatever is served later is put together from such frames without compressing again: a ZIP entry of one page, a ZIP
+//! entry of a whole volume, a gzip answer.
+//!
+//! How to read it, from the bottom up:
+//!
+//! - [`frame`] makes, checks and wraps frames; [`sums`] adds up what the length of an archive is computed from.
+//! - [`spec`] holds the numbers of the ZIP format, [`entry`] writes single records of it, and [`writer`] makes small
+//!   archives in memory from those.
+//! - [`archive`] says what is to be sent (an [`Archive`] of groups, a layout, a level); [`source`] is where its frames
+//!   come from (the [`Source`] trait); [`memory`] is a source for tests and benches.
+//! - [`stream`](stream()) produces the bytes, with [`Archive::len`] telling beforehand how many there will be.
+
+pub mod archive;
+mod described;
+mod encode;
+mod entry;
+mod exact;
+pub mod frame;
+mod map;
+pub mod memory;
+mod names;
+mod out;
+mod reader;
+pub mod source;
+pub mod spec;
+mod stream;
+pub mod sums;
+pub mod writer;
+
+pub use archive::{Archive, Group, GroupPages, Layout, Level, Member, PageMember};
+pub use frame::{FRAME_END, Frame, FrameError, Framer, crc32_combine, gzip, inflate, stored_len};
+pub use source::{ArchiveError, Source};
+pub use stream::{WHOLE, stream};
+pub use sums::Sums;
+pub use writer::{ZipEntry, ZipEntryError, ZipWriter};

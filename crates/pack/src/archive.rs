@@ -1,0 +1,125 @@
+//! What an archive is to hold: groups of pages in a layout, at a level.
+
+use crate::Sums;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// The highest sequence number of a page in an archive: names have eight digits.
+pub const MAX_SEQ: u32 = 99_999_999;
+
+/// A page or a METS document as it is stored: what an archive's directory says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Length of the text in bytes, at most [`MAX_TEXT_BYTES`](crate::frame::MAX_TEXT_BYTES).
+    pub size: u32,
+    /// Length of the frame in bytes.
+    pub frame_len: u32,
+    /// CRC-32 of the text.
+    pub crc32: u32,
+}
+
+/// A page of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageMember {
+    /// Sequence number, 1 to [`MAX_SEQ`]; it names the page's entry.
+    pub seq: u32,
+    /// The page.
+    pub member: Member,
+}
+
+/// How pages become entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Layout {
+    /// A directory entry `<name>/` a group, an entry `<name>/00000001.txt` a page, then `<name>/mets.xml`.
+    Pages,
+    /// An entry `<name>.txt` a group, then `<name>.mets.xml`.
+    Volumes,
+    /// One entry `wordseq.txt` with all pages of all groups; no METS.
+    WordSeq,
+}
+
+/// How the texts are compressed. All entries with content have method 8 (DEFLATE), whatever the level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Level {
+    /// The stored frames as they are: nothing is compressed, and the length is known.
+    Frames,
+    /// DEFLATE stored blocks (level 0): nothing is compressed, and the length is known.
+    Stored,
+    /// Compressed anew at this level, 1 to 9; the length is not known beforehand.
+    Recompressed(u8),
+}
+
+/// One volume of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The name that its entries begin with (a cleaned volume id).
+    pub name: Box<str>,
+    /// Its pages.
+    pub pages: GroupPages,
+    /// The METS document that follows the pages, if it is wanted.
+    pub mets: Option<Member>,
+}
+
+/// Which pages of a volume are in an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupPages {
+    /// All of them, in METS order; single members are asked of the source only where they are needed.
+    All {
+        /// Sums over all pages.
+        sums: Sums,
+        /// CRC-32 of all pages joined.
+        crc32: u32,
+    },
+    /// Some of them, in the order asked for.
+    Some(Box<[PageMember]>),
+}
+
+/// An archive that is to be sent: small and cheap to keep, because it holds no text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archive {
+    /// How pages become entries.
+    pub layout: Layout,
+    /// How texts are compressed.
+    pub level: Level,
+    /// The volumes, in the order of their entries.
+    pub groups: Vec<Group>,
+    /// The text of the last entry, `ERROR.err`.
+    pub errors: Option<Bytes>,
+    /// Report mode: entries have data descriptors, so that pages can be left out while streaming; no length is known.
+    pub descriptors: bool,
+}
+
+impl GroupPages {
+    /// Sums over the pages.
+    pub fn sums(&self) -> Sums {
+        match self {
+            Self::All { sums, .. } => *sums,
+            Self::Some(pages) => pages.iter().map(|page| &page.member).collect(),
+        }
+    }
+
+    /// CRC-32 of all the pages joined.
+    pub fn crc32(&self) -> u32 {
+        match self {
+            Self::All { crc32, .. } => *crc32,
+            Self::Some(pages) => pages
+                .iter()
+                .fold(0, |crc32, page| crate::crc32_combine(crc32, page.member.crc32, u64::from(page.member.size))),
+        }
+    }
+}
+
+impl Archive {
+    /// How many entries the archive has, directories and `ERROR.err` included. In report mode, what is left out while
+    /// streaming is still counted, and an `ERROR.err` that comes only of that is not.
+    pub fn entry_count(&self) -> u64 {
+        let of_groups: u64 = match self.layout {
+            Layout::Pages => {
+                self.groups.iter().map(|group| 1 + group.pages.sums().count + u64::from(group.mets.is_some())).sum()
+            }
+            Layout::Volumes => self.groups.iter().map(|group| 1 + u64::from(group.mets.is_some())).sum(),
+            Layout::WordSeq => u64::from(!self.groups.is_empty()),
+        };
+        of_groups + u64::from(self.errors.is_some())
+    }
+}

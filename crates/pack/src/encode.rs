@@ -1,0 +1,148 @@
+//! What a frame becomes where it is not sent as it is: stored blocks, or a DEFLATE stream of another level. This inflates
+//! and compresses, and so it runs on a pool: never more jobs than there are processors, whatever the number of streams.
+
+use crate::frame::{FrameError, Inflater, compression, deflate_into, stored_blocks};
+use crate::{Level, Member, stored_len};
+use bytes::Bytes;
+use flate2::{Compress, FlushCompress};
+use std::sync::{Arc, LazyLock};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+
+/// A frame to encode: the index of its page (`None`: a METS document), what it should be, and the frame.
+pub(crate) type Input = (Option<u32>, Member, Bytes);
+
+/// An encoded frame: the index of its page as above, and its content of an entry.
+pub(crate) type Output = (Option<u32>, Result<Bytes, FrameError>);
+
+static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(parallelism())));
+
+/// How many jobs run at a time.
+pub(crate) fn parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Starts a job as soon as the pool has a place for it; it is dropped with the handle, if it has not begun. `None` from it
+/// means that the runtime is shutting down, or that the job panicked.
+fn start<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> AbortOnDropHandle<Option<T>> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let permit = PERMITS.clone().acquire_owned().await.ok()?;
+        let job = move || {
+            let _permit = permit; // kept until the job has ended, even if nobody waits for it any more
+            job()
+        };
+        tokio::task::spawn_blocking(job).await.ok()
+    }))
+}
+
+/// Runs a job on the pool and waits for it; `None` as with [`start`].
+pub(crate) async fn on_pool<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    start(job).await.ok().flatten()
+}
+
+/// Entries that are being encoded.
+pub(crate) enum Encoding {
+    /// Frames as they are: there is nothing to do, and nothing to wait for.
+    Done(Vec<Output>),
+    /// A job on the pool.
+    Running(AbortOnDropHandle<Option<Vec<Output>>>),
+}
+
+impl Encoding {
+    /// Starts to encode frames that are entries of their own; see [`entries`].
+    pub(crate) fn start(level: Level, frames: Vec<Input>) -> Self {
+        match level {
+            Level::Frames => Self::Done(entries(level, frames)),
+            level => Self::Running(start(move || entries(level, frames))),
+        }
+    }
+
+    /// Waits for the entries; `None` as with [`start`].
+    pub(crate) async fn finish(self) -> Option<Vec<Output>> {
+        match self {
+            Self::Done(outputs) => Some(outputs),
+            Self::Running(job) => job.await.ok().flatten(),
+        }
+    }
+}
+
+/// Encodes frames that are entries of their own: as stored blocks without an end, or as whole DEFLATE streams.
+fn entries(level: Level, frames: Vec<Input>) -> Vec<Output> {
+    match level {
+        Level::Frames => frames.into_iter().map(|(page, _, frame)| (page, Ok(frame))).collect(),
+        Level::Stored => stored(&frames),
+        Level::Recompressed(level) => {
+            let mut compress = Compress::new(compression(level), false);
+            inflated(&frames, |text| {
+                compress.reset();
+                let mut content = Vec::new();
+                deflate_into(&mut compress, text, FlushCompress::Finish, &mut content)?;
+                Ok(content.into())
+            })
+        }
+    }
+}
+
+/// Makes frames into stored blocks, none of them final.
+pub(crate) fn stored(frames: &[Input]) -> Vec<Output> {
+    inflated(frames, |text| {
+        let mut content = Vec::with_capacity(stored_len(text.len() as u64) as usize);
+        for (header, block) in stored_blocks(text) {
+            content.extend_from_slice(&header);
+            content.extend_from_slice(block);
+        }
+        Ok(content.into())
+    })
+}
+
+/// Inflates each frame, checks the text, and encodes it.
+fn inflated(frames: &[Input], mut encode: impl FnMut(&[u8]) -> Result<Bytes, FrameError>) -> Vec<Output> {
+    let (mut inflater, mut text) = (Inflater::new(), Vec::new());
+    let encoded = frames.iter().map(|(page, member, frame)| {
+        let inflated = inflater.inflate_into(frame, member.size, member.crc32, &mut text);
+        (*page, inflated.and_then(|()| encode(&text)))
+    });
+    encoded.collect()
+}
+
+/// Encodes frames one after the other into a single entry.
+pub(crate) enum Joiner {
+    /// As they are, or as stored blocks.
+    Blocks(Level),
+    /// As one DEFLATE stream of another level.
+    Deflate(Box<Compress>),
+}
+
+impl Joiner {
+    pub(crate) fn new(level: Level) -> Self {
+        match level {
+            Level::Recompressed(level) => Self::Deflate(Box::new(Compress::new(compression(level), false))),
+            level => Self::Blocks(level),
+        }
+    }
+
+    /// The content that these frames add; what the compressor holds back comes with the next or with the end. A frame that
+    /// is damaged adds nothing.
+    pub(crate) fn join(&mut self, frames: Vec<Input>) -> Vec<Output> {
+        match self {
+            Self::Blocks(level) => entries(*level, frames),
+            Self::Deflate(compress) => inflated(&frames, |text| {
+                let mut content = Vec::new();
+                deflate_into(compress, text, FlushCompress::None, &mut content)?;
+                Ok(content.into())
+            }),
+        }
+    }
+
+    /// What ends the entry.
+    pub(crate) fn end(self) -> Result<Bytes, FrameError> {
+        match self {
+            Self::Blocks(_) => Ok(Bytes::from_static(&crate::FRAME_END)),
+            Self::Deflate(mut compress) => {
+                let mut content = Vec::new();
+                deflate_into(&mut compress, &[], FlushCompress::Finish, &mut content)?;
+                Ok(content.into())
+            }
+        }
+    }
+}

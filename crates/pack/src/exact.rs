@@ -1,0 +1,298 @@
+//! Archives whose length is known (frames as they are, or stored blocks): any range of them, nothing read in vain.
+//!
+//! Everything is appended in order, and [`Out`] drops what lies outside the window; what lies before it is passed over by
+//! arithmetic, so that no frame is read for it.
+
+use crate::encode;
+use crate::entry::{Entry, Sink};
+use crate::frame::{FRAME_END, stored_blocks};
+use crate::map::{Map, text_entry};
+use crate::names::{self, PageNames};
+use crate::out::Out;
+use crate::reader::{Reader, page_count};
+use crate::source::{ArchiveError, Source};
+use crate::{Group, Layout, Level, PageMember};
+use bytes::Bytes;
+
+/// Produces the window of an archive.
+pub(crate) struct Exact<S> {
+    reader: Reader<S>,
+    map: Map,
+    out: Out<S>,
+}
+
+/// How the pages of a group become bytes.
+enum Pages {
+    /// Each an entry of its own.
+    Entries { names: PageNames, utf8: bool },
+    /// Joined within an entry.
+    Joined,
+}
+
+impl Pages {
+    /// Length in bytes of what a page becomes.
+    fn len(&self, level: Level, page: &PageMember) -> u64 {
+        match self {
+            Self::Entries { names, utf8 } => names::member_entry(level, *utf8, &page.member).len(names.len()),
+            Self::Joined => names::content_len(level, &page.member),
+        }
+    }
+
+    /// Appends a page.
+    fn put(&mut self, out: &mut Out<impl Source>, level: Level, page: &PageMember, content: &Bytes) {
+        match self {
+            Self::Entries { names, utf8 } => {
+                names::member_entry(level, *utf8, &page.member).put_local(out, names.of(page.seq));
+                out.put_frame(content);
+                out.put(&FRAME_END);
+            }
+            Self::Joined => out.put_frame(content),
+        }
+    }
+}
+
+impl<S: Source> Exact<S> {
+    pub(crate) fn new(reader: Reader<S>, map: Map, out: Out<S>) -> Self {
+        Self { reader, map, out }
+    }
+
+    fn level(&self) -> Level {
+        self.reader.archive.level
+    }
+
+    fn group(&self, index: usize) -> &Group {
+        &self.reader.archive.groups[index]
+    }
+
+    /// Produces everything, in the order of the archive.
+    pub(crate) async fn run(mut self) -> Result<(), ArchiveError<S::Error>> {
+        self.groups().await?;
+        self.errors();
+        self.central().await?;
+        self.out.seek(self.map.end.central_at + self.map.end.central_len);
+        self.map.end.put(&mut self.out);
+        self.out.finish().await
+    }
+
+    async fn groups(&mut self) -> Result<(), ArchiveError<S::Error>> {
+        if let Some(entry) = self.map.wordseq {
+            entry.put_local(&mut self.out, names::WORDSEQ);
+        }
+        for index in self.first_wanted(&self.map.groups)..self.reader.archive.groups.len() {
+            self.out.seek(self.map.groups[index]);
+            if self.out.is_past() {
+                return Ok(());
+            }
+            if self.map.groups[index] == self.map.groups[index + 1] {
+                continue; // a volume without pages, within the one entry
+            }
+            self.reader.source.before_group(index).await.map_err(ArchiveError::Source)?;
+            self.one_group(index).await?;
+            let is_whole = self.out.position() == self.map.groups[index + 1];
+            if !is_whole && !self.out.is_past() {
+                return Err(self.reader.mismatch(index, "its members do not add up to its sums"));
+            }
+        }
+        if self.map.wordseq.is_some() {
+            self.out.seek(self.map.groups[self.reader.archive.groups.len()]);
+            self.out.put(&FRAME_END);
+        }
+        Ok(())
+    }
+
+    /// The first group that ends behind the start of the window.
+    fn first_wanted(&self, starts: &[u64]) -> usize {
+        let ends = &starts[1..];
+        ends.partition_point(|&end| end <= self.out.start())
+    }
+
+    async fn one_group(&mut self, index: usize) -> Result<(), ArchiveError<S::Error>> {
+        let utf8 = !self.group(index).name.is_ascii();
+        match self.reader.archive.layout {
+            Layout::Pages => {
+                let name = names::directory(self.group(index));
+                Entry::directory(&name).put_local(&mut self.out, &name);
+                let names = PageNames::new(self.group(index));
+                self.pages(index, Pages::Entries { names, utf8 }).await?;
+            }
+            Layout::Volumes => {
+                let name = names::text(self.group(index));
+                text_entry(&self.reader.archive, index).put_local(&mut self.out, &name);
+                self.pages(index, Pages::Joined).await?;
+                self.out.put(&FRAME_END);
+            }
+            Layout::WordSeq => self.pages(index, Pages::Joined).await?,
+        }
+        self.mets(index, utf8).await
+    }
+
+    /// The hot path: for a frame that is sent as it is, a header, a copy, two bytes. It awaits only once a batch.
+    async fn pages(&mut self, index: usize, mut form: Pages) -> Result<(), ArchiveError<S::Error>> {
+        let reader = self.reader.clone();
+        let level = self.level();
+        let count = page_count(&reader.archive, index)?;
+        let mut next = 0;
+        while next < count && !self.out.is_past() {
+            let batch = reader.members(index, next).await?;
+            let mut pages = &batch[..];
+            next += pages.len() as u32;
+            while let Some((page, later)) = pages.split_first()
+                && self.out.is_ahead(form.len(level, page))
+            {
+                self.out.skip(form.len(level, page));
+                pages = later;
+            }
+            while !pages.is_empty() && !self.out.is_past() {
+                let contents = self.contents(index, next - pages.len() as u32, pages).await?;
+                let (now, later) = pages.split_at(contents.len());
+                for (page, content) in now.iter().zip(&contents) {
+                    form.put(&mut self.out, level, page, content);
+                }
+                pages = later;
+                self.out.drain().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of some pages, as they stand within an entry.
+    async fn contents(
+        &self,
+        index: usize,
+        from: u32,
+        pages: &[PageMember],
+    ) -> Result<Vec<Bytes>, ArchiveError<S::Error>> {
+        let max_bytes = self.out.remaining().min(self.reader.source.piece_bytes() as u64).max(1) as usize;
+        let frames = self.reader.frames(index, from, pages, max_bytes).await?;
+        if self.level() == Level::Frames {
+            return Ok(frames);
+        }
+        let members = pages.iter().map(|page| page.member);
+        let indices = (from..).map(Some);
+        self.stored(index, indices.zip(members.zip(frames)).map(|(page, (member, frame))| (page, member, frame))).await
+    }
+
+    /// Frames made into stored blocks, on the pool.
+    async fn stored(
+        &self,
+        index: usize,
+        frames: impl Iterator<Item = encode::Input>,
+    ) -> Result<Vec<Bytes>, ArchiveError<S::Error>> {
+        let frames: Vec<encode::Input> = frames.collect();
+        let outputs = encode::on_pool(move || encode::stored(&frames)).await.ok_or(ArchiveError::Interrupted)?;
+        let mut contents = Vec::with_capacity(outputs.len());
+        for (page, content) in outputs {
+            contents.push(content.map_err(|error| self.damaged(index, page, error))?);
+        }
+        Ok(contents)
+    }
+
+    fn damaged(&self, index: usize, page: Option<u32>, error: crate::FrameError) -> ArchiveError<S::Error> {
+        // There is nothing to leave out here: the length is promised.
+        self.reader.source.omit_damaged(index, page, &error);
+        ArchiveError::Damaged { group: self.group(index).name.clone(), error }
+    }
+
+    async fn mets(&mut self, index: usize, utf8: bool) -> Result<(), ArchiveError<S::Error>> {
+        let layout = self.reader.archive.layout;
+        let Some(mets) = names::mets_of(layout, self.group(index)) else { return Ok(()) };
+        let name = names::mets(layout, self.group(index));
+        let entry = names::member_entry(self.level(), utf8, &mets);
+        if self.out.is_ahead(entry.len(name.len())) || self.out.is_past() {
+            self.out.skip(entry.len(name.len()));
+            return Ok(());
+        }
+        let frame = self.reader.mets_frame(index, &mets).await?;
+        let contents = match self.level() {
+            Level::Frames => vec![frame],
+            _ => self.stored(index, [(None, mets, frame)].into_iter()).await?,
+        };
+        entry.put_local(&mut self.out, &name);
+        contents.iter().for_each(|content| self.out.put_frame(content));
+        self.out.put(&FRAME_END);
+        self.out.drain().await
+    }
+
+    fn errors(&mut self) {
+        self.out.seek(self.map.errors_at);
+        if let Some(text) = &self.reader.archive.errors {
+            put_errors(&mut self.out, text);
+        }
+    }
+
+    /// The central directory, by a second pass over the members.
+    async fn central(&mut self) -> Result<(), ArchiveError<S::Error>> {
+        self.out.seek(self.map.end.central_at);
+        if let Some(entry) = self.map.wordseq {
+            entry.put_central(&mut self.out, names::WORDSEQ, 0);
+        } else {
+            for index in self.first_wanted(&self.map.central)..self.reader.archive.groups.len() {
+                self.out.seek(self.map.central[index]);
+                if self.out.is_past() {
+                    return Ok(());
+                }
+                self.group_central(index).await?;
+                if self.out.position() != self.map.central[index + 1] {
+                    return Err(self.reader.mismatch(index, "its members changed while they were sent"));
+                }
+            }
+        }
+        if let Some(text) = &self.reader.archive.errors {
+            names::errors_entry(text).put_central(&mut self.out, names::ERRORS, self.map.errors_at);
+        }
+        Ok(())
+    }
+
+    async fn group_central(&mut self, index: usize) -> Result<(), ArchiveError<S::Error>> {
+        let archive = self.reader.archive.clone();
+        let (level, group) = (archive.level, &archive.groups[index]);
+        let utf8 = !group.name.is_ascii();
+        let mut at = self.map.groups[index];
+        if archive.layout == Layout::Pages {
+            let name = names::directory(group);
+            let entry = Entry::directory(&name);
+            entry.put_central(&mut self.out, &name, at);
+            at += entry.len(name.len());
+            self.pages_central(index, at).await?;
+        } else {
+            let name = names::text(group);
+            text_entry(&archive, index).put_central(&mut self.out, &name, at);
+        }
+        if let Some(mets) = names::mets_of(archive.layout, group) {
+            let name = names::mets(archive.layout, group);
+            let entry = names::member_entry(level, utf8, &mets);
+            entry.put_central(&mut self.out, &name, self.map.groups[index + 1] - entry.len(name.len()));
+        }
+        self.out.drain().await
+    }
+
+    async fn pages_central(&mut self, index: usize, mut at: u64) -> Result<(), ArchiveError<S::Error>> {
+        let reader = self.reader.clone();
+        let group = &reader.archive.groups[index];
+        let utf8 = !group.name.is_ascii();
+        let mut names = PageNames::new(group);
+        let count = page_count(&reader.archive, index)?;
+        let mut next = 0;
+        while next < count {
+            let pages = reader.members(index, next).await?;
+            for page in pages.iter() {
+                let entry = names::member_entry(reader.archive.level, utf8, &page.member);
+                entry.put_central(&mut self.out, names.of(page.seq), at);
+                at += entry.len(names.len());
+            }
+            next += pages.len() as u32;
+            self.out.drain().await?;
+        }
+        Ok(())
+    }
+}
+
+/// The entry `ERROR.err`, in stored blocks.
+pub(crate) fn put_errors(out: &mut impl Sink, text: &[u8]) {
+    names::errors_entry(text).put_local(out, names::ERRORS);
+    for (header, block) in stored_blocks(text) {
+        out.put(&header);
+        out.put(block);
+    }
+    out.put(&FRAME_END);
+}

@@ -1,0 +1,103 @@
+//! Names of entries, and what their records say, for each layout.
+
+use crate::entry::{Entry, Sizes};
+use crate::frame::{FRAME_END, stored_len};
+use crate::{Group, Layout, Level, Member, Sums};
+
+/// Name of the one entry of [`Layout::WordSeq`].
+pub(crate) const WORDSEQ: &[u8] = b"wordseq.txt";
+
+/// Name of the entry that tells what is missing.
+pub(crate) const ERRORS: &[u8] = b"ERROR.err";
+
+/// The names of a group's pages, one at a time in a buffer of its own: no name is allocated.
+pub(crate) struct PageNames {
+    name: Vec<u8>,
+    digits_at: usize,
+}
+
+impl PageNames {
+    const SUFFIX: &[u8] = b"/00000000.txt";
+
+    pub(crate) fn new(group: &Group) -> Self {
+        Self { name: [group.name.as_bytes(), Self::SUFFIX].concat(), digits_at: group.name.len() + 1 }
+    }
+
+    /// Length in bytes of each name.
+    pub(crate) fn len(&self) -> usize {
+        self.name.len()
+    }
+
+    /// The name of a page; its number is at most [`MAX_SEQ`](crate::archive::MAX_SEQ).
+    pub(crate) fn of(&mut self, seq: u32) -> &[u8] {
+        let mut rest = seq;
+        for digit in self.name[self.digits_at..self.digits_at + 8].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        &self.name
+    }
+}
+
+/// Name of a group's directory entry, in [`Layout::Pages`].
+pub(crate) fn directory(group: &Group) -> Vec<u8> {
+    [group.name.as_bytes(), b"/"].concat()
+}
+
+/// Name of a group's text, in [`Layout::Volumes`].
+pub(crate) fn text(group: &Group) -> Vec<u8> {
+    [group.name.as_bytes(), b".txt"].concat()
+}
+
+/// Name of a group's METS document.
+pub(crate) fn mets(layout: Layout, group: &Group) -> Vec<u8> {
+    let suffix: &[u8] = if layout == Layout::Pages { b"/mets.xml" } else { b".mets.xml" };
+    [group.name.as_bytes(), suffix].concat()
+}
+
+/// The METS document of a group, where the layout has one.
+pub(crate) fn mets_of(layout: Layout, group: &Group) -> Option<Member> {
+    if layout == Layout::WordSeq { None } else { group.mets }
+}
+
+/// Length in bytes of a member within an entry, at a level whose length is known.
+pub(crate) fn content_len(level: Level, member: &Member) -> u64 {
+    contents_len(level, &Sums::of(member))
+}
+
+/// Length in bytes of some members within an entry.
+pub(crate) fn contents_len(level: Level, sums: &Sums) -> u64 {
+    if level == Level::Stored { sums.stored_bytes } else { sums.frame_bytes }
+}
+
+/// The entry of one member, its sizes in the local header.
+pub(crate) fn member_entry(level: Level, utf8: bool, member: &Member) -> Entry {
+    joined_entry(level, utf8, &Sums::of(member), member.crc32)
+}
+
+/// The entry of some members joined, its sizes in the local header.
+pub(crate) fn joined_entry(level: Level, utf8: bool, sums: &Sums, crc32: u32) -> Entry {
+    let compressed = contents_len(level, sums) + FRAME_END.len() as u64;
+    Entry { directory: false, utf8, size: sums.bytes, compressed, crc32, sizes: Sizes::Ahead }
+}
+
+/// The entry of `ERROR.err`, in stored blocks: the same bytes whatever compresses the rest.
+pub(crate) fn errors_entry(text: &[u8]) -> Entry {
+    let (size, crc32) = (text.len() as u64, crc32fast::hash(text));
+    let compressed = stored_len(size) + FRAME_END.len() as u64;
+    Entry { directory: false, utf8: false, size, compressed, crc32, sizes: Sizes::Ahead }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_names_have_eight_digits() {
+        let group = Group { name: "uc2.x".into(), pages: crate::GroupPages::Some([].into()), mets: None };
+        let mut names = PageNames::new(&group);
+        assert_eq!(names.of(12_345_678), b"uc2.x/12345678.txt");
+        assert_eq!(names.of(9), b"uc2.x/00000009.txt");
+        assert_eq!(names.len(), 18);
+    }
+}

@@ -1,0 +1,149 @@
+//! The way out of a stream: a window of the archive's bytes, cut into pieces.
+
+use crate::entry::Sink;
+use crate::source::{ArchiveError, Source};
+use bytes::{Bytes, BytesMut};
+use futures::SinkExt;
+use futures::channel::mpsc::Sender;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A frame of this length or more leaves as a piece of its own, without being copied.
+const OWN_PIECE_BYTES: usize = 64 * 1024;
+
+/// The least that a piece has, whatever the source says: a source that says 0 must not stop the stream.
+const PIECE_BYTES_MIN: usize = 4 * 1024;
+
+/// Takes the bytes of an archive in order, keeps what lies in the window that was asked for, and sends it in pieces.
+///
+/// Appending never waits: pieces that are full queue up until [`drain`](Self::drain) sends them. Producers drain after
+/// each batch that they read, which bounds the queue.
+pub(crate) struct Out<S> {
+    source: Arc<S>,
+    sender: Sender<Bytes>,
+    window: Range<u64>,
+    /// Place in the archive of the byte that is appended next.
+    position: u64,
+    piece: BytesMut,
+    /// What the piece has room for yet; 0 as long as there is no piece.
+    room: usize,
+    ready: VecDeque<Bytes>,
+}
+
+impl<S: Source> Out<S> {
+    pub(crate) fn new(source: Arc<S>, sender: Sender<Bytes>, window: Range<u64>) -> Self {
+        Self { source, sender, window, position: 0, piece: BytesMut::new(), room: 0, ready: VecDeque::new() }
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The first byte that is asked for.
+    pub(crate) fn start(&self) -> u64 {
+        self.window.start
+    }
+
+    /// Goes on at another place of the archive.
+    pub(crate) fn seek(&mut self, position: u64) {
+        self.position = position;
+    }
+
+    /// Whether nothing of the next `len` bytes is asked for, because they end before the window.
+    pub(crate) fn is_ahead(&self, len: u64) -> bool {
+        self.position + len <= self.window.start
+    }
+
+    /// Whether the window has ended.
+    pub(crate) fn is_past(&self) -> bool {
+        self.position >= self.window.end
+    }
+
+    /// How many bytes are yet to come, at most.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.window.end.saturating_sub(self.position)
+    }
+
+    /// Passes over bytes that are not asked for.
+    pub(crate) fn skip(&mut self, len: u64) {
+        self.position += len;
+    }
+
+    /// The part of the next `len` bytes that lies in the window; goes on behind them.
+    fn pass(&mut self, len: usize) -> Range<usize> {
+        let from = self.window.start.saturating_sub(self.position).min(len as u64) as usize;
+        let to = self.remaining().min(len as u64) as usize;
+        self.position += len as u64;
+        from.min(to)..to
+    }
+
+    /// Appends a frame; a big one is not copied.
+    pub(crate) fn put_frame(&mut self, frame: &Bytes) {
+        if frame.len() < OWN_PIECE_BYTES {
+            return self.put(frame);
+        }
+        let wanted = self.pass(frame.len());
+        let mut frame = frame.slice(wanted);
+        self.end_piece();
+        while !frame.is_empty() {
+            let piece = frame.split_to(self.piece_bytes().min(frame.len()));
+            self.ready.push_back(piece);
+        }
+    }
+
+    fn piece_bytes(&self) -> usize {
+        self.source.piece_bytes().max(PIECE_BYTES_MIN)
+    }
+
+    fn end_piece(&mut self) {
+        if !self.piece.is_empty() {
+            self.ready.push_back(self.piece.split().freeze());
+        }
+        self.room = 0;
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.room == 0 {
+                self.end_piece();
+                self.room = self.piece_bytes();
+                self.piece = BytesMut::with_capacity(self.room);
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(self.room));
+            self.piece.extend_from_slice(now);
+            self.room -= now.len();
+            bytes = later;
+        }
+    }
+
+    /// Sends the pieces that are full, and waits until they are taken.
+    pub(crate) async fn drain(&mut self) -> Result<(), ArchiveError<S::Error>> {
+        while let Some(piece) = self.ready.pop_front() {
+            self.sender.send(piece).await.map_err(|_| ArchiveError::Interrupted)?;
+        }
+        Ok(())
+    }
+
+    /// Sends all that is left.
+    pub(crate) async fn finish(&mut self) -> Result<(), ArchiveError<S::Error>> {
+        self.end_piece();
+        self.drain().await
+    }
+}
+
+impl<S: Source> Sink for Out<S> {
+    fn put(&mut self, bytes: &[u8]) {
+        let len = bytes.len() as u64;
+        let inside = self.position >= self.window.start && len <= self.remaining();
+        if inside && bytes.len() <= self.room {
+            // What nearly every call does.
+            self.position += len;
+            self.room -= bytes.len();
+            self.piece.extend_from_slice(bytes);
+        } else {
+            let wanted = self.pass(bytes.len());
+            self.append(&bytes[wanted]);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The bytes of an archive as a stream, and how many there are.
+
+use crate::described::Described;
+use crate::exact::Exact;
+use crate::map::Map;
+use crate::out::Out;
+use crate::reader::Reader;
+use crate::source::{ArchiveError, Source};
+use crate::{Archive, Level};
+use bytes::Bytes;
+use futures::channel::mpsc;
+use futures::{FutureExt, Stream, StreamExt};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The range of a whole archive, also of one whose length is not known.
+pub const WHOLE: Range<u64> = 0..u64::MAX;
+
+impl Archive {
+    /// Exact length of the archive in bytes; `None` if it is recompressed or in report mode.
+    ///
+    /// The source is asked for members only of a volume in which 4 GiB is passed, because records of the central directory
+    /// need ZIP64 from there on.
+    pub async fn len<S: Source>(&self, source: &S) -> Result<Option<u64>, ArchiveError<S::Error>> {
+        if !Map::is_possible(self) {
+            return Ok(None);
+        }
+        Ok(Some(Map::new(self, source).await?.len()))
+    }
+}
+
+/// Streams a range of an archive in pieces of [`Source::piece_bytes`]; nothing is read or made before the stream is polled,
+/// nor ahead of what it has yielded, except the batch at hand.
+///
+/// The range lies within 0 to [`Archive::len`]; [`WHOLE`] is always allowed, and the only one allowed where there is no
+/// length. A range that begins in the middle reads no frame that lies before it. A stream that fails ends with the error,
+/// and what it has yielded before that is good as far as the frames themselves are: those that are sent as they are have
+/// their length checked, not their text.
+pub fn stream<S: Source>(
+    archive: Arc<Archive>,
+    source: Arc<S>,
+    range: Range<u64>,
+) -> impl Stream<Item = Result<Bytes, ArchiveError<S::Error>>> + Send {
+    // Without a buffer, a producer that sends waits until its piece is taken: the client's pace is the producer's.
+    let (sender, pieces) = mpsc::channel(0);
+    let producer = produce(archive, source, range, sender).into_stream();
+    let failure = producer.filter_map(|result| std::future::ready(result.err().map(Err)));
+    futures::stream::select(pieces.map(Ok), failure)
+}
+
+async fn produce<S: Source>(
+    archive: Arc<Archive>,
+    source: Arc<S>,
+    range: Range<u64>,
+    sender: mpsc::Sender<Bytes>,
+) -> Result<(), ArchiveError<S::Error>> {
+    let reader = Reader { archive: archive.clone(), source: source.clone() };
+    if !Map::is_possible(&archive) {
+        if range != WHOLE {
+            return Err(ArchiveError::Range { start: range.start, end: range.end });
+        }
+        return Described::new(reader, Out::new(source, sender, range)).run().await;
+    }
+    let map = Map::new(&archive, &*source).await?;
+    let window = if range == WHOLE { 0..map.len() } else { range };
+    if window.start > window.end || window.end > map.len() {
+        return Err(ArchiveError::Range { start: window.start, end: window.end });
+    }
+    Exact::new(reader, map, Out::new(source, sender, window)).run().await
+}
+
+impl Level {
+    /// The level of a number from 0 (stored blocks) to 9; `None` for more.
+    pub fn of_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Stored),
+            1..=9 => Some(Self::Recompressed(number)),
+            _ => None,
+        }
+    }
+}
