@@ -12,6 +12,8 @@
 //! [`VolumeId::from_path_segment`], [`parse_volume_ids`], [`parse_page_ids`], [`parse_volume_lines`], [`Mets::parse`],
 //! [`Record::parse`], and [`VolumeReader`] over a `Cursor`.
 
+pub mod archive;
+pub mod error;
 pub mod id;
 pub mod idlist;
 pub mod mets;
@@ -19,9 +21,10 @@ pub mod pairtree;
 pub mod record;
 pub mod volume;
 
+pub use error::{PageName, VolumeError};
 pub use id::{CleanedId, InvalidVolumeId, Seq, VolumeId};
 pub use idlist::{ListError, PageList, parse_page_ids, parse_volume_ids, parse_volume_lines};
 pub use mets::{Mets, MetsError, MetsPage};
 pub use pairtree::{DiscoverError, VolumeFiles, discover, locate, pairtree_path};
 pub use record::{Record, RecordError};
-pub use volume::{Page, PageName, VolumeError, VolumeParts, VolumeReader};
+pub use volume::{Page, VolumeParts, VolumeReader};

@@ -190,9 +190,9 @@ impl Parser {
                 None | Some("physical") => Open::StructMap,
                 Some(_) => Open::Other,
             },
-            (Some(Open::FileSection), "fileGrp") => Open::FileGroup { is_ocr: Attributes::of(element)?.is_ocr() },
-            (Some(Open::FileGroup { is_ocr }), "fileGrp") => {
-                Open::FileGroup { is_ocr: *is_ocr || Attributes::of(element)?.is_ocr() }
+            (Some(Open::FileSection), "fileGrp") => Open::FileGroup { is_ocr: is_ocr(element)? },
+            (Some(Open::FileGroup { is_ocr: in_ocr }), "fileGrp") => {
+                Open::FileGroup { is_ocr: *in_ocr || is_ocr(element)? }
             }
             (Some(Open::FileGroup { is_ocr: true }), "file") => open_file(Attributes::of(element)?)?,
             (Some(Open::File { file, .. }), "FLocat") if file.name.is_none() => {
@@ -320,10 +320,10 @@ impl Attributes {
     fn need(&mut self, element: &str, name: &'static str) -> Result<String, MetsError> {
         self.take(name).ok_or_else(|| MetsError::MissingAttribute { element: element.to_owned(), attribute: name })
     }
+}
 
-    fn is_ocr(mut self) -> bool {
-        self.take("USE").as_deref() == Some("ocr")
-    }
+fn is_ocr(file_group: &BytesStart<'_>) -> Result<bool, MetsError> {
+    Ok(Attributes::of(file_group)?.take("USE").as_deref() == Some("ocr"))
 }
 
 fn bad(element: &str, attribute: &'static str, value: String, expected: &'static str) -> MetsError {

@@ -1,1 +1,2 @@
-//! Listeners, TLS, tokens, limits, metrics, logs, pages for people; wires the doors
+//! s
+pub mod config;

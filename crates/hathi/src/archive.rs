@@ -1,0 +1,169 @@
+//! A volume's ZIP as a set of named texts, read under limits.
+//!
+//! The zip crate reads the central directory, entry by entry: its iterating reader keeps nothing per announced entry, whereas its
+//! indexing reader reserves memory for as many entries as the end record claims. Texts are inflated here, with one inflater for
+//! all pages and with the bytes of the stream counted.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use flate2::{Decompress, FlushDecompress, Status};
+use zip::CompressionMethod;
+use zip::read::Config;
+use zip::unstable::read::ZipIterable;
+
+use crate::{MetsPage, VolumeError};
+
+/// The largest page text, in bytes.
+pub const MAX_PAGE_BYTES: u64 = 16 * 1024 * 1024;
+/// A page may be at most this many times larger than its DEFLATE stream, if it is larger than [`RATIO_FREE_BYTES`].
+pub const MAX_RATIO: u64 = 200;
+/// Up to this size, in bytes, a page may be compressed by any ratio.
+pub const RATIO_FREE_BYTES: u64 = 1024 * 1024;
+/// The most entries that a ZIP may have.
+pub const MAX_ENTRIES: usize = 100_000;
+/// A page's compressed bytes may be more than [`MAX_PAGE_BYTES`] by this: far more than stored blocks need.
+const COMPRESSED_SLACK_BYTES: u64 = 64 * 1024;
+
+const LOCAL_HEADER_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
+const LOCAL_HEADER_LEN: usize = 30;
+
+/// A ZIP whose entries' names were checked.
+#[derive(Debug)]
+pub(crate) struct Archive<R> {
+    zip: R,
+    /// By the last part of the entry's name.
+    files: HashMap<String, ArchiveFile>,
+    inflater: Decompress,
+    compressed: Vec<u8>,
+}
+
+/// What the central directory says of a file: claims, to be checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArchiveFile {
+    pub(crate) size: u64,
+    pub(crate) crc32: u32,
+    compressed_size: u64,
+    header_start: u64,
+    method: CompressionMethod,
+}
+
+impl<R: Read + Seek> Archive<R> {
+    /// Reads the central directory; one that announces too many entries is refused before it is read.
+    pub(crate) fn open(mut zip: R) -> Result<Self, VolumeError> {
+        let mut directory = ZipIterable::try_new(&mut zip, Config::default()).map_err(VolumeError::zip)?;
+        if directory.len() > MAX_ENTRIES {
+            return Err(VolumeError::TooManyEntries(directory.len()));
+        }
+        let mut files = HashMap::with_capacity(directory.len());
+        for entry in directory.files().map_err(VolumeError::zip)? {
+            let entry = entry.map_err(VolumeError::zip)?;
+            let name = entry.name().map_err(VolumeError::zip)?.into_owned();
+            if leads_elsewhere(&name) {
+                return Err(VolumeError::ZipSlip(name));
+            }
+            if entry.encrypted() {
+                return Err(VolumeError::Encrypted(name));
+            }
+            let file = ArchiveFile {
+                size: entry.size(),
+                crc32: entry.crc32(),
+                compressed_size: entry.compressed_size(),
+                header_start: entry.header_start(),
+                method: entry.compression(),
+            };
+            match name.rsplit('/').next() {
+                None | Some("") => {} // a folder
+                Some(file_name) => match files.entry(file_name.to_owned()) {
+                    Entry::Vacant(place) => _ = place.insert(file),
+                    Entry::Occupied(_) => return Err(VolumeError::DuplicateName(file_name.to_owned())),
+                },
+            }
+        }
+        Ok(Self { zip, files, inflater: Decompress::new(false), compressed: Vec::new() })
+    }
+
+    /// The file of this name at the archive's root or in any folder.
+    pub(crate) fn file(&self, file_name: &str) -> Option<ArchiveFile> {
+        self.files.get(file_name).copied()
+    }
+
+    /// Reads the text of `page` out of `file`; at most one byte more than METS says is inflated. METS must have been found to
+    /// keep to [`MAX_PAGE_BYTES`]. The text is still to be checked.
+    pub(crate) fn read(&mut self, file: &ArchiveFile, page: &MetsPage) -> Result<Vec<u8>, VolumeError> {
+        self.read_compressed(file, page)?;
+        match file.method {
+            CompressionMethod::Stored => Ok(std::mem::take(&mut self.compressed)),
+            CompressionMethod::Deflated => self.inflate(page),
+            method => Err(VolumeError::bad_page(page, format!("its method, {method}, is neither stored nor DEFLATE"))),
+        }
+    }
+
+    /// Reads a page's bytes as they are in the ZIP; the buffer grows with what is there, not with what headers claim.
+    fn read_compressed(&mut self, file: &ArchiveFile, page: &MetsPage) -> Result<(), VolumeError> {
+        let limit_bytes = MAX_PAGE_BYTES + COMPRESSED_SLACK_BYTES;
+        if file.compressed_size > limit_bytes {
+            let reason = format!("{} compressed bytes, a page has at most {limit_bytes}", file.compressed_size);
+            return Err(VolumeError::bomb(page, reason));
+        }
+        self.compressed.clear();
+        let read = skip_local_header(&mut self.zip, file.header_start)
+            .and_then(|()| (&mut self.zip).take(file.compressed_size).read_to_end(&mut self.compressed))
+            .map_err(|error| match VolumeError::zip_io(error) {
+                VolumeError::Zip(reason) => VolumeError::bad_page(page, reason),
+                error => error,
+            })?;
+        if (read as u64) < file.compressed_size {
+            let reason = format!("the ZIP ends after {read} of its {} compressed bytes", file.compressed_size);
+            return Err(VolumeError::bad_page(page, reason));
+        }
+        Ok(())
+    }
+
+    /// Inflates the raw DEFLATE stream (RFC 1951) in `compressed`.
+    fn inflate(&mut self, page: &MetsPage) -> Result<Vec<u8>, VolumeError> {
+        self.inflater.reset(false);
+        // The promised size is within the limit, and one more byte tells that there is too much.
+        let mut text = Vec::with_capacity(page.size as usize + 1);
+        let status = self
+            .inflater
+            .decompress_vec(&self.compressed, &mut text, FlushDecompress::Finish)
+            .map_err(|error| VolumeError::bad_page(page, error.to_string()))?;
+        if text.len() as u64 > page.size {
+            return Err(VolumeError::checksum(page, format!("METS says {} bytes, it inflates to more", page.size)));
+        }
+        if status != Status::StreamEnd {
+            return Err(VolumeError::bad_page(page, "its DEFLATE stream is cut off"));
+        }
+        // Counted, not taken from a header: padding after a short stream must not make it look honest.
+        let stream_len_bytes = self.inflater.total_in();
+        if page.size > RATIO_FREE_BYTES && page.size > MAX_RATIO * stream_len_bytes {
+            let reason = format!("{} bytes out of {stream_len_bytes}, the ratio is at most {MAX_RATIO}", page.size);
+            return Err(VolumeError::bomb(page, reason));
+        }
+        Ok(text)
+    }
+}
+
+/// Goes to where an entry's bytes begin: after its local header, whose name and extra field have lengths of their own
+/// (APPNOTE 4.3.7).
+fn skip_local_header(zip: &mut (impl Read + Seek), header_start: u64) -> io::Result<()> {
+    zip.seek(SeekFrom::Start(header_start))?;
+    let mut header = [0; LOCAL_HEADER_LEN];
+    zip.read_exact(&mut header)?;
+    if !header.starts_with(&LOCAL_HEADER_SIGNATURE) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "its local header is not where the directory says"));
+    }
+    let length_at = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
+    // Read rather than sought over, so that a buffered source keeps what it has read ahead.
+    io::copy(&mut zip.take(length_at(26) + length_at(28)), &mut io::sink())?;
+    Ok(())
+}
+
+/// Whether a name, unpacked on some system, could lie outside the folder that it is unpacked into (APPNOTE 4.4.17: names are
+/// relative and use forward slashes).
+fn leads_elsewhere(name: &str) -> bool {
+    let has_drive = matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
+    name.starts_with('/') || has_drive || name.contains(['\\', '\0']) || name.split('/').any(|part| part == "..")
+}

@@ -1,0 +1,179 @@
+//! What can be wrong with a volume.
+
+use std::path::PathBuf;
+
+use crate::archive::MAX_ENTRIES;
+use crate::{InvalidVolumeId, MetsError, MetsPage, RecordError, Seq, VolumeId};
+
+/// A page as errors name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageName {
+    /// The page's sequence.
+    pub seq: Seq,
+    /// The name of its file in METS.
+    pub file_name: String,
+}
+
+impl std::fmt::Display for PageName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "page {} ({})", self.seq, self.file_name)
+    }
+}
+
+/// Why a volume cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumeError {
+    /// A file cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The source of the ZIP fails.
+    #[error("the ZIP cannot be read: {0}")]
+    ZipIo(std::io::Error),
+    /// The METS cannot be used.
+    #[error(transparent)]
+    Mets(#[from] MetsError),
+    /// The record cannot be used.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// METS has an `OBJID` that is no volume id.
+    #[error("the METS has an OBJID that is no volume id: {0}")]
+    BadObjectId(InvalidVolumeId),
+    /// Neither the path nor METS nor the record tells the volume's id.
+    #[error("nothing tells the volume's id: give it, or an OBJID in the METS, or a record")]
+    NoId,
+    /// Two sources name different volumes.
+    #[error("the {one_source} says that this is volume {one}, the {other_source} says {other}")]
+    IdMismatch {
+        /// Where the first id comes from.
+        one_source: &'static str,
+        /// The first id.
+        one: VolumeId,
+        /// Where the other id comes from.
+        other_source: &'static str,
+        /// The other id.
+        other: VolumeId,
+    },
+    /// The file is no ZIP, or is cut off or damaged.
+    #[error("the ZIP is damaged or none at all: {0}")]
+    Zip(String),
+    /// More than [`MAX_ENTRIES`].
+    #[error("the ZIP has {0} entries, more than the {MAX_ENTRIES} that are read")]
+    TooManyEntries(usize),
+    /// An entry is encrypted.
+    #[error("the ZIP's entry {0:?} is encrypted")]
+    Encrypted(String),
+    /// An entry's name leads out of the archive's folder.
+    #[error("the ZIP's entry {0:?} has a name that leads elsewhere; a plain relative path with `/` is needed")]
+    ZipSlip(String),
+    /// Two entries of one name, or two files of one name in different folders.
+    #[error("the ZIP has more than one file {0:?}")]
+    DuplicateName(String),
+    /// A page that METS names is not in the ZIP.
+    #[error("{0} is in the METS, but not in the ZIP")]
+    MissingPage(PageName),
+    /// A page is beyond [`crate::archive::MAX_PAGE_BYTES`], or compressed beyond [`crate::archive::MAX_RATIO`].
+    #[error("{page} is too large: {reason}")]
+    Bomb {
+        /// The page.
+        page: PageName,
+        /// Which limit it breaks.
+        reason: String,
+    },
+    /// A page's compressed bytes cannot be read.
+    #[error("{page} cannot be read from the ZIP: {reason}")]
+    BadPage {
+        /// The page.
+        page: PageName,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A page is not what METS or the ZIP says.
+    #[error("{page} is not what was promised: {reason}")]
+    Checksum {
+        /// The page.
+        page: PageName,
+        /// What differs.
+        reason: String,
+    },
+    /// A page was asked for that the volume does not have.
+    #[error("there is no page at place {index}, the volume has {count}")]
+    NoSuchPage {
+        /// The place asked for, from 0.
+        index: usize,
+        /// How many pages there are.
+        count: usize,
+    },
+    /// There is no page to make volumes from.
+    #[error("no volume with pages was given to make others from")]
+    NoSamples,
+}
+
+impl VolumeError {
+    /// The kind of error in one short word that programs can tell apart and that stays the same.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Io { .. } | Self::ZipIo(_) => "io",
+            Self::Mets(_) | Self::BadObjectId(_) => "mets",
+            Self::Record(_) => "record",
+            Self::NoId => "no-id",
+            Self::IdMismatch { .. } => "id-mismatch",
+            Self::Zip(_) | Self::BadPage { .. } => "zip",
+            Self::TooManyEntries(_) => "too-many-entries",
+            Self::Encrypted(_) => "encrypted",
+            Self::ZipSlip(_) => "zip-slip",
+            Self::DuplicateName(_) => "duplicate-name",
+            Self::MissingPage(_) => "missing-page",
+            Self::Bomb { .. } => "bomb",
+            Self::Checksum { .. } => "checksum",
+            Self::NoSuchPage { .. } => "no-such-page",
+            Self::NoSamples => "no-samples",
+        }
+    }
+
+    pub(crate) fn zip(error: zip::result::ZipError) -> Self {
+        match error {
+            zip::result::ZipError::Io(error) => Self::zip_io(error),
+            error => Self::Zip(error.to_string()),
+        }
+    }
+
+    /// A ZIP that ends too early is a damaged ZIP, not a failing disk.
+    pub(crate) fn zip_io(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::InvalidData | std::io::ErrorKind::InvalidInput => {
+                Self::Zip(error.to_string())
+            }
+            _ => Self::ZipIo(error),
+        }
+    }
+}
+
+/// Errors that name a page.
+impl VolumeError {
+    pub(crate) fn missing_page(page: &MetsPage) -> Self {
+        Self::MissingPage(PageName::of(page))
+    }
+
+    pub(crate) fn bad_page(page: &MetsPage, reason: impl Into<String>) -> Self {
+        Self::BadPage { page: PageName::of(page), reason: reason.into() }
+    }
+
+    pub(crate) fn checksum(page: &MetsPage, reason: impl Into<String>) -> Self {
+        Self::Checksum { page: PageName::of(page), reason: reason.into() }
+    }
+
+    pub(crate) fn bomb(page: &MetsPage, reason: impl Into<String>) -> Self {
+        Self::Bomb { page: PageName::of(page), reason: reason.into() }
+    }
+}
+
+impl PageName {
+    fn of(page: &MetsPage) -> Self {
+        Self { seq: page.seq, file_name: page.file_name.clone() }
+    }
+}

@@ -1,0 +1,148 @@
+//! Who asks, and what they may do.
+//!
+//! The place for a wider access control: [`Right`] names what can be asked for, [`Policy::allows`] decides.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use objects::Requester;
+
+use crate::config::{Access, AuthConfig};
+use crate::listen::Peer;
+use crate::problem;
+use crate::request_id::RequestId;
+use crate::tokens::Tokens;
+
+/// How a request reached the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// Over a network: rights come from the configuration and tokens.
+    Network,
+    /// Over the Unix socket in the data folder: the administrator.
+    AdminSocket,
+    /// From within this process: the administrator.
+    InProcess,
+}
+
+impl Via {
+    /// Whether whoever comes this way is the administrator.
+    pub(crate) fn is_admin(self) -> bool {
+        match self {
+            Via::Network => false,
+            Via::AdminSocket | Via::InProcess => true,
+        }
+    }
+}
+
+/// What a route needs. What only the administrator may do has no right of its own: its routes exist for nobody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    Read,
+    Write,
+}
+
+/// Who asks: the name of a token that is in force, if one was shown.
+#[derive(Clone, Debug, Default)]
+struct Identity(Option<String>);
+
+/// Who may do what on one way in.
+pub(crate) struct Policy {
+    pub(crate) via: Via,
+    pub(crate) config: AuthConfig,
+    pub(crate) tokens: Arc<Tokens>,
+}
+
+impl Policy {
+    fn allows(&self, identity: &Identity, right: Right) -> bool {
+        let needed = match right {
+            Right::Read => self.config.read,
+            Right::Write => self.config.write,
+        };
+        self.via.is_admin() || needed == Access::Open || identity.0.is_some()
+    }
+}
+
+/// A layer: finds out who asks, and says so to the doors as a [`Requester`]. A token that is not ours is no error here: clients
+/// send those of other makers, which do no harm where nothing needs one.
+pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Request, next: Next) -> Response {
+    let name = shown_token(request.headers()).and_then(|text| policy.tokens.name_of(&text));
+    let extensions = request.extensions();
+    let requester = Requester {
+        name: name.clone(),
+        address: extensions.get::<Peer>().map(|peer| peer.0),
+        request_id: extensions.get::<RequestId>().map(|id| id.as_str().to_owned()).unwrap_or_default(),
+    };
+    request.extensions_mut().insert(requester);
+    request.extensions_mut().insert(Identity(name));
+    next.run(request).await
+}
+
+/// What [`require`] needs to know.
+pub(crate) type Required = (Arc<Policy>, Right);
+
+/// A layer in front of routes that need a right.
+pub(crate) async fn require(State((policy, right)): State<Required>, request: Request, next: Next) -> Response {
+    let identity = request.extensions().get::<Identity>().cloned().unwrap_or_default();
+    if policy.allows(&identity, right) { next.run(request).await } else { unauthorized(right) }
+}
+
+/// RFC 9110, section 11.6.1: what could be shown instead. Basic lets a browser ask for the token by itself.
+fn unauthorized(right: Right) -> Response {
+    let what = match right {
+        Right::Read => "reading needs",
+        Right::Write => "changing needs",
+    };
+    let detail = format!("{what} an access token: `Authorization: Bearer <token>`, or Basic with the token as password");
+    let mut response = problem::respond(StatusCode::UNAUTHORIZED, &detail);
+    for challenge in ["Bearer realm=\"Penates\"", "Basic realm=\"Penates\", charset=\"UTF-8\""] {
+        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
+    response
+}
+
+/// The token in `Authorization`: that of Bearer (RFC 6750), or the password of Basic (RFC 7617).
+fn shown_token(headers: &HeaderMap) -> Option<String> {
+    let (scheme, credentials) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let credentials = credentials.trim();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(credentials.to_owned());
+    }
+    if scheme.eq_ignore_ascii_case("basic") {
+        let decoded = String::from_utf8(BASE64.decode(credentials).ok()?).ok()?;
+        return Some(decoded.split_once(':')?.1.to_owned());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn token_in(value: &str) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+        shown_token(&headers)
+    }
+
+    #[test]
+    fn a_token_is_found_in_bearer_and_in_basic() {
+        assert_eq!(token_in("Bearer abc").as_deref(), Some("abc"));
+        assert_eq!(token_in("bearer  abc ").as_deref(), Some("abc"));
+        assert_eq!(token_in("Basic dXNlcjphOmM=").as_deref(), Some("a:c"));
+        assert_eq!(token_in("Basic OmFiYw==").as_deref(), Some("abc"));
+    }
+
+    #[test]
+    fn what_is_no_credential_shows_no_token() {
+        for value in ["", "Bearer", "Basic ???", "Basic dXNlcg==", "Basic /////w==", "Digest abc", "abc"] {
+            assert_eq!(token_in(value), None, "{value}");
+        }
+        assert_eq!(shown_token(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,258 @@
+//! Layers of a configuration: defaults, then a TOML file, then the environment, then flags, each overriding the one before.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use figment::providers::{Env, Format, Serialized, Toml};
+use figment::value::{Dict, Map};
+use figment::{Figment, Metadata, Profile, Provider, Source};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Config, ConfigError};
+
+/// Variables are `PENATES_SECTION__KEY`. Those without `__` are not configuration.
+const ENV_PREFIX: &str = "PENATES_";
+
+/// A configuration that is in force, and where its values came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    figment: Figment,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "from", content = "name")]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// This file.
+    File(PathBuf),
+    /// This environment variable.
+    Environment(String),
+    /// The command line.
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File(path) => write!(f, "file {}", path.display()),
+            Origin::Environment(name) => write!(f, "environment {name}"),
+            Origin::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// One value in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// `section.key`
+    pub key: String,
+    /// Its value; null where nothing is set.
+    pub value: Value,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Reads the layers and checks what they make. A file that is named must be there; `flags` hold `section.key` values that
+/// were given on the command line, and only those.
+pub fn load(file: Option<&Path>, flags: impl Provider) -> Result<Loaded, ConfigError> {
+    let mut figment = Figment::from(Defaults);
+    if let Some(path) = file {
+        figment = figment.merge(Toml::file_exact(path));
+    }
+    let environment = Env::prefixed(ENV_PREFIX).filter(|key| key.as_str().contains("__")).split("__");
+    let figment = figment.merge(environment).merge(flags);
+    let config: Config = figment.extract().map_err(|error| ConfigError::Value(Box::new(error)))?;
+    config.check()?;
+    Ok(Loaded { config, figment })
+}
+
+impl Loaded {
+    /// Every value in force with its origin, in the order of the sections.
+    pub fn explain(&self) -> Vec<Setting> {
+        let Ok(Value::Object(sections)) = serde_json::to_value(&self.config) else { return Vec::new() };
+        let mut settings = Vec::new();
+        for (section, values) in sections {
+            let Value::Object(values) = values else { continue };
+            for (name, value) in values {
+                let key = format!("{section}.{name}");
+                settings.push(Setting { origin: self.origin(&key), key, value });
+            }
+        }
+        settings
+    }
+
+    fn origin(&self, key: &str) -> Origin {
+        self.figment.find_metadata(key).map_or(Origin::Default, |metadata| origin(metadata, key))
+    }
+}
+
+fn origin(metadata: &Metadata, key: &str) -> Origin {
+    if let Some(Source::File(path)) = &metadata.source {
+        return Origin::File(path.clone());
+    }
+    if metadata.name == DEFAULTS {
+        return Origin::Default;
+    }
+    if metadata.name.starts_with(&format!("`{ENV_PREFIX}`")) {
+        return Origin::Environment(format!("{ENV_PREFIX}{}", key.replace('.', "__").to_uppercase()));
+    }
+    Origin::Flag
+}
+
+/// The lowest layer, with a name of its own so that an origin can tell it from the others.
+struct Defaults;
+
+const DEFAULTS: &str = "defaults";
+
+impl Provider for Defaults {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(DEFAULTS)
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Serialized::defaults(Config::default()).data()
+    }
+}
+
+#[cfg(test)]
+// `figment::Error` is large, and `Jail` wants it.
+#[allow(clippy::result_large_err, clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use figment::Jail;
+
+    use super::*;
+
+    fn no_flags() -> impl Provider {
+        Serialized::defaults(Dict::new())
+    }
+
+    fn flag(key: &str, value: &str) -> impl Provider {
+        Serialized::default(key, value)
+    }
+
+    fn origin_of(loaded: &Loaded, key: &str) -> Origin {
+        loaded.explain().into_iter().find(|setting| setting.key == key).unwrap().origin
+    }
+
+    #[test]
+    fn the_defaults_stand_by_themselves_and_say_so() {
+        Jail::expect_with(|_| {
+            let loaded = load(None, no_flags()).unwrap();
+            assert_eq!(loaded.config, Config::default());
+            assert!(loaded.explain().iter().all(|setting| setting.origin == Origin::Default));
+            assert!(loaded.explain().iter().any(|setting| setting.key == "listen.tls_cert" && setting.value.is_null()));
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn each_layer_overrides_the_one_before_and_is_named_as_the_origin() {
+        Jail::expect_with(|jail| {
+            jail.create_file(
+                "penates.toml",
+                "[limits]\nstall = \"1s\"\nbody_pause = \"1s\"\nheader_time = \"1s\"\n[data]\nform_max = \"2MiB\"",
+            )?;
+            jail.set_env("PENATES_LIMITS__BODY_PAUSE", "2s");
+            jail.set_env("PENATES_LIMITS__HEADER_TIME", "2s");
+            let loaded = load(Some(Path::new("penates.toml")), flag("limits.header_time", "3s")).unwrap();
+            let limits = &loaded.config.limits;
+            assert_eq!(limits.stall, Duration::from_secs(1));
+            assert_eq!(limits.body_pause, Duration::from_secs(2));
+            assert_eq!(limits.header_time, Duration::from_secs(3));
+            assert_eq!(loaded.config.data.form_max, 2 << 20);
+            assert!(matches!(origin_of(&loaded, "limits.stall"), Origin::File(path) if path.ends_with("penates.toml")));
+            let variable = "PENATES_LIMITS__BODY_PAUSE".to_owned();
+            assert_eq!(origin_of(&loaded, "limits.body_pause"), Origin::Environment(variable));
+            assert_eq!(origin_of(&loaded, "limits.header_time"), Origin::Flag);
+            assert_eq!(origin_of(&loaded, "limits.connections"), Origin::Default);
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name_and_place() {
+        Jail::expect_with(|jail| {
+            jail.create_file("penates.toml", "[limits]\nstal = \"1s\"")?;
+            let message = load(Some(Path::new("penates.toml")), no_flags()).unwrap_err().to_string();
+            assert!(message.contains("stal") && message.contains("penates.toml"), "{message}");
+            jail.set_env("PENATES_LIMIT__STALL", "1s");
+            let message = load(None, no_flags()).unwrap_err().to_string();
+            assert!(message.contains("limit") && message.contains("PENATES_"), "{message}");
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_variable_that_is_no_configuration_is_left_alone() {
+        Jail::expect_with(|jail| {
+            jail.set_env("PENATES_SERVER", "http://127.0.0.1:1");
+            load(None, no_flags()).unwrap();
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_an_error() {
+        Jail::expect_with(|_| {
+            let message = load(Some(Path::new("none.toml")), no_flags()).unwrap_err().to_string();
+            assert!(message.contains("none.toml"), "{message}");
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_named_with_its_key() {
+        Jail::expect_with(|_| {
+            for (key, value) in [
+                ("listen.http", "nowhere"),
+                ("limits.stall", "soon"),
+                ("data.form_max", "much"),
+                ("auth.read", "maybe"),
+                ("data.on_damage", "weep"),
+            ] {
+                let message = load(None, flag(key, value)).unwrap_err().to_string();
+                assert!(message.contains(key), "{key}: {message}");
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn other_than_loopback_needs_authentication_or_plain_words() {
+        Jail::expect_with(|_| {
+            for address in ["0.0.0.0:80", "[::]:80", "192.0.2.1:80"] {
+                let listen = || flag("listen.tls", address);
+                let refused = load(None, listen()).unwrap_err().to_string();
+                assert!(refused.contains("auth.read_open_anywhere") && refused.contains(address), "{refused}");
+                let read_by_token = Figment::from(listen()).merge(("auth.read", "token"));
+                load(None, read_by_token.clone()).unwrap();
+                let write_open = read_by_token.merge(("auth.write", "open"));
+                let refused = load(None, write_open.clone()).unwrap_err().to_string();
+                assert!(refused.contains("auth.write_open_anywhere"), "{refused}");
+                load(None, write_open.merge(("auth.write_open_anywhere", true))).unwrap();
+                load(None, Figment::from(listen()).merge(("auth.read_open_anywhere", true))).unwrap();
+            }
+            for address in ["127.0.0.1:80", "[::1]:80", "[::ffff:127.0.0.1]:80", "off"] {
+                load(None, Figment::from(flag("listen.http", address)).merge(("auth.write", "open"))).unwrap();
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_grace_that_a_stream_could_outlive_is_refused() {
+        Jail::expect_with(|_| {
+            let message = load(None, flag("store.grace", "12h")).unwrap_err().to_string();
+            assert!(message.contains("store.grace"), "{message}");
+            Ok(())
+        });
+    }
+}

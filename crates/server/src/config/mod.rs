@@ -1,0 +1,351 @@
+//! What can be set, in sections, with defaults. Where values come from is in `load.rs`.
+
+mod load;
+mod text;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use objects::LibraryOptions;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use load::{Loaded, Origin, Setting, load};
+
+/// Everything that can be set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where the data is, and how long what is no longer current is kept.
+    pub store: StoreConfig,
+    /// Where the server listens.
+    pub listen: ListenConfig,
+    /// Who may do what.
+    pub auth: AuthConfig,
+    /// The data door.
+    pub data: DataConfig,
+    /// The audit.
+    pub audit: AuditConfig,
+    /// What the server says about itself while it runs.
+    pub log: LogConfig,
+    /// What clients may take of the server.
+    pub limits: LimitsConfig,
+}
+
+/// `[store]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// The data folder.
+    pub path: PathBuf,
+    /// How long what is condemned is kept; longer than `plan_life` and `clock_skew_max` together.
+    #[serde(with = "humantime_serde")]
+    pub grace: Duration,
+    /// How long a bulk response may read from the revisions it began with.
+    #[serde(with = "humantime_serde")]
+    pub plan_life: Duration,
+    /// The greatest difference between two servers' clocks.
+    #[serde(with = "humantime_serde")]
+    pub clock_skew_max: Duration,
+    /// How long one call of the store may take.
+    #[serde(with = "humantime_serde")]
+    pub call_timeout: Duration,
+    /// Memory that the engine may use as a cache.
+    #[serde(with = "text::size")]
+    pub cache: u64,
+    /// DEFLATE level of the frames that an import makes, 1 to 9.
+    pub frame_level: u8,
+    /// How often what nobody needs any more is collected, and selections that have ended are swept.
+    #[serde(with = "humantime_serde")]
+    pub sweep_interval: Duration,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        let library = LibraryOptions::default();
+        Self {
+            path: PathBuf::from("data"),
+            grace: library.grace,
+            plan_life: library.plan_life,
+            clock_skew_max: library.clock_skew_max,
+            call_timeout: library.call_timeout,
+            cache: 16 << 20,
+            frame_level: library.frame_level,
+            sweep_interval: Duration::from_secs(60),
+        }
+    }
+}
+
+/// `[listen]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ListenConfig {
+    /// Address of plain HTTP (HTTP/1.1 and HTTP/2), or `off`.
+    #[serde(with = "text::address")]
+    pub http: Option<SocketAddr>,
+    /// Address of HTTPS, or `off`.
+    #[serde(with = "text::address")]
+    pub tls: Option<SocketAddr>,
+    /// The certificate chain, PEM. Not set: a certificate for loopback is made and kept in the data folder.
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    pub tls_key: Option<PathBuf>,
+}
+
+impl Default for ListenConfig {
+    fn default() -> Self {
+        let loopback = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
+        Self { http: loopback(8080), tls: loopback(8443), tls_cert: None, tls_key: None }
+    }
+}
+
+/// Whether a right is anybody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Anybody's.
+    Open,
+    /// Whoever shows a token.
+    Token,
+}
+
+/// `[auth]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuthConfig {
+    /// Who may read: `open` or `token`.
+    pub read: Access,
+    /// Who may change: `open` or `token`.
+    pub write: Access,
+    /// Says that reading is to be open on other than loopback addresses too.
+    pub read_open_anywhere: bool,
+    /// Says that changing is to be open on other than loopback addresses too.
+    pub write_open_anywhere: bool,
+}
+
+impl Default for AuthConfig {
+    fn default() -> Self {
+        Self { read: Access::Open, write: Access::Token, read_open_anywhere: false, write_open_anywhere: false }
+    }
+}
+
+/// What a bulk response does about damage that is first found while it streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDamage {
+    /// It ends visibly broken, since its length was promised; asked again it comes whole, with `ERROR.err`.
+    Break,
+    /// It promises no length, leaves out what is damaged, and names it in `ERROR.err`.
+    Report,
+}
+
+/// `[data]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataConfig {
+    /// A second path under which the data door answers, besides `/`; empty: none.
+    pub prefix: String,
+    /// Most volumes of one request; 0: no limit.
+    pub max_volumes: u64,
+    /// Most pages of one request; 0: no limit.
+    pub max_pages: u64,
+    /// Most pages of one volume in one request; 0: no limit.
+    pub max_pages_per_volume: u64,
+    /// Whether a bulk POST names a selection, through which it can be resumed.
+    pub post_selection: bool,
+    /// What to do about damage that is first found while streaming.
+    pub on_damage: OnDamage,
+    /// Most bytes of a form or a list of ids.
+    #[serde(with = "text::size")]
+    pub form_max: u64,
+    /// Most bytes of an imported volume's ZIP.
+    #[serde(with = "text::size")]
+    pub import_max: u64,
+    /// Most selections of one token or one address.
+    pub selections_max: u32,
+    /// How long a selection lasts when nothing is said.
+    #[serde(with = "humantime_serde")]
+    pub selection_life: Duration,
+    /// How long a selection may last at most.
+    #[serde(with = "humantime_serde")]
+    pub selection_life_max: Duration,
+    /// Bytes that all bulk responses together may read ahead of their clients.
+    #[serde(with = "text::size")]
+    pub read_ahead: u64,
+    /// Bulk responses at once; one more is told to come again later.
+    pub bulk_requests_max: usize,
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        let library = LibraryOptions::default();
+        Self {
+            prefix: "/data-api".to_owned(),
+            max_volumes: 0,
+            max_pages: 0,
+            max_pages_per_volume: 0,
+            post_selection: true,
+            on_damage: OnDamage::Break,
+            form_max: 16 << 20,
+            import_max: 1 << 30,
+            selections_max: 1_000,
+            selection_life: library.selection_life,
+            selection_life_max: library.selection_life_max,
+            read_ahead: library.read_ahead_bytes as u64,
+            bulk_requests_max: library.bulk_requests_max,
+        }
+    }
+}
+
+/// `[audit]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuditConfig {
+    /// Until when the audit may lag before requests are refused.
+    #[serde(with = "humantime_serde")]
+    pub max_lag: Duration,
+}
+
+impl Default for AuditConfig {
+    fn default() -> Self {
+        Self { max_lag: LibraryOptions::default().audit_max_lag }
+    }
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogConfig {
+    /// How lines look.
+    pub format: LogFormat,
+    /// What is logged: a level, or directives of `tracing-subscriber` such as `info,server=debug`.
+    pub level: String,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, level: "info".to_owned() }
+    }
+}
+
+/// `[limits]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// Connections at once; one more waits in the operating system's queue.
+    pub connections: usize,
+    /// Streams at once on one HTTP/2 connection.
+    pub http2_streams: u32,
+    /// How long a client may take for the TLS handshake and for the head of a request.
+    #[serde(with = "humantime_serde")]
+    pub header_time: Duration,
+    /// How long a client may pause within the body of a request.
+    #[serde(with = "humantime_serde")]
+    pub body_pause: Duration,
+    /// How long a client may take nothing of a response before it is cut off.
+    #[serde(with = "humantime_serde")]
+    pub stall: Duration,
+    /// How long responses may go on after the server was told to stop.
+    #[serde(with = "humantime_serde")]
+    pub shutdown_time: Duration,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            connections: 1_024,
+            http2_streams: 32,
+            header_time: Duration::from_secs(30),
+            body_pause: Duration::from_secs(30),
+            stall: Duration::from_secs(60),
+            shutdown_time: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why a configuration is refused.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// A value that cannot be read, or a key that does not exist; the message names key and origin.
+    #[error("configuration: {0}")]
+    Value(Box<figment::Error>),
+    /// Values that can be read and must not be.
+    #[error("configuration: {0}")]
+    Refused(String),
+}
+
+impl Config {
+    /// Refuses what would break a promise: listening beyond loopback without authentication, a grace that is too short.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.check_addresses()?;
+        if self.listen.tls_cert.is_some() != self.listen.tls_key.is_some() {
+            return Err(refused("listen.tls_cert and listen.tls_key belong together: set both or none"));
+        }
+        if self.limits.connections == 0 || self.limits.http2_streams == 0 {
+            return Err(refused("limits.connections and limits.http2_streams must be at least 1"));
+        }
+        let prefix = &self.data.prefix;
+        if !prefix.is_empty() && (!prefix.starts_with('/') || prefix.ends_with('/') || prefix.contains(['{', '}', '*'])) {
+            return Err(refused(format!(
+                "data.prefix `{prefix}` must begin with `/`, not end with it, and have none of `{{}}*`"
+            )));
+        }
+        self.library_options().check().map_err(|error| refused(error.to_string()))
+    }
+
+    /// What the domain needs to know.
+    pub fn library_options(&self) -> LibraryOptions {
+        LibraryOptions {
+            grace: self.store.grace,
+            plan_life: self.store.plan_life,
+            clock_skew_max: self.store.clock_skew_max,
+            call_timeout: self.store.call_timeout,
+            frame_level: self.store.frame_level,
+            selection_life: self.data.selection_life,
+            selection_life_max: self.data.selection_life_max,
+            read_ahead_bytes: usize::try_from(self.data.read_ahead).unwrap_or(usize::MAX),
+            bulk_requests_max: self.data.bulk_requests_max,
+            audit_max_lag: self.audit.max_lag,
+            ..LibraryOptions::default()
+        }
+    }
+
+    fn check_addresses(&self) -> Result<(), ConfigError> {
+        let AuthConfig { read, write, read_open_anywhere, write_open_anywhere } = self.auth;
+        let beyond = [self.listen.http, self.listen.tls].into_iter().flatten().find(|address| !is_loopback(*address));
+        let Some(address) = beyond else { return Ok(()) };
+        if write == Access::Open && !write_open_anywhere {
+            return Err(refused(format!(
+                "on {address}, which is not a loopback address, anybody could change the data: set auth.write = \"token\", \
+                 or auth.write_open_anywhere = true if that is what you want"
+            )));
+        }
+        if read == Access::Open && !read_open_anywhere {
+            return Err(refused(format!(
+                "on {address}, which is not a loopback address, anybody could read the data: set auth.read = \"token\", \
+                 or auth.read_open_anywhere = true if that is what you want"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Whether only this machine can reach an address, also where IPv4 is written as IPv6.
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+fn refused(reason: impl Into<String>) -> ConfigError {
+    ConfigError::Refused(reason.into())
+}

@@ -1,0 +1,65 @@
+//! How sizes and addresses are written in a configuration: `64MiB`, `127.0.0.1:8080`, `off`. (Times are `humantime`'s: `10ms`, `1h`.)
+
+/// Bytes as text such as `64MiB`, read leniently (also a bare number) and written exactly.
+pub(crate) mod size {
+    use bytesize::ByteSize;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+
+    /// The greatest binary unit that divides the size, so that reading it back gives the same number.
+    pub(crate) fn format(bytes: u64) -> String {
+        UNITS
+            .iter()
+            .find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit))
+            .map_or_else(|| format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
+    }
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format(*bytes))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        ByteSize::deserialize(deserializer).map(|size| size.0)
+    }
+}
+
+/// An address to listen on, or `off`.
+pub(crate) mod address {
+    use std::net::SocketAddr;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    const OFF: &str = "off";
+
+    pub(crate) fn serialize<S: Serializer>(address: &Option<SocketAddr>, serializer: S) -> Result<S::Ok, S::Error> {
+        match address {
+            Some(address) => serializer.collect_str(address),
+            None => serializer.serialize_str(OFF),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == OFF {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|_| {
+            Error::custom(format!("`{text}` is no address to listen on: write IP:PORT, such as 127.0.0.1:8080, or `off`"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size::format;
+
+    #[test]
+    fn a_size_is_written_so_that_nothing_of_it_is_lost() {
+        assert_eq!(format(64 << 20), "64MiB");
+        assert_eq!(format(1_536), "1536B");
+        assert_eq!(format(3 << 9 << 10), "1536KiB");
+        assert_eq!(format(0), "0B");
+    }
+}

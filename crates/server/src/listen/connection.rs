@@ -1,0 +1,133 @@
+//! One connection: HTTP/1.1 or HTTP/2, whichever the client speaks, until it ends, stalls, or the server stops.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use http::{Request, Version};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_io_timeout::TimeoutWriter;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use super::stall::StallBody;
+use crate::config::LimitsConfig;
+
+/// Bytes of a request's head, and of what is buffered of a response. A URL of hyper's is at most 64 KiB, so a long list of ids
+/// in a URL gets as far on HTTP/2 as on HTTP/1.1.
+const HEAD_BYTES_MAX: u32 = 128 << 10;
+
+/// Bytes of a response that one HTTP/2 stream may hold for its client. Small, since there may be many streams.
+const HTTP2_SEND_BYTES_MAX: usize = 64 << 10;
+
+/// How often a quiet HTTP/2 connection is asked whether it is alive, and how long it may take to say so.
+const HTTP2_PING: Duration = Duration::from_secs(20);
+
+/// Where a request came from: an extension of each request that came over a network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// How connections are served; the same for all listeners.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    http: Builder<TokioExecutor>,
+    limits: Arc<LimitsConfig>,
+    /// Finish what is under way, take nothing new.
+    pub(crate) stop: CancellationToken,
+    /// End now.
+    pub(crate) cut: CancellationToken,
+}
+
+impl Connections {
+    pub(crate) fn new(limits: LimitsConfig) -> Self {
+        let mut http = Builder::new(TokioExecutor::new());
+        http.http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_time)
+            .max_buf_size(HEAD_BYTES_MAX as usize);
+        http.http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(HTTP2_PING)
+            .keep_alive_timeout(HTTP2_PING)
+            .max_concurrent_streams(limits.http2_streams)
+            .max_send_buf_size(HTTP2_SEND_BYTES_MAX)
+            .max_header_list_size(HEAD_BYTES_MAX);
+        let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
+        Self { http, limits: Arc::new(limits), stop, cut }
+    }
+
+    pub(crate) fn limits(&self) -> &LimitsConfig {
+        &self.limits
+    }
+
+    /// Serves `io` until it ends. Errors of a connection are the client's affair and are logged for those who look for them.
+    pub(crate) async fn serve<I>(&self, io: I, peer: Option<Peer>, router: Router)
+    where
+        I: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let mut io = TimeoutWriter::new(io);
+        io.set_timeout(Some(self.limits.stall));
+        let begun = Arc::new(AtomicBool::new(false));
+        let service = hyper::service::service_fn({
+            let (begun, stall) = (begun.clone(), self.limits.stall);
+            move |request| {
+                begun.store(true, Ordering::Relaxed);
+                respond(router.clone(), request, peer, stall)
+            }
+        });
+        let mut connection = pin!(self.http.serve_connection(TokioIo::new(Box::pin(io)), service));
+        // Before the first request hyper-util waits without a bound to see which protocol it is.
+        let silent = async {
+            tokio::time::sleep(self.limits.header_time).await;
+            if begun.load(Ordering::Relaxed) {
+                std::future::pending().await
+            }
+        };
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = silent => return,
+            () = self.cut.cancelled() => return,
+            () = self.stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    ended = connection => ended,
+                    () = self.cut.cancelled() => return,
+                }
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+}
+
+fn respond(
+    router: Router,
+    mut request: Request<Incoming>,
+    peer: Option<Peer>,
+    stall: Duration,
+) -> impl Future<Output = Result<Response, Infallible>> {
+    if let Some(peer) = peer {
+        request.extensions_mut().insert(peer);
+    }
+    let is_http2 = request.version() == Version::HTTP_2;
+    async move {
+        let response = router.oneshot(request.map(Body::new)).await?;
+        Ok(if is_http2 && !response.body().is_end_stream() {
+            response.map(|body| Body::new(StallBody::new(body, stall)))
+        } else {
+            response
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! The server's own errors, as `application/problem+json` (RFC 9457).
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use serde_json::json;
+
+/// A response that says what is wrong. `type` is left out: it is `about:blank`, so that `title` is the status's own.
+pub(crate) fn respond(status: StatusCode, detail: &str) -> Response {
+    let body = json!({ "title": status.canonical_reason(), "status": status.as_u16(), "detail": detail });
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    response
+}

@@ -1,0 +1,129 @@
+//! The certificate, given or made for loopback, and how TLS is spoken: rustls with ring, HTTP/2 and HTTP/1.1 by ALPN
+//! (RFC 7301). Client certificates are not asked for, so a client that has one does no harm.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::config::Config;
+use crate::error::ServerError;
+
+/// The names that a self-made certificate is good for.
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// Where a certificate and its key are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyPair {
+    pub(crate) cert: PathBuf,
+    key: PathBuf,
+}
+
+impl KeyPair {
+    /// The configured pair, or the one in the data folder, which is made if it is not there yet.
+    pub(crate) fn of(config: &Config) -> Result<Self, ServerError> {
+        if let (Some(cert), Some(key)) = (&config.listen.tls_cert, &config.listen.tls_key) {
+            return Ok(Self { cert: cert.clone(), key: key.clone() });
+        }
+        let folder = config.store.path.join("tls");
+        let pair = Self { cert: folder.join("cert.pem"), key: folder.join("key.pem") };
+        if !pair.cert.exists() || !pair.key.exists() {
+            pair.make(&folder)?;
+        }
+        Ok(pair)
+    }
+
+    /// How to speak TLS with this pair.
+    pub(crate) fn server_config(&self) -> Result<Arc<ServerConfig>, ServerError> {
+        let certificates: Vec<_> = CertificateDer::pem_file_iter(&self.cert)
+            .and_then(Iterator::collect)
+            .map_err(|error| ServerError::file("reading the TLS certificate", &self.cert, error))?;
+        let key = PrivateKeyDer::from_pem_file(&self.key)
+            .map_err(|error| ServerError::file("reading the TLS key", &self.key, error))?;
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
+            .map_err(|error| ServerError::Tls(format!("{}: {error}", self.cert.display())))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    /// Makes a pair for loopback. The certificate is written last, so that a crash in between leaves no pair that does not fit.
+    fn make(&self, folder: &Path) -> Result<(), ServerError> {
+        let made = rcgen::generate_simple_self_signed(LOOPBACK_NAMES.map(str::to_owned))
+            .map_err(|error| ServerError::Tls(format!("making a certificate: {error}")))?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| ServerError::file("making the folder", folder, error))?;
+        if self.cert.exists() {
+            fs::remove_file(&self.cert).map_err(|error| ServerError::file("removing", &self.cert, error))?;
+        }
+        write_private(&self.key, &made.signing_key.serialize_pem())?;
+        write_private(&self.cert, &made.cert.pem())
+    }
+}
+
+/// Writes a file that only its owner may read, whole or not at all.
+fn write_private(path: &Path, text: &str) -> Result<(), ServerError> {
+    let unfinished = path.with_extension("unfinished");
+    fs::File::options()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&unfinished)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&unfinished, path))
+        .map_err(|error| ServerError::file("writing", path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn config_in(folder: &Path) -> Config {
+        let mut config = Config::default();
+        config.store.path = folder.to_owned();
+        config
+    }
+
+    #[test]
+    fn a_self_made_certificate_is_kept_and_its_key_is_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config_in(folder.path());
+        let pair = KeyPair::of(&config).unwrap();
+        let first = fs::read(&pair.cert).unwrap();
+        pair.server_config().unwrap();
+        assert_eq!(fs::metadata(&pair.key).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read(KeyPair::of(&config).unwrap().cert).unwrap(), first);
+    }
+
+    #[test]
+    fn half_a_pair_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config_in(folder.path());
+        let pair = KeyPair::of(&config).unwrap();
+        fs::remove_file(&pair.key).unwrap();
+        KeyPair::of(&config).unwrap().server_config().unwrap();
+    }
+
+    #[test]
+    fn a_given_certificate_that_cannot_be_read_is_named() {
+        let mut config = Config::default();
+        config.listen.tls_cert = Some("/nowhere/cert.pem".into());
+        config.listen.tls_key = Some("/nowhere/key.pem".into());
+        let message = KeyPair::of(&config).unwrap().server_config().unwrap_err().to_string();
+        assert!(message.contains("/nowhere/cert.pem"), "{message}");
+    }
+}

@@ -1,0 +1,203 @@
+//! Access tokens: 256 random bits each, shown once, kept as a hash.
+//!
+//! They are rows of one partition, guarded, keyed by name. A name is given once and for all, also after its token was revoked:
+//! the audit says *who* by it. All of them are held in memory, since there are few, and read again after each change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use store::{
+    Call, Class, Clock, Deadline, Expect, Guard, Outcome, Scan, Stamp, Step, Store, StoreError, Table, UnixMillis, envelope,
+};
+use subtle::ConstantTimeEq;
+use thiserror::Error;
+
+/// What a token's text begins with, so that a secret scanner can find one that was published by mistake.
+const PREFIX: &str = "penates_";
+
+const PARTITION: Bytes = Bytes::from_static(b"tokens");
+const NAME_BYTES_MAX: usize = 64;
+const SCAN_BYTES: usize = 1 << 20;
+const CALL_TIME: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// A token's text. It is neither stored nor logged; [`fmt::Debug`] does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    fn random() -> Result<Self, TokenError> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
+        Ok(Self(format!("{PREFIX}{}", hex::encode(bytes))))
+    }
+
+    /// The text to show, once.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// A token as it is listed: everything but its text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenInfo {
+    /// Its name: who it is, in the audit.
+    pub name: String,
+    /// When it was made.
+    pub created: UnixMillis,
+    /// When it was revoked, if it was.
+    pub revoked: Option<UnixMillis>,
+}
+
+/// Why not.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// No token has this name.
+    #[error("there is no token `{0}`")]
+    Absent(String),
+    /// A token has or had this name.
+    #[error("there is or was a token `{0}`; names are not given twice, since the audit says who by them")]
+    Exists(String),
+    /// Not a name.
+    #[error("a token's name has 1 to {NAME_BYTES_MAX} letters, digits, or `.`, `_`, `-`, `@`")]
+    Name,
+    /// Somebody else changed it at the same time, or it is unknown whether the change was made.
+    #[error("{0}: list the tokens to see what stands")]
+    Unsure(String),
+    /// No randomness.
+    #[error("the operating system gave no random bytes: {0}")]
+    Random(String),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Record {
+    #[serde(flatten)]
+    info: TokenInfo,
+    #[serde(with = "hex::serde")]
+    sha256: [u8; 32],
+}
+
+/// The tokens of a store.
+pub struct Tokens {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    cached: RwLock<Vec<(Record, Stamp)>>,
+}
+
+impl Tokens {
+    /// Reads them all.
+    pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, TokenError> {
+        let tokens = Self { store, clock, cached: RwLock::default() };
+        tokens.refresh().await?;
+        Ok(tokens)
+    }
+
+    /// The name of the token with this text, unless there is none or it was revoked. Takes the same time for any text.
+    pub fn name_of(&self, text: &str) -> Option<String> {
+        let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+        let cached = self.cached.read();
+        let mut found = None;
+        for (record, _) in cached.iter() {
+            if bool::from(record.sha256.ct_eq(&digest)) && record.info.revoked.is_none() {
+                found = Some(record.info.name.clone());
+            }
+        }
+        found
+    }
+
+    /// All of them, by name, also those that were revoked.
+    pub fn list(&self) -> Vec<TokenInfo> {
+        self.cached.read().iter().map(|(record, _)| record.info.clone()).collect()
+    }
+
+    /// Makes a token.
+    pub async fn create(&self, name: &str) -> Result<Secret, TokenError> {
+        if !is_name(name) {
+            return Err(TokenError::Name);
+        }
+        let secret = Secret::random()?;
+        let record = Record {
+            info: TokenInfo { name: name.to_owned(), created: self.clock.now(), revoked: None },
+            sha256: Sha256::digest(secret.reveal().as_bytes()).into(),
+        };
+        let outcome = self.write(&record, Expect::Absent).await?;
+        self.refresh().await?;
+        match outcome {
+            Outcome::Applied => Ok(secret),
+            Outcome::Refused { .. } => Err(TokenError::Exists(name.to_owned())),
+            Outcome::Unknown { reason } => Err(TokenError::Unsure(reason)),
+        }
+    }
+
+    /// Revokes a token; revoking it again changes nothing.
+    pub async fn revoke(&self, name: &str) -> Result<TokenInfo, TokenError> {
+        self.refresh().await?;
+        let found = self.cached.read().iter().find(|(record, _)| record.info.name == name).cloned();
+        let Some((mut record, stamp)) = found else { return Err(TokenError::Absent(name.to_owned())) };
+        if record.info.revoked.is_some() {
+            return Ok(record.info);
+        }
+        record.info.revoked = Some(self.clock.now());
+        let outcome = self.write(&record, Expect::Stamp(stamp)).await?;
+        self.refresh().await?;
+        match outcome {
+            Outcome::Applied => Ok(record.info),
+            Outcome::Refused { .. } => Err(TokenError::Unsure(format!("`{name}` was changed by somebody else"))),
+            Outcome::Unknown { reason } => Err(TokenError::Unsure(reason)),
+        }
+    }
+
+    async fn write(&self, record: &Record, expect: Expect) -> Result<Outcome, TokenError> {
+        let payload = serde_json::to_vec(record).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let step = Step::CompareAndWrite {
+            table: Table::Tokens,
+            partition: PARTITION,
+            sort: Bytes::copy_from_slice(record.info.name.as_bytes()),
+            expect,
+            guard: Guard { stamp: Stamp::fresh(), tag: Bytes::new() },
+            value: envelope::seal(&payload),
+            rows: Vec::new(),
+        };
+        Ok(self.store.run(call(), vec![step]).await?)
+    }
+
+    async fn refresh(&self) -> Result<(), TokenError> {
+        let mut fresh = Vec::new();
+        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
+        while let Some(page) = scan {
+            let rows = self.store.scan(call().strong(), Table::Tokens, &PARTITION, page.clone()).await?;
+            for row in rows.rows {
+                let corrupt = |detail: String| StoreError::Corrupt { table: Table::Tokens, detail };
+                let payload = envelope::open(&row.value).map_err(|error| corrupt(error.to_string()))?;
+                let record = serde_json::from_slice(&payload).map_err(|error| corrupt(error.to_string()))?;
+                let guard = row.guard.ok_or_else(|| corrupt("a token's row has no guard".to_owned()))?;
+                fresh.push((record, guard.stamp));
+            }
+            scan = page.resumed(rows.next);
+        }
+        *self.cached.write() = fresh;
+        Ok(())
+    }
+}
+
+fn call() -> Call {
+    Call::new(Class::Description, Deadline::within(CALL_TIME))
+}
+
+fn is_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte);
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
+}
