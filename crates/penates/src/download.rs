@@ -137,7 +137,8 @@ impl Part {
     /// Makes it durable under its final name.
     fn finish(self, target: &Path) -> anyhow::Result<()> {
         self.file.sync_all().with_context(|| format!("writing {}", self.path.display()))?;
-        fs::rename(&self.path, target).with_context(|| format!("renaming {} to {}", self.path.display(), target.display()))
+        fs::rename(&self.path, target)
+            .with_context(|| format!("renaming {} to {}", self.path.display(), target.display()))
     }
 }
 
@@ -168,7 +169,11 @@ pub async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> 
     let state_path = beside(target, ".part.json");
     let mut selected = resumable(client, form, &part_path, &state_path).await;
     if let Some(selected) = &selected {
-        eprintln!("Going on with {}, of which {} bytes are there.", target.display(), file_len(&part_path).min(selected.len_bytes));
+        eprintln!(
+            "Going on with {}, of which {} bytes are there.",
+            target.display(),
+            file_len(&part_path).min(selected.len_bytes)
+        );
     }
     let anew = selected.is_none();
     let selected = match selected.take() {
@@ -178,9 +183,9 @@ pub async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> 
     let mut part = Part::open(part_path, anew)?;
     let state = serde_json::to_vec(&selected).context("encoding the state of the download")?;
     fs::write(&state_path, state).with_context(|| format!("writing {}", state_path.display()))?;
-    fetch(client, &selected, &mut part, tries).await.with_context(|| {
-        format!("{} is not whole yet: the same command, given again, goes on", target.display())
-    })?;
+    fetch(client, &selected, &mut part, tries)
+        .await
+        .with_context(|| format!("{} is not whole yet: the same command, given again, goes on", target.display()))?;
     part.finish(target)?;
     fs::remove_file(&state_path).with_context(|| format!("removing {}", state_path.display()))?;
     selected.discard(client).await;
@@ -189,7 +194,12 @@ pub async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> 
 
 /// Downloads an archive that has no length and cannot be resumed: what is broken begins anew. Answers with how many bytes came,
 /// and how much of what was wanted is missing.
-pub async fn unresumable(client: &Client, route: &str, form: &str, target: Option<&Path>) -> anyhow::Result<(u64, u64)> {
+pub async fn unresumable(
+    client: &Client,
+    route: &str,
+    form: &str,
+    target: Option<&Path>,
+) -> anyhow::Result<(u64, u64)> {
     let response = client.post_form(route, form.to_owned(), "application/zip").await?;
     let missing = number(response.headers(), "penates-missing").unwrap_or(0);
     let bar = progress::bytes(number(response.headers(), CONTENT_LENGTH.as_str()));

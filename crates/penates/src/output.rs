@@ -77,7 +77,9 @@ fn flatten(value: &Value) -> Vec<(String, String)> {
     for (key, value) in fields {
         match value {
             Value::Null => {}
-            Value::Object(_) => flat.extend(flatten(value).into_iter().map(|(inner, text)| (format!("{key}.{inner}"), text))),
+            Value::Object(_) => {
+                flat.extend(flatten(value).into_iter().map(|(inner, text)| (format!("{key}.{inner}"), text)))
+            }
             _ => flat.push((key.clone(), cell(value))),
         }
     }

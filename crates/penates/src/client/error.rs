@@ -87,7 +87,10 @@ mod tests {
 
     #[test]
     fn the_detail_of_a_problem_document_is_told() {
-        assert_eq!(told(r#"{"title":"Not Found","detail":"a.b is not in the store"}"#), Some("a.b is not in the store".into()));
+        assert_eq!(
+            told(r#"{"title":"Not Found","detail":"a.b is not in the store"}"#),
+            Some("a.b is not in the store".into())
+        );
         assert_eq!(told(r#"{"title":"Not Found"}"#), Some("Not Found".into()));
     }
 

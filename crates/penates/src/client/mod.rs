@@ -110,9 +110,8 @@ impl Client {
 
     /// A POST of a form.
     pub async fn post_form(&self, path: &str, form: String, accept: &str) -> Result<Response<Body>, ClientError> {
-        let request = Request::post("")
-            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .header(ACCEPT, accept);
+        let request =
+            Request::post("").header(CONTENT_TYPE, "application/x-www-form-urlencoded").header(ACCEPT, accept);
         self.ask(path, request, full(form)).await
     }
 }

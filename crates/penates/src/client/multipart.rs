@@ -102,7 +102,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_that_is_not_there_fails_the_body() {
-        let part = Part { name: "zip", content_type: "application/zip", content: Content::File("/nowhere/a.zip".into()) };
+        let part =
+            Part { name: "zip", content_type: "application/zip", content: Content::File("/nowhere/a.zip".into()) };
         let sent: std::io::Result<Vec<Bytes>> = Form::new(vec![part]).pieces().try_collect().await;
         assert_eq!(sent.unwrap_err().kind(), std::io::ErrorKind::NotFound);
     }

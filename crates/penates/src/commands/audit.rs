@@ -39,9 +39,11 @@ fn parse_time(text: &str) -> Result<jiff::Timestamp, String> {
 
 impl AuditArgs {
     fn query(&self) -> String {
-        let time = |name: &str, time: Option<jiff::Timestamp>| Some(format!("{name}={}", query_value(&time?.to_string())));
+        let time =
+            |name: &str, time: Option<jiff::Timestamp>| Some(format!("{name}={}", query_value(&time?.to_string())));
         let top = self.top.map(|top| format!("top={top}"));
-        let parameters: Vec<String> = [time("from", self.from), time("to", self.to), top].into_iter().flatten().collect();
+        let parameters: Vec<String> =
+            [time("from", self.from), time("to", self.to), top].into_iter().flatten().collect();
         parameters.join("&")
     }
 }

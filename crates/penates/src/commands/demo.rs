@@ -36,7 +36,12 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let store = local::open_store(&config).await.map_err(local::cannot_open)?;
     let target = Target::Library(local::open_library(&config, store.clone()).await?);
     let summary = import_samples(&target).await?;
-    eprintln!("{} sample volumes with {} pages are in {}.", summary.sound(), summary.pages, config.store.path.display());
+    eprintln!(
+        "{} sample volumes with {} pages are in {}.",
+        summary.sound(),
+        summary.pages,
+        config.store.path.display()
+    );
     server::serve(config, store, tell, interrupt::asked_to_end()).await?;
     eprintln!("Ended. The next run finds its data again.");
     Ok(())

@@ -12,7 +12,6 @@ use indicatif::ProgressBar;
 
 use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
 use crate::commands::import;
-use crate::exit::CliError;
 use crate::ingest::{FailedList, Ingest, MemoryVolume, Mode, Source, Summary};
 use crate::reach::{self, IfVacant};
 use crate::{interrupt, progress, samples};

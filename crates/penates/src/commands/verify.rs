@@ -57,12 +57,12 @@ async fn verify(args: &VerifyArgs, client: &Client) -> anyhow::Result<()> {
     let mut reports = std::pin::pin!(reports);
     while let Some((id, report)) = reports.next().await {
         bar.inc(1);
-        match report {
-            Ok(report) if report["sound"] == json!(true) => sound += 1,
+        match &report {
+            Ok(report) if is_sound(report) => sound += 1,
             Ok(_) => damaged += 1,
             Err(_) => failed += 1,
         }
-        bar.suspend(|| print(&id, report, args.output, &mut output))?;
+        bar.suspend(|| print(&id, &report, args.output, &mut output))?;
         bar.set_message(format!("{damaged} damaged, {failed} failed"));
     }
     bar.finish_and_clear();
@@ -78,15 +78,19 @@ async fn report(client: &Client, id: VolumeId) -> (VolumeId, Result<Value, Clien
     (id, report)
 }
 
+fn is_sound(report: &Value) -> bool {
+    report["sound"] == json!(true)
+}
+
 fn print(
     id: &VolumeId,
-    report: Result<Value, ClientError>,
+    report: &Result<Value, ClientError>,
     form: OutputArgs,
     output: &mut Output,
 ) -> anyhow::Result<()> {
     match report {
-        Ok(report) if form.json => output.json(&report),
-        Ok(report) if report["sound"] == json!(true) => Ok(()),
+        Ok(report) if form.json => output.json(report),
+        Ok(report) if is_sound(report) => Ok(()),
         Ok(report) => output.line(format!("damaged {id}: {}", cell(&report["damaged"]))),
         Err(error) if form.json => output.json(&json!({"id": id, "error": error.to_string()})),
         Err(error) => output.line(format!("failed {id}: {error}")),

@@ -112,7 +112,12 @@ impl Ingest<'_> {
                     self.bar.suspend(|| failed.add(&volume))?;
                 }
             }
-            self.bar.set_message(format!("{} volumes, {} pages, {} failed", summary.sound(), summary.pages, summary.failed));
+            self.bar.set_message(format!(
+                "{} volumes, {} pages, {} failed",
+                summary.sound(),
+                summary.pages,
+                summary.failed
+            ));
         }
         summary.interrupted = self.stop.is_cancelled();
         Ok(summary)

@@ -1,12 +1,12 @@
 //! Where volumes come from.
 
 use std::fs;
-use std::io::Cursor;
+use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use futures::Stream;
-use hathi::{DiscoverError, VolumeError, VolumeFiles, VolumeId, VolumeParts};
+use hathi::{DiscoverError, VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
 use tokio::sync::mpsc;
 
 use super::FailedVolume;
@@ -57,6 +57,19 @@ impl Source {
             Self::Files(files) => zip_bytes(files),
             Self::Memory(volume) => volume.zip.len() as u64,
         }
+    }
+}
+
+impl Source {
+    /// Reads which volume it is, and how many pages it has; the pages themselves are not read.
+    pub(super) async fn identify(&self) -> Result<(VolumeId, u64), VolumeError> {
+        let source = self.clone();
+        let identifying = move || match &source {
+            Self::Files(files) => identity(files.open()?),
+            Self::Memory(volume) => identity(volume.parts()),
+        };
+        let identified = tokio::task::spawn_blocking(identifying).await;
+        identified.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 }
 
@@ -128,21 +141,7 @@ fn found(
     futures::stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) })
 }
 
-/// Opens and reads `source` with `read`, on a thread that may block.
-pub(super) async fn reading<T: Send + 'static>(
-    source: &Source,
-    read: impl Read<T>,
-) -> Result<T, VolumeError> {
-    let source = source.clone();
-    let done = tokio::task::spawn_blocking(move || match &source {
-        Source::Files(files) => read.read(files.open()?),
-        Source::Memory(volume) => read.read(volume.parts()),
-    });
-    done.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
-}
-
-/// Something that reads a volume, whatever it is read from.
-pub(super) trait Read<T>: Send + 'static {
-    /// Reads it.
-    fn read<R: std::io::Read + std::io::Seek>(self, parts: VolumeParts<R>) -> Result<T, VolumeError>;
+fn identity<R: Read + Seek>(parts: VolumeParts<R>) -> Result<(VolumeId, u64), VolumeError> {
+    let volume = VolumeReader::new(parts)?;
+    Ok((volume.id().clone(), volume.page_count() as u64))
 }

@@ -1,14 +1,12 @@
 //! Where volumes go: nowhere (they are only checked), into a store of this process, or to a server.
 
-use std::io::{Read, Seek};
 use std::time::Duration;
 
+use hathi::VolumeId;
 use http::Request;
 use http::header::CONTENT_TYPE;
-use hathi::{VolumeError, VolumeId, VolumeParts, VolumeReader};
 use objects::{Imported, Library, ObjectsError, Unchanged};
 
-use super::source::{self, reading};
 use super::{Done, FailedVolume, MemoryVolume, Result as Ended, Source};
 use crate::client::multipart::{Content, Form, Part};
 use crate::client::{self, Client, ClientError};
@@ -29,7 +27,7 @@ pub enum Mode {
     Import,
     /// Import it anew, whatever is stored.
     Force,
-    /// Check it only.
+    /// Check it only (always so where it goes nowhere).
     Check,
 }
 
@@ -48,7 +46,6 @@ impl Target {
     pub async fn take(&self, source: Source, mode: Mode) -> Result<Done, FailedVolume> {
         let outcome = match self {
             Self::Nowhere => check(&source).await.map_err(FailedVolume::from),
-            Self::Library(_) if mode == Mode::Check => check(&source).await.map_err(FailedVolume::from),
             Self::Library(library) => retried(|| into_library(library, &source, mode), ObjectsError::is_passing).await,
             Self::Server(client) => to_server(client, &source, mode).await,
         };
@@ -80,42 +77,23 @@ async fn into_library(library: &Library, source: &Source, mode: Mode) -> Result<
         Source::Memory(volume) => library.import(volume.parts(), unchanged, |_| {}).await?,
     };
     Ok(match imported {
-        Imported::New { pages, .. } => Done { result: Ended::New, pages: pages.into() },
-        Imported::Replaced { pages, .. } => Done { result: Ended::Replaced, pages: pages.into() },
-        Imported::Unchanged { pages, .. } => Done { result: Ended::Unchanged, pages: pages.into() },
+        Imported::New { pages, .. } => Done { result: Ended::New, pages: pages },
+        Imported::Replaced { pages, .. } => Done { result: Ended::Replaced, pages: pages },
+        Imported::Unchanged { pages, .. } => Done { result: Ended::Unchanged, pages: pages },
     })
 }
 
 /// Reads all of a volume and checks it, and keeps nothing.
-async fn check(source: &Source) -> Result<Done, VolumeError> {
-    let pages = reading(source, ReadAll).await?;
-    Ok(Done { result: Ended::Checked, pages })
-}
-
-struct ReadAll;
-
-impl source::Read<u64> for ReadAll {
-    fn read<R: Read + Seek>(self, parts: VolumeParts<R>) -> Result<u64, VolumeError> {
-        let mut volume = VolumeReader::new(parts)?;
-        for index in 0..volume.page_count() {
-            volume.read_page(index)?;
-        }
-        Ok(volume.page_count() as u64)
-    }
-}
-
-/// Which volume it is, and how many pages it has.
-struct ReadId;
-
-impl source::Read<(VolumeId, u64)> for ReadId {
-    fn read<R: Read + Seek>(self, parts: VolumeParts<R>) -> Result<(VolumeId, u64), VolumeError> {
-        let volume = VolumeReader::new(parts)?;
-        Ok((volume.id().clone(), volume.page_count() as u64))
-    }
+async fn check(source: &Source) -> Result<Done, ObjectsError> {
+    let checked = match source {
+        Source::Files(files) => objects::check(files.open()?).await?,
+        Source::Memory(volume) => objects::check(volume.parts()).await?,
+    };
+    Ok(Done { result: Ended::Checked, pages: checked.pages })
 }
 
 async fn to_server(client: &Client, source: &Source, mode: Mode) -> Result<Done, FailedVolume> {
-    let (id, pages) = reading(source, ReadId).await?;
+    let (id, pages) = source.identify().await?;
     let sent = retried(|| put(client, &id, source, mode), ClientError::is_passing).await;
     let result = sent.map_err(|failed| failed.of(None, Some(&id)))?;
     Ok(Done { result, pages })
