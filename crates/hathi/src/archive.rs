@@ -1,8 +1,8 @@
 //! A volume's ZIP as a set of named texts, read under limits.
 //!
-//! The zip crate reads the central directory, entry by entry: its iterating reader keeps nothing per announced entry, whereas its
-//! indexing reader reserves memory for as many entries as the end record claims. Texts are inflated here, with one inflater for
-//! all pages and with the bytes of the stream counted.
+//! The zip crate reads the central directory. Its iterating reader is used, because it tells how many entries are announced before
+//! it reads one, and shows each of those that share a name; the indexing reader first builds its index of all of them, and keeps
+//! the last of a name. Texts are inflated here, with one inflater for all pages and with the bytes of the stream counted.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

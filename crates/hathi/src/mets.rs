@@ -121,6 +121,7 @@ impl Mets {
                 Err(error) => return Err(not_well_formed(reader.error_position(), &error)),
             };
             let in_mets = namespace == ResolveResult::Bound(METS_NAMESPACE);
+            parser.at = reader.buffer_position();
             let handled = match event {
                 Event::Start(element) => parser.start(&element, in_mets),
                 Event::Empty(element) => parser.start(&element, in_mets).and_then(|()| parser.end()),
@@ -141,6 +142,8 @@ fn not_well_formed(at: u64, reason: &dyn std::fmt::Display) -> MetsError {
 /// What has been read so far, and which elements are open.
 #[derive(Default)]
 struct Parser {
+    /// Where the event that is handled ends, in bytes from the file's beginning.
+    at: u64,
     seen_root: bool,
     id: Option<String>,
     open: Vec<Open>,
@@ -177,31 +180,32 @@ impl Parser {
         if self.open.len() == MAX_DEPTH {
             return Err(MetsError::TooIntricate);
         }
+        let at = self.at;
         let local_name = if in_mets { element.local_name().into_inner() } else { "" };
         let opened = match (self.open.last_mut(), local_name) {
             (None, "mets") if !self.seen_root => {
                 self.seen_root = true;
-                self.id = Attributes::of(element)?.take("OBJID");
+                self.id = Attributes::of(element, at)?.take("OBJID");
                 Open::Root
             }
             (None, _) => return Err(MetsError::NotMets),
             (Some(Open::Root), "fileSec") => Open::FileSection,
-            (Some(Open::Root), "structMap") => match Attributes::of(element)?.take("TYPE").as_deref() {
+            (Some(Open::Root), "structMap") => match Attributes::of(element, at)?.take("TYPE").as_deref() {
                 None | Some("physical") => Open::StructMap,
                 Some(_) => Open::Other,
             },
-            (Some(Open::FileSection), "fileGrp") => Open::FileGroup { is_ocr: is_ocr(element)? },
+            (Some(Open::FileSection), "fileGrp") => Open::FileGroup { is_ocr: is_ocr(element, at)? },
             (Some(Open::FileGroup { is_ocr: in_ocr }), "fileGrp") => {
-                Open::FileGroup { is_ocr: *in_ocr || is_ocr(element)? }
+                Open::FileGroup { is_ocr: *in_ocr || is_ocr(element, at)? }
             }
-            (Some(Open::FileGroup { is_ocr: true }), "file") => open_file(Attributes::of(element)?)?,
+            (Some(Open::FileGroup { is_ocr: true }), "file") => open_file(Attributes::of(element, at)?)?,
             (Some(Open::File { file, .. }), "FLocat") if file.name.is_none() => {
-                file.name = Attributes::of(element)?.take("href");
+                file.name = Attributes::of(element, at)?.take("href");
                 Open::Other
             }
-            (Some(Open::StructMap | Open::Div(_)), "div") => Open::Div(Div::new(Attributes::of(element)?)),
+            (Some(Open::StructMap | Open::Div(_)), "div") => Open::Div(Div::new(Attributes::of(element, at)?)),
             (Some(Open::Div(div)), "fptr") => {
-                if let Some(id) = Attributes::of(element)?.take("FILEID")
+                if let Some(id) = Attributes::of(element, at)?.take("FILEID")
                     && let Some(file) = self.files.get_mut(&id)
                 {
                     let file = file.take().ok_or_else(|| MetsError::Twice(format!("the file {id} as a page")))?;
@@ -296,18 +300,18 @@ impl Div {
 struct Attributes(Vec<(String, String)>);
 
 impl Attributes {
-    fn of(element: &BytesStart<'_>) -> Result<Self, MetsError> {
+    fn of(element: &BytesStart<'_>, at: u64) -> Result<Self, MetsError> {
         let mut attributes = Vec::new();
         for attribute in element.attributes() {
             if attributes.len() == MAX_ATTRIBUTES {
                 return Err(MetsError::TooIntricate);
             }
-            let attribute = attribute.map_err(|error| not_well_formed(0, &error))?;
+            let attribute = attribute.map_err(|error| not_well_formed(at, &error))?;
             if attribute.key.as_namespace_binding().is_some() {
                 continue;
             }
             let value =
-                attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|error| not_well_formed(0, &error))?;
+                attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|error| not_well_formed(at, &error))?;
             attributes.push((attribute.key.local_name().into_inner().to_owned(), value.into_owned()));
         }
         Ok(Self(attributes))
@@ -322,8 +326,8 @@ impl Attributes {
     }
 }
 
-fn is_ocr(file_group: &BytesStart<'_>) -> Result<bool, MetsError> {
-    Ok(Attributes::of(file_group)?.take("USE").as_deref() == Some("ocr"))
+fn is_ocr(file_group: &BytesStart<'_>, at: u64) -> Result<bool, MetsError> {
+    Ok(Attributes::of(file_group, at)?.take("USE").as_deref() == Some("ocr"))
 }
 
 fn bad(element: &str, attribute: &'static str, value: String, expected: &'static str) -> MetsError {

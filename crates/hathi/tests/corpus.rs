@@ -1,8 +1,9 @@
 //! The sixteen real volumes in `samples/` are found, read and verified.
 #![allow(clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
+mod common;
 
+use common::samples;
 use hathi::{VolumeId, VolumeReader, discover, locate, pairtree_path};
 
 /// Volume id, pages, bytes of text, empty pages, pages whose file is not named by their sequence (counted from the files).
@@ -24,10 +25,6 @@ const CORPUS: [(&str, usize, usize, usize, usize); 16] = [
     ("uiuo.ark:/13960/t13n4rm83", 294, 637_334, 23, 0),
     ("yale.39002015008130", 412, 721_188, 52, 412),
 ];
-
-fn samples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/pairtree")
-}
 
 fn open(id: &str) -> VolumeReader<std::io::BufReader<std::fs::File>> {
     let files = locate(&samples(), &VolumeId::parse(id).unwrap()).unwrap();
