@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use futures::StreamExt;
-use http::header::{CONTENT_LENGTH, ETAG, IF_RANGE, LOCATION, RANGE};
+use http::header::{CONTENT_LENGTH, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use indicatif::ProgressBar;
@@ -27,44 +27,43 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// The longest pause before another try.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// A selection: what is being downloaded.
+/// A selection: what is being downloaded, as the server tells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Selected {
-    /// The form that was sent: whether a later command asks for the same.
-    pub form: String,
-    /// The selection's path.
-    pub path: String,
+pub struct Selection {
+    /// Its path.
+    address: String,
     /// The strong validator of its bytes.
-    pub etag: String,
+    etag: String,
     /// How many bytes it has.
     pub len_bytes: u64,
-    /// How many entries.
-    pub entries: u64,
     /// How much of what was asked for is missing or damaged.
     pub missing: u64,
 }
 
-impl Selected {
+/// What is kept of a download that is under way.
+#[derive(Serialize, Deserialize)]
+struct State {
+    /// The form that was sent: whether a later command asks for the same.
+    form: String,
+    selection: Selection,
+}
+
+impl Selection {
     /// Makes a selection of what `form` asks for.
-    pub async fn create(client: &Client, form: &str) -> anyhow::Result<Self> {
+    async fn create(client: &Client, form: &str) -> anyhow::Result<Self> {
         let created = client.post_form("/selections", form.to_owned(), "application/json").await?;
-        let location = text(created.headers(), LOCATION.as_str()).context("the server named no selection")?;
-        let path = path_of(&location)?;
-        let head = client.ask(&path, Request::head(""), client::empty()).await?;
-        let headers = head.headers();
-        Ok(Self {
-            form: form.to_owned(),
-            path,
-            etag: text(headers, ETAG.as_str()).context("the selection has no ETag")?,
-            len_bytes: number(headers, CONTENT_LENGTH.as_str()).context("the selection has no length")?,
-            entries: number(headers, "penates-entries").unwrap_or(0),
-            missing: number(headers, "penates-missing").unwrap_or(0),
-        })
+        let told: Self = client::json(created).await?;
+        Ok(Self { address: client.relative(&told.address).to_owned(), ..told })
     }
 
     /// Lets the server forget it. That this fails does no harm: it ends by itself.
     async fn discard(&self, client: &Client) {
-        let _ = client.ask(&self.path, Request::builder().method(Method::DELETE), client::empty()).await;
+        let _ = client.ask(&self.address, Request::builder().method(Method::DELETE), client::empty()).await;
+    }
+
+    /// Whether these are the headers of an answer with its bytes.
+    fn is_in(&self, headers: &HeaderMap) -> bool {
+        text(headers, ETAG.as_str()).is_some_and(|etag| etag == self.etag)
     }
 
     async fn get_from(&self, client: &Client, from: u64) -> Result<Response<Body>, ClientError> {
@@ -72,14 +71,8 @@ impl Selected {
         if from > 0 {
             request = request.header(RANGE, format!("bytes={from}-")).header(IF_RANGE, &self.etag);
         }
-        client.ask(&self.path, request, client::empty()).await
+        client.ask(&self.address, request, client::empty()).await
     }
-}
-
-/// The path of an address, whether it came with a server's name or without.
-fn path_of(location: &str) -> anyhow::Result<String> {
-    let uri: http::Uri = location.parse().with_context(|| format!("the server named a selection `{location}`"))?;
-    Ok(uri.path().to_owned())
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -137,7 +130,7 @@ impl Part {
     /// Makes it durable under its final name.
     fn finish(self, target: &Path) -> anyhow::Result<()> {
         self.file.sync_all().with_context(|| format!("writing {}", self.path.display()))?;
-        fs::rename(&self.path, target)
+        fs::rename(&self.address, target)
             .with_context(|| format!("renaming {} to {}", self.path.display(), target.display()))
     }
 }
@@ -155,41 +148,39 @@ impl Sink for Part {
 }
 
 /// Downloads what `form` selects to standard output, and answers with what it was.
-pub async fn to_stdout(client: &Client, form: &str, tries: u32) -> anyhow::Result<Selected> {
-    let selected = Selected::create(client, form).await?;
-    let outcome = fetch(client, &selected, &mut Stdout { written: 0 }, tries).await;
-    selected.discard(client).await;
-    outcome?;
-    Ok(selected)
+pub async fn to_stdout(client: &Client, form: &str, tries: u32) -> anyhow::Result<Selection> {
+    let selection = Selection::create(client, form).await?;
+    let fetched = fetch(client, &selection, &mut Stdout { written: 0 }, tries).await;
+    selection.discard(client).await;
+    fetched.map(|()| selection)
 }
 
 /// Downloads what `form` selects to a file, going on where an earlier run ended.
-pub async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow::Result<Selected> {
+pub async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow::Result<Selection> {
     let part_path = beside(target, ".part");
     let state_path = beside(target, ".part.json");
-    let mut selected = resumable(client, form, &part_path, &state_path).await;
-    if let Some(selected) = &selected {
-        eprintln!(
-            "Going on with {}, of which {} bytes are there.",
-            target.display(),
-            file_len(&part_path).min(selected.len_bytes)
-        );
-    }
-    let anew = selected.is_none();
-    let selected = match selected.take() {
-        Some(selected) => selected,
-        None => Selected::create(client, form).await?,
+    let (selection, mut part) = match resumable(client, form, &part_path, &state_path).await {
+        Some(selection) => {
+            let part = Part::open(part_path, false)?;
+            eprintln!("Going on with {} after {} of {} bytes.", target.display(), part.len_bytes, selection.len_bytes);
+            (selection, part)
+        }
+        None => {
+            let state = State { form: form.to_owned(), selection: Selection::create(client, form).await? };
+            // The part is emptied first: a state never stands beside bytes of another download.
+            let part = Part::open(part_path, true)?;
+            let json = serde_json::to_vec(&state).context("encoding the state of the download")?;
+            fs::write(&state_path, json).with_context(|| format!("writing {}", state_path.display()))?;
+            (state.selection, part)
+        }
     };
-    let mut part = Part::open(part_path, anew)?;
-    let state = serde_json::to_vec(&selected).context("encoding the state of the download")?;
-    fs::write(&state_path, state).with_context(|| format!("writing {}", state_path.display()))?;
-    fetch(client, &selected, &mut part, tries)
-        .await
+    let fetched = fetch(client, &selection, &mut part, tries).await;
+    fetched
         .with_context(|| format!("{} is not whole yet: the same command, given again, goes on", target.display()))?;
     part.finish(target)?;
     fs::remove_file(&state_path).with_context(|| format!("removing {}", state_path.display()))?;
-    selected.discard(client).await;
-    Ok(selected)
+    selection.discard(client).await;
+    Ok(selection)
 }
 
 /// Downloads an archive that has no length and cannot be resumed: what is broken begins anew. Answers with how many bytes came,
@@ -221,30 +212,28 @@ fn beside(target: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-fn file_len(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |metadata| metadata.len())
-}
-
 /// What an earlier run left, if it asked for the same, has written some of it, and its selection has not ended.
-async fn resumable(client: &Client, form: &str, part: &Path, state: &Path) -> Option<Selected> {
-    let selected: Selected = serde_json::from_slice(&fs::read(state).ok()?).ok()?;
-    if selected.form != form || file_len(part) == 0 || file_len(part) > selected.len_bytes {
+async fn resumable(client: &Client, form: &str, part: &Path, state: &Path) -> Option<Selection> {
+    let State { form: begun_with, selection } = serde_json::from_slice(&fs::read(state).ok()?).ok()?;
+    let begun_bytes = fs::metadata(part).ok()?.len();
+    if begun_with != form || begun_bytes == 0 || begun_bytes > selection.len_bytes {
         return None;
     }
-    match client.ask(&selected.path, Request::head(""), client::empty()).await {
-        Ok(head) if text(head.headers(), ETAG.as_str()).as_ref() != Some(&selected.etag) => None,
+    match client.ask(&selection.address, Request::head(""), client::empty()).await {
+        Ok(head) => selection.is_in(head.headers()).then_some(selection),
         Err(ClientError::Refused { status: StatusCode::NOT_FOUND | StatusCode::GONE, .. }) => None,
-        _ => Some(selected),
+        // Out of reach for now: nothing that is there already is given up.
+        Err(_) => Some(selection),
     }
 }
 
 /// Fetches what is not there yet. `tries` is how often it is tried without getting a single byte further.
-async fn fetch(client: &Client, selected: &Selected, sink: &mut impl Sink, tries: u32) -> anyhow::Result<()> {
-    let bar = progress::bytes(Some(selected.len_bytes)).with_position(sink.len_bytes());
+async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, tries: u32) -> anyhow::Result<()> {
+    let bar = progress::bytes(Some(selection.len_bytes)).with_position(sink.len_bytes());
     let mut failures = 0;
-    while sink.len_bytes() < selected.len_bytes {
+    while sink.len_bytes() < selection.len_bytes {
         let before = sink.len_bytes();
-        let error = match attempt(client, selected, sink, &bar).await {
+        let error = match attempt(client, selection, sink, &bar).await {
             Ok(()) => continue,
             Err(error) => error,
         };
@@ -261,15 +250,20 @@ async fn fetch(client: &Client, selected: &Selected, sink: &mut impl Sink, tries
     Ok(())
 }
 
-async fn attempt(client: &Client, selected: &Selected, sink: &mut impl Sink, bar: &ProgressBar) -> anyhow::Result<()> {
+async fn attempt(
+    client: &Client,
+    selection: &Selection,
+    sink: &mut impl Sink,
+    bar: &ProgressBar,
+) -> anyhow::Result<()> {
     let from = sink.len_bytes();
-    let response = selected.get_from(client, from).await?;
+    let response = selection.get_from(client, from).await?;
     let expected = if from > 0 { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
-    if response.status() != expected || text(response.headers(), ETAG.as_str()).as_ref() != Some(&selected.etag) {
+    if response.status() != expected || !selection.is_in(response.headers()) {
         bail!("the server answered {} with other bytes than those begun with", response.status());
     }
     copy(response, sink, bar).await?;
-    if sink.len_bytes() != selected.len_bytes {
+    if sink.len_bytes() != selection.len_bytes {
         return Err(ClientError::Broken("it was shorter than promised".into()).into());
     }
     Ok(())
@@ -288,14 +282,7 @@ async fn copy(response: Response<Body>, sink: &mut impl Sink, bar: &ProgressBar)
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn the_address_of_a_selection_may_name_the_server_or_not() {
-        assert_eq!(path_of("/selections/7").unwrap(), "/selections/7");
-        assert_eq!(path_of("http://127.0.0.1:8080/selections/7").unwrap(), "/selections/7");
-    }
 
     #[test]
     fn what_is_not_whole_lies_beside_the_target() {

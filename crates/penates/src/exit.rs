@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
+use crate::client::ClientError;
+
 /// What every command's exit code means; part of the help.
 pub const CODES: &str = "Exit codes:
   0    all is well
@@ -11,6 +13,9 @@ pub const CODES: &str = "Exit codes:
   2    the command line or the configuration is wrong
   3    the store or the server cannot be reached, or another process holds the store
   130  interrupted";
+
+/// The exit code for a store or a server that cannot be reached.
+const UNREACHABLE: u8 = 3;
 
 /// Errors that have an exit code of their own; any other error's is 1.
 #[derive(Debug, Error)]
@@ -38,7 +43,7 @@ impl CliError {
             Self::OutputClosed => 0,
             Self::Incomplete => 1,
             Self::Usage(_) => 2,
-            Self::Unreachable(_) => 3,
+            Self::Unreachable(_) => UNREACHABLE,
             Self::Interrupted => 130,
         }
     }
@@ -55,5 +60,34 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if !known.is_some_and(CliError::is_told) {
         eprintln!("penates: {error:#}");
     }
-    ExitCode::from(known.map_or(1, CliError::code))
+    let code = match (known, error.downcast_ref::<ClientError>()) {
+        (Some(known), _) => known.code(),
+        (None, Some(ClientError::Unreachable(_))) => UNREACHABLE,
+        (None, _) => 1,
+    };
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    fn code(error: anyhow::Error) -> String {
+        format!("{:?}", report(&error))
+    }
+
+    #[test]
+    fn an_error_keeps_its_exit_code_when_a_context_is_added() {
+        let usage = anyhow::Error::new(CliError::Usage("no".to_owned())).context("reading the list");
+        assert_eq!(code(usage), format!("{:?}", ExitCode::from(2)));
+        let unreachable = anyhow::Error::new(ClientError::Unreachable("refused".into())).context("downloading");
+        assert_eq!(code(unreachable), format!("{:?}", ExitCode::from(3)));
+    }
+
+    #[test]
+    fn any_other_error_is_a_failure() {
+        assert_eq!(code(anyhow!("something")), format!("{:?}", ExitCode::from(1)));
+    }
 }

@@ -78,6 +78,13 @@ impl Client {
         Err(ClientError::of_response(response).await)
     }
 
+    /// A path that the server told, as this client wants it: without the path that it puts before every other.
+    pub fn relative<'a>(&self, path: &'a str) -> &'a str {
+        let base_path = self.base.splitn(4, '/').nth(3);
+        let rest = base_path.and_then(|base_path| path.strip_prefix('/')?.strip_prefix(base_path));
+        rest.filter(|rest| rest.starts_with('/')).unwrap_or(path)
+    }
+
     /// A GET whose answer is streamed; `accept` names the form that is wanted.
     pub async fn get(&self, path: &str, accept: &str) -> Result<Response<Body>, ClientError> {
         self.ask(path, Request::get("").header(ACCEPT, accept), empty()).await
@@ -158,6 +165,14 @@ mod tests {
     fn an_id_becomes_one_segment_of_a_path() {
         let id = hathi::VolumeId::parse("uc2.ark:/13960/t8ff3zh99").unwrap();
         assert_eq!(segment(&id), "uc2.ark%3A%2F13960%2Ft8ff3zh99");
+    }
+
+    #[test]
+    fn a_path_that_the_server_told_is_asked_for_below_the_same_prefix() {
+        let client = |server| Client::network(server, None, None).unwrap();
+        assert_eq!(client("http://h:1").relative("/selections/7"), "/selections/7");
+        assert_eq!(client("http://h:1/data-api/").relative("/data-api/selections/7"), "/selections/7");
+        assert_eq!(client("http://h:1/data").relative("/data-api/selections/7"), "/data-api/selections/7");
     }
 
     #[test]

@@ -144,11 +144,11 @@ async fn download(args: &GetArgs, client: &Client, route: &str, form: &str) -> a
     if matches!(args.level, Level::Number(1..)) {
         return download::unresumable(client, route, form, args.target()).await;
     }
-    let selected = match args.target() {
+    let selection = match args.target() {
         Some(target) => download::to_file(client, form, target, args.tries).await?,
         None => download::to_stdout(client, form, args.tries).await?,
     };
-    Ok((selected.len_bytes, selected.missing))
+    Ok((selection.len_bytes, selection.missing))
 }
 
 fn tell(args: &GetArgs, len_bytes: u64, missing: u64) -> anyhow::Result<()> {

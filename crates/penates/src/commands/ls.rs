@@ -58,7 +58,7 @@ async fn pages(client: &Client, id: &VolumeId, form: OutputArgs) -> anyhow::Resu
     if form.json {
         pages.iter().try_for_each(|page| output.json(page))?;
     } else {
-        let columns = ["seq", "size", "label", "features"];
+        let columns = ["seq", "size_bytes", "label", "features"];
         let rows: Vec<Vec<String>> =
             pages.iter().map(|page| columns.iter().map(|column| cell(&page[column])).collect()).collect();
         output.table(&columns, &rows)?;
