@@ -67,7 +67,10 @@ impl Ran {
 
     /// Its standard output as one JSON value a line.
     pub fn json_lines(&self) -> Vec<Value> {
-        self.text().lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))).collect()
+        self.text()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
+            .collect()
     }
 
     /// Its standard output as one JSON value.

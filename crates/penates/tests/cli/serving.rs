@@ -76,7 +76,10 @@ fn the_configuration_tells_where_each_value_comes_from() {
     let find = |key: &str| settings.iter().find(|setting| setting["key"] == key).unwrap();
     assert_eq!(find("limits.stall")["value"], "7s");
     assert_eq!(find("limits.stall")["origin"]["from"], "file");
-    assert_eq!((&find("data.max_volumes")["value"], &find("data.max_volumes")["origin"]["from"]), (&6.into(), &"flag".into()));
+    assert_eq!(
+        (&find("data.max_volumes")["value"], &find("data.max_volumes")["origin"]["from"]),
+        (&6.into(), &"flag".into())
+    );
     assert_eq!(find("data.max_pages")["origin"]["name"], "PENATES_DATA__MAX_PAGES");
     assert_eq!(find("store.grace")["origin"]["from"], "default");
     assert_eq!(find("store.path")["origin"]["from"], "flag");
