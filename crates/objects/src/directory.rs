@@ -54,7 +54,7 @@ pub fn encode(entries: &[Entry]) -> Bytes {
 
 /// Decodes a segment; `None` if it is not one.
 pub fn decode(mut encoded: Bytes) -> Option<Vec<Entry>> {
-    if encoded.len() % ENTRY_BYTES != 0 {
+    if !encoded.len().is_multiple_of(ENTRY_BYTES) {
         return None;
     }
     let mut entries = Vec::with_capacity(encoded.len() / ENTRY_BYTES);

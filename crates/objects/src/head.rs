@@ -52,7 +52,8 @@ pub struct Condemned {
     pub at: UnixMillis,
 }
 
-/// What kind of object, with what a plan wants to know of it.
+/// What kind of object, with what a plan wants to know of it. Nearly all are volumes, so the large variant costs nothing.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Body {
     /// Nothing: deleted, free, or only fenced.

@@ -4,6 +4,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use hathi::VolumeId;
 
+use crate::containment::Mark;
 use crate::revision::RevisionId;
 
 /// Kinds of rows in an object's partition.
@@ -80,10 +81,64 @@ pub fn damage_prefix(revision: RevisionId) -> Bytes {
     revision_key(kind::DAMAGE, revision, None)
 }
 
+/// The partition of the marks of one shard of a container's children, at one epoch of the shard. Container names hold no NUL.
+pub fn children_partition(container: &str, incarnation: RevisionId, shard: u16, epoch: u32) -> Bytes {
+    let mut key = BytesMut::with_capacity(container.len() + 23);
+    key.put_slice(container.as_bytes());
+    key.put_u8(0);
+    key.put_slice(&incarnation.0);
+    key.put_u16(shard);
+    key.put_u32(epoch);
+    key.freeze()
+}
+
+/// A mark of a child. Names hold no control characters, so that the NUL after the name keeps the order of names.
+pub fn child_mark(name: &str, incarnation: RevisionId, mark: Mark) -> Bytes {
+    let mut key = BytesMut::with_capacity(name.len() + 18);
+    key.put_slice(name.as_bytes());
+    key.put_u8(0);
+    key.put_slice(&incarnation.0);
+    key.put_u8(mark as u8);
+    key.freeze()
+}
+
+/// The smallest key after all marks of a child, whatever the incarnation.
+pub fn after_child(name: &str) -> Bytes {
+    Bytes::from([name.as_bytes(), &[1]].concat())
+}
+
+/// The name, incarnation and mark that a child key says.
+pub fn child_of(sort: &[u8]) -> Option<(&str, RevisionId, Mark)> {
+    let (name, rest) = sort.split_at_checked(sort.len().checked_sub(18)?)?;
+    let incarnation = rest.get(1..17)?.try_into().ok()?;
+    Some((std::str::from_utf8(name).ok()?, RevisionId(incarnation), Mark::from_byte(rest[17])?))
+}
+
+/// The partition of [`store::Table::Work`] that holds what is to be collected.
+pub fn collecting_partition() -> Bytes {
+    Bytes::from_static(b"collecting")
+}
+
+/// The record that revision `revision` of a volume left, or may have left, something to collect. Ordered by time.
+pub fn collecting(revision: RevisionId, id: &VolumeId) -> Bytes {
+    Bytes::from([&revision.0, id.as_str().as_bytes()].concat())
+}
+
 /// The kinds of rows that belong to one generation and are collected with it, as prefixes of their sort keys.
 pub fn generation_prefixes() -> [Bytes; 4] {
     [&[kind::DIRECTORY], &[kind::FIXITY], &[kind::PACK], &[kind::DAMAGE]]
         .map(|prefix: &'static [u8; 1]| Bytes::from_static(prefix))
+}
+
+/// The revision and the volume that such a record names.
+pub fn collecting_of(sort: &Bytes) -> Option<(RevisionId, VolumeId)> {
+    let (revision, id) = sort.split_first_chunk()?;
+    Some((RevisionId(*revision), VolumeId::parse(std::str::from_utf8(id).ok()?).ok()?))
+}
+
+/// All rows of one kind (one of [`generation_prefixes`]) and generation begin with this.
+pub fn generation_rows(kind_prefix: &Bytes, generation: RevisionId) -> Bytes {
+    Bytes::from([kind_prefix, &generation.0[..]].concat())
 }
 
 /// The generation that a directory, fixity, pack or damage key belongs to; also the revision of a log key.

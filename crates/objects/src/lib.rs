@@ -10,18 +10,42 @@
 //! - `library.rs`: [`Library`], the handle that everything else hangs on, with its options; `read.rs`: how heads, directories and
 //!   frames are read (twice, before anything is called damaged).
 //! - `switch.rs` and `containment.rs`: the protocols that change heads and say what a container contains.
-//! - `import.rs`, `delete.rs`, `verify.rs`, `damage.rs`, `collect.rs`: what is done to one volume.
+//! - `import.rs` (with `packer.rs`, the pure part), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
+//!   `list.rs`, `statistics.rs`: to all of them.
+//! - `collect.rs` and `pins.rs`: how what no head names is taken away, and what holds that up.
 //! - `bulk/`: from a list of ids to a plan, from a plan to a stream; selections; token counts. `audit.rs`: who asked for what.
 
+pub mod collect;
+pub mod containment;
+pub mod damage;
+pub mod delete;
 pub mod directory;
 pub mod error;
 pub mod head;
+pub mod import;
 pub mod keys;
 pub mod library;
+pub mod list;
+mod open;
+mod packer;
+pub mod page;
+pub mod pins;
 pub mod read;
 pub mod revision;
+pub mod statistics;
+mod switch;
+pub mod verify;
 
+pub use collect::{CollectLimits, Collected};
+pub use directory::{Entry, PageFixity, Place};
 pub use error::{ObjectsError, ObjectsResult};
 pub use head::{Body, ContainerBody, Head, HeadRow, State, VolumeBody};
+pub use import::{Checked, ImportProgress, Imported, Unchanged, check};
 pub use library::{Library, LibraryOptions};
+pub use list::{ListToken, Listing};
+pub use page::{MemberRead, PageInfo, PageRead};
+pub use pins::Pinned;
+pub use read::Volume;
 pub use revision::{RevisionClock, RevisionId};
+pub use statistics::Statistics;
+pub use verify::{DamagedMember, Verified};

@@ -93,6 +93,14 @@ pub(crate) struct Inner {
     pub(crate) options: LibraryOptions,
 }
 
+impl Inner {
+    /// The parts of a library whose options were checked.
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: LibraryOptions) -> Self {
+        let revisions = RevisionClock::new(clock.clone());
+        Self { store, clock, revisions, options }
+    }
+}
+
 impl Library {
     /// The store below.
     pub fn store(&self) -> &Arc<dyn Store> {

@@ -1,0 +1,198 @@
+//! Collecting what no head names: condemned by a compare-and-write of the head, removed once the grace has passed.
+//!
+//! Whoever replaces, deletes or only begins to import a volume leaves a record in [`store::Table::Work`]; the collector looks at
+//! the volumes of these records and at no others. Any number of servers may collect at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use hathi::VolumeId;
+use store::row::prefix_end;
+use store::{Class, Removal, Scan, Step, Table, UnixMillis};
+
+use crate::error::ObjectsResult;
+use crate::head::{Condemned, Head, HeadRow};
+use crate::keys;
+use crate::library::Library;
+use crate::revision::RevisionId;
+
+/// Bytes of one page of a scan over records.
+const SCAN_BYTES: usize = 256 << 10;
+
+/// Bounds of one pass of the collector.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectLimits {
+    /// Volumes at which something is changed; looking costs little.
+    pub volumes_max: u64,
+}
+
+impl Default for CollectLimits {
+    fn default() -> Self {
+        Self { volumes_max: 1_000 }
+    }
+}
+
+/// What one pass of the collector did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Volumes that were looked at.
+    pub volumes: u64,
+    /// Volumes of which something was condemned.
+    pub condemned: u64,
+    /// Generations that were removed.
+    pub removed: u64,
+    /// Volumes that have to wait: for the grace, a pin or an import that may still run.
+    pub waiting: u64,
+    /// Volumes that are done with; their records are gone.
+    pub finished: u64,
+    /// Volumes that could not be dealt with now; why is in the log.
+    pub failed: u64,
+}
+
+/// What was done to one volume.
+enum Progress {
+    Condemned,
+    Removed(u64),
+    Waiting,
+    Finished,
+}
+
+impl Library {
+    /// One pass over all recorded work: condemns what no head names, and removes what was condemned longer than the grace ago
+    /// and nobody pinned. Whatever a pass does not end, a later one does.
+    pub async fn collect_once(&self, limits: CollectLimits) -> ObjectsResult<Collected> {
+        let mut collected = Collected::default();
+        let partition = keys::collecting_partition();
+        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description);
+            let page = self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?;
+            for (id, records) in by_volume(page.rows.iter().map(|row| &row.sort)) {
+                if collected.condemned + collected.removed >= limits.volumes_max {
+                    return Ok(collected);
+                }
+                collected.volumes += 1;
+                match self.collect_volume(&id, &records).await {
+                    Ok(Progress::Condemned) => collected.condemned += 1,
+                    Ok(Progress::Removed(generations)) => collected.removed += generations,
+                    Ok(Progress::Waiting) => collected.waiting += 1,
+                    Ok(Progress::Finished) => collected.finished += 1,
+                    Err(error) if error.is_passing() => return Err(error),
+                    Err(error) => {
+                        tracing::warn!(volume = %id, %error, "a volume could not be collected");
+                        collected.failed += 1;
+                    }
+                }
+            }
+            scan = range.resumed(page.next);
+        }
+        Ok(collected)
+    }
+
+    async fn collect_volume(&self, id: &VolumeId, records: &[RevisionId]) -> ObjectsResult<Progress> {
+        let row = self.head(id).await?;
+        match row.as_ref().and_then(|row| row.head.condemned) {
+            Some(condemned) if self.grace_passed(condemned.at) => self.remove_condemned(id, condemned).await,
+            Some(_) => Ok(Progress::Waiting),
+            None => self.condemn(id, row, records).await,
+        }
+    }
+
+    /// Condemns what the head does not name; or, if there is nothing, forgets the records that are old enough.
+    async fn condemn(&self, id: &VolumeId, row: Option<HeadRow>, records: &[RevisionId]) -> ObjectsResult<Progress> {
+        let named = row.as_ref().map_or(RevisionId::ZERO, |row| row.head.revision);
+        let unnamed = self.unnamed_generations(id, row.as_ref()).await?;
+        if unnamed.is_empty() {
+            return self.forget(id, records).await;
+        }
+        let pinned = self.pinned_revisions(id).await?;
+        // What is above the head may be an import that still runs: it is left alone for as long as a grace.
+        let is_over = |generation: &RevisionId| *generation < named || self.grace_passed(generation.time());
+        let doomed = unnamed.into_iter().filter(|generation| !pinned.contains(generation)).filter(is_over);
+        let Some(floor) = doomed.max() else { return Ok(Progress::Waiting) };
+        let stands = row.as_ref().map_or_else(Head::free, |row| row.head.clone());
+        let condemned = Condemned { named, floor, at: self.inner.clock.now() };
+        let head = Head { floor: stands.floor.max(floor), condemned: Some(condemned), ..stands };
+        let partition = keys::volume_partition(id);
+        let amended = self.try_amend(&partition, row.as_ref(), head, Vec::new(), Vec::new()).await?;
+        // If the head moved, or nobody knows, the next pass sees what stands there.
+        Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting })
+    }
+
+    /// Removes what is at or below the floor and was not named when it was condemned, except what is pinned; then lifts the
+    /// condemnation. Heads since then are above the floor, so they name nothing of it.
+    async fn remove_condemned(&self, id: &VolumeId, condemned: Condemned) -> ObjectsResult<Progress> {
+        let partition = keys::volume_partition(id);
+        let pinned = self.pinned_revisions(id).await?;
+        let row = self.head(id).await?;
+        let mut doomed = self.unnamed_generations(id, row.as_ref()).await?;
+        doomed.retain(|generation| {
+            *generation <= condemned.floor && *generation != condemned.named && !pinned.contains(generation)
+        });
+        for generation in &doomed {
+            let steps = keys::generation_prefixes().map(|kind| {
+                let first = keys::generation_rows(&kind, *generation);
+                let rows = Removal::Range(first.clone(), prefix_end(&first));
+                Step::Remove { table: Table::Objects, partition: partition.clone(), rows }
+            });
+            self.put_acknowledged(Class::Content, steps.into()).await?;
+        }
+        self.amend(&partition, |head| {
+            let head = head.filter(|head| head.condemned == Some(condemned))?;
+            Some(Head { condemned: None, ..head.clone() })
+        })
+        .await?;
+        Ok(Progress::Removed(doomed.len() as u64))
+    }
+
+    /// Takes away the records whose writers cannot be at work any more.
+    async fn forget(&self, id: &VolumeId, records: &[RevisionId]) -> ObjectsResult<Progress> {
+        let old = records.iter().filter(|revision| self.grace_passed(revision.time()));
+        let steps: Vec<_> = old.map(|revision| self.work_done(*revision, id)).collect();
+        let finished = steps.len() == records.len();
+        if !steps.is_empty() {
+            self.put_acknowledged(Class::Description, steps).await?;
+        }
+        Ok(if finished { Progress::Finished } else { Progress::Waiting })
+    }
+
+    /// The generations of which there are rows, but which the head does not name.
+    async fn unnamed_generations(&self, id: &VolumeId, row: Option<&HeadRow>) -> ObjectsResult<BTreeSet<RevisionId>> {
+        let mut generations = self.generations(id).await?;
+        if let Some(volume) = row.and_then(|row| row.head.live_volume()) {
+            generations.remove(&volume.generation);
+        }
+        Ok(generations)
+    }
+
+    /// The generations of which there are rows. Reads one row of each and kind, and jumps over the others.
+    async fn generations(&self, id: &VolumeId) -> ObjectsResult<BTreeSet<RevisionId>> {
+        let partition = keys::volume_partition(id);
+        let mut generations = BTreeSet::new();
+        for kind in keys::generation_prefixes() {
+            let mut scan = Scan::prefix(kind.clone(), 1);
+            loop {
+                let call = self.call(Class::Description).strong();
+                let page = self.inner.store.scan(call, Table::Objects, &partition, scan.clone()).await?;
+                let Some(generation) = page.rows.first().and_then(|row| keys::revision_of(&row.sort)) else { break };
+                generations.insert(generation);
+                let Some(from) = prefix_end(&keys::generation_rows(&kind, generation)) else { break };
+                scan.from = from;
+            }
+        }
+        Ok(generations)
+    }
+
+    fn grace_passed(&self, since: UnixMillis) -> bool {
+        self.inner.clock.now().since(since) >= self.inner.options.grace
+    }
+}
+
+/// The volumes that records are of, with the revisions that left them.
+fn by_volume<'a>(records: impl Iterator<Item = &'a Bytes>) -> BTreeMap<VolumeId, Vec<RevisionId>> {
+    let mut volumes: BTreeMap<VolumeId, Vec<RevisionId>> = BTreeMap::new();
+    for (revision, id) in records.filter_map(keys::collecting_of) {
+        volumes.entry(id).or_default().push(revision);
+    }
+    volumes
+}

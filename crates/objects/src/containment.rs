@@ -1,0 +1,186 @@
+//! What the container of volumes contains: marks in an observed-remove set that gives the same answer in any order of writes.
+//!
+//! A child is a (name, incarnation). Each of its marks is a row that is written once. What the marks do not settle, the child's
+//! head decides; who had to look there says what was found by one more mark.
+
+use bytes::Bytes;
+use hathi::VolumeId;
+use store::{Condition, NewRow, Step, Table, envelope};
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{ContainerBody, HeadRow};
+use crate::keys;
+use crate::library::{Library, VOLUMES};
+use crate::revision::RevisionId;
+
+/// A mark on a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mark {
+    /// It is about to be created.
+    Added = b'a',
+    /// It was created.
+    Confirmed = b'c',
+    /// It is about to be deleted.
+    Removing = b'x',
+    /// It is gone, or never came to be.
+    Removed = b'r',
+}
+
+impl Mark {
+    /// The mark that a byte of a key says.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        [Mark::Added, Mark::Confirmed, Mark::Removing, Mark::Removed].into_iter().find(|mark| *mark as u8 == byte)
+    }
+}
+
+/// All marks of one child.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    added: bool,
+    confirmed: bool,
+    removing: bool,
+    removed: bool,
+}
+
+/// What marks say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It is there.
+    Live,
+    /// It is not there.
+    Dead,
+    /// Its head has to be asked.
+    Unsettled,
+}
+
+impl Marks {
+    /// Adds a mark.
+    pub fn add(&mut self, mark: Mark) {
+        match mark {
+            Mark::Added => self.added = true,
+            Mark::Confirmed => self.confirmed = true,
+            Mark::Removing => self.removing = true,
+            Mark::Removed => self.removed = true,
+        }
+    }
+
+    /// Whether its deletion was at least begun.
+    pub fn removing(&self) -> bool {
+        self.removing
+    }
+
+    /// What they say. Without the intent there is nothing: no head is switched in before that is acknowledged.
+    pub fn settled(&self) -> Settled {
+        match self {
+            Marks { removed: true, .. } | Marks { added: false, .. } => Settled::Dead,
+            Marks { confirmed: true, removing: false, .. } => Settled::Live,
+            _ => Settled::Unsettled,
+        }
+    }
+}
+
+/// The container of volumes, live, as a strong read found it.
+#[derive(Clone, Debug)]
+pub(crate) struct Parent {
+    incarnation: RevisionId,
+    tag: Bytes,
+    body: ContainerBody,
+}
+
+impl Library {
+    /// Reads the container of volumes, strongly.
+    pub(crate) async fn parent(&self) -> ObjectsResult<Parent> {
+        let row = self.head_at(&keys::container_partition(VOLUMES)).await?;
+        row.as_ref().and_then(Parent::of).ok_or_else(|| ObjectsError::Gone(format!("the container {VOLUMES}")))
+    }
+}
+
+impl Parent {
+    /// The live container of this head.
+    fn of(row: &HeadRow) -> Option<Self> {
+        let body = row.head.live_container()?;
+        Some(Self { incarnation: row.head.incarnation, tag: row.head.tag(), body: body.clone() })
+    }
+
+    /// The incarnation under which children are marked.
+    pub fn incarnation(&self) -> RevisionId {
+        self.incarnation
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> u16 {
+        self.body.shards
+    }
+
+    /// The partitions in which the marks of a shard are: the current epoch, and the next one while it is being filled.
+    pub fn partitions(&self, shard: u16) -> impl Iterator<Item = Bytes> {
+        let epochs = self.body.epochs(shard);
+        let named = std::iter::once(epochs.current).chain(epochs.next);
+        let incarnation = self.incarnation;
+        named.map(move |epoch| keys::children_partition(VOLUMES, incarnation, shard, epoch))
+    }
+
+    /// Puts a mark on a child, in the epoch that is the target now.
+    pub fn mark(&self, name: &VolumeId, incarnation: RevisionId, mark: Mark) -> Step {
+        let shard = self.shard_of(name);
+        let target = self.body.epochs(shard).target();
+        Step::Put {
+            table: Table::Children,
+            partition: keys::children_partition(VOLUMES, self.incarnation, shard, target),
+            rows: vec![NewRow::new(keys::child_mark(name.as_str(), incarnation, mark), envelope::seal(&[]))],
+        }
+    }
+
+    /// Goes on only if the container is still live at this incarnation, with the same epochs.
+    pub fn require(&self) -> Step {
+        Step::Require {
+            table: Table::Objects,
+            partition: keys::container_partition(VOLUMES),
+            sort: keys::head(),
+            condition: Condition::Tag(self.tag.clone()),
+        }
+    }
+
+    fn shard_of(&self, name: &VolumeId) -> u16 {
+        let shard = crc32fast::hash(name.as_str().as_bytes()) % u32::from(self.body.shards.max(1));
+        u16::try_from(shard).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn settled(marks: &str) -> Settled {
+        let mut all = Marks::default();
+        marks.bytes().for_each(|byte| all.add(Mark::from_byte(byte).unwrap()));
+        all.settled()
+    }
+
+    #[test]
+    fn marks_say_the_same_in_whatever_order_they_were_written() {
+        assert_eq!((settled("ac"), settled("ca")), (Settled::Live, Settled::Live));
+        assert_eq!((settled("acxr"), settled("rxca")), (Settled::Dead, Settled::Dead));
+        assert_eq!((settled("acx"), settled("xca")), (Settled::Unsettled, Settled::Unsettled));
+        assert_eq!(settled("a"), Settled::Unsettled);
+        assert_eq!(settled("ar"), Settled::Dead);
+    }
+
+    #[test]
+    fn a_child_key_says_what_it_was_made_of_also_with_odd_names() {
+        for name in ["a.b", "uc2.ark:/13960/t8ff3zh99", "x.ü\u{10ffff}"] {
+            let key = keys::child_mark(name, RevisionId([0xFF; 16]), Mark::Removing);
+            assert_eq!(keys::child_of(&key), Some((name, RevisionId([0xFF; 16]), Mark::Removing)));
+            assert!(key < keys::after_child(name));
+        }
+    }
+
+    #[test]
+    fn a_name_that_begins_with_another_comes_after_all_marks_of_it() {
+        let last = keys::child_mark("a.b", RevisionId([0xFF; 16]), Mark::Removing);
+        let longer = keys::child_mark("a.b!", RevisionId::ZERO, Mark::Added);
+        assert!(last < longer && keys::after_child("a.b") <= longer);
+    }
+}

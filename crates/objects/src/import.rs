@@ -1,0 +1,432 @@
+//! Bringing a volume in: read, check and frame its pages in one pass, put the rows, then switch its head once.
+
+use std::io::{Read, Seek};
+
+use bytes::Bytes;
+use hathi::{Page, Record, VolumeId, VolumeParts, VolumeReader};
+use pack::Framer;
+use sha2::{Digest, Sha256};
+use store::{Class, Step, Table};
+use tokio::runtime::Handle;
+
+use crate::containment::Mark;
+use crate::directory::PageFixity;
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{Body, Head, HeadRow, State, VolumeBody};
+use crate::keys;
+use crate::library::Library;
+use crate::packer::Packer;
+use crate::revision::RevisionId;
+use crate::switch::{Switch, Switched, Tries};
+
+/// How often an import begins anew because a sweeper took it for dead and fenced it off.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// How much longer than its payload a row may get in an engine; a step is filled up to its limit less this.
+const STEP_SLACK_BYTES: usize = 128 << 10;
+
+/// Characters of a field of the record that a head keeps: a head is a small row. The record itself is kept whole.
+const RECORD_FIELD_CHARS_MAX: usize = 1_000;
+
+/// What to do with a volume that is stored already, with the same digests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unchanged {
+    /// Leave it as it is: no new revision.
+    Skip,
+    /// Import it anew.
+    Force,
+}
+
+/// What an import did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Imported {
+    /// The volume was not there before.
+    New {
+        /// Which volume.
+        id: VolumeId,
+        /// Its revision.
+        revision: RevisionId,
+        /// Its pages.
+        pages: u64,
+        /// Bytes of their texts.
+        bytes: u64,
+    },
+    /// Another revision of it was there.
+    Replaced {
+        /// Which volume.
+        id: VolumeId,
+        /// Its new revision.
+        revision: RevisionId,
+        /// Its pages.
+        pages: u64,
+        /// Bytes of their texts.
+        bytes: u64,
+    },
+    /// It was there with the same digests, and was left alone.
+    Unchanged {
+        /// Which volume.
+        id: VolumeId,
+        /// The revision that stays.
+        revision: RevisionId,
+        /// Its pages.
+        pages: u64,
+        /// Bytes of their texts.
+        bytes: u64,
+    },
+}
+
+/// How far an import is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImportProgress {
+    /// Pages that were read, checked and framed.
+    pub pages: u64,
+    /// Pages of the volume.
+    pub pages_total: u64,
+    /// Bytes of the texts of those that were read.
+    pub bytes: u64,
+}
+
+/// What a check without a store found: everything is as METS says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Which volume.
+    pub id: VolumeId,
+    /// Its pages.
+    pub pages: u64,
+    /// Bytes of their texts.
+    pub bytes: u64,
+}
+
+/// Reads and checks a volume in the way an import does, and keeps nothing.
+pub async fn check<R: Read + Seek + Send + 'static>(source: VolumeParts<R>) -> ObjectsResult<Checked> {
+    on_blocking_thread(move || {
+        let mut reader = VolumeReader::new(source)?;
+        let mut bytes = 0;
+        for index in 0..reader.page_count() {
+            bytes += reader.read_page(index)?.text.len() as u64;
+        }
+        Ok(Checked { id: reader.id().clone(), pages: reader.page_count() as u64, bytes })
+    })
+    .await
+}
+
+impl Library {
+    /// Imports a volume. Reading and compressing runs on tokio's blocking threads, one volume on one of them; several imports may
+    /// run at once. Rows are put as they come, at most a step's worth of them is held, and nothing is visible before the head
+    /// is switched. An import that failed, or was cut off anywhere, can be run again.
+    ///
+    /// [`ObjectsError::Conflict`] if somebody else changed the volume meanwhile; [`ObjectsError::Source`] if the source is not
+    /// what it says; [`ObjectsError::Unknown`] if it cannot be found out whether the head was switched.
+    pub async fn import<R: Read + Seek + Send + 'static>(
+        &self,
+        source: VolumeParts<R>,
+        unchanged: Unchanged,
+        progress: impl Fn(ImportProgress) + Send + Sync + 'static,
+    ) -> ObjectsResult<Imported> {
+        let library = self.clone();
+        let runtime = Handle::current();
+        on_blocking_thread(move || {
+            let mut reader = VolumeReader::new(source)?;
+            let id = reader.id().clone();
+            let digests = Digests::of(&reader);
+            for _ in 0..ATTEMPTS_MAX {
+                let base = runtime.block_on(library.patiently(|| library.head(&id)))?;
+                if unchanged == Unchanged::Skip
+                    && let Some(same) = digests.unchanged(&id, base.as_ref())
+                {
+                    return Ok(same);
+                }
+                let mut attempt = Attempt::new(&library, &runtime, &id, base.as_ref());
+                let switched = attempt.pages(&mut reader, &progress).and_then(|()| {
+                    let body = attempt.rest(&reader, &digests)?;
+                    runtime.block_on(attempt.switch(base, body))
+                })?;
+                if let Some(imported) = switched {
+                    return Ok(imported);
+                }
+            }
+            Err(ObjectsError::Conflict(format!("the import of {id} was fenced off again and again")))
+        })
+        .await
+    }
+
+    /// The step that records that `revision` of a volume leaves something to collect, or may if its writer does not end.
+    pub(crate) fn work_record(&self, revision: RevisionId, id: &VolumeId) -> ObjectsResult<Step> {
+        Ok(Step::Put {
+            table: Table::Work,
+            partition: keys::collecting_partition(),
+            rows: vec![store::NewRow::new(keys::collecting(revision, id), crate::head::seal(&id.as_str())?)],
+        })
+    }
+
+    /// The step that takes such a record away.
+    pub(crate) fn work_done(&self, revision: RevisionId, id: &VolumeId) -> Step {
+        Step::Remove {
+            table: Table::Work,
+            partition: keys::collecting_partition(),
+            rows: store::Removal::Rows(vec![keys::collecting(revision, id)]),
+        }
+    }
+}
+
+/// Runs something that blocks where it may.
+async fn on_blocking_thread<T: Send + 'static>(
+    work: impl FnOnce() -> ObjectsResult<T> + Send + 'static,
+) -> ObjectsResult<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(ObjectsError::Internal(format!("a blocking task ended without an answer: {error}"))),
+    }
+}
+
+/// What tells one content of a volume from another, without inflating anything.
+#[derive(Clone, Copy)]
+struct Digests {
+    members: [u8; 32],
+    mets_sha256: [u8; 32],
+    record_sha256: Option<[u8; 32]>,
+}
+
+impl Digests {
+    fn of<R: Read + Seek>(reader: &VolumeReader<R>) -> Self {
+        Self {
+            members: reader.members_digest(),
+            mets_sha256: Sha256::digest(reader.mets_bytes()).into(),
+            record_sha256: reader.record_bytes().map(|record| Sha256::digest(record).into()),
+        }
+    }
+
+    /// The answer for a volume that is stored already just so, and undamaged.
+    fn unchanged(&self, id: &VolumeId, base: Option<&HeadRow>) -> Option<Imported> {
+        let head = &base?.head;
+        let body = head.live_volume()?;
+        let same = body.members_digest == self.members
+            && body.mets_sha256 == self.mets_sha256
+            && body.record_sha256 == self.record_sha256
+            && body.damaged == 0;
+        same.then(|| Imported::Unchanged {
+            id: id.clone(),
+            revision: head.revision,
+            pages: body.pages.count,
+            bytes: body.pages.bytes,
+        })
+    }
+}
+
+/// One attempt at an import, under one revision.
+struct Attempt<'a> {
+    library: &'a Library,
+    runtime: &'a Handle,
+    id: &'a VolumeId,
+    revision: RevisionId,
+    framer: Framer,
+    packer: Packer,
+    /// Whether the record that this attempt may leave something behind was acknowledged.
+    recorded: bool,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(library: &'a Library, runtime: &'a Handle, id: &'a VolumeId, base: Option<&HeadRow>) -> Self {
+        let above = base.map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
+        let revision = library.inner.revisions.mint_above(above);
+        let framer = Framer::new(library.inner.options.frame_level);
+        Self { library, runtime, id, revision, framer, packer: Packer::new(revision), recorded: false }
+    }
+
+    /// Reads, checks, frames and packs all pages; puts rows whenever a step is full.
+    fn pages<R: Read + Seek>(
+        &mut self,
+        reader: &mut VolumeReader<R>,
+        progress: &impl Fn(ImportProgress),
+    ) -> ObjectsResult<()> {
+        let pages_total = reader.page_count() as u64;
+        let mut bytes = 0;
+        for index in 0..reader.page_count() {
+            let page = reader.read_page(index)?;
+            bytes += page.text.len() as u64;
+            let file_name = reader.mets().pages.get(index).map(|page| page.file_name.clone()).unwrap_or_default();
+            self.page(page, file_name)?;
+            self.put_full_steps()?;
+            progress(ImportProgress { pages: index as u64 + 1, pages_total, bytes });
+        }
+        Ok(())
+    }
+
+    fn page(&mut self, page: Page, file_name: String) -> ObjectsResult<()> {
+        let frame = self.framer.frame(&page.text).map_err(not_framed)?;
+        let gzip = pack::gzip(&frame.bytes, frame.size, frame.crc32);
+        let fixity = PageFixity {
+            file_name,
+            label: page.label,
+            features: page.features,
+            md5: page.md5,
+            sha256: Sha256::digest(&page.text).into(),
+            gzip_sha256: Sha256::digest(&gzip).into(),
+        };
+        self.packer.page(page.seq.get(), &frame, fixity)
+    }
+
+    /// METS and record follow the pages; what they say goes into the head.
+    fn rest<R: Read + Seek>(&mut self, reader: &VolumeReader<R>, digests: &Digests) -> ObjectsResult<VolumeBody> {
+        let mets = self.framer.frame(reader.mets_bytes()).map_err(not_framed)?;
+        let mets = self.packer.member(0, &mets)?;
+        let record = match reader.record_bytes() {
+            Some(bytes) => {
+                let frame = self.framer.frame(bytes).map_err(not_framed)?;
+                Some(self.packer.member(0, &frame)?)
+            }
+            None => None,
+        };
+        let packed = self.packer.finish()?;
+        let of_record = |field: fn(&Record) -> &Option<String>| {
+            let text = reader.record().and_then(|record| field(record).as_deref());
+            text.map(shortened)
+        };
+        Ok(VolumeBody {
+            generation: self.revision,
+            pages: packed.sums,
+            pages_crc32: packed.crc32,
+            mets,
+            record,
+            damaged: 0,
+            members_digest: digests.members,
+            mets_sha256: digests.mets_sha256,
+            record_sha256: digests.record_sha256,
+            rights: of_record(|record| &record.rights),
+            access_profile: of_record(|record| &record.access_profile),
+            title: of_record(|record| &record.title),
+            pub_date: of_record(|record| &record.pub_date),
+            language: of_record(|record| &record.language),
+        })
+    }
+
+    fn step_bytes(&self) -> usize {
+        self.library.inner.store.limits().step_bytes.saturating_sub(STEP_SLACK_BYTES)
+    }
+
+    fn put_full_steps(&mut self) -> ObjectsResult<()> {
+        // A further row must still fit.
+        if self.packer.rows_bytes() + STEP_SLACK_BYTES < self.step_bytes() {
+            return Ok(());
+        }
+        for put in self.full_rows() {
+            let list = self.record_before(put)?;
+            self.runtime.block_on(self.library.put_acknowledged(Class::Content, list))?;
+        }
+        Ok(())
+    }
+
+    /// The rows that are full, as steps.
+    fn full_rows(&mut self) -> Vec<Step> {
+        let partition = keys::volume_partition(self.id);
+        let portions = self.packer.take_rows(self.step_bytes()).into_iter();
+        portions.map(|rows| Step::Put { table: Table::Objects, partition: partition.clone(), rows }).collect()
+    }
+
+    /// Before the first step goes the record that its rows may have to be collected.
+    fn record_before(&mut self, put: Step) -> ObjectsResult<Vec<Step>> {
+        if self.recorded {
+            return Ok(vec![put]);
+        }
+        self.recorded = true;
+        Ok(vec![self.library.work_record(self.revision, self.id)?, put])
+    }
+
+    /// Puts the last rows and switches the head. `None`: it was fenced off and has to begin anew.
+    async fn switch(&mut self, base: Option<HeadRow>, body: VolumeBody) -> ObjectsResult<Option<Imported>> {
+        let (id, revision) = (self.id.clone(), self.revision);
+        let (pages, bytes) = (body.pages.count, body.pages.bytes);
+        let mut puts = self.full_rows();
+        // The last step goes with the head; all before it are put by themselves, so that a list stays as small as a step.
+        let last = puts.pop();
+        for put in puts {
+            let list = self.record_before(put)?;
+            self.library.put_acknowledged(Class::Content, list).await?;
+        }
+        let last = match last {
+            Some(put) => self.record_before(put)?,
+            None => Vec::new(),
+        };
+        let live = base.as_ref().filter(|row| row.head.state == State::Live);
+        let (switched, imported) = match live {
+            Some(live) => {
+                let head = Head { revision, body: Body::Volume(body), ..live.head.clone() };
+                let partition = keys::volume_partition(self.id);
+                let switched = Switch { partition, base, head, before: last, after: Vec::new() };
+                (self.library.switch(switched).await?, Imported::Replaced { id, revision, pages, bytes })
+            }
+            None => (self.create(base, body, last).await?, Imported::New { id, revision, pages, bytes }),
+        };
+        match switched {
+            Switched::Applied => Ok(Some(imported)),
+            Switched::Fenced => Ok(None),
+            Switched::Moved => {
+                Err(ObjectsError::Conflict(format!("{} was changed by somebody else during its import", self.id)))
+            }
+            Switched::Required { unsure: true } => {
+                Err(ObjectsError::Unknown(format!("the import of {}: the container changes all the time", self.id)))
+            }
+            Switched::Required { unsure: false } => {
+                Err(ObjectsError::Overloaded(format!("the import of {}: the container changes all the time", self.id)))
+            }
+        }
+    }
+
+    /// Creates the volume: the intent, the container required, the head, the confirmation.
+    async fn create(&self, base: Option<HeadRow>, body: VolumeBody, rows: Vec<Step>) -> ObjectsResult<Switched> {
+        let partition = keys::volume_partition(self.id);
+        let Some(base) = self.freed(&partition, base).await? else { return Ok(Switched::Moved) };
+        let mut tries = Tries::new();
+        loop {
+            let parent = self.library.patiently(|| self.library.parent()).await?;
+            let mut before = rows.clone();
+            before.push(parent.mark(self.id, self.revision, Mark::Added));
+            before.push(parent.require());
+            let switch = Switch {
+                partition: partition.clone(),
+                base: base.clone(),
+                head: Head {
+                    state: State::Live,
+                    incarnation: self.revision,
+                    parent_incarnation: parent.incarnation(),
+                    revision: self.revision,
+                    body: Body::Volume(body.clone()),
+                    ..Head::free()
+                },
+                before,
+                after: vec![
+                    parent.mark(self.id, self.revision, Mark::Confirmed),
+                    self.library.work_done(self.revision, self.id),
+                ],
+            };
+            match self.library.switch(switch).await? {
+                required @ Switched::Required { .. } => {
+                    if !tries.again().await {
+                        return Ok(required);
+                    }
+                }
+                switched => return Ok(switched),
+            }
+        }
+    }
+
+    /// Makes a deleted head free, so that its name can be used again; `None`: somebody else was faster with something else.
+    async fn freed(&self, partition: &Bytes, base: Option<HeadRow>) -> ObjectsResult<Option<Option<HeadRow>>> {
+        let Some(deleted) = base.as_ref().filter(|row| row.head.state == State::Deleted) else { return Ok(Some(base)) };
+        let revision = deleted.head.revision;
+        let change = |head: Option<&Head>| {
+            let head = head.filter(|head| head.state == State::Deleted && head.revision == revision)?;
+            Some(Head { state: State::Free, ..head.clone() })
+        };
+        let freed = self.library.amend(partition, change).await?;
+        Ok(freed.filter(|row| row.head.state == State::Free && row.head.revision == revision).map(Some))
+    }
+}
+
+fn not_framed(error: pack::FrameError) -> ObjectsError {
+    ObjectsError::Internal(error.to_string())
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(RECORD_FIELD_CHARS_MAX).collect()
+}

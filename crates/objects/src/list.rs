@@ -1,0 +1,295 @@
+//! Listing the volumes: shard by shard, in each by name, in pages. What marks do not settle is looked up, and said by a mark.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use hathi::VolumeId;
+use store::{Class, Direction, Scan, Step, Strength, Table};
+
+use crate::containment::{Mark, Marks, Parent, Settled};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{HeadRow, State};
+use crate::keys;
+use crate::library::Library;
+use crate::revision::RevisionId;
+
+/// Bytes of one page of a scan over marks.
+const SCAN_BYTES: usize = 64 << 10;
+
+/// How old an intent must be before a sweep fences it: politeness towards a creator that is still at work, nothing more.
+const SWEEP_AFTER: Duration = Duration::from_secs(60);
+
+/// Where a listing goes on: after this name of this shard. Its text is opaque and safe in a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListToken {
+    shard: u16,
+    name: String,
+}
+
+impl fmt::Display for ListToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = [&self.shard.to_be_bytes(), self.name.as_bytes()].concat();
+        f.write_str(&URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+impl FromStr for ListToken {
+    type Err = ObjectsError;
+
+    fn from_str(text: &str) -> ObjectsResult<Self> {
+        let invalid = || ObjectsError::Invalid(format!("{text:?} is no place in a listing"));
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
+        let (shard, name) = bytes.split_first_chunk().ok_or_else(invalid)?;
+        let name = String::from_utf8(name.to_vec()).map_err(|_| invalid())?;
+        if name.chars().any(char::is_control) {
+            return Err(invalid());
+        }
+        Ok(Self { shard: u16::from_be_bytes(*shard), name })
+    }
+}
+
+/// A page of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Volumes; stable, not in alphabetical order. Each is here once.
+    pub volumes: Vec<VolumeId>,
+    /// Where to go on; `None`: this was the last page.
+    pub next: Option<ListToken>,
+}
+
+impl Library {
+    /// A page of at most `max` volumes. What is live from before the call until after it is listed; what is not live in all
+    /// that time is not.
+    pub async fn list(&self, after: Option<&ListToken>, max: usize) -> ObjectsResult<Listing> {
+        let parent = self.parent().await?;
+        let mut volumes = Vec::new();
+        let first = after.map_or(0, |token| token.shard);
+        for shard in first..parent.shards() {
+            let from = match after {
+                Some(token) if token.shard == shard => keys::after_child(&token.name),
+                _ => Bytes::new(),
+            };
+            let mut children = Children::new(parent.partitions(shard), from);
+            // What is unsettled is looked up in batches, so a page may at first hold too few.
+            while volumes.len() < max {
+                let names = children.take(self, max - volumes.len()).await?;
+                let Some(last) = names.last() else { break };
+                let next = ListToken { shard, name: last.name.clone() };
+                volumes.extend(self.live_of(&parent, names).await?);
+                if volumes.len() >= max {
+                    return Ok(Listing { volumes, next: Some(next) });
+                }
+            }
+        }
+        Ok(Listing { volumes, next: None })
+    }
+
+    /// Those of `names` that are live, each once. Sweeps what is not settled.
+    async fn live_of(&self, parent: &Parent, names: Vec<Name>) -> ObjectsResult<Vec<VolumeId>> {
+        let mut ids = Vec::with_capacity(names.len());
+        for name in &names {
+            let id = VolumeId::parse(&name.name);
+            ids.push(id.map_err(|error| ObjectsError::corrupt(Table::Children, &error.to_string()))?);
+        }
+        let asked: Vec<_> =
+            ids.iter().zip(&names).filter(|(_, name)| name.unsettled()).map(|(id, _)| id.clone()).collect();
+        let mut heads = match asked.is_empty() {
+            true => Vec::new(),
+            false => self.heads(&asked, Strength::Strong).await?,
+        }
+        .into_iter();
+        let mut live = Vec::with_capacity(ids.len());
+        for (id, name) in ids.into_iter().zip(names) {
+            let is_live = match name.unsettled() {
+                false => name.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Live),
+                true => match heads.next().transpose()? {
+                    Some(head) => self.settle(parent, &id, &name, head.as_ref()).await,
+                    None => false,
+                },
+            };
+            if is_live {
+                live.push(id);
+            }
+        }
+        Ok(live)
+    }
+
+    /// Whether a name is live, by its settled marks and, where there are none, by its head; puts the marks that settle it. A
+    /// sweep that fails changes no answer, and the next listing does it again.
+    async fn settle(&self, parent: &Parent, id: &VolumeId, name: &Name, head: Option<&HeadRow>) -> bool {
+        let mut is_live = false;
+        for (incarnation, marks) in &name.incarnations {
+            match marks.settled() {
+                Settled::Live => is_live = true,
+                Settled::Dead => {}
+                Settled::Unsettled => {
+                    is_live |= is_live_at(head, *incarnation);
+                    if let Err(error) = self.sweep(parent, id, *incarnation, *marks, head).await {
+                        tracing::debug!(volume = %id, %error, "a sweep was left for later");
+                    }
+                }
+            }
+        }
+        is_live
+    }
+
+    /// Puts the mark that an unsettled child lacks; where that is its end, only after its head can never be switched in any more.
+    async fn sweep(
+        &self,
+        parent: &Parent,
+        id: &VolumeId,
+        incarnation: RevisionId,
+        marks: Marks,
+        head: Option<&HeadRow>,
+    ) -> ObjectsResult<()> {
+        if is_live_at(head, incarnation) {
+            return match marks.removing() {
+                true => Ok(()),
+                false => self.put_mark(parent.mark(id, incarnation, Mark::Confirmed)).await,
+            };
+        }
+        if self.inner.clock.now().since(incarnation.time()) < SWEEP_AFTER {
+            return Ok(());
+        }
+        let live_otherwise = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation != incarnation;
+        if !head.is_some_and(live_otherwise) {
+            let fenced = self.fence(&keys::volume_partition(id), incarnation).await?;
+            if is_live_at(fenced.as_ref(), incarnation) {
+                return Ok(());
+            }
+        }
+        self.put_mark(parent.mark(id, incarnation, Mark::Removed)).await
+    }
+
+    async fn put_mark(&self, mark: Step) -> ObjectsResult<()> {
+        self.put_acknowledged(Class::Description, vec![mark]).await
+    }
+}
+
+fn is_live_at(head: Option<&HeadRow>, incarnation: RevisionId) -> bool {
+    head.is_some_and(|row| row.head.state == State::Live && row.head.incarnation == incarnation)
+}
+
+/// A name with all incarnations under which it has marks.
+struct Name {
+    name: String,
+    incarnations: Vec<(RevisionId, Marks)>,
+}
+
+impl Name {
+    fn unsettled(&self) -> bool {
+        self.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Unsettled)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.incarnations.iter().all(|(_, marks)| marks.settled() == Settled::Dead)
+    }
+
+    fn add(&mut self, incarnation: RevisionId, mark: Mark) {
+        match self.incarnations.iter_mut().find(|(known, _)| *known == incarnation) {
+            Some((_, marks)) => marks.add(mark),
+            None => {
+                let mut marks = Marks::default();
+                marks.add(mark);
+                self.incarnations.push((incarnation, marks));
+            }
+        }
+    }
+}
+
+/// The names of one shard in order, with the marks of all its epochs united.
+struct Children {
+    epochs: Vec<Epoch>,
+}
+
+/// What was read of one epoch and not used yet, and what is to be read.
+struct Epoch {
+    partition: Bytes,
+    read: VecDeque<(String, RevisionId, Mark)>,
+    rest: Option<Scan>,
+}
+
+impl Children {
+    fn new(partitions: impl Iterator<Item = Bytes>, from: Bytes) -> Self {
+        let scan = Scan { from, to: None, direction: Direction::Forward, max_bytes: SCAN_BYTES };
+        let epoch = |partition| Epoch { partition, read: VecDeque::new(), rest: Some(scan.clone()) };
+        Self { epochs: partitions.map(epoch).collect() }
+    }
+
+    /// The next names that are not settled dead, at most `max`; none: there are no more.
+    async fn take(&mut self, library: &Library, max: usize) -> ObjectsResult<Vec<Name>> {
+        let mut names = Vec::new();
+        while names.len() < max {
+            let Some(name) = self.next(library).await? else { break };
+            if !name.is_dead() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    async fn next(&mut self, library: &Library) -> ObjectsResult<Option<Name>> {
+        let mut first: Option<String> = None;
+        for epoch in &mut self.epochs {
+            if let Some(name) = epoch.peek(library).await?
+                && first.as_deref().is_none_or(|known| name < known)
+            {
+                first = Some(name.to_owned());
+            }
+        }
+        let Some(name) = first else { return Ok(None) };
+        let mut united = Name { name, incarnations: Vec::new() };
+        for epoch in &mut self.epochs {
+            while epoch.peek(library).await? == Some(&united.name) {
+                if let Some((_, incarnation, mark)) = epoch.read.pop_front() {
+                    united.add(incarnation, mark);
+                }
+            }
+        }
+        Ok(Some(united))
+    }
+}
+
+impl Epoch {
+    /// The name of the next mark, read if need be.
+    async fn peek(&mut self, library: &Library) -> ObjectsResult<Option<&str>> {
+        while self.read.is_empty() {
+            let Some(scan) = self.rest.take() else { return Ok(None) };
+            let page = library
+                .patiently(|| async {
+                    let call = library.call(Class::Description);
+                    Ok(library.inner.store.scan(call, Table::Children, &self.partition, scan.clone()).await?)
+                })
+                .await?;
+            self.rest = scan.resumed(page.next);
+            for row in page.rows {
+                let (name, incarnation, mark) =
+                    keys::child_of(&row.sort).ok_or_else(|| ObjectsError::corrupt(Table::Children, "a strange key"))?;
+                self.read.push_back((name.to_owned(), incarnation, mark));
+            }
+        }
+        Ok(self.read.front().map(|(name, _, _)| name.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_token_reads_back_from_its_text_and_rubbish_is_refused() {
+        let token = ListToken { shard: 513, name: "uc2.ark:/13960/ü".to_owned() };
+        let text = token.to_string();
+        assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'), "{text}");
+        assert_eq!(text.parse::<ListToken>().unwrap(), token);
+        for rubbish in ["", "A", "%%%", "AAA\u{0}"] {
+            assert!(rubbish.parse::<ListToken>().is_err(), "{rubbish:?}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What there is, counted.
+
+use hathi::VolumeId;
+use store::Strength;
+
+use crate::error::ObjectsResult;
+use crate::library::Library;
+
+/// Volumes that are looked at together.
+const BATCH_VOLUMES: usize = 1_000;
+
+/// Sums over all volumes that are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Volumes.
+    pub volumes: u64,
+    /// Their pages.
+    pub pages: u64,
+    /// Bytes of the pages' texts.
+    pub bytes: u64,
+    /// Bytes of the pages' frames.
+    pub frame_bytes: u64,
+    /// Volumes with damage marks.
+    pub damaged_volumes: u64,
+    /// Members with damage marks.
+    pub damaged_members: u64,
+}
+
+impl Library {
+    /// Counts all volumes by walking the listing: takes a read of a head for each.
+    pub async fn statistics(&self) -> ObjectsResult<Statistics> {
+        let mut statistics = Statistics::default();
+        let mut after = None;
+        loop {
+            let page = self.list(after.as_ref(), BATCH_VOLUMES).await?;
+            self.count(&page.volumes, &mut statistics).await?;
+            after = page.next;
+            if after.is_none() {
+                return Ok(statistics);
+            }
+        }
+    }
+
+    async fn count(&self, ids: &[VolumeId], statistics: &mut Statistics) -> ObjectsResult<()> {
+        for head in self.heads(ids, Strength::Usual).await? {
+            let head = match head {
+                Err(error) if error.is_damage() => {
+                    statistics.volumes += 1;
+                    statistics.damaged_volumes += 1;
+                    continue;
+                }
+                head => head?,
+            };
+            // Deleted since it was listed: not counted.
+            let Some(volume) = head.as_ref().and_then(|row| row.head.live_volume()) else { continue };
+            statistics.volumes += 1;
+            statistics.pages += volume.pages.count;
+            statistics.bytes += volume.pages.bytes;
+            statistics.frame_bytes += volume.pages.frame_bytes;
+            statistics.damaged_volumes += u64::from(volume.damaged > 0);
+            statistics.damaged_members += u64::from(volume.damaged);
+        }
+        Ok(())
+    }
+}

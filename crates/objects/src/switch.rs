@@ -1,0 +1,314 @@
+//! How heads are changed, and how what came of it is found out: the one place where outcomes that are refused or unknown are
+//! resolved.
+//!
+//! A *switch* gives an object a new revision. Whether it was applied can be told for ever after, because the revision is in the
+//! head or, once that was replaced, in the head log. An *amendment* (a fence, a condemnation, a count of damage marks) keeps the
+//! revision and changes only the stamp; who does not know whether it was applied looks at the head and decides anew.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use store::{Class, Expect, NewRow, Outcome, Stamp, Step, Table};
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{Body, Head, HeadRow, State};
+use crate::keys;
+use crate::library::Library;
+use crate::revision::RevisionId;
+
+/// How often the same thing is tried before the caller is told that it could not be done, or that nobody knows.
+const TRIES_MAX: u32 = 20;
+/// The pause before the second try; each further one is twice as long.
+const PAUSE_FIRST: Duration = Duration::from_millis(2);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+
+/// A change that gives an object a new revision, with all that goes into one list with it.
+pub(crate) struct Switch {
+    /// The object.
+    pub partition: Bytes,
+    /// The head that is compared with; `None`: there is none.
+    pub base: Option<HeadRow>,
+    /// The head that is wanted. Its floor and its condemnation are not looked at: those of the base stay.
+    pub head: Head,
+    /// Steps that come first. The last things in it that may be refused are [`Step::Require`]s.
+    pub before: Vec<Step>,
+    /// Steps that come last, and may be lost.
+    pub after: Vec<Step>,
+}
+
+/// What came of a switch.
+#[derive(Debug)]
+pub(crate) enum Switched {
+    /// It was applied.
+    Applied,
+    /// A step before the head was refused, and the head was not switched, unless `unsure`: then an earlier try may still arrive.
+    Required {
+        /// Whether an earlier try may still be applied.
+        unsure: bool,
+    },
+    /// Surely never applied: somebody else switched the head first.
+    Moved,
+    /// Surely never applied: the revision was fenced off, while what clients see stayed the same. It can be done again with a
+    /// new revision and new rows.
+    Fenced,
+}
+
+/// A bound on tries, with pauses in between.
+pub(crate) struct Tries {
+    left: u32,
+    pause: Duration,
+}
+
+impl Tries {
+    pub(crate) fn new() -> Self {
+        Self { left: TRIES_MAX, pause: PAUSE_FIRST }
+    }
+
+    /// Waits a little; false: it was tried often enough.
+    pub(crate) async fn again(&mut self) -> bool {
+        self.left -= 1;
+        if self.left == 0 {
+            return false;
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        true
+    }
+}
+
+impl Switch {
+    fn steps(&self) -> ObjectsResult<Vec<Step>> {
+        let mut head = self.head.clone();
+        if let Some(base) = &self.base {
+            head.floor = base.head.floor;
+            head.condemned = base.head.condemned;
+        }
+        let mut steps = self.before.clone();
+        steps.push(compare_and_write(&self.partition, self.base.as_ref(), &head, self.log_entry()?)?);
+        steps.extend(self.after.iter().cloned());
+        Ok(steps)
+    }
+
+    /// The head that is replaced, for the log; a head that only ever fenced has nothing to tell.
+    fn log_entry(&self) -> ObjectsResult<Vec<NewRow>> {
+        let base = self.base.as_ref().filter(|base| base.head.revision != RevisionId::ZERO);
+        base.map(|base| Ok(NewRow::new(keys::log(base.head.revision), base.head.seal()?))).into_iter().collect()
+    }
+}
+
+impl Library {
+    /// Switches a head, and finds out what came of it. [`ObjectsError::Unknown`] only when it cannot be found out.
+    pub(crate) async fn switch(&self, mut switch: Switch) -> ObjectsResult<Switched> {
+        let revision = switch.head.revision;
+        let head_step = switch.before.len();
+        let mut tries = Tries::new();
+        let mut unsure = false;
+        loop {
+            let outcome = self.inner.store.run(self.call(Class::Description), switch.steps()?).await;
+            let (required, failed) = match outcome {
+                Ok(Outcome::Applied) => return Ok(Switched::Applied),
+                Ok(Outcome::Refused { step, .. }) => (step < head_step, None),
+                Ok(Outcome::Unknown { reason }) => {
+                    unsure = true;
+                    (false, Some(ObjectsError::Unknown(reason)))
+                }
+                Err(error) => (false, Some(ObjectsError::from(error))),
+            };
+            if let (false, Some(error)) = (unsure, &failed)
+                && !error.is_passing()
+            {
+                return Err(failed.unwrap_or_else(|| ObjectsError::Internal("a failure without an error".to_owned())));
+            }
+            let stands = self.look(&switch.partition, revision, unsure).await?;
+            let stands = match stands {
+                Stands::Switched => {
+                    // What comes after the head may not have been applied with it; it may also be lost.
+                    if unsure && !switch.after.is_empty() {
+                        let _ = self.inner.store.run(self.call(Class::Description), switch.after).await;
+                    }
+                    return Ok(Switched::Applied);
+                }
+                Stands::Otherwise(stands) => stands.map(|row| *row),
+            };
+            if !same_stamp(stands.as_ref(), switch.base.as_ref()) {
+                if !same_to_clients(stands.as_ref(), switch.base.as_ref()) {
+                    return Ok(Switched::Moved);
+                }
+                if floor_of(stands.as_ref()) >= revision {
+                    return Ok(Switched::Fenced);
+                }
+                switch.base = stands;
+                unsure = false;
+            } else if required {
+                return Ok(Switched::Required { unsure });
+            }
+            let passing =
+                failed.as_ref().is_none_or(|error| error.is_passing() || matches!(error, ObjectsError::Unknown(_)));
+            if !passing || !tries.again().await {
+                let reason =
+                    failed.map_or_else(|| "the head was refused again and again".to_owned(), |error| error.to_string());
+                return Err(match unsure {
+                    true => ObjectsError::Unknown(reason),
+                    false => ObjectsError::Overloaded(reason),
+                });
+            }
+        }
+    }
+
+    /// Whether `revision` was ever switched in: the head first, then its log.
+    async fn look(&self, partition: &Bytes, revision: RevisionId, unsure: bool) -> ObjectsResult<Stands> {
+        let look = || async {
+            let head = self.head_at(partition).await?;
+            if head.as_ref().is_some_and(|row| row.head.revision == revision) {
+                return Ok(Stands::Switched);
+            }
+            let call = self.call(Class::Description).strong();
+            let logged = self.inner.store.get(call, Table::Objects, partition, &keys::log(revision)).await?;
+            Ok(if logged.is_some() { Stands::Switched } else { Stands::Otherwise(head.map(Box::new)) })
+        };
+        match self.patiently(look).await {
+            Err(error) if unsure => Err(ObjectsError::Unknown(error.to_string())),
+            looked => looked,
+        }
+    }
+
+    /// Tries again and again while `attempt` fails for a passing reason; within bounds.
+    pub(crate) async fn patiently<T, F>(&self, attempt: impl Fn() -> F) -> ObjectsResult<T>
+    where
+        F: Future<Output = ObjectsResult<T>>,
+    {
+        let mut tries = Tries::new();
+        loop {
+            match attempt().await {
+                Err(error) if error.is_passing() => {
+                    if !tries.again().await {
+                        return Err(error);
+                    }
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Runs steps that are never refused (puts, removals) until they are acknowledged.
+    pub(crate) async fn put_acknowledged(&self, class: Class, steps: Vec<Step>) -> ObjectsResult<()> {
+        self.patiently(|| async {
+            match self.inner.store.run(self.call(class), steps.clone()).await? {
+                Outcome::Applied => Ok(()),
+                Outcome::Unknown { reason } => Err(store::StoreError::Unavailable(reason).into()),
+                Outcome::Refused { step, .. } => {
+                    Err(ObjectsError::Internal(format!("step {step} of unconditional steps was refused")))
+                }
+            }
+        })
+        .await
+    }
+
+    /// Writes a head without a new revision, with rows that appear with it and steps that come before. Answers the head as it
+    /// stands now, if that was surely applied; `None`: look again and decide anew.
+    pub(crate) async fn try_amend(
+        &self,
+        partition: &Bytes,
+        base: Option<&HeadRow>,
+        head: Head,
+        rows: Vec<NewRow>,
+        mut before: Vec<Step>,
+    ) -> ObjectsResult<Option<HeadRow>> {
+        let step = compare_and_write(partition, base, &head, rows)?;
+        let Step::CompareAndWrite { guard, .. } = &step else { unreachable!("made one line above") };
+        let stamp = guard.stamp;
+        before.push(step);
+        match self.inner.store.run(self.call(Class::Description), before).await {
+            Ok(Outcome::Applied) => Ok(Some(HeadRow { head, stamp })),
+            Ok(Outcome::Refused { .. } | Outcome::Unknown { .. }) => Ok(None),
+            Err(error) if error.is_passing() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Amends a head as `change` says, which is asked anew whenever the head moved meanwhile; it answers `None` when nothing is
+    /// left to do. Answers the head as it stands then.
+    pub(crate) async fn amend(
+        &self,
+        partition: &Bytes,
+        change: impl Fn(Option<&Head>) -> Option<Head>,
+    ) -> ObjectsResult<Option<HeadRow>> {
+        let mut tries = Tries::new();
+        loop {
+            let row = self.patiently(|| self.head_at(partition)).await?;
+            let Some(head) = change(row.as_ref().map(|row| &row.head)) else { return Ok(row) };
+            if let Some(amended) = self.try_amend(partition, row.as_ref(), head, Vec::new(), Vec::new()).await? {
+                return Ok(Some(amended));
+            }
+            if !tries.again().await {
+                return Err(ObjectsError::Overloaded(
+                    "a head could not be amended, others change it all the time".to_owned(),
+                ));
+            }
+        }
+    }
+
+    /// Sees to it that no revision at or below `revision` is ever switched in, unless the object is live.
+    pub(crate) async fn fence(&self, partition: &Bytes, revision: RevisionId) -> ObjectsResult<Option<HeadRow>> {
+        self.amend(partition, |head| match head {
+            Some(head) if head.state == State::Live || head.floor >= revision => None,
+            Some(head) => Some(Head { floor: revision, ..head.clone() }),
+            None => Some(Head { floor: revision, ..Head::free() }),
+        })
+        .await
+    }
+}
+
+/// What a look at a head and its log found.
+enum Stands {
+    /// The revision is or was there.
+    Switched,
+    /// It is not; this is.
+    Otherwise(Option<Box<HeadRow>>),
+}
+
+impl Head {
+    /// The head of a name that nothing was ever made under, once it had to be written.
+    pub(crate) fn free() -> Self {
+        Self {
+            state: State::Free,
+            incarnation: RevisionId::ZERO,
+            parent_incarnation: RevisionId::ZERO,
+            revision: RevisionId::ZERO,
+            floor: RevisionId::ZERO,
+            condemned: None,
+            body: Body::Nothing,
+        }
+    }
+}
+
+fn compare_and_write(partition: &Bytes, base: Option<&HeadRow>, head: &Head, rows: Vec<NewRow>) -> ObjectsResult<Step> {
+    Ok(Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: partition.clone(),
+        sort: keys::head(),
+        expect: base.map_or(Expect::Absent, |base| Expect::Stamp(base.stamp)),
+        guard: head.guard(),
+        value: head.seal()?,
+        rows,
+    })
+}
+
+fn same_stamp(one: Option<&HeadRow>, other: Option<&HeadRow>) -> bool {
+    let stamp = |row: Option<&HeadRow>| -> Option<Stamp> { row.map(|row| row.stamp) };
+    stamp(one) == stamp(other)
+}
+
+/// Whether two heads differ at most by fences, condemnations and the like.
+fn same_to_clients(one: Option<&HeadRow>, other: Option<&HeadRow>) -> bool {
+    let seen = |row: Option<&HeadRow>| {
+        row.map_or((RevisionId::ZERO, false), |row| (row.head.revision, row.head.state == State::Live))
+    };
+    seen(one) == seen(other)
+}
+
+fn floor_of(row: Option<&HeadRow>) -> RevisionId {
+    row.map_or(RevisionId::ZERO, |row| row.head.floor)
+}

@@ -1,0 +1,99 @@
+//! What the tests of this crate share: a library over a fresh embedded store, the sample volumes, and small volumes made up.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::io::{Cursor, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hathi::{VolumeId, VolumeParts};
+use md5::{Digest, Md5};
+use objects::{Imported, Library, LibraryOptions, ListToken, ObjectsResult, Unchanged};
+use store::{ManualClock, Store, UnixMillis};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tempfile::TempDir;
+
+/// Where the tests' clocks begin: some day in 2025.
+pub const START: UnixMillis = UnixMillis(1_750_000_000_000);
+
+/// A library over a store of its own, in a folder that goes away with it.
+pub struct Fixture {
+    pub library: Library,
+    pub clock: Arc<ManualClock>,
+    pub store: Arc<dyn Store>,
+    folder: TempDir,
+}
+
+pub async fn fixture() -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(START));
+    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    let store: Arc<dyn Store> = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
+    let library = Library::open(store.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    Fixture { library, clock, store, folder }
+}
+
+pub fn id(text: &str) -> VolumeId {
+    VolumeId::parse(text).unwrap()
+}
+
+/// The volumes that come with the project.
+pub fn samples() -> Vec<hathi::VolumeFiles> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../samples/pairtree");
+    hathi::discover(&root).map(Result::unwrap).collect()
+}
+
+/// A volume whose page `n` (from 1) has text `n` of `texts`.
+pub fn volume(id: &str, texts: &[&str]) -> VolumeParts<Cursor<Vec<u8>>> {
+    let id = self::id(id);
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let (mut files, mut divs) = (String::new(), String::new());
+    for (seq, text) in (1..).zip(texts) {
+        let name = format!("{seq:08}.txt");
+        zip.start_file(format!("{}/{name}", id.cleaned_local()), zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+        let md5 = hex::encode(Md5::digest(text));
+        files += &format!(
+            r#"<METS:file ID="T{seq}" SIZE="{}" CHECKSUM="{md5}" CHECKSUMTYPE="MD5"><METS:FLocat xlink:href="{name}"/></METS:file>"#,
+            text.len()
+        );
+        divs += &format!(
+            r#"<METS:div TYPE="page" ORDER="{seq}" ORDERLABEL="p{seq}" LABEL="LEFT, COVER"><METS:fptr FILEID="T{seq}"/></METS:div>"#
+        );
+    }
+    let mets = format!(
+        r#"<METS:mets xmlns:METS="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{id}"><METS:fileSec><METS:fileGrp USE="ocr">{files}</METS:fileGrp></METS:fileSec><METS:structMap TYPE="physical"><METS:div>{divs}</METS:div></METS:structMap></METS:mets>"#
+    );
+    let record = format!(r#"{{"volumeIdentifier":"{id}","rightsAttributes":"pd","title":"A title"}}"#);
+    VolumeParts { id: Some(id), zip: zip.finish().unwrap(), mets: mets.into_bytes(), record: Some(record.into_bytes()) }
+}
+
+/// Imports without looking at the progress.
+pub async fn import(library: &Library, parts: VolumeParts<Cursor<Vec<u8>>>) -> ObjectsResult<Imported> {
+    library.import(parts, Unchanged::Skip, |_| {}).await
+}
+
+/// All volumes that are listed, sorted, read in pages of `max`.
+pub async fn listed(library: &Library, max: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut after: Option<ListToken> = None;
+    loop {
+        let page = library.list(after.as_ref(), max).await.unwrap();
+        assert!(page.volumes.len() <= max);
+        names.extend(page.volumes.iter().map(ToString::to_string));
+        // A token survives being text.
+        after = page.next.map(|token| token.to_string().parse().unwrap());
+        if after.is_none() {
+            names.sort();
+            return names;
+        }
+    }
+}
+
+/// The texts of all pages of a volume.
+pub async fn texts(library: &Library, id: &VolumeId) -> ObjectsResult<Vec<String>> {
+    let mut texts = Vec::new();
+    for info in library.page_list(id, 0..u32::MAX).await? {
+        texts.push(String::from_utf8(library.page(id, info.seq).await?.text()?).unwrap());
+    }
+    Ok(texts)
+}
