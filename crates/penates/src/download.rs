@@ -130,7 +130,7 @@ impl Part {
     /// Makes it durable under its final name.
     fn finish(self, target: &Path) -> anyhow::Result<()> {
         self.file.sync_all().with_context(|| format!("writing {}", self.path.display()))?;
-        fs::rename(&self.address, target)
+        fs::rename(&self.path, target)
             .with_context(|| format!("renaming {} to {}", self.path.display(), target.display()))
     }
 }
