@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use store::{Call, Class, Clock, Deadline, Store};
 
+use crate::bulk::Bulk;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::revision::RevisionClock;
 
@@ -91,13 +92,15 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) revisions: RevisionClock,
     pub(crate) options: LibraryOptions,
+    pub(crate) bulk: Bulk,
 }
 
 impl Inner {
     /// The parts of a library whose options were checked.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: LibraryOptions) -> Self {
         let revisions = RevisionClock::new(clock.clone());
-        Self { store, clock, revisions, options }
+        let bulk = Bulk::new(&store, &clock, &options);
+        Self { store, clock, revisions, options, bulk }
     }
 }
 
