@@ -1,2 +1,34 @@
-//! s
+//! The server: listeners, TLS, tokens, limits, metrics, logs, and a page for people. It wires the doors to a library and knows
+//! nothing of engines: whoever starts it has opened the store.
+//!
+//! How to read it:
+//!
+//! - [`config`]: what can be set, and where each value came from.
+//! - [`App`] (`app.rs`): a library with its doors and the layers that a request meets, in order; no listeners, so that tests and
+//!   commands use it within the process. `access.rs` says who may do what, `tokens.rs` keeps the tokens, `request_id.rs` and
+//!   `telemetry.rs` tell requests apart, `health.rs`, `admin.rs` and `page.rs` are the server's own routes.
+//! - [`serve`]: `listen/` binds and accepts, `tls.rs` has the certificate, `background.rs` collects and sweeps meanwhile.
+
 pub mod config;
+
+mod access;
+mod admin;
+mod app;
+mod background;
+mod error;
+mod health;
+mod listen;
+mod page;
+mod problem;
+mod request_id;
+mod serve;
+mod telemetry;
+mod tls;
+mod tokens;
+
+pub use access::Via;
+pub use app::App;
+pub use error::ServerError;
+pub use listen::{Addresses, SOCKET_NAME};
+pub use serve::serve;
+pub use telemetry::init_logging;

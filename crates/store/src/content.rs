@@ -10,7 +10,7 @@ use crate::clock::UnixMillis;
 use crate::error::StoreResult;
 
 /// The name of a content, given by the store.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContentId(pub [u8; 16]);
 
 impl fmt::Display for ContentId {

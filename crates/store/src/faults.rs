@@ -1,1 +1,389 @@
-//! (being written)
+//! Injects what real engines do not do on demand: errors, delays, unknown outcomes, crashes between any two steps, a full disk,
+//! damaged and lost rows. With nothing injected it is the store below it.
+//!
+//! A test says what shall go wrong, then runs what it tests:
+//!
+//! - [`Faults::next`] puts a fault into the way of the next call of a kind, once;
+//! - [`Faults::crash_after_steps`] lets so many steps through and then fails every call until [`Faults::revive`]: run over all
+//!   counts from 0 to [`Faults::steps_seen`], it crashes a protocol between any two of its steps;
+//! - [`Faults::set_full`], [`Faults::damage`] and [`Faults::damage_content`] stay until they are taken back;
+//! - [`Faults::set_rates`] draws faults from a seed.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, stream};
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::{
+    Call, ContentHeader, ContentId, ContentStream, Health, Limits, Outcome, Row, Rows, Scan, Step, Store, StoreError,
+    StoreResult, Strength, Table, WalkPage,
+};
+
+/// Kinds of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// get, get_many, scan, walk, content_header, read_content.
+    Read,
+    /// run.
+    Run,
+    /// put_content, condemn_content, delete_content.
+    ChangeContent,
+}
+
+/// What goes wrong with one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails with [`StoreError::Unavailable`], having done nothing. Asked again it may succeed.
+    Unavailable,
+    /// It fails with [`StoreError::Overloaded`], having done nothing.
+    Overloaded,
+    /// A read fails with [`StoreError::DeadlinePassed`]; a write is refused as overload, having done nothing.
+    DeadlinePassed,
+    /// It is answered so much later.
+    Delay(Duration),
+    /// A list of steps is applied (or refused) and answered as unknown.
+    UnknownApplied,
+    /// A list of steps is not applied and answered as unknown.
+    UnknownNotApplied,
+}
+
+/// How often faults are drawn, each a probability from 0 to 1; 0 for never.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rates {
+    /// Of [`Fault::Unavailable`], for every kind of call.
+    pub unavailable: f64,
+    /// Of [`Fault::UnknownApplied`], for lists of steps.
+    pub unknown_applied: f64,
+    /// Of [`Fault::UnknownNotApplied`], for lists of steps.
+    pub unknown_not_applied: f64,
+    /// Of a delay, for every kind of call.
+    pub delay: f64,
+    /// The longest delay.
+    pub max_delay: Duration,
+}
+
+/// What is wrong with a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Harm {
+    /// One bit of its value is flipped (the first bit of its last byte; an empty value stays as it is).
+    FlippedBit,
+    /// It is not found.
+    Lost,
+}
+
+/// A row that is read other than it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where.
+    pub table: Table,
+    /// Where.
+    pub partition: Bytes,
+    /// Which row; `None`: every row of the partition.
+    pub sort: Option<Bytes>,
+    /// What is wrong with it.
+    pub harm: Harm,
+    /// Whether reads of [`Strength::Strong`] find it whole, as where only one of several replicas is damaged.
+    pub strong_reads_are_whole: bool,
+}
+
+/// A store with faults in its way. See the module's comment.
+pub struct Faults {
+    inner: Arc<dyn Store>,
+    state: Mutex<State>,
+}
+
+struct State {
+    scripted: VecDeque<(Kind, Fault)>,
+    rates: Rates,
+    random: StdRng,
+    crashed: bool,
+    /// Steps that are still let through; `None`: all.
+    steps_left: Option<usize>,
+    steps_seen: usize,
+    full: bool,
+    damages: Vec<Damage>,
+    damaged_contents: Vec<ContentId>,
+}
+
+impl Faults {
+    /// `inner`, with nothing in its way yet.
+    pub fn new(inner: Arc<dyn Store>) -> Self {
+        let state = State {
+            scripted: VecDeque::new(),
+            rates: Rates::default(),
+            random: StdRng::seed_from_u64(0),
+            crashed: false,
+            steps_left: None,
+            steps_seen: 0,
+            full: false,
+            damages: Vec::new(),
+            damaged_contents: Vec::new(),
+        };
+        Self { inner, state: Mutex::new(state) }
+    }
+
+    /// The next call of this kind meets this fault. What was said first is met first.
+    pub fn next(&self, kind: Kind, fault: Fault) {
+        self.state.lock().scripted.push_back((kind, fault));
+    }
+
+    /// From now on faults are drawn at these rates; the same seed and the same calls draw the same.
+    pub fn set_rates(&self, seed: u64, rates: Rates) {
+        let mut state = self.state.lock();
+        state.rates = rates;
+        state.random = StdRng::seed_from_u64(seed);
+    }
+
+    /// Lets so many more steps through, then crashes: the list under way ends after its steps so far (also on an engine that
+    /// would run it as one, since no protocol may rely on that), and every later call fails until [`Faults::revive`]. An upload
+    /// counts as two steps, after the first of which it breaks off; condemning and deleting count as one.
+    pub fn crash_after_steps(&self, steps: usize) {
+        self.state.lock().steps_left = Some(steps);
+    }
+
+    /// Ends a crash: calls reach the store again, which holds what the steps before the crash have left.
+    pub fn revive(&self) {
+        let mut state = self.state.lock();
+        state.crashed = false;
+        state.steps_left = None;
+    }
+
+    /// Whether it has crashed.
+    pub fn is_crashed(&self) -> bool {
+        self.state.lock().crashed
+    }
+
+    /// Steps that were let through so far.
+    pub fn steps_seen(&self) -> usize {
+        self.state.lock().steps_seen
+    }
+
+    /// A full disk: writes are refused with [`StoreError::Full`], reads go on.
+    pub fn set_full(&self, full: bool) {
+        self.state.lock().full = full;
+    }
+
+    /// Damages a row, until [`Faults::heal`].
+    pub fn damage(&self, damage: Damage) {
+        self.state.lock().damages.push(damage);
+    }
+
+    /// Flips a bit in each piece of a content that is read, until [`Faults::heal`].
+    pub fn damage_content(&self, id: ContentId) {
+        self.state.lock().damaged_contents.push(id);
+    }
+
+    /// Takes back all damage.
+    pub fn heal(&self) {
+        let mut state = self.state.lock();
+        state.damages.clear();
+        state.damaged_contents.clear();
+    }
+
+    /// Meets what is in the way of a call: answers an error, or what is to be done about its outcome.
+    async fn meet(&self, kind: Kind) -> StoreResult<Option<Fault>> {
+        let fault = {
+            let mut state = self.state.lock();
+            if state.crashed {
+                return Err(crashed());
+            }
+            if state.full && kind != Kind::Read {
+                return Err(StoreError::Full("a full disk was injected".to_owned()));
+            }
+            state.draw(kind)
+        };
+        match fault {
+            Some(Fault::Unavailable) => Err(StoreError::Unavailable("a passing failure was injected".to_owned())),
+            Some(Fault::DeadlinePassed) if kind == Kind::Read => Err(StoreError::DeadlinePassed),
+            Some(Fault::Overloaded | Fault::DeadlinePassed) => {
+                Err(StoreError::Overloaded("overload was injected".to_owned()))
+            }
+            Some(Fault::Delay(delay)) => {
+                tokio::time::sleep(delay).await;
+                Ok(None)
+            }
+            fault => Ok(fault),
+        }
+    }
+
+    /// Lets up to `wanted` steps through; crashes if that is fewer.
+    fn pass(&self, wanted: usize) -> usize {
+        let mut state = self.state.lock();
+        let passed = wanted.min(state.steps_left.unwrap_or(wanted));
+        state.steps_seen += passed;
+        state.steps_left = state.steps_left.map(|left| left - passed);
+        state.crashed |= passed < wanted;
+        passed
+    }
+
+    fn harm(&self, call: Call, table: Table, partition: &Bytes, row: Row) -> Option<Row> {
+        let state = self.state.lock();
+        let harm = state
+            .damages
+            .iter()
+            .find(|damage| damage.hits(call, table, partition, &row.sort))
+            .map(|damage| damage.harm);
+        match harm {
+            None => Some(row),
+            Some(Harm::FlippedBit) => Some(Row { value: flip(&row.value), ..row }),
+            Some(Harm::Lost) => None,
+        }
+    }
+}
+
+impl State {
+    fn draw(&mut self, kind: Kind) -> Option<Fault> {
+        if let Some(at) = self.scripted.iter().position(|(scripted, _)| *scripted == kind) {
+            return self.scripted.remove(at).map(|(_, fault)| fault);
+        }
+        let rates = self.rates;
+        if self.random.random_bool(rates.unavailable) {
+            return Some(Fault::Unavailable);
+        }
+        if kind == Kind::Run && self.random.random_bool(rates.unknown_applied) {
+            return Some(Fault::UnknownApplied);
+        }
+        if kind == Kind::Run && self.random.random_bool(rates.unknown_not_applied) {
+            return Some(Fault::UnknownNotApplied);
+        }
+        if self.random.random_bool(rates.delay) {
+            return Some(Fault::Delay(rates.max_delay.mul_f64(self.random.random())));
+        }
+        None
+    }
+}
+
+impl Damage {
+    fn hits(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> bool {
+        let is_read_whole = self.strong_reads_are_whole && call.strength == Strength::Strong;
+        let names_row = self.sort.as_ref().is_none_or(|damaged| damaged == sort);
+        self.table == table && self.partition == *partition && names_row && !is_read_whole
+    }
+}
+
+fn flip(value: &Bytes) -> Bytes {
+    let mut flipped = BytesMut::from(&value[..]);
+    if let Some(last) = flipped.last_mut() {
+        *last ^= 0x80;
+    }
+    flipped.freeze()
+}
+
+fn crashed() -> StoreError {
+    StoreError::Unavailable("a crash was injected".to_owned())
+}
+
+fn unknown(reason: &str) -> Outcome {
+    Outcome::Unknown { reason: reason.to_owned() }
+}
+
+/// The beginning of a stream, which then breaks off.
+fn broken_off(content: ContentStream) -> ContentStream {
+    content.take(1).chain(stream::iter([Err(crashed())])).boxed()
+}
+
+#[async_trait]
+impl Store for Faults {
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        self.meet(Kind::Read).await?;
+        let row = self.inner.get(call, table, partition, sort).await?;
+        Ok(row.and_then(|row| self.harm(call, table, partition, row)))
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        self.meet(Kind::Read).await?;
+        let rows = self.inner.get_many(call, table, keys.clone()).await?;
+        let harmed = rows.into_iter().zip(&keys);
+        Ok(harmed.map(|(row, (partition, _))| row.and_then(|row| self.harm(call, table, partition, row))).collect())
+    }
+
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        self.meet(Kind::Read).await?;
+        let page = self.inner.scan(call, table, partition, scan).await?;
+        let rows = page.rows.into_iter().filter_map(|row| self.harm(call, table, partition, row)).collect();
+        Ok(Rows { rows, next: page.next })
+    }
+
+    async fn run(&self, call: Call, mut steps: Vec<Step>) -> StoreResult<Outcome> {
+        let fault = self.meet(Kind::Run).await?;
+        if fault == Some(Fault::UnknownNotApplied) {
+            return Ok(unknown("an unknown outcome was injected"));
+        }
+        let wanted = steps.len();
+        let passed = self.pass(wanted);
+        if passed < wanted {
+            if passed == 0 {
+                return Err(crashed());
+            }
+            steps.truncate(passed);
+            self.inner.run(call, steps).await?;
+            return Ok(unknown("a crash was injected"));
+        }
+        let outcome = self.inner.run(call, steps).await?;
+        Ok(if fault == Some(Fault::UnknownApplied) { unknown("an unknown outcome was injected") } else { outcome })
+    }
+
+    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+        self.meet(Kind::Read).await?;
+        self.inner.walk(call, table, from, max).await
+    }
+
+    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
+        self.meet(Kind::ChangeContent).await?;
+        match self.pass(2) {
+            0 => Err(crashed()),
+            1 => self.inner.put_content(call, owner, broken_off(content)).await,
+            _ => self.inner.put_content(call, owner, content).await,
+        }
+    }
+
+    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
+        self.meet(Kind::Read).await?;
+        self.inner.content_header(call, id).await
+    }
+
+    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
+        self.meet(Kind::Read).await?;
+        let Some(content) = self.inner.read_content(call, id, range).await? else { return Ok(None) };
+        if !self.state.lock().damaged_contents.contains(&id) {
+            return Ok(Some(content));
+        }
+        Ok(Some(content.map(|piece| piece.map(|piece| flip(&piece))).boxed()))
+    }
+
+    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.meet(Kind::ChangeContent).await?;
+        if self.pass(1) == 0 { Err(crashed()) } else { self.inner.condemn_content(call, id).await }
+    }
+
+    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.meet(Kind::ChangeContent).await?;
+        if self.pass(1) == 0 { Err(crashed()) } else { self.inner.delete_content(call, id).await }
+    }
+
+    async fn health(&self) -> Health {
+        let health = self.inner.health().await;
+        let state = self.state.lock();
+        let injected = match (state.crashed, state.full) {
+            (true, _) => Some("a crash was injected".to_owned()),
+            (_, true) => Some("a full disk was injected".to_owned()),
+            _ => None,
+        };
+        Health { refusing_writes: injected.or(health.refusing_writes), ..health }
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    async fn close(&self) -> StoreResult<()> {
+        self.inner.close().await
+    }
+}

@@ -1,1 +1,165 @@
-//! (being written)
+//! Enforces the limits of the seam above an engine, so that every engine refuses what the strictest would. It refuses and
+//! never cuts: an answer is the engine's, or an error that names the limit.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::{
+    Call, ContentHeader, ContentId, ContentStream, Guard, Health, Limits, NewRow, Outcome, Removal, Row, Rows, Scan,
+    Step, Store, StoreError, StoreResult, Table, WalkPage,
+};
+
+/// A store that refuses what is over its limits with [`StoreError::Limit`], before the engine sees any of it.
+pub struct Limited {
+    inner: Arc<dyn Store>,
+    limits: Limits,
+}
+
+impl Limited {
+    /// Enforces `limits` above `inner`.
+    pub fn new(inner: Arc<dyn Store>, limits: Limits) -> Self {
+        Self { inner, limits }
+    }
+
+    fn check_list(&self, steps: &[Step]) -> StoreResult<()> {
+        at_most("steps of a list", steps.len(), self.limits.steps)?;
+        steps.iter().try_for_each(|step| self.check_step(step))
+    }
+
+    fn check_step(&self, step: &Step) -> StoreResult<()> {
+        self.check_key(step.partition())?;
+        let size = match step {
+            Step::Put { rows, .. } => self.check_rows(rows)?,
+            Step::Require { sort, .. } => self.check_sort(sort)?,
+            Step::CompareAndWrite { sort, guard, value, rows, .. } => {
+                self.check_guard(guard)?;
+                self.check_sort(sort)?.and(self.check_value(value)?).beside(self.check_rows(rows)?)
+            }
+            Step::Remove { rows: Removal::Rows(sorts), .. } => {
+                let sizes = sorts.iter().map(|sort| self.check_sort(sort)).collect::<StoreResult<Vec<_>>>()?;
+                sizes.into_iter().fold(Size::default(), Size::beside)
+            }
+            Step::Remove { rows: Removal::Range(from, to), .. } => {
+                self.check_key(from)?;
+                to.as_ref().map_or(Ok(()), |to| self.check_key(to))?;
+                Size::default()
+            }
+        };
+        at_most("rows of a step", size.rows, self.limits.step_rows)?;
+        at_most("bytes of a step", size.bytes, self.limits.step_bytes)
+    }
+
+    fn check_rows(&self, rows: &[NewRow]) -> StoreResult<Size> {
+        // The count first: it is cheaper than to look at each.
+        at_most("rows of a step", rows.len(), self.limits.step_rows)?;
+        let mut size = Size::default();
+        for row in rows {
+            size = size.beside(self.check_sort(&row.sort)?.and(self.check_value(&row.value)?));
+        }
+        Ok(size)
+    }
+
+    fn check_sort(&self, sort: &Bytes) -> StoreResult<Size> {
+        self.check_key(sort)?;
+        Ok(Size { rows: 1, bytes: sort.len() })
+    }
+
+    fn check_key(&self, key: &Bytes) -> StoreResult<()> {
+        at_most("bytes of a key", key.len(), self.limits.key_bytes)
+    }
+
+    fn check_value(&self, value: &Bytes) -> StoreResult<usize> {
+        at_most("bytes of a value", value.len(), self.limits.value_bytes)?;
+        Ok(value.len())
+    }
+
+    fn check_guard(&self, guard: &Guard) -> StoreResult<()> {
+        at_most("bytes of a tag", guard.tag.len(), self.limits.tag_bytes)
+    }
+}
+
+/// What a step holds.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Size {
+    /// With more bytes in the same row.
+    fn and(self, bytes: usize) -> Self {
+        Self { bytes: self.bytes + bytes, ..self }
+    }
+
+    /// With other rows.
+    fn beside(self, other: Self) -> Self {
+        Self { rows: self.rows + other.rows, bytes: self.bytes + other.bytes }
+    }
+}
+
+fn at_most(what: &'static str, actual: usize, max: usize) -> StoreResult<()> {
+    if actual <= max {
+        return Ok(());
+    }
+    Err(StoreError::Limit { what, actual: actual as u64, max: max as u64 })
+}
+
+#[async_trait]
+impl Store for Limited {
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        self.inner.get(call, table, partition, sort).await
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        self.inner.get_many(call, table, keys).await
+    }
+
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        self.inner.scan(call, table, partition, scan).await
+    }
+
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        self.check_list(&steps)?;
+        self.inner.run(call, steps).await
+    }
+
+    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+        self.inner.walk(call, table, from, max).await
+    }
+
+    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
+        self.check_key(&owner)?;
+        self.inner.put_content(call, owner, content).await
+    }
+
+    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
+        self.inner.content_header(call, id).await
+    }
+
+    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
+        self.inner.read_content(call, id, range).await
+    }
+
+    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.inner.condemn_content(call, id).await
+    }
+
+    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.inner.delete_content(call, id).await
+    }
+
+    async fn health(&self) -> Health {
+        self.inner.health().await
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    async fn close(&self) -> StoreResult<()> {
+        self.inner.close().await
+    }
+}

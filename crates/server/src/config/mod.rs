@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use door_data::DataSettings;
 use objects::LibraryOptions;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -162,8 +163,8 @@ pub struct DataConfig {
     /// Most bytes of an imported volume's ZIP.
     #[serde(with = "text::size")]
     pub import_max: u64,
-    /// Most selections of one token or one address.
-    pub selections_max: u32,
+    /// Most selections of one token, or one address without a token; 0: no limit.
+    pub selections_max: u64,
     /// How long a selection lasts when nothing is said.
     #[serde(with = "humantime_serde")]
     pub selection_life: Duration,
@@ -177,19 +178,38 @@ pub struct DataConfig {
     pub bulk_requests_max: usize,
 }
 
+impl DataConfig {
+    /// What the door needs to know.
+    pub(crate) fn settings(&self) -> DataSettings {
+        DataSettings {
+            max_volumes: self.max_volumes,
+            max_pages: self.max_pages,
+            max_pages_per_volume: self.max_pages_per_volume,
+            post_selection: self.post_selection,
+            on_damage: match self.on_damage {
+                OnDamage::Break => objects::OnDamage::Break,
+                OnDamage::Report => objects::OnDamage::Report,
+            },
+            form_bytes_max: self.form_max,
+            import_bytes_max: self.import_max,
+            selections_per_requester_max: self.selections_max,
+        }
+    }
+}
+
 impl Default for DataConfig {
     fn default() -> Self {
-        let library = LibraryOptions::default();
+        let (library, door) = (LibraryOptions::default(), DataSettings::default());
         Self {
             prefix: "/data-api".to_owned(),
-            max_volumes: 0,
-            max_pages: 0,
-            max_pages_per_volume: 0,
-            post_selection: true,
+            max_volumes: door.max_volumes,
+            max_pages: door.max_pages,
+            max_pages_per_volume: door.max_pages_per_volume,
+            post_selection: door.post_selection,
             on_damage: OnDamage::Break,
-            form_max: 16 << 20,
-            import_max: 1 << 30,
-            selections_max: 1_000,
+            form_max: door.form_bytes_max,
+            import_max: door.import_bytes_max,
+            selections_max: door.selections_per_requester_max,
             selection_life: library.selection_life,
             selection_life_max: library.selection_life_max,
             read_ahead: library.read_ahead_bytes as u64,

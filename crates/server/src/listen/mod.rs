@@ -111,6 +111,7 @@ impl Listeners {
     }
 }
 
+/// A place is taken after accepting, since a listener that waits for a client with a place in its hand keeps it from the other.
 async fn accept_http(
     listener: Option<TcpListener>,
     connections: &Connections,
@@ -120,8 +121,8 @@ async fn accept_http(
 ) {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         let Some((stream, peer)) = accept_tcp(&listener).await else { continue };
+        let Ok(place) = places.clone().acquire_owned().await else { return };
         let (connections, router) = (connections.clone(), router.clone());
         tasks.spawn(async move {
             connections.serve(stream, Some(peer), router).await;
@@ -139,8 +140,8 @@ async fn accept_tls(
 ) {
     let Some((listener, acceptor)) = listener else { return std::future::pending().await };
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         let Some((stream, peer)) = accept_tcp(&listener).await else { continue };
+        let Ok(place) = places.clone().acquire_owned().await else { return };
         let (connections, router, acceptor) = (connections.clone(), router.clone(), acceptor.clone());
         tasks.spawn(async move {
             let handshake = tokio::time::timeout(connections.limits().header_time, acceptor.accept(stream));
@@ -222,3 +223,6 @@ fn bind_private_socket(folder: &Path, path: &Path) -> io::Result<UnixListener> {
     fs::remove_dir(&private)?;
     Ok(listener)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Many volumes or pages as one ZIP: `GET|HEAD|POST /volumes` and `/pages`, compatible with the HTRC Data API, and how the plan of
+//! a ZIP, a selection's too, becomes a response.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use futures::stream::{StreamExt, TryStreamExt};
+use headers::{ETag, HeaderMapExt};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use objects::{BulkPlan, BulkRequest, Library, OnDamage, Requester};
+use pack::Level;
+
+use crate::DataDoor;
+use crate::asking::{Asking, Mount};
+use crate::conditional::{self, Condition};
+use crate::errors::{AsText, DoorError};
+use crate::params::{Params, Retrieval};
+use crate::policies;
+use crate::ranges::{self, BodyStream, Validators};
+use crate::selections;
+
+/// How many entries the ZIP has.
+const PENATES_ENTRIES: HeaderName = HeaderName::from_static("penates-entries");
+
+/// How much of what was asked for is not in the ZIP; its `ERROR.err` names it.
+const PENATES_MISSING: HeaderName = HeaderName::from_static("penates-missing");
+
+/// What a ZIP is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Archive {
+    /// Of `/volumes`.
+    Volumes,
+    /// Of `/pages`.
+    Pages,
+    /// Of `/tokencount`.
+    TokenCount,
+    /// Of a selection.
+    Selection,
+}
+
+impl Archive {
+    /// Content-Disposition (RFC 6266); the first three names are the original service's.
+    pub fn disposition(self) -> &'static str {
+        match self {
+            Self::Volumes => "attachment; filename=\"volumes.zip\"",
+            Self::Pages => "attachment; filename=\"pages.zip\"",
+            Self::TokenCount => "attachment; filename=\"tokencount.zip\"",
+            Self::Selection => "attachment; filename=\"selection.zip\"",
+        }
+    }
+}
+
+impl From<Retrieval> for Archive {
+    fn from(retrieval: Retrieval) -> Self {
+        match retrieval {
+            Retrieval::Volumes => Self::Volumes,
+            Retrieval::Pages => Self::Pages,
+        }
+    }
+}
+
+/// `GET|HEAD|POST /volumes`.
+pub async fn volumes(
+    State(door): State<Arc<DataDoor>>,
+    Asking(requester): Asking,
+    mount: Mount,
+    request: Request,
+) -> Result<Response, AsText> {
+    Ok(retrieve(&door, Retrieval::Volumes, requester, mount, request).await?)
+}
+
+/// `GET|HEAD|POST /pages`.
+pub async fn pages(
+    State(door): State<Arc<DataDoor>>,
+    Asking(requester): Asking,
+    mount: Mount,
+    request: Request,
+) -> Result<Response, AsText> {
+    Ok(retrieve(&door, Retrieval::Pages, requester, mount, request).await?)
+}
+
+async fn retrieve(
+    door: &DataDoor,
+    retrieval: Retrieval,
+    requester: Requester,
+    mount: Mount,
+    request: Request,
+) -> Result<Response, DoorError> {
+    let (method, headers) = (request.method().clone(), request.headers().clone());
+    let bulk = read_request(door, Some(retrieval), request).await?;
+    let selectable = method == Method::POST && door.settings.post_selection && can_be_selected(door, &bulk);
+    let (plan, selection) = match selectable {
+        true => selections::select_if_allowed(door, &bulk, &requester).await?,
+        false => (plan(door, &bulk).await?, None),
+    };
+    let mut response = send(&door.library, retrieval.into(), plan, requester, &method, &headers).await?;
+    if let Some(address) = selection.and_then(|id| HeaderValue::try_from(selections::address(&mount, &id)).ok()) {
+        response.headers_mut().insert(header::CONTENT_LOCATION, address);
+    }
+    Ok(response)
+}
+
+/// What a request asks for, within the policies as far as they can be checked without the store. `None`: the parameters say
+/// whether it is volumes or pages.
+pub async fn read_request(
+    door: &DataDoor,
+    retrieval: Option<Retrieval>,
+    request: Request,
+) -> Result<BulkRequest, DoorError> {
+    let params = match *request.method() {
+        Method::GET | Method::HEAD => Params::of_query(request.uri().query()),
+        _ => Params::of_request(request, door.settings.form_bytes_max).await?,
+    };
+    // A list may have 100,000 ids and more: reading it is no work for a thread that answers others.
+    let read = tokio::task::spawn_blocking(move || {
+        let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;
+        params.bulk(retrieval)
+    });
+    let bulk = read.await.map_err(|error| objects::ObjectsError::Internal(error.to_string()))??;
+    policies::check_request(&door.settings, &bulk.wanted)?;
+    Ok(bulk)
+}
+
+/// The plan for a request, within the policies.
+pub async fn plan(door: &DataDoor, bulk: &BulkRequest) -> Result<Arc<BulkPlan>, DoorError> {
+    let plan = door.library.plan(bulk, door.settings.on_damage).await?;
+    policies::check_plan(&door.settings, &plan)?;
+    Ok(plan)
+}
+
+/// Whether what is asked for has bytes that stay the same: a selection needs that.
+pub fn can_be_selected(door: &DataDoor, bulk: &BulkRequest) -> bool {
+    door.settings.on_damage == OnDamage::Break && !matches!(bulk.level, Level::Recompressed(_))
+}
+
+/// Answers with the ZIP of a plan: whole, or ranges of it, or its headers.
+pub async fn send(
+    library: &Library,
+    archive: Archive,
+    plan: Arc<BulkPlan>,
+    requester: Requester,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Response, DoorError> {
+    let etag = plan.etag.as_deref().and_then(conditional::strong_etag);
+    let validators = Validators { etag: etag.as_ref(), last_modified: None };
+    let mut response = Response::new(Body::empty());
+    insert_headers(response.headers_mut(), archive, &plan, etag.as_ref());
+    let reading = matches!(*method, Method::GET | Method::HEAD);
+    if reading && conditional::evaluate(headers, validators)? == Condition::NotModified {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(response);
+    }
+    let extent = match plan.len_bytes {
+        Some(len_bytes) => Some((ranges::extent(method, headers, len_bytes, validators)?, len_bytes)),
+        None => None,
+    };
+    if *method == Method::HEAD {
+        return Ok(with_length(response, plan.len_bytes));
+    }
+    let (library, stream_plan) = (library.clone(), plan.clone());
+    let open = move |range: Range<u64>| open(library.clone(), stream_plan.clone(), range, requester.clone());
+    match extent {
+        Some((extent, len_bytes)) => ranges::respond(response, extent, len_bytes, open).await,
+        None => {
+            response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("none"));
+            *response.body_mut() = Body::from_stream(open(pack::WHOLE).await?);
+            Ok(response)
+        }
+    }
+}
+
+/// Opens a range of the ZIP for somebody.
+async fn open(
+    library: Library,
+    plan: Arc<BulkPlan>,
+    range: Range<u64>,
+    requester: Requester,
+) -> Result<BodyStream, DoorError> {
+    let pieces = library.stream(&plan, range, requester).await?;
+    Ok(pieces.map_err(axum::BoxError::from).boxed())
+}
+
+/// The headers that GET and HEAD have in common.
+fn insert_headers(headers: &mut HeaderMap, archive: Archive, plan: &BulkPlan, etag: Option<&ETag>) {
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(archive.disposition()));
+    headers.insert(PENATES_ENTRIES, plan.entries.into());
+    headers.insert(PENATES_MISSING, plan.missing.len().into());
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    if let Some(etag) = etag {
+        headers.typed_insert(etag.clone());
+    }
+}
+
+fn with_length(mut response: Response, len_bytes: Option<u64>) -> Response {
+    let headers = response.headers_mut();
+    match len_bytes {
+        Some(len_bytes) => {
+            headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+            headers.insert(header::CONTENT_LENGTH, len_bytes.into());
+        }
+        None => {
+            headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("none"));
+        }
+    }
+    response
+}

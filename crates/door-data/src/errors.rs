@@ -1,0 +1,357 @@
+//! What is answered when a request cannot be answered as asked: one total match from the reason to the status.
+//!
+//! The routes of the HTRC Data API answer plain text, as the original did ([`AsText`]); the others answer
+//! `application/problem+json` (RFC 9457, [`AsProblem`]).
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use hathi::{InvalidVolumeId, ListError, VolumeError};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use objects::ObjectsError;
+use store::StoreError;
+use thiserror::Error;
+
+use crate::params::Retrieval;
+use crate::policies::Policy;
+
+/// Seconds after which a client that was turned away for load may come again.
+const RETRY_AFTER_S: u64 = 2;
+
+/// Characters of a message that are sent at most: a message may quote what the client sent, whatever its size.
+const MESSAGE_CHARS_MAX: usize = 2_000;
+
+/// Why a request is not answered as asked. The messages of the first four are those of the original service.
+#[derive(Debug, Error)]
+pub enum DoorError {
+    /// A parameter without which nothing can be done.
+    #[error("Missing required parameter {0}")]
+    MissingParameter(&'static str),
+    /// A list of ids that cannot be read.
+    #[error(transparent)]
+    List(#[from] ListError),
+    /// More than the configuration allows.
+    #[error("Request too greedy. Request violates {policy} {max}. Offending ID: {id}")]
+    TooGreedy {
+        /// What is limited.
+        policy: Policy,
+        /// To how many.
+        max: u64,
+        /// The id with which the limit is passed.
+        id: String,
+    },
+    /// Two parameters that exclude each other.
+    #[error("Conflicting parameters in {retrieval} retrieval. Offending Parameters: {first}, {second}")]
+    Conflicting {
+        /// What was asked for.
+        retrieval: Retrieval,
+        /// The one.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// A parameter with a value that it cannot have.
+    #[error("Malformed parameter {name}. Offending value: {value} (expected {expected})")]
+    MalformedParameter {
+        /// Which.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// A text that is not UTF-8.
+    #[error("the body is not UTF-8 text")]
+    NotUtf8,
+    /// The request's body ended before it was complete.
+    #[error("the body could not be read to its end: {0}")]
+    BodyBroken(String),
+    /// A body, or a part of one, over its limit.
+    #[error("{what} is larger than {max_bytes} bytes")]
+    TooLarge {
+        /// What.
+        what: String,
+        /// The limit.
+        max_bytes: u64,
+    },
+    /// A body of a type that is not understood here.
+    #[error("a body of type {found} is not understood here; send {supported}")]
+    UnsupportedMediaType {
+        /// What was sent.
+        found: String,
+        /// What would do.
+        supported: &'static str,
+    },
+    /// Nothing that is there is acceptable to the client.
+    #[error("none of what is offered here is acceptable to you: {0}")]
+    NotAcceptable(String),
+    /// A condition of the request does not hold.
+    #[error("a precondition of the request does not hold: the resource has changed")]
+    PreconditionFailed,
+    /// No byte that is asked for is there.
+    #[error("the range lies outside the {len_bytes} bytes that there are")]
+    RangeNotSatisfiable {
+        /// How many there are.
+        len_bytes: u64,
+    },
+    /// An id in a path that is none.
+    #[error(transparent)]
+    InvalidVolumeId(#[from] InvalidVolumeId),
+    /// Something that a volume does not have.
+    #[error("{volume} has no {what}")]
+    NotInVolume {
+        /// The volume.
+        volume: String,
+        /// What.
+        what: String,
+    },
+    /// A multipart body without a part that is needed.
+    #[error("the part `{0}` is missing: send `zip`, `mets` and, optional, `record`, each once")]
+    MissingPart(&'static str),
+    /// A body that is no multipart/form-data, or not of these parts.
+    #[error("the body cannot be read as multipart/form-data: {0}")]
+    Multipart(String),
+    /// The operating system refused to keep an upload for the moment.
+    #[error("the upload could not be kept: {0}")]
+    Spool(#[from] std::io::Error),
+    /// A requester has as many selections as one may have.
+    #[error("you have {0} selections already, which is the limit: delete one, or wait until one ends")]
+    TooManySelections(u64),
+    /// The domain's answer.
+    #[error(transparent)]
+    Objects(#[from] ObjectsError),
+}
+
+impl DoorError {
+    /// The status, and a word that programs can tell reasons apart by.
+    fn classified(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::MissingParameter(_) => (StatusCode::BAD_REQUEST, "missing-parameter"),
+            Self::List(_) => (StatusCode::BAD_REQUEST, "malformed-list"),
+            Self::TooGreedy { .. } => (StatusCode::BAD_REQUEST, "too-greedy"),
+            Self::Conflicting { .. } => (StatusCode::BAD_REQUEST, "conflicting-parameters"),
+            Self::MalformedParameter { .. } => (StatusCode::BAD_REQUEST, "malformed-parameter"),
+            Self::NotUtf8 => (StatusCode::BAD_REQUEST, "not-utf-8"),
+            Self::BodyBroken(_) => (StatusCode::BAD_REQUEST, "body-broken"),
+            Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+            Self::UnsupportedMediaType { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type"),
+            Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
+            Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, "precondition-failed"),
+            Self::RangeNotSatisfiable { .. } => (StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
+            Self::InvalidVolumeId(_) => (StatusCode::BAD_REQUEST, "invalid-volume-id"),
+            Self::NotInVolume { .. } => (StatusCode::NOT_FOUND, "absent"),
+            Self::MissingPart(_) => (StatusCode::BAD_REQUEST, "missing-part"),
+            Self::Multipart(_) => (StatusCode::BAD_REQUEST, "multipart"),
+            Self::Spool(_) => (StatusCode::INTERNAL_SERVER_ERROR, "spool"),
+            Self::TooManySelections(_) => (StatusCode::TOO_MANY_REQUESTS, "too-many-selections"),
+            Self::Objects(error) => of_objects(error),
+        }
+    }
+
+    /// The headers that belong to a status.
+    fn headers(&self, status: StatusCode) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        match self {
+            Self::RangeNotSatisfiable { len_bytes } => {
+                if let Ok(value) = HeaderValue::try_from(format!("bytes */{len_bytes}")) {
+                    headers.insert(header::CONTENT_RANGE, value);
+                }
+            }
+            // RFC 9110, section 15.5.16: what would be understood.
+            Self::UnsupportedMediaType { supported, .. } => {
+                headers.insert(header::ACCEPT, HeaderValue::from_static(supported));
+            }
+            _ => {}
+        }
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            headers.insert(header::RETRY_AFTER, RETRY_AFTER_S.into());
+        }
+        // The message may quote the client; no browser is to take it for anything but what its type says.
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers
+    }
+
+    /// What the client is told. Of what went wrong inside, it is told only that; the log has the rest.
+    fn message(&self, status: StatusCode) -> String {
+        let damaged = matches!(self, Self::Objects(ObjectsError::Damaged { .. }));
+        if status == StatusCode::INTERNAL_SERVER_ERROR && !damaged {
+            return "something went wrong inside; the server's log has the details".to_owned();
+        }
+        let message = self.to_string();
+        match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+            Some((end, _)) => format!("{}…", &message[..end]),
+            None => message,
+        }
+    }
+
+    /// Status, kind, headers and message, logged where somebody has to look at it.
+    fn told(&self) -> (StatusCode, &'static str, HeaderMap, String) {
+        let (status, kind) = self.classified();
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(kind, error = %self, "a request failed");
+        } else {
+            tracing::debug!(kind, error = %self, "a request was turned away");
+        }
+        (status, kind, self.headers(status), self.message(status))
+    }
+}
+
+fn of_objects(error: &ObjectsError) -> (StatusCode, &'static str) {
+    match error {
+        ObjectsError::Absent(_) => (StatusCode::NOT_FOUND, "absent"),
+        ObjectsError::Gone(_) => (StatusCode::GONE, "gone"),
+        ObjectsError::Expired(_) => (StatusCode::GONE, "expired"),
+        ObjectsError::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+        ObjectsError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
+        ObjectsError::OverLimit(_) => (StatusCode::PAYLOAD_TOO_LARGE, "over-limit"),
+        ObjectsError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+        ObjectsError::Damaged { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
+        ObjectsError::Source(error) => of_source(error),
+        ObjectsError::Unknown(_) => (StatusCode::GATEWAY_TIMEOUT, "unknown-outcome"),
+        ObjectsError::Store(error) => of_store(error),
+        ObjectsError::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        // The enum is open; what is added to it and not told apart here is a defect of this match.
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+    }
+}
+
+/// A volume that is not what it says is the sender's fault, unless it was the keeping of it that failed.
+fn of_source(error: &VolumeError) -> (StatusCode, &'static str) {
+    match error.kind() {
+        "io" => (StatusCode::INTERNAL_SERVER_ERROR, "io"),
+        kind => (StatusCode::UNPROCESSABLE_ENTITY, kind),
+    }
+}
+
+fn of_store(error: &StoreError) -> (StatusCode, &'static str) {
+    match error {
+        StoreError::Limit { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "over-limit"),
+        StoreError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+        StoreError::DeadlinePassed => (StatusCode::SERVICE_UNAVAILABLE, "deadline-passed"),
+        StoreError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        StoreError::Poisoned(_) => (StatusCode::SERVICE_UNAVAILABLE, "refuses-writes"),
+        StoreError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "full"),
+        StoreError::Corrupt { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
+        StoreError::Held { .. } | StoreError::Format { .. } | StoreError::Invalid(_) | StoreError::Io { .. } => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal")
+        }
+        // As above: the enum is open.
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+    }
+}
+
+/// An error of the routes that the HTRC Data API has: plain text.
+#[derive(Debug)]
+pub struct AsText(pub DoorError);
+
+impl<E: Into<DoorError>> From<E> for AsText {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for AsText {
+    fn into_response(self) -> Response {
+        let (status, _, mut headers, message) = self.0.told();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        respond(status, headers, message)
+    }
+}
+
+/// An error of the other routes: `application/problem+json` with the members of RFC 9457 and `kind`, by which programs tell
+/// reasons of one status apart.
+#[derive(Debug)]
+pub struct AsProblem(pub DoorError);
+
+impl<E: Into<DoorError>> From<E> for AsProblem {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for AsProblem {
+    fn into_response(self) -> Response {
+        let (status, kind, mut headers, message) = self.0.told();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        let problem = serde_json::json!({
+            "type": "about:blank",
+            "title": status.canonical_reason().unwrap_or_default(),
+            "status": status.as_u16(),
+            "detail": message,
+            "kind": kind,
+        });
+        respond(status, headers, problem.to_string())
+    }
+}
+
+fn respond(status: StatusCode, headers: HeaderMap, body: String) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().extend(headers);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use axum::body::to_bytes;
+    use serde_json::Value;
+
+    use super::*;
+
+    async fn text(response: Response) -> String {
+        String::from_utf8(to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn each_outcome_that_a_client_can_act_on_has_a_status_of_its_own() {
+        let id = || "yale.1".to_owned();
+        for (error, status) in [
+            (ObjectsError::Absent(id()), 404),
+            (ObjectsError::Gone(id()), 410),
+            (ObjectsError::Expired(id()), 410),
+            (ObjectsError::Conflict(id()), 409),
+            (ObjectsError::Overloaded(id()), 503),
+            (ObjectsError::Unknown(id()), 504),
+            (ObjectsError::Store(StoreError::Full(id())), 507),
+            (ObjectsError::Store(StoreError::DeadlinePassed), 503),
+            (ObjectsError::Source(VolumeError::ZipSlip("../x".into())), 422),
+        ] {
+            assert_eq!(AsProblem::from(error).into_response().status().as_u16(), status);
+        }
+    }
+
+    #[test]
+    fn who_is_turned_away_for_load_is_told_when_to_come_again() {
+        let response = AsText::from(ObjectsError::Overloaded("busy".into())).into_response();
+        assert_eq!(response.headers()[header::RETRY_AFTER], "2");
+    }
+
+    #[tokio::test]
+    async fn a_problem_has_the_members_of_rfc_9457() {
+        let response = AsProblem::from(ObjectsError::Gone("yale.1".into())).into_response();
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
+        let problem: Value = serde_json::from_str(&text(response).await).unwrap();
+        assert_eq!((&problem["status"], &problem["title"]), (&Value::from(410), &Value::from("Gone")));
+        assert_eq!((&problem["kind"], &problem["detail"]), (&Value::from("gone"), &Value::from("yale.1 was deleted")));
+    }
+
+    #[tokio::test]
+    async fn what_went_wrong_inside_is_not_told_outside() {
+        let error = ObjectsError::Internal("/secret/path".into());
+        assert!(!text(AsProblem::from(error).into_response()).await.contains("secret"));
+    }
+
+    #[tokio::test]
+    async fn a_message_that_quotes_a_huge_request_is_cut() {
+        let error = ListError::MalformedVolume { token: "ä".repeat(1 << 20) };
+        let message = text(AsText::from(error).into_response()).await;
+        assert!(message.starts_with("Malformed Volume ID list. Offending token: ä") && message.len() < 5_000);
+    }
+
+    #[tokio::test]
+    async fn an_unsatisfiable_range_tells_the_length() {
+        let response = AsProblem::from(DoorError::RangeNotSatisfiable { len_bytes: 7 }).into_response();
+        assert_eq!(response.status(), StatusCode::RANGE_NOT_SATISFIABLE);
+        assert_eq!(response.headers()[header::CONTENT_RANGE], "bytes */7");
+    }
+}

@@ -1,0 +1,203 @@
+//! `GET /volumes/`: all volumes, streamed, in the order in which the store has them: stable, not alphabetical.
+//!
+//! With `limit=N` (at most 10,000) it is one stretch of the list: its end names the next (`next`, and `Link` with `rel="next"`),
+//! to be given as `after=`.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use hathi::VolumeId;
+use http::{HeaderMap, HeaderValue, header};
+use objects::{Library, ListToken, Listing, ObjectsResult};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::DataDoor;
+use crate::errors::{AsProblem, DoorError};
+use crate::negotiate;
+use crate::params::Params;
+
+/// Volumes that are read of the store at a time.
+const AT_ONCE: usize = 1_000;
+
+/// The longest stretch that can be asked for.
+const LIMIT_MAX: usize = 10_000;
+
+/// What an id keeps as it is in a segment of a path (RFC 3986, section 2.3: the unreserved characters).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// An id as one segment of a path.
+pub fn segment(id: &VolumeId) -> String {
+    utf8_percent_encode(id.as_str(), SEGMENT).to_string()
+}
+
+/// How a list is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// One id a line.
+    Text,
+    /// `{"volumes":[{"id":…},…],"next":…}`.
+    Json,
+    /// `{"id":…}`, one a line.
+    Lines,
+    /// For people.
+    Html,
+}
+
+const TEXT: &str = "text/plain";
+const JSON: &str = "application/json";
+const LINES: &str = "application/x-ndjson";
+const HTML: &str = "text/html";
+
+/// In the order in which they are offered.
+const FORMATS: [(&str, Format); 4] =
+    [(TEXT, Format::Text), (JSON, Format::Json), (LINES, Format::Lines), (HTML, Format::Html)];
+
+impl Format {
+    fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Text => "text/plain; charset=utf-8",
+            Self::Json => JSON,
+            Self::Lines => LINES,
+            Self::Html => "text/html; charset=utf-8",
+        })
+    }
+
+    fn begin(self) -> &'static str {
+        match self {
+            Self::Text | Self::Lines => "",
+            Self::Json => "{\"volumes\":[",
+            Self::Html => {
+                "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Volumes</title>\n<h1>Volumes</h1>\n<ul>\n"
+            }
+        }
+    }
+
+    fn item(self, id: &VolumeId, first: bool) -> String {
+        let json = serde_json::json!({ "id": id });
+        match self {
+            Self::Text => format!("{id}\n"),
+            Self::Lines => format!("{json}\n"),
+            Self::Json => format!("{}{json}", if first { "\n" } else { ",\n" }),
+            Self::Html => format!("<li><a href=\"{}\">{}</a>\n", segment(id), escaped(id.as_str())),
+        }
+    }
+
+    fn end(self, next: Option<&ListToken>) -> String {
+        let next = next.map(ToString::to_string);
+        match self {
+            Self::Text | Self::Lines => String::new(),
+            Self::Json => format!("],\"next\":{}}}\n", serde_json::json!(next)),
+            Self::Html => "</ul>\n</html>\n".to_owned(),
+        }
+    }
+}
+
+/// Text as HTML shows it.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The handler.
+pub async fn list(
+    State(door): State<Arc<DataDoor>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, AsProblem> {
+    let params = Params::of_query(query.as_deref());
+    let format = format(&params, &headers)?;
+    let after = token(&params)?;
+    let mut response = match limit(&params)? {
+        Some(limit) => stretch(&door.library, format, after, limit).await?,
+        None => whole(door.library.clone(), format, after).await?,
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}
+
+fn format(params: &Params, headers: &HeaderMap) -> Result<Format, DoorError> {
+    let asked = params.keyword("format", "text, json, ndjson or html", |word| match word {
+        "text" => Some(Format::Text),
+        "json" => Some(Format::Json),
+        "ndjson" => Some(Format::Lines),
+        "html" => Some(Format::Html),
+        _ => None,
+    })?;
+    let liked = || negotiate::media_type(headers, &FORMATS.map(|(media_type, _)| media_type));
+    let by_type = |liked: &str| FORMATS.iter().find(|(media_type, _)| *media_type == liked).map(|(_, format)| *format);
+    let offered = || DoorError::NotAcceptable(FORMATS.map(|(media_type, _)| media_type).join(", "));
+    asked.or_else(|| liked().and_then(by_type)).ok_or_else(offered)
+}
+
+fn token(params: &Params) -> Result<Option<ListToken>, DoorError> {
+    let malformed = |value: &str| DoorError::MalformedParameter {
+        name: "after",
+        value: value.to_owned(),
+        expected: "the `next` of an earlier list",
+    };
+    params.value("after").map(|value| value.parse().map_err(|_| malformed(value))).transpose()
+}
+
+fn limit(params: &Params) -> Result<Option<usize>, DoorError> {
+    let in_bounds = |word: &str| word.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+    params.keyword("limit", "1 to 10000", in_bounds)
+}
+
+/// One stretch, which knows where the next begins.
+async fn stretch(
+    library: &Library,
+    format: Format,
+    mut after: Option<ListToken>,
+    limit: usize,
+) -> Result<Response, DoorError> {
+    let mut volumes = Vec::new();
+    while volumes.len() < limit {
+        let listing = library.list(after.as_ref(), limit - volumes.len()).await?;
+        volumes.extend(listing.volumes);
+        after = listing.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let items: String = volumes.iter().enumerate().map(|(index, id)| format.item(id, index == 0)).collect();
+    let body = [format.begin(), &items, &format.end(after.as_ref())].concat();
+    let mut response = Response::new(Body::from(body));
+    let next = after.map(|token| format!("<?after={token}&limit={limit}>; rel=\"next\""));
+    if let Some(link) = next.and_then(|link| HeaderValue::try_from(link).ok()) {
+        response.headers_mut().insert(header::LINK, link);
+    }
+    Ok(response)
+}
+
+/// Everything to the end, as it is read.
+async fn whole(library: Library, format: Format, after: Option<ListToken>) -> Result<Response, DoorError> {
+    let mut listings = listings(library, after);
+    // The first is read before the answer begins, so that what is wrong from the start has its status.
+    let first = listings.try_next().await?;
+    let mut count = 0_u64;
+    let items = stream::iter(first.map(Ok)).chain(listings).map_ok(move |listing| {
+        let mut text = String::new();
+        for id in &listing.volumes {
+            text.push_str(&format.item(id, count == 0));
+            count += 1;
+        }
+        Bytes::from(text)
+    });
+    let piece = |text: String| stream::iter([Ok(Bytes::from(text))]);
+    let body = piece(format.begin().to_owned()).chain(items).chain(piece(format.end(None)));
+    Ok(Response::new(Body::from_stream(body)))
+}
+
+fn listings(library: Library, after: Option<ListToken>) -> BoxStream<'static, ObjectsResult<Listing>> {
+    let read = |(library, after): (Library, Option<Option<ListToken>>)| async move {
+        let Some(after) = after else { return Ok(None) };
+        let listing = library.list(after.as_ref(), AT_ONCE).await?;
+        let next = listing.next.clone().map(Some);
+        Ok(Some((listing, (library, next))))
+    };
+    stream::try_unfold((library, Some(after)), read).boxed()
+}

@@ -1,0 +1,257 @@
+//! What a request asks for: parameters of the query, of a form, or a list of ids as plain text.
+//!
+//! A parameter may stand in the query or in the form. Ids of both, and of repeated parameters, are united; of anything else that
+//! is repeated the last one counts. Parameters that nobody knows are skipped, as the original did.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use axum::body::Body;
+use axum::extract::Request;
+use bytes::Bytes;
+use hathi::{PageList, parse_page_ids, parse_volume_ids, parse_volume_lines};
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use objects::{BulkRequest, Wanted};
+use pack::{Layout, Level};
+
+use crate::errors::DoorError;
+
+/// The parameter with volumes.
+pub const VOLUME_IDS: &str = "volumeIDs";
+/// The parameter with pages of volumes.
+pub const PAGE_IDS: &str = "pageIDs";
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const PLAIN: &str = "text/plain";
+const SUPPORTED: &str = "application/x-www-form-urlencoded, text/plain";
+
+/// Which of the two older routes a request is for, or is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retrieval {
+    /// `/volumes`: whole volumes.
+    Volumes,
+    /// `/pages`: pages by number.
+    Pages,
+}
+
+impl Retrieval {
+    /// The parameter without which it is nothing.
+    fn required(self) -> &'static str {
+        match self {
+            Self::Volumes => VOLUME_IDS,
+            Self::Pages => PAGE_IDS,
+        }
+    }
+
+    /// What `concat=true` means.
+    fn concatenated(self) -> Layout {
+        match self {
+            Self::Volumes => Layout::Volumes,
+            Self::Pages => Layout::WordSeq,
+        }
+    }
+}
+
+impl fmt::Display for Retrieval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Volumes => "volume",
+            Self::Pages => "page",
+        })
+    }
+}
+
+/// The parameters of one request.
+#[derive(Debug, Default)]
+pub struct Params {
+    pairs: Vec<(String, String)>,
+    /// A body of plain text: ids, one a line.
+    lines: Option<String>,
+}
+
+impl Params {
+    /// Those of a query.
+    pub fn of_query(query: Option<&str>) -> Self {
+        let query = query.unwrap_or_default();
+        Self { pairs: form_urlencoded::parse(query.as_bytes()).into_owned().collect(), lines: None }
+    }
+
+    /// Those of the query and of the body, which may have `body_bytes_max`.
+    ///
+    /// A body without a type is taken for a form: some clients forget to say so.
+    pub async fn of_request(request: Request, body_bytes_max: u64) -> Result<Self, DoorError> {
+        let (head, body) = request.into_parts();
+        let mut params = Self::of_query(head.uri.query());
+        let essence = essence(&head.headers)?;
+        if let Some(found) = essence.as_deref().filter(|found| ![FORM, PLAIN].contains(found)) {
+            let error = DoorError::UnsupportedMediaType { found: found.to_owned(), supported: SUPPORTED };
+            return Err(error);
+        }
+        let body = read_body(&head.headers, body, body_bytes_max).await?;
+        if essence.as_deref() == Some(PLAIN) {
+            let text = std::str::from_utf8(&body).map_err(|_| DoorError::NotUtf8)?;
+            params.lines = Some(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
+        } else {
+            params.pairs.extend(form_urlencoded::parse(&body).into_owned());
+        }
+        Ok(params)
+    }
+
+    /// The value of a parameter; none if it is empty.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let values = self.pairs.iter().rev().filter(|(other, _)| other == name);
+        values.map(|(_, value)| value.trim()).next().filter(|value| !value.is_empty())
+    }
+
+    /// A list: all values of a parameter, joined. An empty one is a list, though a malformed one.
+    fn list(&self, name: &str) -> Option<Cow<'_, str>> {
+        let values: Vec<&str> = self.pairs.iter().filter(|(other, _)| other == name).map(|(_, v)| v.as_str()).collect();
+        match values[..] {
+            [] => None,
+            [value] => Some(Cow::Borrowed(value)),
+            _ => Some(Cow::Owned(values.join("|"))),
+        }
+    }
+
+    /// A truth value, in any case of letters.
+    pub fn truth(&self, name: &'static str) -> Result<Option<bool>, DoorError> {
+        self.keyword(name, "true or false", |word| match word {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        })
+    }
+
+    /// A value out of a set of words, in any case of letters.
+    pub fn keyword<T>(
+        &self,
+        name: &'static str,
+        expected: &'static str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, DoorError> {
+        let malformed =
+            |value: &str| DoorError::MalformedParameter { name, value: value.to_owned(), expected };
+        let parse = |value: &str| read(&value.to_ascii_lowercase()).ok_or_else(|| malformed(value));
+        self.value(name).map(parse).transpose()
+    }
+
+    /// The volumes asked for.
+    pub fn volumes(&self) -> Result<Vec<Wanted>, DoorError> {
+        let ids = match (self.list(VOLUME_IDS), &self.lines) {
+            (Some(list), None) => parse_volume_ids(&list)?,
+            (None, Some(lines)) => parse_volume_lines(lines)?,
+            (Some(list), Some(lines)) => parse_volume_lines(&format!("{}\n{lines}", list.replace('|', "\n")))?,
+            (None, None) => return Err(DoorError::MissingParameter(VOLUME_IDS)),
+        };
+        Ok(ids.into_iter().map(Wanted::all).collect())
+    }
+
+    /// The pages asked for.
+    pub fn pages(&self) -> Result<Vec<Wanted>, DoorError> {
+        let lines = self.lines.as_ref().map(|lines| lines.replace(['\r', '\n'], "|"));
+        let list = match (self.list(PAGE_IDS), lines) {
+            (Some(list), None) => list,
+            (None, Some(lines)) => Cow::Owned(lines),
+            (Some(list), Some(lines)) => Cow::Owned(format!("{list}|{lines}")),
+            (None, None) => return Err(DoorError::MissingParameter(PAGE_IDS)),
+        };
+        let wanted = |list: PageList| Wanted { volume: list.volume, pages: Some(list.pages) };
+        Ok(parse_page_ids(&list)?.into_iter().map(wanted).collect())
+    }
+
+    /// What a selection is made of: volumes or pages, by the parameter that is there. Of a plain text, `ids=pages` says that
+    /// its lines name pages.
+    pub fn retrieval(&self) -> Result<Retrieval, DoorError> {
+        let of_lines = self.keyword("ids", "volumes or pages", |word| match word {
+            "volumes" => Some(Retrieval::Volumes),
+            "pages" => Some(Retrieval::Pages),
+            _ => None,
+        })?;
+        let has = |name: &str| self.pairs.iter().any(|(other, _)| other == name);
+        match (has(VOLUME_IDS), has(PAGE_IDS)) {
+            (true, true) => Err(DoorError::Conflicting {
+                retrieval: Retrieval::Pages,
+                first: VOLUME_IDS,
+                second: PAGE_IDS,
+            }),
+            (false, true) => Ok(Retrieval::Pages),
+            (true, false) => Ok(Retrieval::Volumes),
+            (false, false) => Ok(of_lines.unwrap_or(Retrieval::Volumes)),
+        }
+    }
+
+    /// A request for many volumes or pages.
+    pub fn bulk(&self, retrieval: Retrieval) -> Result<BulkRequest, DoorError> {
+        let has_ids = self.lines.is_some() || self.list(retrieval.required()).is_some();
+        if !has_ids {
+            return Err(DoorError::MissingParameter(retrieval.required()));
+        }
+        let mets = self.truth("mets")?.unwrap_or(false);
+        let layout = self.layout(retrieval, mets)?;
+        let level = self.level()?;
+        let wanted = match retrieval {
+            Retrieval::Volumes => self.volumes()?,
+            Retrieval::Pages => self.pages()?,
+        };
+        Ok(BulkRequest { wanted, layout, level, mets })
+    }
+
+    /// The layout that `layout` or its older form, `concat`, names; pages apart if neither is there.
+    fn layout(&self, retrieval: Retrieval, mets: bool) -> Result<Layout, DoorError> {
+        let conflicting = |first, second| DoorError::Conflicting { retrieval, first, second };
+        let named = self.keyword("layout", "pages, volumes or wordseq", |word| match word {
+            "pages" => Some(Layout::Pages),
+            "volumes" => Some(Layout::Volumes),
+            "wordseq" => Some(Layout::WordSeq),
+            _ => None,
+        })?;
+        let concat = self.truth("concat")?;
+        let by_concat = concat.map(|concat| if concat { retrieval.concatenated() } else { Layout::Pages });
+        if let (Some(named), Some(by_concat)) = (named, by_concat)
+            && named != by_concat
+        {
+            return Err(conflicting("layout", "concat"));
+        }
+        let layout = named.or(by_concat).unwrap_or(Layout::Pages);
+        if layout == Layout::WordSeq && mets {
+            return Err(conflicting(if named.is_some() { "layout" } else { "concat" }, "mets"));
+        }
+        Ok(layout)
+    }
+
+    fn level(&self) -> Result<Level, DoorError> {
+        let level = self.keyword("level", "auto or 0 to 9", |word| match word.as_bytes() {
+            b"auto" => Some(Level::Frames),
+            b"0" => Some(Level::Stored),
+            [digit @ b'1'..=b'9'] => Some(Level::Recompressed(digit - b'0')),
+            _ => None,
+        })?;
+        Ok(level.unwrap_or(Level::Frames))
+    }
+}
+
+/// The media type of a body, without parameters, in lower case.
+fn essence(headers: &HeaderMap) -> Result<Option<String>, DoorError> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(None) };
+    let unreadable = |_| DoorError::UnsupportedMediaType { found: "unreadable".to_owned(), supported: SUPPORTED };
+    let text = value.to_str().map_err(unreadable)?;
+    Ok(Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()))
+}
+
+/// A whole body, refused as soon as it is known to be over the limit.
+async fn read_body(headers: &HeaderMap, body: Body, max_bytes: u64) -> Result<Bytes, DoorError> {
+    let too_large = || DoorError::TooLarge { what: "the body".to_owned(), max_bytes };
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|announced| announced > max_bytes) {
+        return Err(too_large());
+    }
+    match Limited::new(body, usize::try_from(max_bytes).unwrap_or(usize::MAX)).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(error) => Err(DoorError::BodyBroken(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

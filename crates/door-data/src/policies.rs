@@ -1,0 +1,123 @@
+//! How much one request may ask for. 0 means no limit.
+
+use std::fmt;
+
+use objects::{BulkPlan, Wanted};
+use pack::Group;
+
+use crate::errors::DoorError;
+use crate::settings::DataSettings;
+
+/// What is limited, by the names that the original service gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Volumes in a request.
+    Volumes,
+    /// Pages in a request.
+    Pages,
+    /// Pages of one volume in a request.
+    PagesPerVolume,
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Volumes => "Max Volumes Allowed",
+            Self::Pages => "Max Total Pages Allowed",
+            Self::PagesPerVolume => "Max Pages Per Volume Allowed",
+        })
+    }
+}
+
+/// Checks what can be checked before anything is read: volumes, and pages that are asked for by number.
+pub fn check_request(settings: &DataSettings, wanted: &[Wanted]) -> Result<(), DoorError> {
+    if let Some(max) = limit(settings.max_volumes)
+        && let Some(over) = usize::try_from(max).ok().and_then(|max| wanted.get(max))
+    {
+        return Err(too_greedy(Policy::Volumes, max, over.volume.to_string()));
+    }
+    let numbered = |wanted: &Wanted| (wanted.volume.to_string(), wanted.pages.as_ref().map_or(0, Vec::len) as u64);
+    check_pages(settings, wanted.iter().map(numbered))
+}
+
+/// Checks the pages of what was planned, whole volumes too; nothing has been sent by then.
+pub fn check_plan(settings: &DataSettings, plan: &BulkPlan) -> Result<(), DoorError> {
+    if !limits_pages(settings) {
+        return Ok(());
+    }
+    let pages = |(index, group): (usize, &Group)| Ok((plan.volume_id(index)?.to_string(), group.pages.sums().count));
+    let counted: Result<Vec<_>, DoorError> = plan.archive.groups.iter().enumerate().map(pages).collect();
+    check_pages(settings, counted?.into_iter())
+}
+
+/// Whether pages are limited at all.
+pub fn limits_pages(settings: &DataSettings) -> bool {
+    limit(settings.max_pages).or(limit(settings.max_pages_per_volume)).is_some()
+}
+
+fn check_pages(settings: &DataSettings, volumes: impl Iterator<Item = (String, u64)>) -> Result<(), DoorError> {
+    if !limits_pages(settings) {
+        return Ok(());
+    }
+    let mut total = 0;
+    for (id, pages) in volumes {
+        total += pages;
+        if let Some(max) = limit(settings.max_pages_per_volume).filter(|max| pages > *max) {
+            return Err(too_greedy(Policy::PagesPerVolume, max, id));
+        }
+        if let Some(max) = limit(settings.max_pages).filter(|max| total > *max) {
+            return Err(too_greedy(Policy::Pages, max, id));
+        }
+    }
+    Ok(())
+}
+
+fn limit(max: u64) -> Option<u64> {
+    (max > 0).then_some(max)
+}
+
+fn too_greedy(policy: Policy, max: u64, id: String) -> DoorError {
+    DoorError::TooGreedy { policy, max, id }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use hathi::Seq;
+
+    use super::*;
+
+    fn wanted(volumes: &[(&str, u32)]) -> Vec<Wanted> {
+        let pages = |count: u32| (count > 0).then(|| (1..=count).filter_map(Seq::new).collect());
+        volumes.iter().map(|(id, count)| Wanted { volume: id.parse().unwrap(), pages: pages(*count) }).collect()
+    }
+
+    fn refusal(settings: &DataSettings, volumes: &[(&str, u32)]) -> Option<String> {
+        check_request(settings, &wanted(volumes)).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_volume_that_passes_the_limit_is_named() {
+        let settings = DataSettings { max_volumes: 2, ..DataSettings::default() };
+        assert_eq!(refusal(&settings, &[("a.1", 0), ("a.2", 0)]), None);
+        let expected = "Request too greedy. Request violates Max Volumes Allowed 2. Offending ID: a.3";
+        assert_eq!(refusal(&settings, &[("a.1", 0), ("a.2", 0), ("a.3", 0)]).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn pages_are_limited_in_all_and_per_volume() {
+        let settings = DataSettings { max_pages: 5, max_pages_per_volume: 3, ..DataSettings::default() };
+        assert_eq!(refusal(&settings, &[("a.1", 3), ("a.2", 2)]), None);
+        let expected = "Request too greedy. Request violates Max Total Pages Allowed 5. Offending ID: a.2";
+        assert_eq!(refusal(&settings, &[("a.1", 3), ("a.2", 3)]).as_deref(), Some(expected));
+        let expected = "Request too greedy. Request violates Max Pages Per Volume Allowed 3. Offending ID: a.1";
+        assert_eq!(refusal(&settings, &[("a.1", 4)]).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        let settings =
+            DataSettings { max_volumes: 0, max_pages: 0, max_pages_per_volume: 0, ..DataSettings::default() };
+        assert_eq!(refusal(&settings, &vec![("a.1", 1_000); 1_000]), None);
+    }
+}

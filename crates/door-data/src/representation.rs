@@ -1,0 +1,87 @@
+//! Representations that are small enough to be held: one page, a METS, a record. They have a digest, and tags made of it.
+
+use std::future;
+use std::ops::Range;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use headers::{ETag, HeaderMapExt, LastModified};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+
+use crate::conditional::{self, Condition};
+use crate::digest;
+use crate::errors::DoorError;
+use crate::negotiate::Coding;
+use crate::ranges::{self, Validators};
+
+/// What is known of a representation before its bytes are made.
+pub struct Described {
+    /// Its type.
+    pub content_type: &'static str,
+    /// Its coding; `None` where there is no choice of codings.
+    pub coding: Option<Coding>,
+    /// SHA-256 of its bytes, coding included.
+    pub sha256: [u8; 32],
+    /// When the revision that it belongs to was made.
+    pub last_modified: LastModified,
+}
+
+impl Described {
+    /// Whether the client has it already (the answer is then complete), or wants something else.
+    pub fn unless_known(&self, headers: &HeaderMap) -> Result<Option<Response>, DoorError> {
+        let etag = self.etag();
+        Ok(match conditional::evaluate(headers, self.validators(etag.as_ref()))? {
+            Condition::Send => None,
+            Condition::NotModified => {
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = StatusCode::NOT_MODIFIED;
+                self.insert_validators(response.headers_mut());
+                Some(response)
+            }
+        })
+    }
+
+    /// The answer that sends it, or the ranges of it that are asked for.
+    pub async fn send(&self, method: &Method, headers: &HeaderMap, bytes: Bytes) -> Result<Response, DoorError> {
+        let etag = self.etag();
+        let len_bytes = bytes.len() as u64;
+        let extent = ranges::extent(method, headers, len_bytes, self.validators(etag.as_ref()))?;
+        let mut response = Response::new(Body::empty());
+        let headers = response.headers_mut();
+        self.insert_validators(headers);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if self.coding == Some(Coding::Gzip) {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        digest::insert(headers, &self.sha256);
+        let open = move |range: Range<u64>| {
+            // Within the bytes: that is what an extent promises, and they are in memory, so usize holds them.
+            let piece = bytes.slice(range.start as usize..range.end as usize);
+            future::ready(Ok(stream::iter([Ok(piece)]).boxed()))
+        };
+        ranges::respond(response, extent, len_bytes, open).await
+    }
+
+    /// What 200, 206 and 304 have in common (RFC 9110, section 15.4.5).
+    fn insert_validators(&self, headers: &mut HeaderMap) {
+        if let Some(etag) = self.etag() {
+            headers.typed_insert(etag);
+        }
+        headers.typed_insert(self.last_modified);
+        if self.coding.is_some() {
+            headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        }
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    }
+
+    fn etag(&self) -> Option<ETag> {
+        conditional::strong_etag(&hex::encode(self.sha256))
+    }
+
+    fn validators<'a>(&'a self, etag: Option<&'a ETag>) -> Validators<'a> {
+        Validators { etag, last_modified: Some(&self.last_modified) }
+    }
+}

@@ -1,0 +1,145 @@
+//! Selections: `POST /selections` stores a plan and answers with an address whose bytes stay the same until it ends;
+//! `GET|HEAD|DELETE /selections/{selection}`. Whoever knows the address may use it: it cannot be guessed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::Json;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use objects::{BulkPlan, BulkRequest, ObjectsError, Requester, SelectionInfo};
+use serde::Serialize;
+
+use crate::DataDoor;
+use crate::asking::{Asking, Mount};
+use crate::bulk::{self, Archive};
+use crate::errors::{AsProblem, DoorError};
+use crate::params::Params;
+use crate::policies;
+use crate::time::rfc3339;
+
+const ZIP: &str = "application/zip";
+const JSON: &str = "application/json";
+
+/// Where a selection is, as the client sees it.
+pub fn address(mount: &Mount, id: &str) -> String {
+    format!("{}/selections/{id}", mount.0)
+}
+
+/// What is told of a selection.
+#[derive(Serialize)]
+struct Told {
+    id: String,
+    /// Its path.
+    address: String,
+    created: String,
+    /// Until when it can be read.
+    ends: String,
+    /// Of its ZIP.
+    len_bytes: u64,
+    /// Of its ZIP, as the header has it.
+    etag: String,
+    entries: u64,
+    volumes: u64,
+    missing: u64,
+}
+
+impl Told {
+    fn new(info: SelectionInfo, mount: &Mount) -> Self {
+        Self {
+            address: address(mount, &info.id),
+            created: rfc3339(info.created),
+            ends: rfc3339(info.ends),
+            len_bytes: info.len_bytes,
+            etag: format!("\"{}\"", info.etag),
+            entries: info.entries,
+            volumes: info.volumes,
+            missing: info.missing,
+            id: info.id,
+        }
+    }
+}
+
+/// `POST /selections`: parameters as of `/volumes` or `/pages`, and `life_s`, how many seconds it is to last.
+pub async fn create(
+    State(door): State<Arc<DataDoor>>,
+    Asking(requester): Asking,
+    mount: Mount,
+    request: Request,
+) -> Result<Response, AsProblem> {
+    let life = life(&door, &Params::of_query(request.uri().query()))?;
+    let bulk = bulk::read_request(&door, None, request).await?;
+    check_pages(&door, &bulk).await?;
+    let max = door.settings.selections_per_requester_max;
+    let selection = match door.library.select(&bulk, &requester, life, max).await {
+        // The life is within its limit, so this is the other limit that there is.
+        Err(ObjectsError::OverLimit(_)) => return Err(DoorError::TooManySelections(max).into()),
+        selected => selected?,
+    };
+    let told = Told::new(selection.info, &mount);
+    let location = HeaderValue::try_from(told.address.as_str());
+    let mut response = (StatusCode::CREATED, Json(told)).into_response();
+    if let Ok(location) = location {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+fn life(door: &DataDoor, params: &Params) -> Result<Option<Duration>, DoorError> {
+    let max = door.library.options().selection_life_max;
+    let within = |word: &str| word.parse().ok().map(Duration::from_secs).filter(|life| !life.is_zero() && *life <= max);
+    params.keyword("life_s", "a number of seconds within the limit of selections", within)
+}
+
+/// The policies about pages need a plan; where there are none of them, no plan is made for nothing.
+async fn check_pages(door: &DataDoor, bulk: &BulkRequest) -> Result<(), DoorError> {
+    if policies::limits_pages(&door.settings) {
+        bulk::plan(door, bulk).await?;
+    }
+    Ok(())
+}
+
+/// A plan with the selection that keeps it, where the requester may have one more; otherwise a plan alone. For clients that do
+/// not know of selections and must not fail for want of one.
+pub async fn select_if_allowed(
+    door: &DataDoor,
+    bulk: &BulkRequest,
+    requester: &Requester,
+) -> Result<(Arc<BulkPlan>, Option<String>), DoorError> {
+    check_pages(door, bulk).await?;
+    match door.library.select(bulk, requester, None, door.settings.selections_per_requester_max).await {
+        Ok(selection) => Ok((selection.plan, Some(selection.info.id))),
+        Err(error) => {
+            tracing::debug!(%error, "an answer goes without a selection");
+            Ok((bulk::plan(door, bulk).await?, None))
+        }
+    }
+}
+
+/// `GET|HEAD /selections/{selection}`: its ZIP, or what is known of it where the client asks for JSON.
+pub async fn send(
+    State(door): State<Arc<DataDoor>>,
+    Asking(requester): Asking,
+    mount: Mount,
+    Path(id): Path<String>,
+    method: Method,
+    headers: HeaderMap,
+) -> Result<Response, AsProblem> {
+    let not_acceptable = || DoorError::NotAcceptable(format!("{ZIP}, {JSON}"));
+    let mut response = match crate::negotiate::media_type(&headers, &[ZIP, JSON]).ok_or_else(not_acceptable)? {
+        JSON => Json(Told::new(door.library.selection_info(&id).await?, &mount)).into_response(),
+        _ => {
+            let plan = door.library.selection(&id).await?;
+            bulk::send(&door.library, Archive::Selection, plan, requester, &method, &headers).await?
+        }
+    };
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}
+
+/// `DELETE /selections/{selection}`.
+pub async fn delete(State(door): State<Arc<DataDoor>>, Path(id): Path<String>) -> Result<StatusCode, AsProblem> {
+    door.library.delete_selection(&id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

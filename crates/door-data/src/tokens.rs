@@ -1,0 +1,84 @@
+//! `POST /tokencount`: how often each word stands in volumes or on their pages.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::{HeaderValue, header};
+use objects::{SortBy, TokenLevel, TokenOrder, TokenRequest};
+
+use crate::DataDoor;
+use crate::asking::Asking;
+use crate::bulk::Archive;
+use crate::errors::{AsText, DoorError};
+use crate::params::Params;
+use crate::policies;
+
+/// The handler.
+pub async fn count(
+    State(door): State<Arc<DataDoor>>,
+    Asking(requester): Asking,
+    request: Request,
+) -> Result<Response, AsText> {
+    let params = Params::of_request(request, door.settings.form_bytes_max).await?;
+    let wanted = params.volumes()?;
+    policies::check_request(&door.settings, &wanted)?;
+    let volumes = wanted.into_iter().map(|wanted| wanted.volume).collect();
+    let request = TokenRequest { volumes, level: level(&params), order: order(&params)? };
+    let pieces = door.library.token_counts(request, requester).await?;
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(Archive::TokenCount.disposition()));
+    Ok(response)
+}
+
+/// `page`, or anything else for volume, as the original had it.
+fn level(params: &Params) -> TokenLevel {
+    match params.value("level") {
+        Some(level) if level.eq_ignore_ascii_case("page") => TokenLevel::Page,
+        _ => TokenLevel::Volume,
+    }
+}
+
+/// What `sortBy` names, falling where `sortOrder` begins with `desc`; without `sortBy` by code points, rising.
+fn order(params: &Params) -> Result<TokenOrder, DoorError> {
+    let by = params.keyword("sortBy", "token or count", |word| match word {
+        "token" => Some(SortBy::Token),
+        "count" => Some(SortBy::Count),
+        _ => None,
+    })?;
+    let falls = |order: &str| order.to_ascii_lowercase().starts_with("desc");
+    let descending = params.value("sortOrder").is_some_and(falls);
+    Ok(by.map_or_else(TokenOrder::default, |by| TokenOrder { by, descending }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(query: &str) -> (TokenLevel, TokenOrder) {
+        let params = Params::of_query(Some(query));
+        (level(&params), order(&params).unwrap())
+    }
+
+    #[test]
+    fn anything_but_page_is_volume() {
+        assert_eq!(read("level=page").0, TokenLevel::Page);
+        assert_eq!(read("level=volume").0, TokenLevel::Volume);
+        assert_eq!(read("level=word").0, TokenLevel::Volume);
+        assert_eq!(read("").0, TokenLevel::Volume);
+    }
+
+    #[test]
+    fn an_order_falls_only_where_it_begins_with_desc() {
+        let order = |by, descending| TokenOrder { by, descending };
+        assert_eq!(read("sortBy=count&sortOrder=DESCENDING").1, order(SortBy::Count, true));
+        assert_eq!(read("sortBy=count&sortOrder=down").1, order(SortBy::Count, false));
+        assert_eq!(read("sortBy=token").1, order(SortBy::Token, false));
+        assert_eq!(read("sortOrder=desc").1, order(SortBy::Token, false));
+        assert!(super::order(&Params::of_query(Some("sortBy=size"))).is_err());
+    }
+}

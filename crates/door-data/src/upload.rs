@@ -1,0 +1,155 @@
+//! `PUT /volumes/{id}`: a volume as `multipart/form-data` with the parts `zip`, `mets` and, optional, `record` (RFC 7578).
+
+use std::io::{Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+use axum::extract::{OriginalUri, Request, State};
+use axum::response::Response;
+use bytes::Bytes;
+use hathi::VolumeParts;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use multer::{Constraints, Field, Multipart, SizeLimit};
+use objects::{Imported, Unchanged};
+use tempfile::SpooledTempFile;
+
+use crate::DataDoor;
+use crate::asking::VolumePath;
+use crate::errors::{AsProblem, DoorError};
+use crate::params::Params;
+
+/// Bytes of a ZIP that are kept in memory; what is larger goes to a temporary file.
+const SPOOL_MEMORY_BYTES: usize = 4 << 20;
+
+/// Bytes of a METS.
+const METS_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of a record.
+const RECORD_BYTES_MAX: u64 = 1 << 20;
+
+/// Bytes that the multipart's own lines may take besides its parts.
+const FRAMING_BYTES_MAX: u64 = 64 << 10;
+
+/// What the import did: `new`, `replaced` or `unchanged`.
+const PENATES_IMPORT: HeaderName = HeaderName::from_static("penates-import");
+
+/// The handler. `?force=true` imports what is stored already anew; `?check=true` only checks.
+pub async fn put(
+    State(door): State<Arc<DataDoor>>,
+    VolumePath(id): VolumePath,
+    OriginalUri(uri): OriginalUri,
+    request: Request,
+) -> Result<Response, AsProblem> {
+    let params = Params::of_query(request.uri().query());
+    let check = params.truth("check")?.unwrap_or(false);
+    let unchanged = if params.truth("force")?.unwrap_or(false) { Unchanged::Force } else { Unchanged::Skip };
+    let parts = Parts::read(request, door.settings.import_bytes_max).await?;
+    let source = VolumeParts { id: Some(id), zip: parts.zip, mets: parts.mets, record: parts.record };
+    let mut response = Response::default();
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    if check {
+        objects::check(source).await?;
+        return Ok(response);
+    }
+    let did = match door.library.import(source, unchanged, |_| ()).await? {
+        Imported::New { .. } => {
+            *response.status_mut() = StatusCode::CREATED;
+            if let Ok(location) = HeaderValue::try_from(uri.path()) {
+                response.headers_mut().insert(header::LOCATION, location);
+            }
+            "new"
+        }
+        Imported::Replaced { .. } => "replaced",
+        Imported::Unchanged { .. } => "unchanged",
+    };
+    response.headers_mut().insert(PENATES_IMPORT, HeaderValue::from_static(did));
+    Ok(response)
+}
+
+/// The parts of an upload.
+struct Parts {
+    zip: SpooledTempFile,
+    mets: Vec<u8>,
+    record: Option<Vec<u8>>,
+}
+
+impl Parts {
+    /// Reads them, each at most once, none larger than its limit.
+    async fn read(request: Request, zip_bytes_max: u64) -> Result<Self, DoorError> {
+        let boundary = boundary(request.headers())?;
+        let limits = SizeLimit::new()
+            .whole_stream(zip_bytes_max.saturating_add(METS_BYTES_MAX + RECORD_BYTES_MAX + FRAMING_BYTES_MAX))
+            .for_field("zip", zip_bytes_max)
+            .for_field("mets", METS_BYTES_MAX)
+            .for_field("record", RECORD_BYTES_MAX);
+        let constraints = Constraints::new().allowed_fields(vec!["zip", "mets", "record"]).size_limit(limits);
+        let body = request.into_body().into_data_stream();
+        let mut multipart = Multipart::with_constraints(body, boundary, constraints);
+        let (mut zip, mut mets, mut record) = (None, None, None);
+        while let Some(field) = multipart.next_field().await.map_err(refused)? {
+            match field.name() {
+                Some("zip") => once(&mut zip, spooled(field).await?)?,
+                Some("mets") => once(&mut mets, field.bytes().await.map_err(refused)?.to_vec())?,
+                Some("record") => once(&mut record, field.bytes().await.map_err(refused)?.to_vec())?,
+                // The constraints let no other part through.
+                _ => {}
+            }
+        }
+        let zip = zip.ok_or(DoorError::MissingPart("zip"))?;
+        let mets = mets.ok_or(DoorError::MissingPart("mets"))?;
+        Ok(Self { zip, mets, record })
+    }
+}
+
+fn boundary(headers: &HeaderMap) -> Result<String, DoorError> {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    multer::parse_boundary(content_type).map_err(|error| match error {
+        multer::Error::NoBoundary => DoorError::Multipart(error.to_string()),
+        _ => DoorError::UnsupportedMediaType {
+            found: if content_type.is_empty() { "unknown".to_owned() } else { content_type.to_owned() },
+            supported: "multipart/form-data",
+        },
+    })
+}
+
+fn once<T>(place: &mut Option<T>, value: T) -> Result<(), DoorError> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(DoorError::Multipart("a part is there twice".to_owned())),
+    }
+}
+
+/// A part's bytes, in memory or in a temporary file; written on a thread where that may take its time.
+async fn spooled(mut field: Field<'_>) -> Result<SpooledTempFile, DoorError> {
+    let mut spool = tempfile::spooled_tempfile(SPOOL_MEMORY_BYTES);
+    while let Some(chunk) = field.chunk().await.map_err(refused)? {
+        spool = on_blocking_thread(spool, move |spool| write(spool, &chunk)).await?;
+    }
+    on_blocking_thread(spool, |spool| spool.seek(SeekFrom::Start(0)).map(drop)).await
+}
+
+fn write(spool: &mut SpooledTempFile, chunk: &Bytes) -> std::io::Result<()> {
+    spool.write_all(chunk)
+}
+
+async fn on_blocking_thread(
+    mut spool: SpooledTempFile,
+    work: impl FnOnce(&mut SpooledTempFile) -> std::io::Result<()> + Send + 'static,
+) -> Result<SpooledTempFile, DoorError> {
+    let worked = tokio::task::spawn_blocking(move || work(&mut spool).map(|()| spool)).await;
+    Ok(worked.map_err(std::io::Error::other)??)
+}
+
+/// What multer says, as an answer.
+fn refused(error: multer::Error) -> DoorError {
+    match error {
+        multer::Error::FieldSizeExceeded { limit, field_name } => DoorError::TooLarge {
+            what: field_name.map_or("a part".to_owned(), |name| format!("the part `{name}`")),
+            max_bytes: limit,
+        },
+        multer::Error::StreamSizeExceeded { limit } => {
+            DoorError::TooLarge { what: "the body".to_owned(), max_bytes: limit }
+        }
+        multer::Error::StreamReadFailed(error) => DoorError::BodyBroken(error.to_string()),
+        error => DoorError::Multipart(error.to_string()),
+    }
+}

@@ -1,0 +1,185 @@
+//! One volume: what is known of it, its list of pages, its METS and record; deleting and verifying it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::{BoxError, Json};
+use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use headers::LastModified;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use objects::directory::{Entry, PageFixity};
+use objects::read::Volume;
+use objects::{Library, MemberRead, ObjectsError, ObjectsResult};
+use serde::Serialize;
+
+use crate::DataDoor;
+use crate::asking::VolumePath;
+use crate::conditional::last_modified;
+use crate::errors::{AsProblem, DoorError};
+use crate::representation::Described;
+use crate::time::rfc3339;
+
+/// Pages that are read for a list at a time.
+const PAGES_AT_ONCE: u32 = 256;
+
+/// What is known of a volume.
+#[derive(Serialize)]
+struct VolumeInfo<'a> {
+    id: &'a str,
+    cleaned_id: String,
+    revision: String,
+    /// When the revision was made.
+    imported: String,
+    pages: u64,
+    /// Of the texts of its pages.
+    size_bytes: u64,
+    /// Of the same, as they are stored.
+    frame_bytes: u64,
+    mets_bytes: u32,
+    record_bytes: Option<u32>,
+    rights: Option<&'a str>,
+    access_profile: Option<&'a str>,
+    title: Option<&'a str>,
+    pub_date: Option<&'a str>,
+    language: Option<&'a str>,
+    /// How many pages (or METS, or record) are known to be damaged.
+    damaged: u32,
+}
+
+/// `GET /volumes/{id}`: JSON.
+pub async fn info(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<Response, AsProblem> {
+    let volume = door.library.volume(&id).await?;
+    let body = &volume.body;
+    let info = VolumeInfo {
+        id: volume.id.as_str(),
+        cleaned_id: volume.id.cleaned().to_string(),
+        revision: volume.revision.to_string(),
+        imported: rfc3339(volume.revision.time()),
+        pages: body.pages.count,
+        size_bytes: body.pages.bytes,
+        frame_bytes: body.pages.frame_bytes,
+        mets_bytes: body.mets.member.size,
+        record_bytes: body.record.map(|record| record.member.size),
+        rights: body.rights.as_deref(),
+        access_profile: body.access_profile.as_deref(),
+        title: body.title.as_deref(),
+        pub_date: body.pub_date.as_deref(),
+        language: body.language.as_deref(),
+        damaged: body.damaged,
+    };
+    Ok(Json(info).into_response())
+}
+
+/// A page in a list of pages.
+#[derive(Serialize)]
+struct PageInfo {
+    seq: u32,
+    size_bytes: u32,
+    label: Option<String>,
+    features: Vec<String>,
+    md5: String,
+    sha256: String,
+    /// Its file's name in the source.
+    file_name: String,
+}
+
+/// `GET /volumes/{id}/pages/`: a JSON array, streamed, of one revision.
+pub async fn pages(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<Response, AsProblem> {
+    let volume = door.library.volume(&id).await?;
+    let library = door.library.clone();
+    let count = u32::try_from(volume.body.pages.count).unwrap_or(u32::MAX);
+    let ranges = (0..count).step_by(PAGES_AT_ONCE as usize).map(move |from| from..count.min(from + PAGES_AT_ONCE));
+    let read = move |range: Range<u32>| json_of_pages(library.clone(), volume.clone(), range);
+    let mut pieces = stream::iter(ranges).then(read).boxed();
+    // The first piece is read before the answer begins, so that what is wrong from the start has its status.
+    let first = pieces.try_next().await?;
+    let pieces = stream::iter(first.map(Ok)).chain(pieces).map_err(BoxError::from);
+    let bracket = |text: &'static str| stream::iter([Ok(Bytes::from_static(text.as_bytes()))]);
+    let body = bracket("[").chain(pieces).chain(bracket("]\n"));
+    Ok(json_response(Body::from_stream(body)))
+}
+
+/// Some pages as elements of a JSON array, with the commas that set them apart from those before.
+async fn json_of_pages(library: Library, volume: Volume, range: Range<u32>) -> ObjectsResult<Bytes> {
+    let generation = volume.body.generation;
+    let entries = library.entries(&volume.id, generation, range.clone()).await?;
+    let fixity = library.fixity(&volume.id, generation, range.clone()).await?;
+    let mut json = Vec::new();
+    for (index, (entry, fixity)) in range.zip(entries.iter().zip(fixity)) {
+        json.extend_from_slice(if index == 0 { b"\n" } else { b",\n" });
+        let internal = |error: serde_json::Error| ObjectsError::Internal(error.to_string());
+        serde_json::to_writer(&mut json, &page_info(entry, fixity)).map_err(internal)?;
+    }
+    Ok(json.into())
+}
+
+fn page_info(entry: &Entry, fixity: PageFixity) -> PageInfo {
+    PageInfo {
+        seq: entry.seq,
+        size_bytes: entry.member.size,
+        label: fixity.label,
+        features: fixity.features,
+        md5: hex::encode(fixity.md5),
+        sha256: hex::encode(fixity.sha256),
+        file_name: fixity.file_name,
+    }
+}
+
+/// `GET|HEAD /volumes/{id}/mets`: the METS as it came in.
+pub async fn mets(
+    State(door): State<Arc<DataDoor>>,
+    VolumePath(id): VolumePath,
+    method: Method,
+    headers: HeaderMap,
+) -> Result<Response, AsProblem> {
+    let mets = door.library.mets(&id).await?;
+    Ok(send_member(&method, &headers, "application/xml", mets).await?)
+}
+
+/// `GET|HEAD /volumes/{id}/record`: the record as it came in.
+pub async fn record(
+    State(door): State<Arc<DataDoor>>,
+    VolumePath(id): VolumePath,
+    method: Method,
+    headers: HeaderMap,
+) -> Result<Response, AsProblem> {
+    let none = || DoorError::NotInVolume { volume: id.to_string(), what: "record".to_owned() };
+    let record = door.library.record(&id).await?.ok_or_else(none)?;
+    Ok(send_member(&method, &headers, "application/json", record).await?)
+}
+
+async fn send_member(
+    method: &Method,
+    headers: &HeaderMap,
+    content_type: &'static str,
+    member: MemberRead,
+) -> Result<Response, DoorError> {
+    let last_modified: LastModified = last_modified(member.volume.revision.time().0);
+    let described = Described { content_type, coding: None, sha256: member.sha256, last_modified };
+    match described.unless_known(headers)? {
+        Some(response) => Ok(response),
+        None => described.send(method, headers, member.text()?.into()).await,
+    }
+}
+
+/// `DELETE /volumes/{id}`.
+pub async fn delete(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<StatusCode, AsProblem> {
+    door.library.delete(&id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `POST /volumes/{id}/verify`: reads everything again, and reports in JSON.
+pub async fn verify(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<Response, AsProblem> {
+    Ok(Json(door.library.verify(&id).await?).into_response())
+}
+
+/// A response of type JSON whose body is streamed.
+pub fn json_response(body: Body) -> Response {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

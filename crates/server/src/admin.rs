@@ -1,0 +1,150 @@
+//! What only the administrator may do: tokens, the audit, statistics, sweeping. These routes exist on the Unix socket and within
+//! the process, and nowhere else.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use axum::{Json, Router};
+use futures::{StreamExt, TryStreamExt};
+use http::{HeaderValue, StatusCode, header};
+use jiff::Timestamp;
+use objects::{Library, ObjectsError, Statistics};
+use serde::{Deserialize, Serialize};
+use store::UnixMillis;
+
+use crate::background::{self, Swept};
+use crate::problem;
+use crate::tokens::{TokenError, TokenInfo, Tokens};
+
+/// What the routes work on.
+#[derive(Clone)]
+pub(crate) struct Admin {
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) library: Library,
+}
+
+pub(crate) fn routes(admin: Admin) -> Router {
+    Router::new()
+        .route("/admin/tokens", get(list_tokens).post(create_token))
+        .route("/admin/tokens/{name}", delete(revoke_token))
+        .route("/admin/audit", get(read_audit))
+        .route("/admin/sweep", post(sweep))
+        .with_state(admin)
+}
+
+/// The query of `POST /admin/tokens`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewToken {
+    name: String,
+}
+
+/// The only time that a token's text is shown.
+#[derive(Serialize)]
+struct CreatedToken<'a> {
+    name: &'a str,
+    token: &'a str,
+}
+
+/// A token as it is listed; times as RFC 3339.
+#[derive(Serialize)]
+struct ListedToken {
+    name: String,
+    created: String,
+    revoked: Option<String>,
+}
+
+impl From<TokenInfo> for ListedToken {
+    fn from(info: TokenInfo) -> Self {
+        Self { name: info.name, created: rfc_3339(info.created), revoked: info.revoked.map(rfc_3339) }
+    }
+}
+
+fn rfc_3339(time: UnixMillis) -> String {
+    let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX).to_string()
+}
+
+async fn list_tokens(State(admin): State<Admin>) -> Json<Vec<ListedToken>> {
+    Json(admin.tokens.list().into_iter().map(ListedToken::from).collect())
+}
+
+async fn create_token(State(admin): State<Admin>, Query(new): Query<NewToken>) -> Result<Response, TokenError> {
+    let secret = admin.tokens.create(&new.name).await?;
+    let created = Json(CreatedToken { name: &new.name, token: secret.reveal() });
+    let mut response = (StatusCode::CREATED, created).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+async fn revoke_token(
+    State(admin): State<Admin>,
+    Path(name): Path<String>,
+) -> Result<Json<ListedToken>, TokenError> {
+    Ok(Json(admin.tokens.revoke(&name).await?.into()))
+}
+
+/// `GET /stat`: how much is stored.
+pub(crate) async fn statistics(State(library): State<Library>) -> Result<Json<Statistics>, Response> {
+    library.statistics().await.map(Json).map_err(|error| failed(&error))
+}
+
+/// The query of `GET /admin/audit`: from when (inclusive) to when (exclusive), RFC 3339, and whether only what is asked for most.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AuditQuery {
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    top: Option<usize>,
+}
+
+/// JSON, one object a line: the records in order as a stream, or, with `top`, one summary.
+async fn read_audit(State(admin): State<Admin>, Query(query): Query<AuditQuery>) -> Result<Response, Response> {
+    let from = query.from.map_or(UnixMillis(0), unix_millis);
+    let to = query.to.map_or(UnixMillis(u64::MAX), unix_millis);
+    let body = match query.top {
+        Some(most) => {
+            let top = admin.library.audit_top(from, to, most).await.map_err(|error| failed(&error))?;
+            Body::from(json_line(&top).map_err(|error| failed(&error))?)
+        }
+        None => Body::from_stream(
+            admin.library.audit_read(from, to).map(|record| json_line(&record?)).map_err(axum::BoxError::from),
+        ),
+    };
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+fn unix_millis(time: Timestamp) -> UnixMillis {
+    UnixMillis(u64::try_from(time.as_millisecond()).unwrap_or(0))
+}
+
+fn json_line(value: &impl Serialize) -> Result<String, ObjectsError> {
+    serde_json::to_string(value).map(|line| line + "\n").map_err(|error| ObjectsError::Internal(error.to_string()))
+}
+
+/// `POST /admin/sweep`: does now what is otherwise done in the background.
+async fn sweep(State(admin): State<Admin>) -> Result<Json<Swept>, Response> {
+    background::sweep(&admin.library).await.map(Json).map_err(|error| failed(&error))
+}
+
+fn failed(error: &ObjectsError) -> Response {
+    let status = if error.is_passing() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::INTERNAL_SERVER_ERROR };
+    problem::respond(status, &error.to_string())
+}
+
+impl IntoResponse for TokenError {
+    fn into_response(self) -> Response {
+        let status = match &self {
+            TokenError::Absent(_) => StatusCode::NOT_FOUND,
+            TokenError::Exists(_) => StatusCode::CONFLICT,
+            TokenError::Name => StatusCode::BAD_REQUEST,
+            TokenError::Unsure(_) => StatusCode::GATEWAY_TIMEOUT,
+            TokenError::Random(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            TokenError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        problem::respond(status, &self.to_string())
+    }
+}

@@ -1,0 +1,298 @@
+//! Real sockets on loopback, with routes of the tests' own: how connections begin, stall, and end.
+
+#![allow(clippy::unwrap_used)]
+
+use std::future::Future;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use axum::body::Body;
+use axum::routing::get;
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{Request, Version};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::RootCertStore;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+/// Bounds every wait of a test; no test is right or wrong by how long something takes below it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    soon(what, async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+struct Running {
+    addresses: Addresses,
+    stop: Option<oneshot::Sender<()>>,
+    serving: JoinHandle<()>,
+    _folder: tempfile::TempDir,
+}
+
+impl Running {
+    async fn start(router: Router, change: impl FnOnce(&mut Config)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.store.path = folder.path().to_owned();
+        config.listen.http = Some("127.0.0.1:0".parse().unwrap());
+        config.listen.tls = Some("127.0.0.1:0".parse().unwrap());
+        change(&mut config);
+        let listeners = Listeners::bind(&config).await.unwrap();
+        let addresses = listeners.addresses().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let admin = router.clone().route("/who", get(async || "admin"));
+        let network = router.route("/who", get(async || "network"));
+        let serving = tokio::spawn(listeners.serve(network, admin, async {
+            let _ = stopped.await;
+        }));
+        Self { addresses, stop: Some(stop), serving, _folder: folder }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.addresses.http.unwrap()).await.unwrap()
+    }
+
+    fn tell_to_stop(&mut self) {
+        self.stop.take().unwrap().send(()).unwrap();
+    }
+
+    async fn ended(self) {
+        soon("the end of the server", self.serving).await.unwrap();
+    }
+}
+
+/// Sends a request over HTTP/1.1 and reads until the server closes.
+async fn whole_answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    soon("an answer", stream.read_to_end(&mut answer)).await.unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// A connection of HTTP/2 without TLS, whose client takes little before it is asked for.
+async fn http2(stream: TcpStream) -> hyper::client::conn::http2::SendRequest<Empty<Bytes>> {
+    let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(64 << 10)
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+fn request(path: &str) -> Request<Empty<Bytes>> {
+    Request::get(format!("http://test{path}")).body(Empty::new()).unwrap()
+}
+
+/// `/endless` streams for ever; the weak reference lives as long as a response does. `/short` answers at once.
+fn endless() -> (Router, Weak<()>) {
+    let held = Arc::new(());
+    let weak = Arc::downgrade(&held);
+    let held = Arc::new(parking_lot::Mutex::new(Some(held)));
+    let stream = move || async move {
+        let held = held.lock().take();
+        Body::from_stream(futures::stream::repeat_with(move || {
+            let _ = &held;
+            Ok::<_, std::convert::Infallible>(Bytes::from_static(&[b'x'; 64 << 10]))
+        }))
+    };
+    (Router::new().route("/endless", get(stream)).route("/short", get(async || "short")), weak)
+}
+
+#[tokio::test]
+async fn one_port_speaks_http_1_and_http_2() {
+    let (router, _) = endless();
+    let running = Running::start(router, |_| {}).await;
+    let answer = whole_answer(running.connect().await, "/short").await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("short"), "{answer}");
+    let mut sender = http2(running.connect().await).await;
+    let response = soon("an answer", sender.send_request(request("/short"))).await.unwrap();
+    assert_eq!((response.status().as_u16(), response.version()), (200, Version::HTTP_2));
+}
+
+#[tokio::test]
+async fn https_shows_the_self_made_certificate_and_agrees_on_http_2() {
+    let (router, _) = endless();
+    let running = Running::start(router, |_| {}).await;
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(running.addresses.tls_cert.as_ref().unwrap()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let both = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_all_versions().build();
+    let client = Client::builder(TokioExecutor::new()).build::<_, Empty<Bytes>>(both);
+    let port = running.addresses.tls.unwrap().port();
+    for host in ["127.0.0.1", "localhost"] {
+        let address = format!("https://{host}:{port}/who").parse().unwrap();
+        let response = soon("an answer", client.get(address)).await.unwrap();
+        assert_eq!(response.version(), Version::HTTP_2);
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "network");
+    }
+}
+
+#[tokio::test]
+async fn the_administrators_socket_is_private_and_takes_the_place_of_a_stale_one() {
+    let (router, _) = endless();
+    let mut running = Running::start(router, |config| {
+        let path = config.store.path.join(SOCKET_NAME);
+        drop(std::os::unix::net::UnixListener::bind(path).unwrap());
+    })
+    .await;
+    let path = running.addresses.socket.clone();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let answer = whole_answer(UnixStream::connect(&path).await.unwrap(), "/who").await;
+    assert!(answer.ends_with("admin"), "{answer}");
+    running.tell_to_stop();
+    running.ended().await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named() {
+    let (router, _) = endless();
+    let running = Running::start(router, |_| {}).await;
+    let mut config = Config::default();
+    config.listen.http = running.addresses.http;
+    let message = Listeners::bind(&config).await.err().unwrap().to_string();
+    assert!(message.contains(&running.addresses.http.unwrap().to_string()), "{message}");
+}
+
+/// A route whose response is what the test sends, piece by piece.
+fn fed() -> (Router, mpsc::Sender<&'static str>) {
+    let (sender, receiver) = mpsc::channel::<&'static str>(1);
+    let receiver = Arc::new(tokio::sync::Mutex::new(Some(receiver)));
+    let answer = move || async move {
+        let receiver = receiver.lock().await.take().unwrap();
+        let pieces = futures::stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
+        Body::from_stream(pieces.map(Ok::<_, std::convert::Infallible>))
+    };
+    (Router::new().route("/fed", get(answer)), sender)
+}
+
+#[tokio::test]
+async fn a_response_that_is_under_way_ends_whole_when_the_server_stops() {
+    let (router, feed) = fed();
+    let mut running = Running::start(router, |_| {}).await;
+    let mut client = running.connect().await;
+    client.write_all(b"GET /fed HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    feed.send("first ").await.unwrap();
+    let mut answer = vec![0; 15];
+    client.read_exact(&mut answer).await.unwrap();
+    running.tell_to_stop();
+    let address = running.addresses.http.unwrap();
+    soon("refusal of new connections", async {
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert!(!running.serving.is_finished());
+    feed.send("last").await.unwrap();
+    drop(feed);
+    soon("the rest", client.read_to_end(&mut answer)).await.unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.contains("first ") && answer.contains("last") && answer.ends_with("0\r\n\r\n"), "{answer}");
+    running.ended().await;
+}
+
+#[tokio::test]
+async fn a_response_that_does_not_end_in_time_is_cut_visibly_when_the_server_stops() {
+    let (router, feed) = fed();
+    let mut running = Running::start(router, |config| config.limits.shutdown_time = Duration::from_millis(50)).await;
+    let mut client = running.connect().await;
+    client.write_all(b"GET /fed HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    feed.send("first").await.unwrap();
+    let mut answer = vec![0; 15];
+    client.read_exact(&mut answer).await.unwrap();
+    running.tell_to_stop();
+    running.ended().await;
+    let _ = soon("the end", client.read_to_end(&mut answer)).await;
+    assert!(!answer.ends_with(b"0\r\n\r\n"), "a response that was cut must not look whole");
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_cut_on_http_1() {
+    let (router, held) = endless();
+    let running = Running::start(router, |config| config.limits.stall = Duration::from_millis(100)).await;
+    let mut client = running.connect().await;
+    client.write_all(b"GET /endless HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    client.read_u8().await.unwrap();
+    until("the response being let go", || held.strong_count() == 0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_of_one_stream_is_cut_there_and_not_elsewhere_on_http_2() {
+    let (router, held) = endless();
+    let running = Running::start(router, |config| config.limits.stall = Duration::from_millis(100)).await;
+    let mut sender = http2(running.connect().await).await;
+    let stalled = soon("an answer", sender.send_request(request("/endless"))).await.unwrap();
+    until("the response being let go", || held.strong_count() == 0).await;
+    let other = soon("an answer", sender.send_request(request("/short"))).await.unwrap();
+    assert_eq!(other.into_body().collect().await.unwrap().to_bytes(), "short");
+    assert!(soon("the end", stalled.into_body().collect()).await.is_err(), "a response that was cut must not look whole");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_finish_the_head_of_a_request_is_cut() {
+    let (router, _) = endless();
+    let running = Running::start(router, |config| config.limits.header_time = Duration::from_millis(100)).await;
+    for begin in ["", "P", "PRI * HTTP/2.0", "GET /short HTTP/1.1\r\nhost: te"] {
+        let mut client = running.connect().await;
+        client.write_all(begin.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = soon(begin, client.read_to_end(&mut answer)).await;
+    }
+    let mut client = TcpStream::connect(running.addresses.tls.unwrap()).await.unwrap();
+    let _ = soon("a TLS handshake that does not begin", client.read_to_end(&mut Vec::new())).await;
+}
+
+#[tokio::test]
+async fn one_connection_more_than_the_cap_waits_until_another_ends() {
+    let first_left = Arc::new(AtomicBool::new(false));
+    let too_early = Arc::new(AtomicUsize::new(0));
+    let answer = {
+        let (first_left, too_early) = (first_left.clone(), too_early.clone());
+        async move || {
+            if !first_left.load(Ordering::SeqCst) {
+                too_early.fetch_add(1, Ordering::SeqCst);
+            }
+            "second"
+        }
+    };
+    let router = Router::new().route("/first", get(async || "first")).route("/second", get(answer));
+    let running = Running::start(router, |config| config.limits.connections = 1).await;
+    let mut first = running.connect().await;
+    first.write_all(b"GET /first HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    first.read_u8().await.unwrap();
+    let second = tokio::spawn(whole_answer(running.connect().await, "/second"));
+    // The administrator's socket has no cap; its answer also gives a second connection that is not held back time to be answered.
+    let admin = whole_answer(UnixStream::connect(&running.addresses.socket).await.unwrap(), "/first").await;
+    assert!(admin.ends_with("first"), "{admin}");
+    first_left.store(true, Ordering::SeqCst);
+    drop(first);
+    assert!(second.await.unwrap().ends_with("second"));
+    assert_eq!(too_early.load(Ordering::SeqCst), 0);
+}

@@ -1,0 +1,31 @@
+//! The page for people at `/`: embedded, without a build step, and without requests to anybody else.
+
+use axum::Router;
+use axum::http::header;
+use axum::response::IntoResponse;
+use axum::routing::get;
+
+/// Only what this server itself serves: a text that holds markup cannot load or run anything.
+const SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                               form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Changes with the program, so a browser asks again after each start; the files are small.
+const CACHE: &str = "no-cache";
+
+pub(crate) fn routes() -> Router {
+    Router::new()
+        .route("/", get(async || asset("text/html; charset=utf-8", include_str!("../assets/index.html"))))
+        .route("/assets/page.css", get(async || asset("text/css; charset=utf-8", include_str!("../assets/page.css"))))
+        .route("/assets/page.js", get(async || asset("text/javascript; charset=utf-8", include_str!("../assets/page.js"))))
+        .route("/assets/icon.svg", get(async || asset("image/svg+xml", include_str!("../assets/icon.svg"))))
+}
+
+fn asset(content_type: &'static str, text: &'static str) -> impl IntoResponse {
+    let headers = [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, CACHE),
+        (header::CONTENT_SECURITY_POLICY, SECURITY_POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    (headers, text)
+}

@@ -1,0 +1,204 @@
+//! Logs and metrics: what the server says about itself while it runs. No label and no log line holds a secret; no label holds an
+//! address or an id, so that their number is bounded.
+
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::{BoxError, response};
+use bytes::Bytes;
+use http::{Method, StatusCode, header};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{LogConfig, LogFormat};
+use crate::error::ServerError;
+use crate::request_id::RequestId;
+
+/// Seconds until the head of a response. OpenTelemetry's name for it, as Prometheus writes it.
+const DURATION: &str = "http_server_request_duration_seconds";
+const ACTIVE: &str = "http_server_active_requests";
+const SENT: &str = "http_server_response_body_bytes_total";
+const BROKEN: &str = "http_server_responses_broken_total";
+
+/// Bounds of the histogram's buckets, seconds: from a cached page to a big plan.
+const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+
+/// Begins to log to standard error. For the process as a whole, once.
+pub fn init_logging(config: &LogConfig) -> Result<(), ServerError> {
+    let filter = EnvFilter::try_new(&config.level)
+        .map_err(|error| ServerError::Telemetry(format!("log.level `{}`: {error}", config.level)))?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let begun = match config.format {
+        LogFormat::Text => lines.try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+    begun.map_err(|error| ServerError::Telemetry(format!("logging: {error}")))
+}
+
+/// The process's metrics; the recorder is installed at the first call.
+pub(crate) fn metrics() -> Result<&'static PrometheusHandle, ServerError> {
+    static HANDLE: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
+    HANDLE.get_or_init(install).as_ref().map_err(|error| ServerError::Telemetry(format!("metrics: {error}")))
+}
+
+fn install() -> Result<PrometheusHandle, String> {
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), &BUCKETS)
+        .map_err(|error| error.to_string())?
+        .install_recorder()
+        .map_err(|error| error.to_string())?;
+    describe_histogram!(DURATION, "Seconds until the head of a response");
+    describe_gauge!(ACTIVE, "Requests whose response has not ended");
+    describe_counter!(SENT, "Bytes of response bodies");
+    describe_counter!(BROKEN, "Responses that ended before they were whole");
+    Ok(handle)
+}
+
+/// The text of `/metrics`.
+pub(crate) fn render(handle: &PrometheusHandle) -> Response {
+    handle.run_upkeep();
+    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (content_type, handle.render()).into_response()
+}
+
+/// A layer: counts and times each request, and logs how it ended.
+pub(crate) async fn observe(request: Request, next: Next) -> response::Response {
+    let mut observed = Observed::begin(&request);
+    let response = next.run(request).await;
+    observed.answered(&response);
+    response.map(|body| Body::new(ObservedBody { body, observed }))
+}
+
+/// One request, from its beginning to the end of its response's body.
+struct Observed {
+    method: Method,
+    path: String,
+    route: String,
+    request_id: Option<RequestId>,
+    begun: Instant,
+    answered_after: Duration,
+    status: Option<StatusCode>,
+    bytes_promised: Option<u64>,
+    bytes_sent: u64,
+    is_ended: bool,
+}
+
+impl Observed {
+    fn begin(request: &Request) -> Self {
+        gauge!(ACTIVE).increment(1);
+        let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str);
+        Self {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            route: route.to_owned(),
+            request_id: request.extensions().get::<RequestId>().cloned(),
+            begun: Instant::now(),
+            answered_after: Duration::ZERO,
+            status: None,
+            bytes_promised: None,
+            bytes_sent: 0,
+            is_ended: false,
+        }
+    }
+
+    fn answered(&mut self, response: &Response) {
+        let status = response.status();
+        self.status = Some(status);
+        self.bytes_promised = response.body().size_hint().exact();
+        self.is_ended = self.method == Method::HEAD || response.body().is_end_stream();
+        self.answered_after = self.begun.elapsed();
+        let labels = [
+            ("http_request_method", method_label(&self.method).to_owned()),
+            ("http_route", self.route.clone()),
+            ("http_response_status_code", status.as_u16().to_string()),
+        ];
+        histogram!(DURATION, &labels).record(self.answered_after.as_secs_f64());
+    }
+
+    /// A body whose length is known need not be asked for its end.
+    fn is_whole(&self) -> bool {
+        self.is_ended || self.bytes_promised == Some(self.bytes_sent)
+    }
+}
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        gauge!(ACTIVE).decrement(1);
+        counter!(SENT).increment(self.bytes_sent);
+        let is_broken = !self.is_whole();
+        if is_broken {
+            counter!(BROKEN).increment(1);
+        }
+        tracing::info!(
+            request_id = self.request_id.as_ref().map_or("", RequestId::as_str),
+            method = %self.method,
+            path = self.path,
+            status = self.status.map(|status| status.as_u16()),
+            bytes = self.bytes_sent,
+            answered_ms = millis(self.answered_after),
+            ended_ms = millis(self.begun.elapsed()),
+            broken = is_broken,
+            "request"
+        );
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The methods that a route may know, so that a client cannot make labels by making up methods.
+fn method_label(method: &Method) -> &str {
+    match *method {
+        Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::DELETE | Method::OPTIONS => method.as_str(),
+        _ => "_OTHER",
+    }
+}
+
+/// A response body that is counted.
+struct ObservedBody {
+    body: Body,
+    observed: Observed,
+}
+
+impl HttpBody for ObservedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.body).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                this.observed.bytes_sent += frame.data_ref().map_or(0, |data| data.len() as u64);
+                this.observed.is_ended = this.body.is_end_stream();
+            }
+            Poll::Ready(Some(Err(error))) => {
+                tracing::warn!(
+                    request_id = this.observed.request_id.as_ref().map_or("", RequestId::as_str),
+                    %error,
+                    "a response was broken off"
+                );
+            }
+            Poll::Ready(None) => this.observed.is_ended = true,
+            Poll::Pending => {}
+        }
+        polled.map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

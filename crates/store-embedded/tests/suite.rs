@@ -1,0 +1,45 @@
+//! The behaviour suite on the embedded engine, bare and within each wrapper.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+mod bare {
+    use super::support::Embedded;
+
+    store::behaviour_suite!(Embedded::bare());
+    store::atomic_suite!(Embedded::bare());
+    store::reopening_suite!(Embedded::bare());
+}
+
+mod within_limited {
+    use std::sync::Arc;
+
+    use store::Limits;
+    use store::limited::Limited;
+
+    use super::support::Embedded;
+
+    fn limited() -> Embedded {
+        Embedded::wrapped(|store| Arc::new(Limited::new(store, Limits::default())))
+    }
+
+    store::behaviour_suite!(limited());
+    store::atomic_suite!(limited());
+    store::limits_suite!(limited());
+}
+
+mod within_faults_that_are_off {
+    use std::sync::Arc;
+
+    use store::faults::Faults;
+
+    use super::support::Embedded;
+
+    fn faults_off() -> Embedded {
+        Embedded::wrapped(|store| Arc::new(Faults::new(store)))
+    }
+
+    store::behaviour_suite!(faults_off());
+    store::atomic_suite!(faults_off());
+}

@@ -1,0 +1,198 @@
+//! Large contents: bytes in, bytes out, ranges, leases, and the way to their deletion.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::channel::mpsc;
+use futures::{SinkExt, StreamExt, TryStreamExt, stream};
+
+use super::{Subject, bytes, call, eventually};
+use crate::{Clock, ContentHeader, ContentId, ContentState, ContentStream, Store, StoreError, StoreResult, Table};
+
+/// Bytes of which no two stretches are alike.
+fn sample(len: usize) -> Bytes {
+    (0..len as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect::<Vec<_>>().into()
+}
+
+fn in_pieces(content: &Bytes, piece: usize) -> ContentStream {
+    let pieces: Vec<_> = content.chunks(piece).map(|piece| Ok(bytes(piece))).collect();
+    stream::iter(pieces).boxed()
+}
+
+async fn put(store: &Arc<dyn Store>, content: &Bytes) -> ContentId {
+    store.put_content(call(), bytes("owner"), in_pieces(content, 10_000)).await.unwrap()
+}
+
+async fn read(store: &Arc<dyn Store>, id: ContentId, range: std::ops::Range<u64>) -> Option<Bytes> {
+    let pieces: Vec<Bytes> = store.read_content(call(), id, range).await.unwrap()?.try_collect().await.unwrap();
+    Some(pieces.concat().into())
+}
+
+/// An upload that goes on for as long as the test likes.
+struct Upload {
+    pieces: mpsc::Sender<StoreResult<Bytes>>,
+    ended: tokio::task::JoinHandle<StoreResult<ContentId>>,
+    id: ContentId,
+}
+
+impl Upload {
+    /// Begins an upload and waits until the store shows it.
+    async fn begin(store: &Arc<dyn Store>) -> Self {
+        let (mut pieces, stream) = mpsc::channel(1);
+        let ended = tokio::spawn({
+            let store = store.clone();
+            async move { store.put_content(call(), bytes("owner"), stream.boxed()).await }
+        });
+        pieces.send(Ok(bytes("begin"))).await.unwrap();
+        let id = eventually(async || known(store).await.first().copied()).await;
+        Self { pieces, ended, id }
+    }
+
+    async fn end(mut self) -> StoreResult<ContentId> {
+        self.pieces.close().await.unwrap();
+        self.ended.await.unwrap()
+    }
+}
+
+/// The contents that the store knows of, in whatever state.
+async fn known(store: &Arc<dyn Store>) -> Vec<ContentId> {
+    let page = store.walk(call(), Table::Contents, None, 100).await.unwrap();
+    page.partitions.iter().filter_map(|id| id[..].try_into().ok().map(ContentId)).collect()
+}
+
+async fn header(store: &Arc<dyn Store>, id: ContentId) -> Option<ContentHeader> {
+    store.content_header(call().strong(), id).await.unwrap()
+}
+
+/// Of many pieces and more than a piece that engines read at once.
+pub async fn a_content_comes_back_byte_for_byte(subject: &mut impl Subject) {
+    let store = subject.store();
+    let content = sample(1_234_567);
+    let id = put(&store, &content).await;
+    assert!(read(&store, id, 0..u64::MAX).await.unwrap() == content, "another content came back");
+    let other = put(&store, &content).await;
+    assert_ne!(other, id, "two contents have one id");
+}
+
+/// And not an absent one.
+pub async fn an_empty_content_is_a_content(subject: &mut impl Subject) {
+    let store = subject.store();
+    let id = put(&store, &Bytes::new()).await;
+    assert_eq!(read(&store, id, 0..10).await, Some(Bytes::new()));
+    assert_eq!(header(&store, id).await.map(|header| header.len), Some(0));
+}
+
+/// Any range has its bytes and no other; beyond the end is empty.
+pub async fn a_range_of_a_content_is_clipped_at_its_end(subject: &mut impl Subject) {
+    let store = subject.store();
+    let content = sample(600_000);
+    let id = put(&store, &content).await;
+    for (from, to) in [(0, 0), (0, 1), (1, 2), (262_143, 262_145), (599_999, 600_000), (100, 599_000)] {
+        let found = read(&store, id, from..to).await.unwrap();
+        assert!(found == content[from as usize..to as usize], "bytes {from} to {to}");
+    }
+    assert_eq!(read(&store, id, 599_990..u64::MAX).await, Some(content.slice(599_990..)));
+    assert_eq!(read(&store, id, 600_000..600_001).await, Some(Bytes::new()));
+    assert_eq!(read(&store, id, u64::MAX - 1..u64::MAX).await, Some(Bytes::new()));
+}
+
+/// For the collector.
+pub async fn a_sealed_content_says_whose_it_is_and_how_long(subject: &mut impl Subject) {
+    let store = subject.store();
+    let id = put(&store, &sample(25_000)).await;
+    let header = header(&store, id).await.unwrap();
+    assert_eq!((header.state, header.owner, header.len), (ContentState::Sealed, bytes("owner"), 25_000));
+}
+
+/// Not an error.
+pub async fn an_unknown_content_is_none(subject: &mut impl Subject) {
+    let store = subject.store();
+    let unknown = ContentId([7; 16]);
+    assert_eq!(header(&store, unknown).await, None);
+    assert_eq!(read(&store, unknown, 0..1).await, None);
+}
+
+/// The error of the stream is the error of the upload.
+pub async fn of_a_failed_upload_nothing_is_readable(subject: &mut impl Subject) {
+    let store = subject.store();
+    let failing = stream::iter([Ok(sample(50_000)), Err(StoreError::Unavailable("the client went away".to_owned()))]);
+    let error = store.put_content(call(), bytes("owner"), failing.boxed()).await.unwrap_err();
+    assert!(error.to_string().contains("the client went away"), "{error}");
+    for id in known(&store).await {
+        assert_ne!(header(&store, id).await.unwrap().state, ContentState::Sealed);
+        assert_eq!(read(&store, id, 0..1).await, None);
+    }
+}
+
+/// However slow it is: it can be sealed afterwards.
+pub async fn an_upload_under_its_lease_is_not_condemned(subject: &mut impl Subject) {
+    let store = subject.store();
+    let upload = Upload::begin(&store).await;
+    let id = upload.id;
+    assert_eq!(header(&store, id).await.unwrap().state, ContentState::Uploading);
+    assert!(!store.condemn_content(call(), id).await.unwrap());
+    assert!(!store.delete_content(call(), id).await.unwrap());
+    assert_eq!(read(&store, id, 0..1).await, None, "an upload is readable before its end");
+    assert_eq!(upload.end().await.unwrap(), id);
+    assert_eq!(read(&store, id, 0..100).await, Some(bytes("begin")));
+}
+
+fn end_lease(subject: &impl Subject, header: &ContentHeader) {
+    subject.clock().advance(header.lease_until.since(subject.clock().now()));
+}
+
+/// Once its lease has run out.
+pub async fn a_silent_upload_is_condemned_and_cannot_be_sealed(subject: &mut impl Subject) {
+    let store = subject.store();
+    let upload = Upload::begin(&store).await;
+    let id = upload.id;
+    end_lease(subject, &header(&store, id).await.unwrap());
+    assert!(store.condemn_content(call(), id).await.unwrap());
+    upload.end().await.unwrap_err();
+    assert_eq!(read(&store, id, 0..1).await, None);
+    assert!(store.delete_content(call(), id).await.unwrap());
+    assert_eq!(header(&store, id).await, None);
+}
+
+/// A slow upload is not a silent one.
+pub async fn the_lease_is_renewed_while_bytes_come_in(subject: &mut impl Subject) {
+    let store = subject.store();
+    let mut upload = Upload::begin(&store).await;
+    let id = upload.id;
+    for _ in 0..3 {
+        let until = header(&store, id).await.unwrap().lease_until;
+        subject.clock().advance(until.since(subject.clock().now()) - Duration::from_millis(1));
+        upload.pieces.send(Ok(bytes("more"))).await.unwrap();
+        eventually(async || (header(&store, id).await?.lease_until > until).then_some(())).await;
+    }
+    assert!(!store.condemn_content(call(), id).await.unwrap());
+    upload.end().await.unwrap();
+    assert_eq!(read(&store, id, 0..100).await, Some(bytes("beginmoremoremore")));
+}
+
+/// Nor can it come back.
+pub async fn a_condemned_content_is_not_readable(subject: &mut impl Subject) {
+    let store = subject.store();
+    let id = put(&store, &sample(100)).await;
+    for _ in 0..2 {
+        assert!(store.condemn_content(call(), id).await.unwrap());
+        assert_eq!(read(&store, id, 0..1).await, None);
+        assert_eq!(header(&store, id).await.map(|header| header.state), Some(ContentState::Condemned));
+    }
+}
+
+/// A sealed one stays; of one that is gone it is true that it is gone.
+pub async fn only_a_condemned_content_is_deleted(subject: &mut impl Subject) {
+    let store = subject.store();
+    let id = put(&store, &sample(100)).await;
+    assert!(!store.delete_content(call(), id).await.unwrap());
+    assert_eq!(read(&store, id, 0..100).await, Some(sample(100)));
+    assert!(store.condemn_content(call(), id).await.unwrap());
+    for _ in 0..2 {
+        assert!(store.delete_content(call(), id).await.unwrap());
+        assert_eq!(header(&store, id).await, None);
+        assert_eq!(read(&store, id, 0..1).await, None);
+    }
+    assert!(store.condemn_content(call(), id).await.unwrap());
+}

@@ -1,0 +1,72 @@
+//! Rows that expire, by the clock that the store was given, with nothing swept.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Shortcuts, Subject, bytes, call, put, row};
+use crate::{Clock, Condition, NewRow, Scan, Step, Table};
+
+const LIFE: Duration = Duration::from_millis(1000);
+
+fn expiring(subject: &impl Subject, sort: &str) -> NewRow {
+    NewRow { expires_at: Some(subject.clock().now().plus(LIFE)), ..row(sort, "v") }
+}
+
+/// For every kind of read.
+pub async fn a_row_is_gone_at_its_deadline_without_a_sweep(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.applied(vec![put("p", vec![expiring(subject, "a"), row("b", "v")])]).await;
+    subject.clock().advance(LIFE);
+    assert_eq!(store.row("p", "a").await, None);
+    assert_eq!(store.sorts(b"p").await, ["b"]);
+    let keys = vec![(bytes("p"), bytes("a")), (bytes("p"), bytes("b"))];
+    let found = store.get_many(call(), Table::Objects, keys).await.unwrap();
+    assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true]);
+}
+
+/// To the millisecond, with the value that was put.
+pub async fn a_row_is_there_until_its_deadline(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.applied(vec![put("p", vec![expiring(subject, "a")])]).await;
+    subject.clock().advance(LIFE - Duration::from_millis(1));
+    assert_eq!(store.value("p", "a").await, Some(bytes("v")));
+    assert_eq!(store.sorts(b"p").await, ["a"]);
+}
+
+/// However many there are between two that live.
+pub async fn expired_rows_do_not_end_a_scan(subject: &mut impl Subject) {
+    let store = subject.store();
+    let mut rows: Vec<NewRow> = (0..500).map(|number| expiring(subject, &format!("m{number}"))).collect();
+    rows.extend([row("a", "v"), row("z", "v")]);
+    store.applied(vec![put("p", rows)]).await;
+    subject.clock().advance(LIFE);
+    let page = store.page(b"p", Scan::prefix(Bytes::new(), 1000)).await;
+    assert_eq!(page.rows.iter().map(|row| &row.sort[..]).collect::<Vec<_>>(), [b"a", b"z"]);
+    assert_eq!(page.next, None);
+    let first = store.page(b"p", Scan::prefix(Bytes::new(), 1)).await;
+    assert_eq!(first.rows.len(), 1, "expired rows fill a page");
+}
+
+/// They hold no row.
+pub async fn a_walk_passes_over_partitions_that_have_expired(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.applied(vec![put("a", vec![expiring(subject, "x")])]).await;
+    store.applied(vec![put("b", vec![expiring(subject, "x"), row("y", "v")])]).await;
+    subject.clock().advance(LIFE);
+    let page = store.walk(call(), Table::Objects, None, 10).await.unwrap();
+    assert_eq!((page.partitions, page.next), (vec![bytes("b")], None));
+}
+
+/// It stands in nobody's way.
+pub async fn an_expired_row_is_absent_for_conditions(subject: &mut impl Subject) {
+    let store = subject.store();
+    let require =
+        |condition| Step::Require { table: Table::Objects, partition: bytes("p"), sort: bytes("a"), condition };
+    store.applied(vec![put("p", vec![expiring(subject, "a")])]).await;
+    store.applied(vec![require(Condition::Present)]).await;
+    store.refused(vec![require(Condition::Absent)]).await;
+    subject.clock().advance(LIFE);
+    store.applied(vec![require(Condition::Absent)]).await;
+    assert_eq!(store.refused(vec![require(Condition::Present)]).await, (0, None));
+}

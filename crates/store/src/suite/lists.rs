@@ -1,0 +1,145 @@
+//! Lists of steps: order, stopping, many at once, and what engines promise that run a list as one.
+
+use super::{Shortcuts, Subject, bytes, call, guard, put, remove, row, write_head};
+use crate::{Call, Class, Condition, Deadline, Expect, Outcome, Removal, Step, Table};
+
+fn require(sort: &str, condition: Condition) -> Step {
+    Step::Require { table: Table::Objects, partition: bytes("p"), sort: bytes(sort), condition }
+}
+
+/// There is nothing that could be refused.
+pub async fn an_empty_list_is_applied(subject: &mut impl Subject) {
+    subject.store().applied(Vec::new()).await;
+}
+
+/// Steps run in order.
+pub async fn a_step_sees_the_steps_before_it(subject: &mut impl Subject) {
+    let store = subject.store();
+    let (first, second) = (guard("1"), guard("2"));
+    store
+        .applied(vec![
+            require("a", Condition::Absent),
+            put("p", vec![row("a", "v"), row("b", "v")]),
+            require("a", Condition::Present),
+            remove("p", Removal::Rows(vec![bytes("a")])),
+            require("a", Condition::Absent),
+            remove("p", Removal::Range(bytes("b"), None)),
+            require("b", Condition::Absent),
+            write_head("p", Expect::Absent, &first, "v1"),
+            require("head", Condition::Tag(bytes("1"))),
+            write_head("p", Expect::Stamp(first.stamp), &second, "v2"),
+            put("p", vec![row("a", "again")]),
+        ])
+        .await;
+    assert_eq!(store.sorts(b"p").await, ["a", "head"]);
+    assert_eq!(store.value("p", "a").await, Some(bytes("again")));
+    assert_eq!(store.row("p", "head").await.and_then(|row| row.guard), Some(second));
+}
+
+/// The refused step is named, and neither it nor a later one was applied.
+pub async fn a_list_stops_at_the_first_refused_step(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.applied(vec![put("p", vec![row("x", "stands")])]).await;
+    let (step, stands) = store
+        .refused(vec![
+            put("p", vec![row("a", "v")]),
+            require("x", Condition::Absent),
+            put("p", vec![row("b", "v")]),
+            require("x", Condition::Absent),
+            remove("p", Removal::Rows(vec![bytes("x")])),
+        ])
+        .await;
+    assert_eq!((step, stands.map(|row| row.value)), (1, Some(bytes("stands"))));
+    assert_eq!(store.value("p", "b").await, None);
+    assert_eq!(store.value("p", "x").await, Some(bytes("stands")));
+}
+
+/// And each is read by who wrote it as soon as it is acknowledged.
+pub async fn many_lists_at_once_are_all_applied(subject: &mut impl Subject) {
+    let store = subject.store();
+    let writers = (0..50).map(|number| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let partition = format!("p{}", number % 7);
+            let sort = format!("{number:03}");
+            store.applied(vec![put(&partition, vec![row(&sort, &sort)])]).await;
+            assert_eq!(store.value(&partition, &sort).await, Some(bytes(&sort)), "not read after it was acknowledged");
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let mut rows = 0;
+    for partition in 0..7 {
+        rows += store.sorts(format!("p{partition}").as_bytes()).await.len();
+    }
+    assert_eq!(rows, 50);
+}
+
+/// An error says that nothing was applied; unknown is allowed; "applied" must be true.
+pub async fn a_write_whose_deadline_has_passed_tells_the_truth(subject: &mut impl Subject) {
+    let store = subject.store();
+    let late = Call::new(Class::Description, Deadline(std::time::Instant::now()));
+    let answer = store.run(late, vec![put("p", vec![row("a", "v")])]).await;
+    let stands = store.value("p", "a").await.is_some();
+    match answer {
+        Err(error) => assert!(!stands && error.is_passing(), "{error}"),
+        Ok(Outcome::Applied) => assert!(stands),
+        Ok(Outcome::Unknown { .. }) => {}
+        Ok(outcome) => panic!("nothing was there to refuse it: {outcome:?}"),
+    }
+}
+
+/// It is ready.
+pub async fn a_healthy_store_refuses_no_writes(subject: &mut impl Subject) {
+    assert_eq!(subject.store().health().await.refusing_writes, None);
+}
+
+/// Its earlier steps are not applied either.
+pub async fn nothing_is_left_of_a_refused_list(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.applied(vec![put("p", vec![row("x", "v")])]).await;
+    let (step, _) = store
+        .refused(vec![
+            put("p", vec![row("a", "v")]),
+            write_head("q", Expect::Absent, &guard(""), "v"),
+            remove("p", Removal::Rows(vec![bytes("x")])),
+            require("x", Condition::Present),
+        ])
+        .await;
+    assert_eq!(step, 3, "a step does not see the steps before it");
+    assert_eq!(store.sorts(b"p").await, ["x"]);
+    assert!(store.sorts(b"q").await.is_empty());
+}
+
+/// Two heads that always change together are never read apart.
+pub async fn a_list_over_partitions_is_seen_whole(subject: &mut impl Subject) {
+    let store = subject.store();
+    let writer = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let mut stands: Option<(crate::Stamp, crate::Stamp)> = None;
+            for number in 0..60_u32 {
+                let (left, right) = (guard(""), guard(""));
+                let (expect_left, expect_right) = match stands {
+                    None => (Expect::Absent, Expect::Absent),
+                    Some((left, right)) => (Expect::Stamp(left), Expect::Stamp(right)),
+                };
+                store
+                    .applied(vec![
+                        write_head("left", expect_left, &left, number.to_be_bytes()),
+                        write_head("right", expect_right, &right, number.to_be_bytes()),
+                    ])
+                    .await;
+                stands = Some((left.stamp, right.stamp));
+            }
+        }
+    });
+    let keys = vec![(bytes("left"), bytes("head")), (bytes("right"), bytes("head"))];
+    while !writer.is_finished() {
+        let found = store.get_many(call(), Table::Objects, keys.clone()).await.unwrap();
+        let values: Vec<_> = found.into_iter().map(|row| row.map(|row| row.value)).collect();
+        assert_eq!(values[0], values[1], "half of a list was seen");
+    }
+    writer.await.unwrap();
+}

@@ -1,0 +1,340 @@
+//! The behaviour suite: what the comments of [`crate::Store`] promise, one promise a function, written once against the trait.
+//!
+//! An engine's test file makes [`Subject`]s and names the lists it stands for:
+//!
+//! ```ignore
+//! store::behaviour_suite!(fresh().await);   // every engine and every wrapper
+//! store::atomic_suite!(fresh().await);      // lists of steps are applied all or not at all
+//! store::reopening_suite!(fresh().await);   // the store can be closed and opened again
+//! store::limits_suite!(limited().await);    // a store that enforces its limits
+//! ```
+//!
+//! Each list makes one `#[tokio::test]` of each function, with a subject of its own, whose store is empty.
+
+#![allow(clippy::unwrap_used)] // These are tests: what is not as promised shall panic.
+
+pub mod contents;
+pub mod expiry;
+pub mod limits;
+pub mod lists;
+pub mod reopening;
+pub mod rows;
+pub mod steps;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::{
+    Call, Class, Deadline, Direction, Expect, Guard, ManualClock, NewRow, Outcome, Removal, Row, Rows, Scan, Stamp,
+    Step, Store, StoreResult, Table,
+};
+
+/// A store under test, empty at first, and the clock it goes by.
+pub trait Subject: Send + Sync {
+    /// The store.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// The clock that it was opened with.
+    fn clock(&self) -> &ManualClock;
+}
+
+/// A subject whose store can be closed and opened again.
+#[async_trait]
+pub trait Reopening: Subject {
+    /// Closes the store and opens it again, on the same data.
+    async fn reopen(&mut self);
+
+    /// Opens another store on the same data while the first is open.
+    async fn open_another(&self) -> StoreResult<Arc<dyn Store>>;
+}
+
+/// How long a call of the suite may take: a bound against hanging, not a promise of speed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn call() -> Call {
+    Call::new(Class::Description, Deadline::within(PATIENCE))
+}
+
+fn bytes(bytes: impl AsRef<[u8]>) -> Bytes {
+    Bytes::copy_from_slice(bytes.as_ref())
+}
+
+fn guard(tag: &str) -> Guard {
+    Guard { stamp: Stamp::fresh(), tag: bytes(tag) }
+}
+
+fn row(sort: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> NewRow {
+    NewRow::new(bytes(sort), bytes(value))
+}
+
+fn put(partition: impl AsRef<[u8]>, rows: Vec<NewRow>) -> Step {
+    Step::Put { table: Table::Objects, partition: bytes(partition), rows }
+}
+
+fn write_head(partition: impl AsRef<[u8]>, expect: Expect, guard: &Guard, value: impl AsRef<[u8]>) -> Step {
+    Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: bytes(partition),
+        sort: bytes("head"),
+        expect,
+        guard: guard.clone(),
+        value: bytes(value),
+        rows: Vec::new(),
+    }
+}
+
+fn remove(partition: impl AsRef<[u8]>, rows: Removal) -> Step {
+    Step::Remove { table: Table::Objects, partition: bytes(partition), rows }
+}
+
+/// What the tests do again and again.
+#[async_trait]
+trait Shortcuts {
+    /// Runs steps that must apply.
+    async fn applied(&self, steps: Vec<Step>);
+    /// Runs steps that must be refused: the index of the refused one, and what stands there.
+    async fn refused(&self, steps: Vec<Step>) -> (usize, Option<Row>);
+    /// The row at a key of the objects.
+    async fn row(&self, partition: &str, sort: &str) -> Option<Row>;
+    /// The value at a key of the objects.
+    async fn value(&self, partition: &str, sort: &str) -> Option<Bytes>;
+    /// A page of the objects.
+    async fn page(&self, partition: &[u8], scan: Scan) -> Rows;
+    /// All sort keys of a partition of the objects.
+    async fn sorts(&self, partition: &[u8]) -> Vec<Bytes>;
+}
+
+#[async_trait]
+impl Shortcuts for Arc<dyn Store> {
+    async fn applied(&self, steps: Vec<Step>) {
+        let outcome = self.run(call(), steps).await.unwrap();
+        assert!(outcome.is_applied(), "{outcome:?}");
+    }
+
+    async fn refused(&self, steps: Vec<Step>) -> (usize, Option<Row>) {
+        match self.run(call(), steps).await.unwrap() {
+            Outcome::Refused { step, stands } => (step, stands),
+            outcome => panic!("not refused, but {outcome:?}"),
+        }
+    }
+
+    async fn row(&self, partition: &str, sort: &str) -> Option<Row> {
+        self.get(call().strong(), Table::Objects, &bytes(partition), &bytes(sort)).await.unwrap()
+    }
+
+    async fn value(&self, partition: &str, sort: &str) -> Option<Bytes> {
+        self.row(partition, sort).await.map(|row| row.value)
+    }
+
+    async fn page(&self, partition: &[u8], scan: Scan) -> Rows {
+        self.scan(call().strong(), Table::Objects, &bytes(partition), scan).await.unwrap()
+    }
+
+    async fn sorts(&self, partition: &[u8]) -> Vec<Bytes> {
+        let everything = whole(Direction::Forward, 1 << 20);
+        all_rows(self, partition, everything).await.into_iter().map(|row| row.sort).collect()
+    }
+}
+
+/// A scan of a whole partition.
+fn whole(direction: Direction, max_bytes: usize) -> Scan {
+    Scan { from: Bytes::new(), to: None, direction, max_bytes }
+}
+
+/// The rows of all pages of a scan.
+async fn all_rows(store: &Arc<dyn Store>, partition: &[u8], scan: Scan) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut rest = Some(scan);
+    while let Some(scan) = rest {
+        let page = store.page(partition, scan.clone()).await;
+        assert!(page.next.is_none() || !page.rows.is_empty(), "an empty page says that there is more");
+        rest = scan.resumed(page.next);
+        rows.extend(page.rows);
+    }
+    rows
+}
+
+/// Asks until there is an answer: for what another task is doing. Fails after [`PATIENCE`].
+async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Deadline::within(PATIENCE);
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(!deadline.passed(), "it did not happen within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Keys that engines get wrong: empty, zeroes, ones, long, and such that begin with one another.
+fn odd_keys() -> Vec<Bytes> {
+    let mut keys: Vec<Bytes> = [
+        &b""[..],
+        b"\x00",
+        b"\x00\x00",
+        b"\x00\x01",
+        b"\x00\xFF",
+        b"\x01",
+        b"a",
+        b"a\x00",
+        b"a\x00b",
+        b"ab",
+        b"a/b|c%d\n",
+        "ä€𝄞".as_bytes(),
+        b"\xFE\xFF",
+        b"\xFF",
+        b"\xFF\x00",
+        b"\xFF\xFF",
+    ]
+    .iter()
+    .map(bytes)
+    .collect();
+    keys.push(bytes([0x00; 1000]));
+    keys.push(bytes([b'z'; 4000]));
+    keys.push(bytes([0xFF; 1000]));
+    keys
+}
+
+/// Makes a `#[tokio::test]` of each function of the suite that is named. Used by the lists below.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_tests {
+    ($subject:expr; $($module:ident { $($name:ident)* })*) => {
+        $($(
+            #[tokio::test]
+            async fn $name() {
+                let mut subject = $subject;
+                $crate::suite::$module::$name(&mut subject).await;
+            }
+        )*)*
+    };
+}
+
+/// What every engine and every wrapper promises. `$subject` makes a [`Subject`](crate::suite::Subject); it may await.
+#[macro_export]
+macro_rules! behaviour_suite {
+    ($subject:expr) => {
+        $crate::suite_tests! { $subject;
+            rows {
+                a_row_that_was_put_is_read_back
+                values_are_kept_byte_for_byte
+                tables_are_apart
+                rows_come_in_the_order_of_their_sort_keys
+                rows_come_backwards_when_asked
+                a_range_begins_with_its_first_key_and_ends_before_its_last
+                a_range_without_keys_is_empty
+                a_prefix_finds_what_begins_with_it
+                a_page_ends_with_the_row_that_reaches_its_bytes
+                a_page_holds_a_row_however_few_its_bytes
+                pages_visit_each_row_once_forward_and_backward
+                the_last_page_says_that_nothing_is_left
+                odd_keys_are_kept_apart_and_in_order
+                a_partition_ends_where_the_next_begins
+                many_rows_are_answered_in_the_order_asked_for
+                a_walk_visits_each_partition_once
+                a_walk_passes_over_what_was_emptied
+                a_read_whose_deadline_has_passed_says_so
+            }
+            steps {
+                putting_a_row_again_changes_nothing
+                removed_rows_are_gone
+                removing_a_range_takes_what_lies_in_it
+                removing_what_is_not_there_is_no_error
+                a_removed_row_can_be_put_again
+                guarded_rows_are_left_standing_by_removals
+                a_head_is_made_where_there_is_none
+                a_head_is_not_made_twice
+                a_head_changes_only_from_the_expected_stamp
+                a_head_expected_where_there_is_none_is_refused
+                a_plain_row_does_not_pass_for_a_head
+                rows_appear_with_their_head
+                rows_of_a_refused_head_do_not_appear
+                require_absent_and_present
+                require_a_stamp
+                require_a_tag
+                contended_writers_count_exactly
+                of_many_creators_one_wins
+            }
+            lists {
+                an_empty_list_is_applied
+                a_step_sees_the_steps_before_it
+                a_list_stops_at_the_first_refused_step
+                many_lists_at_once_are_all_applied
+                a_write_whose_deadline_has_passed_tells_the_truth
+                a_healthy_store_refuses_no_writes
+            }
+            expiry {
+                a_row_is_gone_at_its_deadline_without_a_sweep
+                a_row_is_there_until_its_deadline
+                expired_rows_do_not_end_a_scan
+                a_walk_passes_over_partitions_that_have_expired
+                an_expired_row_is_absent_for_conditions
+            }
+            contents {
+                a_content_comes_back_byte_for_byte
+                an_empty_content_is_a_content
+                a_range_of_a_content_is_clipped_at_its_end
+                a_sealed_content_says_whose_it_is_and_how_long
+                an_unknown_content_is_none
+                of_a_failed_upload_nothing_is_readable
+                an_upload_under_its_lease_is_not_condemned
+                a_silent_upload_is_condemned_and_cannot_be_sealed
+                the_lease_is_renewed_while_bytes_come_in
+                a_condemned_content_is_not_readable
+                only_a_condemned_content_is_deleted
+            }
+        }
+    };
+}
+
+/// What engines promise that run a list of steps as one.
+#[macro_export]
+macro_rules! atomic_suite {
+    ($subject:expr) => {
+        $crate::suite_tests! { $subject;
+            lists {
+                nothing_is_left_of_a_refused_list
+                a_list_over_partitions_is_seen_whole
+            }
+        }
+    };
+}
+
+/// What engines promise that keep their data. `$subject` makes a [`Reopening`](crate::suite::Reopening).
+#[macro_export]
+macro_rules! reopening_suite {
+    ($subject:expr) => {
+        $crate::suite_tests! { $subject;
+            reopening {
+                reopening_keeps_every_acknowledged_row
+                reopening_keeps_removals
+                reopening_keeps_contents
+                reopening_keeps_expiries
+                a_second_opener_is_told_that_the_store_is_held
+                a_closed_store_refuses_calls
+            }
+        }
+    };
+}
+
+/// What a store promises that enforces its [`Limits`](crate::Limits).
+#[macro_export]
+macro_rules! limits_suite {
+    ($subject:expr) => {
+        $crate::suite_tests! { $subject;
+            limits {
+                what_is_at_its_limit_is_taken
+                a_value_over_its_limit_is_refused_and_named
+                a_key_over_its_limit_is_refused
+                a_tag_over_its_limit_is_refused
+                a_step_of_too_many_bytes_is_refused
+                a_step_of_too_many_rows_is_refused
+                a_list_of_too_many_steps_is_refused
+                a_list_over_a_limit_applies_nothing
+            }
+        }
+    };
+}

@@ -1,0 +1,90 @@
+//! Closing and opening again: what was acknowledged is there, and only one store is open at a time.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{Reopening, Shortcuts, bytes, call, guard, put, remove, row, write_head};
+use crate::{Clock, ContentState, Expect, NewRow, Removal, StoreError};
+
+/// With its order, its values and its guard.
+pub async fn reopening_keeps_every_acknowledged_row(subject: &mut impl Reopening) {
+    let head = guard("tag");
+    let store = subject.store();
+    store.applied(vec![write_head("p", Expect::Absent, &head, "v")]).await;
+    for number in 0..50 {
+        store.applied(vec![put("p", vec![row(format!("{number:03}"), [number; 3000])])]).await;
+    }
+    drop(store);
+    for _ in 0..2 {
+        subject.reopen().await;
+        let store = subject.store();
+        assert_eq!(store.sorts(b"p").await.len(), 51);
+        for number in 0..50 {
+            assert_eq!(store.value("p", &format!("{number:03}")).await, Some(bytes([number; 3000])));
+        }
+        assert_eq!(store.row("p", "head").await.and_then(|row| row.guard), Some(head.clone()));
+    }
+    subject.store().applied(vec![write_head("p", Expect::Stamp(head.stamp), &guard(""), "v2")]).await;
+}
+
+/// What was removed does not come back.
+pub async fn reopening_keeps_removals(subject: &mut impl Reopening) {
+    let store = subject.store();
+    store.applied(vec![put("p", vec![row("a", ""), row("b", ""), row("c", "")])]).await;
+    store.applied(vec![remove("p", Removal::Range(bytes("b"), None))]).await;
+    drop(store);
+    subject.reopen().await;
+    assert_eq!(subject.store().sorts(b"p").await, ["a"]);
+}
+
+/// Sealed.
+pub async fn reopening_keeps_contents(subject: &mut impl Reopening) {
+    let store = subject.store();
+    let content = bytes([7; 100_000]);
+    let id = store.put_content(call(), bytes("owner"), stream::iter([Ok(content.clone())]).boxed()).await.unwrap();
+    drop(store);
+    subject.reopen().await;
+    let store = subject.store();
+    assert_eq!(store.content_header(call(), id).await.unwrap().map(|header| header.state), Some(ContentState::Sealed));
+    let found: Vec<Bytes> =
+        store.read_content(call(), id, 0..u64::MAX).await.unwrap().unwrap().try_collect().await.unwrap();
+    assert!(found.concat() == content);
+}
+
+/// The deadline is a time, not a time from the start.
+pub async fn reopening_keeps_expiries(subject: &mut impl Reopening) {
+    let expires_at = Some(subject.clock().now().plus(Duration::from_secs(60)));
+    let store = subject.store();
+    store.applied(vec![put("p", vec![NewRow { expires_at, ..row("a", "v") }])]).await;
+    drop(store);
+    subject.reopen().await;
+    assert!(subject.store().row("p", "a").await.is_some());
+    subject.clock().advance(Duration::from_secs(60));
+    assert!(subject.store().row("p", "a").await.is_none());
+}
+
+/// And does the first no harm.
+pub async fn a_second_opener_is_told_that_the_store_is_held(subject: &mut impl Reopening) {
+    match subject.open_another().await {
+        Err(StoreError::Held { .. }) => {}
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("two stores are open on the same data"),
+    }
+    subject.store().applied(vec![put("p", vec![row("a", "v")])]).await;
+    subject.reopen().await;
+    assert!(subject.store().row("p", "a").await.is_some());
+}
+
+/// It does not hang, and it does not answer that nothing is there.
+pub async fn a_closed_store_refuses_calls(subject: &mut impl Reopening) {
+    let store = subject.store();
+    store.applied(vec![put("p", vec![row("a", "v")])]).await;
+    store.close().await.unwrap();
+    store.close().await.unwrap();
+    let get = store.get(call(), crate::Table::Objects, &bytes("p"), &bytes("a")).await;
+    assert!(matches!(get, Err(StoreError::Unavailable(_))), "{get:?}");
+    let put = store.run(call(), vec![put("p", vec![row("b", "v")])]).await;
+    assert!(matches!(put, Err(StoreError::Unavailable(_))), "{put:?}");
+}

@@ -1,0 +1,242 @@
+//! Single steps: put, remove, compare-and-write, require.
+
+use std::sync::Arc;
+
+use super::{Shortcuts, Subject, bytes, call, guard, put, remove, row, write_head};
+use crate::{Condition, Expect, Outcome, Removal, Row, Stamp, Step, Store, Table};
+
+fn require(sort: &str, condition: Condition) -> Step {
+    Step::Require { table: Table::Objects, partition: bytes("p"), sort: bytes(sort), condition }
+}
+
+/// Immutable rows may be written again by who does not know whether they were written.
+pub async fn putting_a_row_again_changes_nothing(subject: &mut impl Subject) {
+    let store = subject.store();
+    for _ in 0..3 {
+        store.applied(vec![put("p", vec![row("a", "one"), row("b", "two")])]).await;
+    }
+    assert_eq!(store.sorts(b"p").await, ["a", "b"]);
+    assert_eq!(store.value("p", "a").await, Some(bytes("one")));
+}
+
+/// Those that are named, and no other.
+pub async fn removed_rows_are_gone(subject: &mut impl Subject) {
+    let store = subject.store();
+    for partition in ["p", "q"] {
+        store.applied(vec![put(partition, vec![row("a", ""), row("b", ""), row("c", "")])]).await;
+    }
+    store.applied(vec![remove("p", Removal::Rows(vec![bytes("a"), bytes("c")]))]).await;
+    assert_eq!(store.sorts(b"p").await, ["b"]);
+    assert_eq!(store.row("p", "a").await, None);
+    assert_eq!(store.sorts(b"q").await, ["a", "b", "c"]);
+}
+
+/// From inclusive to exclusive, or to the partition's end.
+pub async fn removing_a_range_takes_what_lies_in_it(subject: &mut impl Subject) {
+    let store = subject.store();
+    for partition in ["o", "p", "q"] {
+        store.applied(vec![put(partition, ["a", "b", "c", "d"].map(|sort| row(sort, "")).to_vec())]).await;
+    }
+    store.applied(vec![remove("p", Removal::Range(bytes("b"), Some(bytes("d"))))]).await;
+    assert_eq!(store.sorts(b"p").await, ["a", "d"]);
+    store.applied(vec![remove("p", Removal::Range(bytes(""), None))]).await;
+    assert!(store.sorts(b"p").await.is_empty());
+    assert_eq!(store.sorts(b"o").await.len() + store.sorts(b"q").await.len(), 8, "neighbours lost rows");
+}
+
+/// Neither by name nor by range.
+pub async fn removing_what_is_not_there_is_no_error(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.applied(vec![remove("p", Removal::Rows(vec![bytes("a")]))]).await;
+    store.applied(vec![remove("p", Removal::Range(bytes("a"), None))]).await;
+    store.applied(vec![remove("p", Removal::Range(bytes("b"), Some(bytes("a"))))]).await;
+}
+
+/// A removal is over once it is answered.
+pub async fn a_removed_row_can_be_put_again(subject: &mut impl Subject) {
+    let store = subject.store();
+    for _ in 0..3 {
+        store.applied(vec![put("p", vec![row("a", "one")])]).await;
+        assert_eq!(store.value("p", "a").await, Some(bytes("one")));
+        store.applied(vec![remove("p", Removal::Rows(vec![bytes("a")]))]).await;
+        assert_eq!(store.value("p", "a").await, None);
+    }
+}
+
+/// A head is never removed: only compare-and-write touches it.
+pub async fn guarded_rows_are_left_standing_by_removals(subject: &mut impl Subject) {
+    let store = subject.store();
+    let made = guard("");
+    store.applied(vec![write_head("p", Expect::Absent, &made, "v"), put("p", vec![row("a", ""), row("z", "")])]).await;
+    store.applied(vec![remove("p", Removal::Rows(vec![bytes("head")]))]).await;
+    store.applied(vec![remove("p", Removal::Range(bytes(""), None))]).await;
+    assert_eq!(store.sorts(b"p").await, ["head"]);
+    assert_eq!(store.row("p", "head").await.and_then(|row| row.guard), Some(made));
+}
+
+/// With its guard and its value.
+pub async fn a_head_is_made_where_there_is_none(subject: &mut impl Subject) {
+    let store = subject.store();
+    let made = guard("live");
+    store.applied(vec![write_head("p", Expect::Absent, &made, "v1")]).await;
+    let head = Row { sort: bytes("head"), value: bytes("v1"), guard: Some(made) };
+    assert_eq!(store.row("p", "head").await, Some(head.clone()));
+    let page = store.page(b"p", crate::Scan::prefix(bytes("head"), 1000)).await;
+    assert_eq!(page.rows, [head], "a scan shows another guard than a get");
+}
+
+/// The second creator is refused, and shown the first's.
+pub async fn a_head_is_not_made_twice(subject: &mut impl Subject) {
+    let store = subject.store();
+    let first = guard("first");
+    store.applied(vec![write_head("p", Expect::Absent, &first, "v1")]).await;
+    let (step, stands) = store.refused(vec![write_head("p", Expect::Absent, &guard("second"), "v2")]).await;
+    assert_eq!(step, 0);
+    assert_eq!(stands, Some(Row { sort: bytes("head"), value: bytes("v1"), guard: Some(first) }));
+    assert_eq!(store.value("p", "head").await, Some(bytes("v1")));
+}
+
+/// And then carries the new one.
+pub async fn a_head_changes_only_from_the_expected_stamp(subject: &mut impl Subject) {
+    let store = subject.store();
+    let (first, second) = (guard("1"), guard("2"));
+    store.applied(vec![write_head("p", Expect::Absent, &first, "v1")]).await;
+    store.applied(vec![write_head("p", Expect::Stamp(first.stamp), &second, "v2")]).await;
+    let (_, stands) = store.refused(vec![write_head("p", Expect::Stamp(first.stamp), &guard("3"), "v3")]).await;
+    assert_eq!(stands.and_then(|row| row.guard), Some(second.clone()));
+    let head = store.row("p", "head").await.unwrap();
+    assert_eq!((head.value, head.guard), (bytes("v2"), Some(second)));
+}
+
+/// There is nothing to compare with.
+pub async fn a_head_expected_where_there_is_none_is_refused(subject: &mut impl Subject) {
+    let store = subject.store();
+    let (_, stands) = store.refused(vec![write_head("p", Expect::Stamp(Stamp::fresh()), &guard(""), "v")]).await;
+    assert_eq!(stands, None);
+    assert_eq!(store.row("p", "head").await, None);
+}
+
+/// A plain row has no stamp and no tag, so no expectation of either fits.
+pub async fn a_plain_row_does_not_pass_for_a_head(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.applied(vec![put("p", vec![row("head", "plain")])]).await;
+    store.refused(vec![write_head("p", Expect::Stamp(Stamp([0; 16])), &guard(""), "v")]).await;
+    store.refused(vec![require("head", Condition::Tag(bytes("")))]).await;
+    assert_eq!(store.value("p", "head").await, Some(bytes("plain")));
+}
+
+fn write_head_with_row(expect: Expect, head: &crate::Guard, sort: &str) -> Step {
+    Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: bytes("p"),
+        sort: bytes("head"),
+        expect,
+        guard: head.clone(),
+        value: bytes("v"),
+        rows: vec![row(sort, "log")],
+    }
+}
+
+/// The head log's entry with the head.
+pub async fn rows_appear_with_their_head(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.applied(vec![write_head_with_row(Expect::Absent, &guard(""), "log/1")]).await;
+    assert_eq!(store.sorts(b"p").await, ["head", "log/1"]);
+}
+
+/// All or nothing, on every engine: they are of one step.
+pub async fn rows_of_a_refused_head_do_not_appear(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.refused(vec![write_head_with_row(Expect::Stamp(Stamp::fresh()), &guard(""), "log/1")]).await;
+    assert!(store.sorts(b"p").await.is_empty());
+}
+
+/// Of plain and of guarded rows.
+pub async fn require_absent_and_present(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.applied(vec![require("a", Condition::Absent), require("head", Condition::Absent)]).await;
+    assert_eq!(store.refused(vec![require("a", Condition::Present)]).await, (0, None));
+    store.applied(vec![put("p", vec![row("a", "v")]), write_head("p", Expect::Absent, &guard(""), "v")]).await;
+    store.applied(vec![require("a", Condition::Present), require("head", Condition::Present)]).await;
+    let (step, stands) = store.refused(vec![require("a", Condition::Present), require("a", Condition::Absent)]).await;
+    assert_eq!((step, stands.map(|row| row.value)), (1, Some(bytes("v"))));
+}
+
+/// The stamp that stands, and no other.
+pub async fn require_a_stamp(subject: &mut impl Subject) {
+    let store = subject.store();
+    let made = guard("");
+    store.refused(vec![require("head", Condition::Stamp(made.stamp))]).await;
+    store.applied(vec![write_head("p", Expect::Absent, &made, "v")]).await;
+    store.applied(vec![require("head", Condition::Stamp(made.stamp))]).await;
+    store.refused(vec![require("head", Condition::Stamp(Stamp::fresh()))]).await;
+}
+
+/// The whole tag, also an empty one and one of all bytes.
+pub async fn require_a_tag(subject: &mut impl Subject) {
+    let store = subject.store();
+    let mut stands = guard("live");
+    store.refused(vec![require("head", Condition::Tag(bytes("live")))]).await;
+    store.applied(vec![write_head("p", Expect::Absent, &stands, "v")]).await;
+    store.applied(vec![require("head", Condition::Tag(bytes("live")))]).await;
+    for other in ["", "liv", "live ", "deleted"] {
+        store.refused(vec![require("head", Condition::Tag(bytes(other)))]).await;
+    }
+    for tag in [&b""[..], &[0; 64], &[0xFF; 64]] {
+        let next = crate::Guard { stamp: Stamp::fresh(), tag: bytes(tag) };
+        store.applied(vec![write_head("p", Expect::Stamp(stands.stamp), &next, "v")]).await;
+        store.applied(vec![require("head", Condition::Tag(bytes(tag)))]).await;
+        store.refused(vec![require("head", Condition::Tag(bytes("live")))]).await;
+        stands = next;
+    }
+}
+
+async fn increment(store: Arc<dyn Store>, times: u64) {
+    let mut done = 0;
+    while done < times {
+        let head = store.row("p", "head").await;
+        let (expect, count) = match &head {
+            None => (Expect::Absent, 0),
+            Some(head) => (
+                Expect::Stamp(head.guard.as_ref().unwrap().stamp),
+                u64::from_be_bytes(head.value[..].try_into().unwrap()),
+            ),
+        };
+        let step = write_head("p", expect, &guard(""), (count + 1).to_be_bytes());
+        match store.run(call(), vec![step]).await.unwrap() {
+            Outcome::Applied => done += 1,
+            Outcome::Refused { stands, .. } => assert_ne!(stands, head, "refused although it stood as expected"),
+            Outcome::Unknown { reason } => panic!("unknown without a fault: {reason}"),
+        }
+    }
+}
+
+/// Each of many writers adds to one counter; no addition is lost and none is applied twice.
+pub async fn contended_writers_count_exactly(subject: &mut impl Subject) {
+    let store = subject.store();
+    let (writers, times) = (16, 12);
+    let tasks: Vec<_> = (0..writers).map(|_| tokio::spawn(increment(store.clone(), times))).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let head = store.row("p", "head").await.unwrap();
+    assert_eq!(u64::from_be_bytes(head.value[..].try_into().unwrap()), writers * times);
+}
+
+/// Exactly one, and its value stands.
+pub async fn of_many_creators_one_wins(subject: &mut impl Subject) {
+    let store = subject.store();
+    let creators = (0..32).map(|number: u32| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let step = write_head("p", Expect::Absent, &guard(""), number.to_be_bytes());
+            store.run(call(), vec![step]).await.unwrap().is_applied().then_some(number)
+        })
+    });
+    let mut winners = Vec::new();
+    for creator in creators.collect::<Vec<_>>() {
+        winners.extend(creator.await.unwrap());
+    }
+    assert_eq!(winners.len(), 1);
+    assert_eq!(store.value("p", "head").await, Some(bytes(winners[0].to_be_bytes())));
+}
