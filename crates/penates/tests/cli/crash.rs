@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -128,9 +127,8 @@ struct Lost;
 
 impl Writer {
     /// Makes changes until the server is killed.
-    async fn work(mut self, corpus: Arc<Corpus>, client: Client, killing: Arc<AtomicBool>, mut rng: StdRng) -> Self {
-        while self.change(&corpus, &client, &killing, &mut rng).await.is_ok() {}
-        self
+    async fn work(&mut self, corpus: &Corpus, client: &Client, killing: &AtomicBool, mut rng: StdRng) {
+        while self.change(corpus, client, killing, &mut rng).await.is_ok() {}
     }
 
     async fn change(
@@ -309,9 +307,9 @@ async fn try_read(client: &Client, id: &VolumeId) -> Result<Option<Entries>, Cli
 }
 
 /// Reads all volumes, over and over, while they are changed: each is one of its versions, or not there.
-async fn read_along(corpus: Arc<Corpus>, client: Client, killing: Arc<AtomicBool>) {
+async fn read_along(corpus: &Corpus, client: &Client, killing: &AtomicBool) {
     for volume in (0..VOLUMES).cycle() {
-        match try_read(&client, &corpus.ids[volume]).await {
+        match try_read(client, &corpus.ids[volume]).await {
             Ok(Some(entries)) => drop(corpus.version_of(volume, &entries)),
             Ok(None) => {}
             Err(_) if killing.load(Ordering::SeqCst) => return,
@@ -322,28 +320,22 @@ async fn read_along(corpus: Arc<Corpus>, client: Client, killing: Arc<AtomicBool
 }
 
 /// A server is killed among changes over HTTP.
-async fn kill_a_server(store: &TestStore, corpus: &Arc<Corpus>, writers: Vec<Writer>, rng: &mut StdRng) -> Vec<Writer> {
+async fn kill_a_server(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rng: &mut StdRng) {
     let served = store.serve(&SOON);
-    let killing = Arc::new(AtomicBool::new(false));
+    let killing = AtomicBool::new(false);
     let client = Client::network(&served.url, None, None).unwrap();
-    let working: Vec<_> = writers
-        .into_iter()
-        .map(|writer| {
-            let rng = StdRng::seed_from_u64(rng.random());
-            tokio::spawn(writer.work(corpus.clone(), client.clone(), killing.clone(), rng))
-        })
-        .collect();
-    let reading = tokio::spawn(read_along(corpus.clone(), client, killing.clone()));
     // Not a wait for anything: the moment of the kill is what is drawn.
-    tokio::time::sleep(Duration::from_millis(rng.random_range(0..1_500))).await;
-    killing.store(true, Ordering::SeqCst);
-    tokio::task::spawn_blocking(move || served.kill()).await.unwrap();
-    let mut writers = Vec::new();
-    for writer in working {
-        writers.push(writer.await.unwrap());
-    }
-    reading.await.unwrap();
-    writers
+    let moment = Duration::from_millis(rng.random_range(0..1_500));
+    let working = writers.iter_mut().map(|writer| {
+        let rng = StdRng::seed_from_u64(rng.random());
+        writer.work(corpus, &client, &killing, rng)
+    });
+    let kill = async {
+        tokio::time::sleep(moment).await;
+        killing.store(true, Ordering::SeqCst);
+        tokio::task::spawn_blocking(move || served.kill()).await.unwrap();
+    };
+    futures::join!(futures::future::join_all(working), read_along(corpus, &client, &killing), kill);
 }
 
 /// An import into a store that nobody serves is killed.
@@ -389,14 +381,14 @@ fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn kill_9_loses_nothing_that_was_acknowledged_and_shows_nothing_half() {
     let seed = number_from("PENATES_CRASH_SEED").unwrap_or_else(rand::random);
     let rounds = number_from("PENATES_CRASH_ROUNDS").unwrap_or(ROUNDS.into());
     println!("PENATES_CRASH_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let store = TestStore::vacant();
-    let corpus = Arc::new(Corpus::make(&store.beside("corpus")));
+    let corpus = Corpus::make(&store.beside("corpus"));
     let writer =
         |index| Writer { first_volume: index * VOLUMES_EACH, known: Default::default(), selections: Vec::new() };
     let mut writers: Vec<Writer> = (0..WRITERS).map(writer).collect();
@@ -405,7 +397,7 @@ async fn kill_9_loses_nothing_that_was_acknowledged_and_shows_nothing_half() {
         if rng.random_range(0..3) == 0 {
             kill_an_import(&store, &corpus, &mut writers, &mut rng);
         } else {
-            writers = kill_a_server(&store, &corpus, writers, &mut rng).await;
+            kill_a_server(&store, &corpus, &mut writers, &mut rng).await;
         }
         check(&store, &corpus, &mut writers).await;
     }

@@ -224,7 +224,7 @@ pub fn unzip(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
         let mut content = Vec::new();
         entry.read_to_end(&mut content).unwrap();
         if !entry.is_dir() {
-            files.insert(entry.name().to_owned(), content);
+            files.insert(entry.name().unwrap().into_owned(), content);
         }
     }
     files
