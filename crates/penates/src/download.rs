@@ -67,7 +67,7 @@ impl Selection {
     }
 
     async fn get_from(&self, client: &Client, from: u64) -> Result<Response<Body>, ClientError> {
-        let mut request = Request::get("");
+        let mut request = Request::builder().method(Method::GET);
         if from > 0 {
             request = request.header(RANGE, format!("bytes={from}-")).header(IF_RANGE, &self.etag);
         }
@@ -219,7 +219,7 @@ async fn resumable(client: &Client, form: &str, part: &Path, state: &Path) -> Op
     if begun_with != form || begun_bytes == 0 || begun_bytes > selection.len_bytes {
         return None;
     }
-    match client.ask(&selection.address, Request::head(""), client::empty()).await {
+    match client.ask(&selection.address, Request::builder().method(Method::HEAD), client::empty()).await {
         Ok(head) => selection.is_in(head.headers()).then_some(selection),
         Err(ClientError::Refused { status: StatusCode::NOT_FOUND | StatusCode::GONE, .. }) => None,
         // Out of reach for now: nothing that is there already is given up.

@@ -87,7 +87,7 @@ impl Client {
 
     /// A GET whose answer is streamed; `accept` names the form that is wanted.
     pub async fn get(&self, path: &str, accept: &str) -> Result<Response<Body>, ClientError> {
-        self.ask(path, Request::get("").header(ACCEPT, accept), empty()).await
+        self.ask(path, Request::builder().method(Method::GET).header(ACCEPT, accept), empty()).await
     }
 
     /// A GET of lines, as they come.
@@ -117,8 +117,10 @@ impl Client {
 
     /// A POST of a form.
     pub async fn post_form(&self, path: &str, form: String, accept: &str) -> Result<Response<Body>, ClientError> {
-        let request =
-            Request::post("").header(CONTENT_TYPE, "application/x-www-form-urlencoded").header(ACCEPT, accept);
+        let request = Request::builder()
+            .method(Method::POST)
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(ACCEPT, accept);
         self.ask(path, request, full(form)).await
     }
 }

@@ -42,7 +42,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
         summary.pages,
         config.store.path.display()
     );
-    server::serve(config, store, tell, interrupt::asked_to_end()).await?;
+    server::serve(config, store, tell, interrupt::asked_to_end()?).await?;
     eprintln!("Ended. The next run finds its data again.");
     Ok(())
 }

@@ -87,7 +87,7 @@ pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
         None => ingest::from_paths(args.paths.clone(), size).boxed(),
     };
     let ingest =
-        Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(), bar, stop: interrupt::stop_token() };
+        Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(), bar, stop: interrupt::stop_token()? };
     let summary = ingest.run(sources, &mut failed).await?;
     ingest.bar.finish_and_clear();
     close(target).await?;

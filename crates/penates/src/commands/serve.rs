@@ -67,7 +67,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let config = settings::load(&args.store, flags)?.config;
     server::init_logging(&config.log)?;
     let store = local::open_store(&config).await.map_err(local::cannot_open)?;
-    server::serve(config, store, tell, interrupt::asked_to_end()).await?;
+    server::serve(config, store, tell, interrupt::asked_to_end()?).await?;
     Ok(())
 }
 

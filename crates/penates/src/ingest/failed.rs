@@ -49,7 +49,15 @@ impl From<VolumeError> for FailedVolume {
 
 impl From<DiscoverError> for FailedVolume {
     fn from(error: DiscoverError) -> Self {
-        Self::new("not-found", &error)
+        let (kind, path, id) = match &error {
+            DiscoverError::MissingMets { zip, .. } => ("missing-mets", Some(zip), None),
+            DiscoverError::MissingZip { mets, .. } => ("missing-zip", Some(mets), None),
+            DiscoverError::NoSuchVolume { id, zip } => ("not-found", Some(zip), Some(id)),
+            DiscoverError::Name { path, .. } => ("name", Some(path), None),
+            DiscoverError::NotAVolume(path) => ("not-a-volume", Some(path), None),
+            DiscoverError::Io { path, .. } => ("io", Some(path), None),
+        };
+        Self::new(kind, &error).of(path.map(PathBuf::as_path), id)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use futures::Stream;
-use hathi::{DiscoverError, VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
+use hathi::{VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
 use tokio::sync::mpsc;
 
 use super::FailedVolume;
@@ -100,9 +100,8 @@ pub fn from_paths(
         measured.iter().flat_map(|path| hathi::discover(path)).flatten().for_each(|files| size(zip_bytes(&files)));
     });
     found(move |send| {
-        let all = paths.iter().flat_map(|path| hathi::discover(path).map(move |found| (path, found)));
-        for (path, volume) in all {
-            if !send(volume.map_err(|error| not_found(error, Some(path), None))) {
+        for volume in paths.iter().flat_map(|path| hathi::discover(path)) {
+            if !send(volume.map_err(FailedVolume::from)) {
                 return;
             }
         }
@@ -121,15 +120,11 @@ pub fn from_ids(
             if let Ok(files) = &located {
                 size(zip_bytes(files));
             }
-            if !send(located.map_err(|error| not_found(error, None, Some(&id)))) {
+            if !send(located.map_err(FailedVolume::from)) {
                 return;
             }
         }
     })
-}
-
-fn not_found(error: DiscoverError, path: Option<&Path>, id: Option<&VolumeId>) -> FailedVolume {
-    FailedVolume::from(error).of(path, id)
 }
 
 /// Runs a search on a thread of its own; `send` waits while enough is found ahead, and is false when nobody wants more.

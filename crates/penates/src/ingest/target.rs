@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hathi::VolumeId;
-use http::Request;
 use http::header::CONTENT_TYPE;
+use http::{Method, Request};
 use objects::{Imported, Library, ObjectsError, Unchanged};
 
 use super::{Done, FailedVolume, MemoryVolume, Result as Ended, Source};
@@ -106,7 +106,7 @@ async fn put(client: &Client, id: &VolumeId, source: &Source, mode: Mode) -> Res
         Mode::Force => "?force=true",
         Mode::Check => "?check=true",
     };
-    let request = Request::put("").header(CONTENT_TYPE, form.content_type());
+    let request = Request::builder().method(Method::PUT).header(CONTENT_TYPE, form.content_type());
     let path = format!("/volumes/{}{query}", client::segment(id));
     let response = client.ask(&path, request, client::stream(form.pieces())).await?;
     if mode == Mode::Check {

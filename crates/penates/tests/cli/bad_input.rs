@@ -86,7 +86,7 @@ fn mets_that_is_no_xml() {
 #[test]
 fn a_zip_without_mets() {
     let failed = import_spoilt(|folder| fs::remove_file(file_with_suffix(folder, ".mets.xml")).unwrap());
-    assert_one(&failed, "not-found", "no METS");
+    assert_one(&failed, "missing-mets", "no METS");
 }
 
 #[test]

@@ -282,7 +282,7 @@ async fn put(client: &Client, volume: &SynthVolume) -> Result<(), ClientError> {
     };
     let parts = vec![part("zip", &volume.zip), part("mets", &volume.mets), part("record", &volume.record)];
     let form = Form::new(parts);
-    let request = Request::put("").header(CONTENT_TYPE, form.content_type());
+    let request = Request::builder().method(Method::PUT).header(CONTENT_TYPE, form.content_type());
     let path = format!("/volumes/{}", client::segment(&volume.id));
     client.ask(&path, request, client::stream(form.pieces())).await.map(drop)
 }

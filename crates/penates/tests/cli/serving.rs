@@ -24,31 +24,21 @@ fn the_demo_imports_the_samples_says_what_to_try_and_finds_its_data_again() {
 fn every_command_line_that_the_demo_prints_works() {
     let store = TestStore::vacant();
     let demo = Served::start(store.command(&["demo", "--listen", "127.0.0.1:0", "--tls-listen", "off"]));
+    let address = demo.url.strip_prefix("http://").unwrap().to_owned();
+    let (_, said) = demo.stop("INT");
+    let lines: Vec<&str> = said.lines().filter_map(|line| Some(&line[line.find("curl ")?..])).collect();
+    assert_eq!(lines.len(), 3, "{said}");
+
+    let _served = Served::start(store.command(&["serve", "--listen", &address, "--tls-listen", "off"]));
     let place = tempfile::tempdir().unwrap();
-    let (_, said) = demo_lines(&store, demo);
-    let demo = Served::start(store.command(&["serve", "--listen", &said.address, "--tls-listen", "off"]));
-    for line in &said.curls {
+    for line in lines {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &line.replace("curl ", "curl -sS --fail ")]).current_dir(place.path());
-        Ran::of(shell).ends_with(0);
+        let ran = Ran::of(shell).ends_with(0);
+        assert_eq!(ran.stderr, "", "{line}");
     }
     assert_eq!(unzip(&std::fs::read(place.path().join("volumes.zip")).unwrap()).len(), 3744);
     assert!(!unzip(&std::fs::read(place.path().join("volume.zip")).unwrap()).is_empty());
-    drop(demo);
-}
-
-struct Said {
-    address: String,
-    curls: Vec<String>,
-}
-
-/// What the demo said, all of it, after it has ended.
-fn demo_lines(_store: &TestStore, demo: Served) -> (i32, Said) {
-    let address = demo.url.strip_prefix("http://").unwrap().to_owned();
-    let (code, said) = demo.stop("INT");
-    let curls = said.lines().filter_map(|line| Some(line[line.find("curl ")?..].to_owned())).collect::<Vec<_>>();
-    assert_eq!(curls.len(), 3, "{said}");
-    (code, Said { address, curls })
 }
 
 #[test]
