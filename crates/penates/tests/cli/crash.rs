@@ -115,8 +115,20 @@ struct Told {
     len_bytes: usize,
 }
 
+/// How many changes of each kind were acknowledged: a run without them would prove nothing.
+#[derive(Debug, Default)]
+struct Acknowledged {
+    imports: u32,
+    deletions: u32,
+    selections: u32,
+    /// Selections that were read and held what they held.
+    selections_read: u32,
+}
+
 /// One writer: what it does, one thing after the other, and what it knows.
+#[derive(Default)]
 struct Writer {
+    acknowledged: Acknowledged,
     first_volume: usize,
     known: [Known; VOLUMES_EACH],
     selections: Vec<Kept>,
@@ -148,7 +160,11 @@ impl Writer {
         };
         let known = &mut self.known[own];
         match outcome(changed, killing) {
-            Outcome::Done => known.acknowledged = wanted,
+            Outcome::Done => {
+                known.acknowledged = wanted;
+                let count = &mut self.acknowledged;
+                *(if wanted.is_some() { &mut count.imports } else { &mut count.deletions }) += 1;
+            }
             Outcome::NotDone => {}
             Outcome::Lost => {
                 known.pending = Some(wanted);
@@ -171,6 +187,7 @@ impl Writer {
             Ok(told) => {
                 let holds = own.zip(self.known.map(|known| known.acknowledged)).collect();
                 self.selections.push(Kept { told, holds, deleting: false });
+                self.acknowledged.selections += 1;
                 Ok(())
             }
             // One that nobody knows of holds nothing for anybody.
@@ -234,6 +251,7 @@ impl Writer {
                     assert_eq!(entries.remove("ERROR.err").is_some(), some_missing);
                     assert!(entries == corpus.expected(&kept.holds), "a selection holds something else than it held");
                     kept.deleting = false;
+                    self.acknowledged.selections_read += 1;
                     selections.push(kept);
                 }
                 Err(error) => assert!(kept.deleting && is_gone(&error), "a selection is gone: {error}"),
@@ -389,8 +407,7 @@ async fn kill_9_loses_nothing_that_was_acknowledged_and_shows_nothing_half() {
     let mut rng = StdRng::seed_from_u64(seed);
     let store = TestStore::vacant();
     let corpus = Corpus::make(&store.beside("corpus"));
-    let writer =
-        |index| Writer { first_volume: index * VOLUMES_EACH, known: Default::default(), selections: Vec::new() };
+    let writer = |index| Writer { first_volume: index * VOLUMES_EACH, ..Writer::default() };
     let mut writers: Vec<Writer> = (0..WRITERS).map(writer).collect();
     for round in 0..rounds {
         println!("round {round}");
@@ -401,4 +418,11 @@ async fn kill_9_loses_nothing_that_was_acknowledged_and_shows_nothing_half() {
         }
         check(&store, &corpus, &mut writers).await;
     }
+    let acknowledged: Vec<&Acknowledged> = writers.iter().map(|writer| &writer.acknowledged).collect();
+    println!("{acknowledged:?}");
+    let some =
+        |count: fn(&Acknowledged) -> u32| acknowledged.iter().map(|acknowledged| count(acknowledged)).sum::<u32>() > 0;
+    assert!(
+        some(|it| it.imports) && some(|it| it.deletions) && some(|it| it.selections) && some(|it| it.selections_read)
+    );
 }
