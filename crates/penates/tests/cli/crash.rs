@@ -34,8 +34,8 @@ const VERSIONS: [u32; 3] = [60, 90, 140];
 const SELECTIONS_EACH: usize = 4;
 /// What is superseded is collected soon.
 const SOON: [&str; 5] = [
-    "--set=store.grace=3s",
-    "--set=store.plan_life=1500ms",
+    "--set=store.grace=2s",
+    "--set=store.plan_life=1200ms",
     "--set=store.clock_skew_max=500ms",
     "--set=store.sweep_interval=100ms",
     "--set=auth.write=open",
@@ -152,10 +152,11 @@ impl Writer {
     ) -> Result<(), Lost> {
         let own = rng.random_range(0..VOLUMES_EACH);
         let version = rng.random_range(0..VERSIONS.len());
-        let (wanted, changed) = match rng.random_range(0..10) {
-            0..6 => (Some(version), put(client, &corpus.volumes[version][self.first_volume + own]).await),
-            6..8 => (None, delete(client, &corpus.ids[self.first_volume + own]).await),
-            8 => return self.select(corpus, client, killing).await,
+        let (wanted, changed) = match rng.random_range(0..100) {
+            0..65 => (Some(version), put(client, &corpus.volumes[version][self.first_volume + own]).await),
+            65..85 => (None, delete(client, &corpus.ids[self.first_volume + own]).await),
+            85..98 => return self.select(corpus, client, killing).await,
+            // Seldom, so that most selections outlive the grace of what they hold.
             _ => return self.discard(client, killing, rng).await,
         };
         let known = &mut self.known[own];
