@@ -27,7 +27,7 @@ impl Library {
             let incarnation = live.head.incarnation;
             let revision = self.inner.revisions.mint_above(live.head.revision.max(live.head.floor));
             let head = Head { state: State::Deleted, revision, body: Body::Nothing, ..live.head.clone() };
-            let parent = self.parent().await?;
+            let parent = self.patiently(|| self.parent()).await?;
             let switch = Switch {
                 partition: partition.clone(),
                 before: vec![

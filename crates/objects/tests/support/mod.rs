@@ -12,6 +12,8 @@ use store::{ManualClock, Store, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 
+pub mod memory;
+
 /// Where the tests' clocks begin: some day in 2025.
 pub const START: UnixMillis = UnixMillis(1_750_000_000_000);
 
@@ -30,6 +32,28 @@ pub async fn fixture() -> Fixture {
     let store: Arc<dyn Store> = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
     let library = Library::open(store.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
     Fixture { library, clock, store, folder }
+}
+
+/// A library over a store in memory that can be made to fail.
+pub struct Faulty {
+    pub library: Library,
+    pub clock: Arc<ManualClock>,
+    pub store: Arc<memory::Memory>,
+}
+
+pub async fn faulty() -> Faulty {
+    let clock = Arc::new(ManualClock::new(START));
+    let store = Arc::new(memory::Memory::default());
+    let library = Library::open(store.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    Faulty { library, clock, store }
+}
+
+impl Faulty {
+    /// The library as another process opens it, with everything in order again.
+    pub async fn reopened(&self) -> Library {
+        self.store.recover();
+        Library::open(self.store.clone(), self.clock.clone(), LibraryOptions::default()).await.unwrap()
+    }
 }
 
 pub fn id(text: &str) -> VolumeId {

@@ -1,0 +1,172 @@
+//! Flipped values are found, told and marked; marks go when all is sound again.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use bytes::Bytes;
+use hathi::Seq;
+use objects::damage::WHOLE_VOLUME;
+use objects::{Imported, Library, ObjectsError, Verified};
+use store::{Table, envelope};
+use support::memory::Fault;
+use support::{Faulty, faulty, id, import, listed, volume};
+
+/// Kinds of rows as `keys.rs` numbers them.
+const DIRECTORY: u8 = 2;
+const FIXITY: u8 = 3;
+const PACK: u8 = 4;
+
+/// Changes the values of all rows of one kind.
+fn tamper(faulty: &Faulty, kind: u8, change: impl Fn(Bytes) -> Option<Bytes>) {
+    faulty.store.tamper(|table, sort, value| match table == Table::Objects && sort[0] == kind {
+        true => change(value),
+        false => Some(value),
+    });
+}
+
+/// Flips the last bit of a value: its envelope's checksum tells.
+fn flipped(value: Bytes) -> Bytes {
+    let mut value = value.to_vec();
+    *value.last_mut().unwrap() ^= 1;
+    value.into()
+}
+
+/// Changes the payload and seals it again: only the digests tell.
+fn forged(value: Bytes, at: usize) -> Bytes {
+    let mut payload = envelope::open(&value).unwrap().to_vec();
+    payload[at] ^= 1;
+    envelope::seal(&payload)
+}
+
+async fn stored() -> Faulty {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["one", "two", "three"])).await.unwrap();
+    faulty
+}
+
+async fn damaged(library: &Library) -> (Vec<u32>, u32) {
+    let volume = library.volume(&id("t.a")).await.unwrap();
+    let members = library.damaged_members(&id("t.a"), volume.revision).await.unwrap();
+    (members, volume.body.damaged)
+}
+
+async fn verify(library: &Library) -> Verified {
+    library.verify(&id("t.a")).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sound_volume_verifies_with_all_its_members() {
+    let faulty = stored().await;
+    let verified = verify(&faulty.library).await;
+    assert_eq!((verified.members, verified.damaged.len()), (5, 0), "three pages, METS, record");
+    assert!(verified.bytes > 11);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flipped_pack_is_never_served_and_all_its_members_are_marked_until_it_is_sound_again() {
+    let faulty = stored().await;
+    let library = &faulty.library;
+    tamper(&faulty, PACK, |value| Some(flipped(value)));
+    for seq in 1..=3 {
+        let error = library.page(&id("t.a"), Seq::new(seq).unwrap()).await.unwrap_err();
+        assert!(matches!(error, ObjectsError::Damaged { member: Some(index), .. } if index == seq - 1), "{error}");
+    }
+    assert!(library.mets(&id("t.a")).await.unwrap_err().is_damage());
+    let members: Vec<_> = verify(library).await.damaged.iter().map(|damage| damage.member).collect();
+    assert_eq!(members, [0, 1, 2, 3, 4]);
+    assert_eq!(damaged(library).await, (vec![0, 1, 2, 3, 4], 5));
+    assert_eq!(library.statistics().await.unwrap().damaged_members, 5);
+    assert_eq!(listed(library, 10).await, ["t.a"]);
+
+    tamper(&faulty, PACK, |value| Some(flipped(value)));
+    assert!(verify(library).await.damaged.is_empty());
+    assert_eq!(damaged(library).await, (vec![], 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_frame_is_found_by_its_page_alone() {
+    let faulty = stored().await;
+    let second = faulty.library.page(&id("t.a"), Seq::new(2).unwrap()).await.unwrap().entry;
+    // In the middle of the frame of page 2.
+    let at = second.place.offset as usize + second.member.frame_len as usize / 2;
+    tamper(&faulty, PACK, |value| Some(forged(value, at)));
+    assert!(faulty.library.page(&id("t.a"), Seq::new(2).unwrap()).await.unwrap().text().unwrap_err().is_damage());
+    let members: Vec<_> = verify(&faulty.library).await.damaged.iter().map(|damage| damage.member).collect();
+    assert_eq!(members, [1]);
+    assert_eq!(damaged(&faulty.library).await, (vec![1], 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_is_lost_or_does_not_add_up_damages_the_whole_volume() {
+    for change in [|_| None, |value| Some(flipped(value)), |value| Some(forged(value, 7))] {
+        let faulty = stored().await;
+        tamper(&faulty, DIRECTORY, change);
+        assert!(verify(&faulty.library).await.damaged.iter().any(|damage| damage.member == WHOLE_VOLUME));
+        assert!(damaged(&faulty.library).await.0.contains(&WHOLE_VOLUME));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_digests_damage_the_pages_they_are_of() {
+    let faulty = stored().await;
+    tamper(&faulty, FIXITY, |_| None);
+    let members: Vec<_> = verify(&faulty.library).await.damaged.iter().map(|damage| damage.member).collect();
+    assert_eq!(members, [0, 1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_volume_is_not_unchanged_and_a_new_import_heals_it() {
+    let faulty = stored().await;
+    let library = &faulty.library;
+    let revision = library.volume(&id("t.a")).await.unwrap().revision;
+    library.mark_damaged(&id("t.a"), revision, 2, "seen while streaming").await.unwrap();
+    let imported = import(library, volume("t.a", &["one", "two", "three"])).await.unwrap();
+    assert!(matches!(imported, Imported::Replaced { .. }), "{imported:?}");
+    assert_eq!(damaged(library).await, (vec![], 0));
+    library.mark_damaged(&id("t.a"), revision, 1, "by a stream of the old revision").await.unwrap();
+    assert_eq!(damaged(library).await, (vec![], 0), "the new revision is not damaged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_marks_at_once_are_all_counted_once() {
+    let faulty = stored().await;
+    let revision = faulty.library.volume(&id("t.a")).await.unwrap().revision;
+    let marks = (0..12).map(|n| {
+        let library = faulty.library.clone();
+        tokio::spawn(async move { library.mark_damaged(&id("t.a"), revision, n % 3, "seen").await })
+    });
+    for mark in marks.collect::<Vec<_>>() {
+        mark.await.unwrap().unwrap();
+    }
+    assert_eq!(damaged(&faulty.library).await, (vec![0, 1, 2], 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_clearing_never_counts_too_few_and_is_made_good() {
+    for fault in [Fault::Crash, Fault::UnknownApplied, Fault::UnknownLost] {
+        for at in 0..2 {
+            let faulty = stored().await;
+            let revision = faulty.library.volume(&id("t.a")).await.unwrap().revision;
+            faulty.library.mark_damaged(&id("t.a"), revision, 1, "seen").await.unwrap();
+            faulty.store.arm(fault.clone(), move |number, _| number == at);
+            let _ = faulty.library.verify(&id("t.a")).await;
+            let library = faulty.reopened().await;
+            let (members, count) = damaged(&library).await;
+            assert!(count as usize >= members.len(), "{fault:?} at {at}: {members:?} counted as {count}");
+            verify(&library).await;
+            assert_eq!(damaged(&library).await, (vec![], 0), "{fault:?} at {at}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_does_not_answer_is_never_damage() {
+    let faulty = stored().await;
+    faulty.store.arm(Fault::Crash, |_, _| true);
+    // Any write makes it die.
+    faulty.library.delete(&id("t.a")).await.unwrap_err();
+    let error = faulty.library.verify(&id("t.a")).await.unwrap_err();
+    assert!(!error.is_damage(), "{error}");
+    let library = faulty.reopened().await;
+    assert_eq!(damaged(&library).await, (vec![], 0));
+}

@@ -1,0 +1,310 @@
+//! A store in memory that runs lists step by step, as an engine without transactions does, and does at chosen steps what real
+//! engines will not do on demand.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use store::{
+    Call, ContentHeader, ContentId, ContentStream, Direction, Guard, Health, Outcome, Removal, Row, Rows, Scan, Step,
+    Store, StoreError, StoreResult, Table, WalkPage,
+};
+use tokio::sync::Semaphore;
+
+type Key = (Table, Bytes, Bytes);
+
+/// What happens at a step.
+#[derive(Clone)]
+pub enum Fault {
+    /// The process dies before it: from then on nothing is answered but errors.
+    Crash,
+    /// It is applied, and nobody is told.
+    UnknownApplied,
+    /// It is not applied, and nobody is told.
+    UnknownLost,
+    /// It is not applied yet; it arrives when `deliver` is called or so many further steps were run.
+    UnknownLate(usize),
+    /// There is no room, from then on.
+    Full,
+    /// It is refused for the moment.
+    Overloaded,
+    /// It waits until the gate is opened.
+    Hold(Arc<Gate>),
+}
+
+impl std::fmt::Debug for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Crash => f.write_str("Crash"),
+            Fault::UnknownApplied => f.write_str("UnknownApplied"),
+            Fault::UnknownLost => f.write_str("UnknownLost"),
+            Fault::UnknownLate(steps) => write!(f, "UnknownLate({steps})"),
+            Fault::Full => f.write_str("Full"),
+            Fault::Overloaded => f.write_str("Overloaded"),
+            Fault::Hold(_) => f.write_str("Hold"),
+        }
+    }
+}
+
+/// Where a step waits.
+pub struct Gate {
+    reached: Semaphore,
+    open: Semaphore,
+}
+
+impl Gate {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { reached: Semaphore::new(0), open: Semaphore::new(0) })
+    }
+
+    /// Returns when a step waits here.
+    pub async fn reached(&self) {
+        self.reached.acquire().await.unwrap().forget();
+    }
+
+    pub fn open(&self) {
+        self.open.add_permits(1);
+    }
+}
+
+type Trigger = Box<dyn Fn(usize, &Step) -> bool + Send>;
+
+#[derive(Default)]
+struct State {
+    rows: BTreeMap<Key, (Bytes, Option<Guard>)>,
+    armed: Vec<(Trigger, Fault)>,
+    late: Vec<(usize, Step)>,
+    broken: Option<Fault>,
+}
+
+#[derive(Default)]
+pub struct Memory {
+    state: Mutex<State>,
+    steps: AtomicUsize,
+}
+
+/// Whether a step changes the head of a volume.
+pub fn switches_a_volume(step: &Step) -> bool {
+    matches!(step, Step::CompareAndWrite { partition, .. } if partition.starts_with(b"v/"))
+}
+
+impl Memory {
+    /// Does `fault` at the first step for which `trigger` holds; it is given the number of steps run since this call.
+    pub fn arm(&self, fault: Fault, trigger: impl Fn(usize, &Step) -> bool + Send + 'static) {
+        self.steps.store(0, Ordering::SeqCst);
+        self.state.lock().armed.push((Box::new(trigger), fault));
+    }
+
+    /// Steps run since the last call of `arm`.
+    pub fn steps(&self) -> usize {
+        self.steps.load(Ordering::SeqCst)
+    }
+
+    /// Everything works again, as for a process that is started anew; what is late arrives now.
+    pub fn recover(&self) {
+        let mut state = self.state.lock();
+        state.armed.clear();
+        state.broken = None;
+        state.deliver(usize::MAX);
+    }
+
+    /// Changes values of rows behind everybody's back.
+    pub fn tamper(&self, mut change: impl FnMut(Table, &[u8], Bytes) -> Option<Bytes>) {
+        self.state.lock().rows.retain(|(table, _, sort), (value, _)| match change(*table, sort, value.clone()) {
+            Some(changed) => {
+                *value = changed;
+                true
+            }
+            None => false,
+        });
+    }
+
+    /// The sort keys in a partition.
+    pub fn sorts(&self, table: Table, partition: &Bytes) -> Vec<Bytes> {
+        let state = self.state.lock();
+        let of_partition = state.rows.keys().filter(|(t, p, _)| *t == table && p == partition);
+        of_partition.map(|(_, _, sort)| sort.clone()).collect()
+    }
+
+    fn check(&self) -> StoreResult<()> {
+        match self.state.lock().broken {
+            Some(Fault::Crash) => Err(StoreError::Poisoned("the process has died".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs one step; `Ok(None)`: it was applied.
+    async fn step(&self, index: usize, step: Step) -> StoreResult<Option<Outcome>> {
+        let number = self.steps.fetch_add(1, Ordering::SeqCst);
+        let fault = {
+            let mut state = self.state.lock();
+            state.deliver(number);
+            let armed = state.armed.iter().position(|(trigger, _)| trigger(number, &step));
+            armed.map(|at| state.armed.remove(at).1)
+        };
+        let unknown = || Some(Outcome::Unknown { reason: "no answer".to_owned() });
+        match fault {
+            None => {}
+            Some(Fault::Hold(gate)) => {
+                gate.reached.add_permits(1);
+                gate.open.acquire().await.unwrap().forget();
+            }
+            Some(Fault::UnknownApplied) => {
+                self.state.lock().apply(index, &step);
+                return Ok(unknown());
+            }
+            Some(Fault::UnknownLost) => return Ok(unknown()),
+            Some(Fault::UnknownLate(further)) => {
+                self.state.lock().late.push((number + further, step));
+                return Ok(unknown());
+            }
+            Some(Fault::Overloaded) => return Err(StoreError::Overloaded("for the moment".to_owned())),
+            Some(fault @ (Fault::Crash | Fault::Full)) => self.state.lock().broken = Some(fault),
+        }
+        self.check()?;
+        if matches!(self.state.lock().broken, Some(Fault::Full)) {
+            return Err(StoreError::Full("no room".to_owned()));
+        }
+        Ok(self.state.lock().apply(index, &step))
+    }
+}
+
+impl State {
+    fn deliver(&mut self, number: usize) {
+        let (due, late) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= number);
+        self.late = late;
+        let due: Vec<(usize, Step)> = due;
+        for (_, step) in due {
+            self.apply(0, &step);
+        }
+    }
+
+    fn row(&self, key: &Key) -> Option<Row> {
+        let (value, guard) = self.rows.get(key)?;
+        Some(Row { sort: key.2.clone(), value: value.clone(), guard: guard.clone() })
+    }
+
+    fn apply(&mut self, index: usize, step: &Step) -> Option<Outcome> {
+        let (table, partition) = (step.table(), step.partition().clone());
+        let key = |sort: &Bytes| (table, partition.clone(), sort.clone());
+        match step {
+            Step::Put { rows, .. } => {
+                for row in rows {
+                    let before = self.rows.insert(key(&row.sort), (row.value.clone(), None));
+                    assert!(before.is_none_or(|(value, _)| value == row.value), "an immutable row was changed");
+                }
+            }
+            Step::Require { sort, condition, .. } => {
+                let stands = self.row(&key(sort));
+                if !condition.holds(stands.as_ref()) {
+                    return Some(Outcome::Refused { step: index, stands });
+                }
+            }
+            Step::CompareAndWrite { sort, expect, guard, value, rows, .. } => {
+                let stands = self.row(&key(sort));
+                if !expect.holds(stands.as_ref()) {
+                    return Some(Outcome::Refused { step: index, stands });
+                }
+                self.rows.insert(key(sort), (value.clone(), Some(guard.clone())));
+                for row in rows {
+                    let before = self.rows.insert(key(&row.sort), (row.value.clone(), None));
+                    assert!(before.is_none(), "a row that appears with a head was there before");
+                }
+            }
+            Step::Remove { rows: Removal::Rows(sorts), .. } => {
+                for sort in sorts {
+                    self.rows.remove(&key(sort));
+                }
+            }
+            Step::Remove { rows: Removal::Range(from, to), .. } => {
+                let within = |(t, p, s): &Key| {
+                    *t == table && *p == partition && s >= from && to.as_ref().is_none_or(|to| s < to)
+                };
+                self.rows.retain(|key, _| !within(key));
+            }
+        }
+        None
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    async fn get(&self, _: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        self.check()?;
+        Ok(self.state.lock().row(&(table, partition.clone(), sort.clone())))
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        let mut rows = Vec::new();
+        for (partition, sort) in keys {
+            rows.push(self.get(call, table, &partition, &sort).await?);
+        }
+        Ok(rows)
+    }
+
+    async fn scan(&self, _: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        self.check()?;
+        assert_eq!(scan.direction, Direction::Forward, "nothing here scans backward");
+        let state = self.state.lock();
+        let mut page = Rows::default();
+        let mut bytes = 0;
+        let from = (table, partition.clone(), scan.from.clone());
+        for (key, (value, guard)) in state.rows.range(from..) {
+            if key.0 != table || key.1 != *partition || scan.to.as_ref().is_some_and(|to| key.2 >= *to) {
+                break;
+            }
+            if bytes >= scan.max_bytes {
+                page.next = Some(key.2.clone());
+                break;
+            }
+            bytes += key.2.len() + value.len();
+            page.rows.push(Row { sort: key.2.clone(), value: value.clone(), guard: guard.clone() });
+        }
+        Ok(page)
+    }
+
+    async fn run(&self, _: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        for (index, step) in steps.into_iter().enumerate() {
+            match self.step(index, step).await {
+                Ok(None) => {}
+                Ok(Some(outcome)) => return Ok(outcome),
+                // An error means that nothing was applied; here something was.
+                Err(error) if index > 0 => return Ok(Outcome::Unknown { reason: error.to_string() }),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Outcome::Applied)
+    }
+
+    async fn walk(&self, _: Call, _: Table, _: Option<Bytes>, _: usize) -> StoreResult<WalkPage> {
+        Err(StoreError::Invalid("not in this store".to_owned()))
+    }
+
+    async fn put_content(&self, _: Call, _: Bytes, _: ContentStream) -> StoreResult<ContentId> {
+        Err(StoreError::Invalid("not in this store".to_owned()))
+    }
+
+    async fn content_header(&self, _: Call, _: ContentId) -> StoreResult<Option<ContentHeader>> {
+        Ok(None)
+    }
+
+    async fn read_content(&self, _: Call, _: ContentId, _: Range<u64>) -> StoreResult<Option<ContentStream>> {
+        Ok(None)
+    }
+
+    async fn condemn_content(&self, _: Call, _: ContentId) -> StoreResult<bool> {
+        Ok(false)
+    }
+
+    async fn delete_content(&self, _: Call, _: ContentId) -> StoreResult<bool> {
+        Ok(false)
+    }
+
+    async fn health(&self) -> Health {
+        Health { refusing_writes: None, free_bytes: None }
+    }
+}
