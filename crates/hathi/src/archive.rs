@@ -108,16 +108,12 @@ impl<R: Read + Seek> Archive<R> {
             return Err(VolumeError::bomb(page, reason));
         }
         self.compressed.clear();
-        let read = skip_local_header(&mut self.zip, file.header_start)
+        skip_local_header(&mut self.zip, file.header_start)
             .and_then(|()| (&mut self.zip).take(file.compressed_size).read_to_end(&mut self.compressed))
             .map_err(|error| match VolumeError::zip_io(error) {
                 VolumeError::Zip(reason) => VolumeError::bad_page(page, reason),
                 error => error,
             })?;
-        if (read as u64) < file.compressed_size {
-            let reason = format!("the ZIP ends after {read} of its {} compressed bytes", file.compressed_size);
-            return Err(VolumeError::bad_page(page, reason));
-        }
         Ok(())
     }
 

@@ -127,6 +127,7 @@ mod tests {
 
     #[test]
     fn the_last_bracket_begins_the_pages() {
+        assert_eq!(pages("a.bc[3]"), [("a.bc".into(), vec![3])]);
         assert_eq!(pages("uc2.a[1][2]"), [("uc2.a[1]".into(), vec![2])]);
     }
 

@@ -23,6 +23,10 @@ const METS_NAMESPACE: Namespace<'_> = Namespace("http://www.loc.gov/METS/");
 const MAX_DEPTH: usize = 128;
 /// The same for one element's attributes (checking them for repeats costs their number squared).
 const MAX_ATTRIBUTES: usize = 64;
+/// The same for a page's features, each of which costs more memory than it takes in the file.
+const MAX_FEATURES: usize = 32;
+/// The same for one attribute's value, which may end up in an error's message.
+const MAX_VALUE_BYTES: usize = 4 * 1024;
 
 /// A volume's METS: its pages in reading order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +63,11 @@ pub enum MetsError {
     /// More than [`MAX_PAGES`].
     #[error("the METS names more than {MAX_PAGES} pages")]
     TooManyPages,
-    /// Elements are nested too deeply or have too many attributes.
-    #[error("the METS has elements nested more than {MAX_DEPTH} deep or with more than {MAX_ATTRIBUTES} attributes")]
+    /// Elements are nested too deeply, have too many or too long attributes, or a page too many features.
+    #[error(
+        "the METS has elements nested more than {MAX_DEPTH} deep, with more than {MAX_ATTRIBUTES} attributes or one of more than \
+         {MAX_VALUE_BYTES} bytes, or a page with more than {MAX_FEATURES} features"
+    )]
     TooIntricate,
     /// Not well-formed XML, or not UTF-8.
     #[error("the METS is not well-formed XML (byte {at}): {reason}")]
@@ -203,7 +210,7 @@ impl Parser {
                 file.name = Attributes::of(element, at)?.take("href");
                 Open::Other
             }
-            (Some(Open::StructMap | Open::Div(_)), "div") => Open::Div(Div::new(Attributes::of(element, at)?)),
+            (Some(Open::StructMap | Open::Div(_)), "div") => Open::Div(Div::new(Attributes::of(element, at)?)?),
             (Some(Open::Div(div)), "fptr") => {
                 if let Some(id) = Attributes::of(element, at)?.take("FILEID")
                     && let Some(file) = self.files.get_mut(&id)
@@ -275,13 +282,17 @@ fn open_file(mut attributes: Attributes) -> Result<Open, MetsError> {
 }
 
 impl Div {
-    fn new(mut attributes: Attributes) -> Self {
-        let features = attributes.take("LABEL").unwrap_or_default();
-        Self {
+    fn new(mut attributes: Attributes) -> Result<Self, MetsError> {
+        let label = attributes.take("LABEL").unwrap_or_default();
+        let features: Vec<_> = label.split(',').map(str::trim).filter(|feature| !feature.is_empty()).collect();
+        if features.len() > MAX_FEATURES {
+            return Err(MetsError::TooIntricate);
+        }
+        Ok(Self {
             order: attributes.take("ORDER"),
             label: attributes.take("ORDERLABEL").filter(|label| !label.is_empty()),
-            features: features.split(',').map(str::trim).filter(|f| !f.is_empty()).map(str::to_owned).collect(),
-        }
+            features: features.into_iter().map(str::to_owned).collect(),
+        })
     }
 
     fn page(&self, file: OcrFile) -> Result<MetsPage, MetsError> {
@@ -312,6 +323,9 @@ impl Attributes {
             }
             let value =
                 attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|error| not_well_formed(at, &error))?;
+            if value.len() > MAX_VALUE_BYTES {
+                return Err(MetsError::TooIntricate);
+            }
             attributes.push((attribute.key.local_name().into_inner().to_owned(), value.into_owned()));
         }
         Ok(Self(attributes))

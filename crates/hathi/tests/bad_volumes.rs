@@ -55,6 +55,24 @@ fn pages_may_lie_at_the_root_or_in_a_folder_and_other_files_are_passed_over() {
 fn a_wrong_checksum_or_size_names_the_page() {
     refused(zip(&entries()), mets_with(|page| page.md5 = "0".repeat(32)), "checksum", "page 2 (00000002.txt)");
     refused(zip(&entries()), mets_with(|page| page.size += 1), "checksum", "page 2 (00000002.txt)");
+    // Sizes are compared before any page is read.
+    assert_eq!(read(zip(&entries()), mets_with(|page| page.size += 1)).unwrap_err().kind(), "checksum");
+}
+
+#[test]
+fn a_text_of_another_length_is_refused_though_its_md5_be_right() {
+    let text = b"a text of 26 bytes is here";
+    let lying = patched(&zip(&[("1.txt", text)]), &26_u32.to_le_bytes(), &1_000_u32.to_le_bytes());
+    let mut said = said_of(&[("1.txt", text)]);
+    said[0].size = 1_000;
+    refused(lying, mets(Some("lib.x"), &said), "checksum", "METS says 1000 bytes, the ZIP holds 26");
+}
+
+#[test]
+fn a_wrong_crc_in_the_zip_is_refused_though_the_md5_be_right() {
+    let crc32 = crc32fast::hash(PAGES[1].1);
+    let lying = patched(&zip(&entries()), &crc32.to_le_bytes(), &(!crc32).to_le_bytes());
+    refused(lying, good_mets(), "checksum", "CRC-32");
 }
 
 #[test]

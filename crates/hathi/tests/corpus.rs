@@ -79,3 +79,10 @@ fn a_page_is_found_by_its_order_even_where_its_file_is_named_otherwise() {
     assert!(page.file_name > page.seq.file_name(), "{page:?}");
     assert_eq!(rump.read_page(index).unwrap().text.len() as u64, page.size);
 }
+
+#[test]
+fn a_reader_can_be_handed_to_another_thread() {
+    let mut yale = open("yale.39002015008130");
+    let page = std::thread::spawn(move || yale.read_page(0)).join().unwrap().unwrap();
+    assert_eq!(page.features, ["FRONT_COVER"]);
+}

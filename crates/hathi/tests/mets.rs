@@ -65,8 +65,18 @@ fn only_the_ocr_group_and_the_physical_map_count() {
     let other_files = r#"<m:fileGrp USE="image"><m:file ID="I1"/></m:fileGrp><m:fileGrp USE="ocr">"#;
     assert_eq!(with(r#"<m:fileGrp USE="ocr">"#, other_files).unwrap().pages.len(), 2);
     assert_eq!(with("<m:fptr ", r#"<m:fptr FILEID="I1"/><m:fptr "#).unwrap().pages.len(), 2);
-    let nested = with(r#"<m:fileGrp USE="ocr">"#, r#"<m:fileGrp USE="ocr"><m:fileGrp/>"#).unwrap();
-    assert_eq!(nested.pages.len(), 2);
+    let nested = text().replace(r#"<m:fileGrp USE="ocr">"#, r#"<m:fileGrp USE="ocr"><m:fileGrp>"#);
+    let nested = nested.replace("</m:fileGrp>", "</m:fileGrp></m:fileGrp>");
+    assert_eq!(Mets::parse(nested.as_bytes()).unwrap().pages.len(), 2);
+}
+
+#[test]
+fn a_mets_inside_the_mets_is_metadata_and_no_pages() {
+    let inner = String::from_utf8(mets(None, &said_of(&[("inner.txt", b"")]))).unwrap();
+    for (section, before) in [("dmdSec", "<m:fileSec>"), ("behaviorSec", "<m:structMap ")] {
+        let outer = with(before, &format!("<m:{section}><m:mdWrap>{inner}</m:mdWrap></m:{section}>{before}")).unwrap();
+        assert_eq!(outer, Mets::parse(text().as_bytes()).unwrap());
+    }
 }
 
 #[test]
@@ -122,6 +132,10 @@ fn documents_beyond_the_limits_are_refused() {
     assert!(matches!(with("<m:div>", &format!("{deep}<m:div>")), Err(MetsError::TooIntricate)));
     let wide: String = (0..100).map(|n| format!(" A{n}=\"\"")).collect();
     assert!(matches!(with(r#"<m:div ORDER="1""#, &format!(r#"<m:div ORDER="1"{wide}"#)), Err(MetsError::TooIntricate)));
+    let long = "9".repeat(5_000);
+    assert!(matches!(with(r#"SIZE="3""#, &format!(r#"SIZE="{long}""#)), Err(MetsError::TooIntricate)));
+    let many_features = "A,".repeat(33);
+    assert!(matches!(with("<m:div>", &format!(r#"<m:div LABEL="{many_features}">"#)), Err(MetsError::TooIntricate)));
     assert!(matches!(Mets::parse(&vec![b' '; MAX_METS_BYTES + 1]), Err(MetsError::TooLarge(_))));
 
     let mut said = said_of(&[("x.txt", b"")]);

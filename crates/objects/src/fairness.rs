@@ -13,7 +13,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::library::LibraryOptions;
+use crate::library::{Library, LibraryOptions};
 
 /// The least that a request may hold ahead of its client, bytes.
 const SHARE_BYTES_MIN: usize = 64 << 10;
@@ -30,6 +30,8 @@ pub struct Fairness {
     read_ahead_bytes: usize,
     requests_max: usize,
     active: AtomicUsize,
+    /// Bytes that all requests hold together.
+    held_bytes: AtomicUsize,
     turns: Semaphore,
 }
 
@@ -47,6 +49,7 @@ impl Fairness {
             read_ahead_bytes: options.read_ahead_bytes,
             requests_max: options.bulk_requests_max,
             active: AtomicUsize::new(0),
+            held_bytes: AtomicUsize::new(0),
             turns: Semaphore::new((2 * processors).max(4)),
         })
     }
@@ -81,6 +84,13 @@ impl Fairness {
     }
 }
 
+impl Library {
+    /// How many bulk requests are streaming now.
+    pub fn streaming(&self) -> usize {
+        self.inner.bulk.fairness.active()
+    }
+}
+
 impl Drop for Admission {
     fn drop(&mut self) {
         self.fairness.active.fetch_sub(1, Ordering::SeqCst);
@@ -94,41 +104,63 @@ impl Admission {
     where
         S: Stream<Item = ObjectsResult<Bytes>> + Send + 'static,
     {
-        let held = Arc::new(Held::default());
+        let held = Arc::new(Held::new(self.fairness.clone()));
         let (sender, receiver) = mpsc::unbounded_channel();
-        let producing = produce(pieces, sender, held.clone(), self.fairness.clone());
+        let producing = produce(pieces, sender, held.clone());
         BulkStream { task: tokio::spawn(producing), receiver, held, ended: false, _admission: self }
     }
 }
 
 /// Bytes that were produced and not yet taken by the client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Held {
+    fairness: Arc<Fairness>,
     bytes: AtomicUsize,
     taken: Notify,
 }
 
 impl Held {
-    /// Waits until another piece fits the share, or nothing is held.
-    async fn room(&self, fairness: &Fairness) {
+    fn new(fairness: Arc<Fairness>) -> Self {
+        Self { fairness, bytes: AtomicUsize::new(0), taken: Notify::new() }
+    }
+
+    /// Waits until another piece may be held.
+    async fn room(&self) {
         loop {
             // Asked for before looking, so that what is taken in between is not missed.
             let taken = self.taken.notified();
-            let held_bytes = self.bytes.load(Ordering::SeqCst);
-            if held_bytes == 0 || held_bytes + fairness.piece_bytes() <= fairness.share_bytes() {
+            if self.has_room() {
                 return;
             }
             taken.await;
         }
     }
 
+    /// Whether another piece fits the share. Who stalls may hold a share from a time when there were fewer to share with; so that
+    /// this does not add up, more than a single piece also has to fit what all may hold together.
+    fn has_room(&self) -> bool {
+        let Fairness { read_ahead_bytes, held_bytes, .. } = &*self.fairness;
+        let piece = self.fairness.piece_bytes();
+        let own = self.bytes.load(Ordering::SeqCst);
+        let all = held_bytes.load(Ordering::SeqCst);
+        own == 0 || (own + piece <= self.fairness.share_bytes() && all + piece <= *read_ahead_bytes)
+    }
+
     fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.fairness.held_bytes.fetch_add(bytes, Ordering::SeqCst);
     }
 
     fn take(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.fairness.held_bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.taken.notify_one();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.fairness.held_bytes.fetch_sub(*self.bytes.get_mut(), Ordering::SeqCst);
     }
 }
 
@@ -139,13 +171,13 @@ enum Produced {
 }
 
 /// Produces while there is room; the channel is bounded by `held`, in bytes.
-async fn produce<S>(pieces: S, sender: mpsc::UnboundedSender<Produced>, held: Arc<Held>, fairness: Arc<Fairness>)
+async fn produce<S>(pieces: S, sender: mpsc::UnboundedSender<Produced>, held: Arc<Held>)
 where
     S: Stream<Item = ObjectsResult<Bytes>> + Send + 'static,
 {
     let mut pieces = std::pin::pin!(pieces);
     loop {
-        held.room(&fairness).await;
+        held.room().await;
         let Some(piece) = pieces.next().await else { break };
         held.add(piece.as_ref().map_or(0, Bytes::len));
         let failed = piece.is_err();
@@ -289,6 +321,28 @@ mod tests {
         assert!(stream.held_bytes() <= share, "{} of {share}", stream.held_bytes());
         assert_eq!(made.load(Ordering::SeqCst) * fairness.piece_bytes(), stream.held_bytes());
         drop(others);
+    }
+
+    #[tokio::test]
+    async fn those_who_stall_together_hold_no_more_than_all_may_and_a_piece_each() {
+        const CLIENTS: usize = 40;
+        let fairness = fairness(2 << 20, CLIENTS);
+        let mut streams = Vec::new();
+        for _ in 0..CLIENTS {
+            // Each begins when those before it have filled a share that was larger then.
+            let stream = fairness.admit().unwrap().run_ahead(endless(Arc::default(), 64 << 10));
+            until(|| stream.held_bytes() > 0).await;
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            streams.push(stream);
+        }
+        let held: usize = streams.iter().map(BulkStream::held_bytes).sum();
+        assert!(held <= (2 << 20) + CLIENTS * (64 << 10), "{held}");
+        assert_eq!(held, fairness.held_bytes.load(Ordering::SeqCst));
+        assert!(streams[CLIENTS - 1].next().await.unwrap().is_ok());
+        drop(streams);
+        until(|| fairness.held_bytes.load(Ordering::SeqCst) == 0).await;
     }
 
     #[tokio::test]

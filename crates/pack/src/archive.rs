@@ -89,6 +89,17 @@ pub struct Archive {
     pub descriptors: bool,
 }
 
+impl Level {
+    /// The level of a number from 0 (stored blocks) to 9; `None` for more.
+    pub fn of_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Stored),
+            1..=9 => Some(Self::Recompressed(number)),
+            _ => None,
+        }
+    }
+}
+
 impl GroupPages {
     /// Sums over the pages.
     pub fn sums(&self) -> Sums {

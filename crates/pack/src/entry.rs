@@ -285,3 +285,46 @@ impl End {
         out.put(&end.finish());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(entries: u64, central_at: u64, central_len: u64) -> (u64, usize) {
+        let (end, mut written) = (End { entries, central_at, central_len }, Vec::new());
+        end.put(&mut written);
+        (end.len(), written.len())
+    }
+
+    #[test]
+    fn zip64_end_records_appear_exactly_where_a_number_does_not_fit() {
+        let (short, long) = ((22, 22), (98, 98));
+        assert_eq!(end(65_534, LIMIT32 - 1, LIMIT32 - 1), short);
+        assert_eq!(end(65_535, 0, 0), long);
+        assert_eq!(end(0, LIMIT32, 0), long);
+        assert_eq!(end(0, 0, LIMIT32), long);
+    }
+
+    #[test]
+    fn records_have_the_computed_length_on_both_sides_of_4_gib() {
+        let values = [0, LIMIT32 - 1, LIMIT32, LIMIT32 + 1];
+        let sizes = [Sizes::Ahead, Sizes::Described { zip64: false }, Sizes::Described { zip64: true }];
+        for (size, compressed, offset) in
+            values.iter().flat_map(|a| values.map(|b| (*a, b))).flat_map(|(a, b)| values.map(|c| (a, b, c)))
+        {
+            for sizes in sizes {
+                let entry = Entry { directory: false, utf8: true, size, compressed, crc32: 7, sizes };
+                let (mut local, mut central) = (Vec::new(), Vec::new());
+                entry.put_local(&mut local, b"name");
+                assert_eq!(local.len() as u64, entry.local_len(4));
+                entry.put_descriptor(&mut local);
+                assert_eq!(local.len() as u64 + compressed, entry.len(4));
+                entry.put_central(&mut central, b"name", offset);
+                assert_eq!(central.len() as u64, entry.central_len(4, offset));
+                let extra_values = [size, compressed, offset].iter().filter(|&&value| value >= LIMIT32).count();
+                let extra = if extra_values == 0 { 0 } else { 4 + 8 * extra_values };
+                assert_eq!(central.len(), 46 + 4 + extra);
+            }
+        }
+    }
+}

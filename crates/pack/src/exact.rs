@@ -238,6 +238,7 @@ impl<S: Source> Exact<S> {
             }
         }
         if let Some(text) = &self.reader.archive.errors {
+            self.out.seek(self.map.central_errors_at());
             names::errors_entry(text).put_central(&mut self.out, names::ERRORS, self.map.errors_at);
         }
         Ok(())

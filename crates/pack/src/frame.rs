@@ -4,6 +4,7 @@
 //! No frame refers back into the one before it, because each is compressed with an empty window. An empty text is an
 //! empty frame.
 
+use crate::Member;
 use bytes::Bytes;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -65,6 +66,13 @@ pub struct Frame {
     pub size: u32,
     /// CRC-32 of the text (the polynomial of ZIP and gzip).
     pub crc32: u32,
+}
+
+impl Frame {
+    /// The frame as an archive's directory describes it.
+    pub fn member(&self) -> Member {
+        Member { size: self.size, frame_len: self.bytes.len() as u32, crc32: self.crc32 }
+    }
 }
 
 /// Makes frames; keeps the state of its compressor and inflater from one text to the next. One per thread.

@@ -4,13 +4,34 @@
 //! Whatever is served later is put together from such frames without compressing again: a ZIP entry of one page, a ZIP
 //! entry of a whole volume, a gzip answer.
 //!
+//! ```
+//! use futures::TryStreamExt;
+//! use pack::memory::{MemorySource, MemoryVolume};
+//! use pack::{Archive, Framer, Layout, Level};
+//! use std::sync::Arc;
+//!
+//! # futures::executor::block_on(async {
+//! let page = Framer::new(6).frame(b"It was the best of times")?;
+//! let volume = MemoryVolume { name: "uc2.x".into(), pages: vec![(1, page)], selected: None, mets: None };
+//! let source = Arc::new(MemorySource::new(vec![volume]));
+//! let groups = source.groups();
+//! let archive = Archive { layout: Layout::Pages, level: Level::Frames, groups, errors: None, descriptors: false };
+//! let len = archive.len(&*source).await?.unwrap_or_default();
+//! let pieces: Vec<bytes::Bytes> = pack::stream(Arc::new(archive), source, 0..len).try_collect().await?;
+//! assert_eq!(pieces.concat().len() as u64, len);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
 //! How to read it, from the bottom up:
 //!
 //! - [`frame`] makes, checks and wraps frames; [`sums`] adds up what the length of an archive is computed from.
-//! - [`spec`] holds the numbers of the ZIP format, [`entry`] writes single records of it, and [`writer`] makes small
+//! - [`spec`] holds the numbers of the ZIP format, `entry` writes single records of it, and [`writer`] makes small
 //!   archives in memory from those.
 //! - [`archive`] says what is to be sent (an [`Archive`] of groups, a layout, a level); [`source`] is where its frames
 //!   come from (the [`Source`] trait); [`memory`] is a source for tests and benches.
+//! - `exact` produces archives whose length is known, placed by `map`; `described` those with data descriptors, which
+//!   `encode` compresses anew; both write through `out`, which keeps to the range asked for and cuts pieces.
 //! - [`stream`](stream()) produces the bytes, with [`Archive::len`] telling beforehand how many there will be.
 
 pub mod archive;

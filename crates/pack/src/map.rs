@@ -56,6 +56,11 @@ impl Map {
         Ok(Self { groups, wordseq, errors_at, central, end })
     }
 
+    /// Where the central directory's record of `ERROR.err` is, if there is one.
+    pub(crate) fn central_errors_at(&self) -> u64 {
+        self.central.last().copied().unwrap_or(self.end.central_at)
+    }
+
     /// Length of the whole archive in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.end.central_at + self.end.central_len + self.end.len()

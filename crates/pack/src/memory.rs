@@ -1,7 +1,7 @@
 //! A source whose volumes are in memory: for tests and benches, of this crate and of others.
 
 use crate::archive::{Group, GroupPages};
-use crate::{Frame, Member, PageMember, Source, crc32_combine};
+use crate::{Frame, PageMember, Source, crc32_combine};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::ops::Range;
@@ -40,13 +40,6 @@ pub struct MemorySource {
     frames_read: AtomicU64,
     members_read: AtomicU64,
     groups_begun: AtomicU64,
-}
-
-impl Frame {
-    /// The frame as an archive's directory describes it.
-    pub fn member(&self) -> Member {
-        Member { size: self.size, frame_len: self.bytes.len() as u32, crc32: self.crc32 }
-    }
 }
 
 impl MemoryVolume {

@@ -98,7 +98,7 @@ impl<S: Source> Out<S> {
 
     fn end_piece(&mut self) {
         if !self.piece.is_empty() {
-            self.ready.push_back(self.piece.split().freeze());
+            self.ready.push_back(std::mem::take(&mut self.piece).freeze());
         }
         self.room = 0;
     }
@@ -107,7 +107,9 @@ impl<S: Source> Out<S> {
         while !bytes.is_empty() {
             if self.room == 0 {
                 self.end_piece();
-                self.room = self.piece_bytes();
+                // No more than what is yet to come: a short answer takes little memory.
+                let to_come = self.remaining().saturating_add(bytes.len() as u64);
+                self.room = (self.piece_bytes() as u64).min(to_come) as usize;
                 self.piece = BytesMut::with_capacity(self.room);
             }
             let (now, later) = bytes.split_at(bytes.len().min(self.room));

@@ -139,3 +139,56 @@ pub(crate) async fn members<'a, S: Source>(
 fn is_in_range(member: &Member) -> bool {
     member.size <= MAX_TEXT_BYTES && member.frame_len <= FRAME_MAX_BYTES
 }
+
+/// Reads the pages of a group run by run; in report mode, passes over those that are left out.
+pub(crate) struct PageRuns {
+    group: usize,
+    count: u32,
+    batch: Vec<PageMember>,
+    /// Index of the batch's first page that has not been read.
+    next: u32,
+    /// A page of the batch could not be read: the rest of it is read one by one, to find out which.
+    is_careful: bool,
+}
+
+impl PageRuns {
+    pub(crate) fn new(group: usize, count: u32) -> Self {
+        Self { group, count, batch: Vec::new(), next: 0, is_careful: false }
+    }
+
+    /// Some pages with their index and frame; `None` behind the last.
+    pub(crate) async fn next<S: Source>(
+        &mut self,
+        reader: &Reader<S>,
+    ) -> Result<Option<Vec<(u32, PageMember, Bytes)>>, ArchiveError<S::Error>> {
+        loop {
+            if self.batch.is_empty() {
+                if self.next >= self.count {
+                    return Ok(None);
+                }
+                self.batch = reader.members(self.group, self.next).await?.into_owned();
+                self.is_careful = false;
+            }
+            let asked = if self.is_careful { &self.batch[..1] } else { &self.batch[..] };
+            let is_single = asked.len() == 1;
+            match reader.frames(self.group, self.next, asked, reader.source.piece_bytes()).await {
+                Ok(frames) => {
+                    let first = self.next;
+                    self.next += frames.len() as u32;
+                    let pages = self.batch.drain(..frames.len());
+                    return Ok(Some(
+                        (first..).zip(pages).zip(frames).map(|((i, page), frame)| (i, page, frame)).collect(),
+                    ));
+                }
+                Err(ArchiveError::Source(_)) if reader.archive.descriptors && !is_single => self.is_careful = true,
+                Err(ArchiveError::Source(error))
+                    if reader.archive.descriptors && reader.source.omit(self.group, self.next, &error) =>
+                {
+                    self.batch.remove(0);
+                    self.next += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,12 +1,12 @@
 //! The bytes of an archive as a stream, and how many there are.
 
+use crate::Archive;
 use crate::described::Described;
 use crate::exact::Exact;
 use crate::map::Map;
 use crate::out::Out;
 use crate::reader::Reader;
 use crate::source::{ArchiveError, Source};
-use crate::{Archive, Level};
 use bytes::Bytes;
 use futures::channel::mpsc;
 use futures::{FutureExt, Stream, StreamExt};
@@ -67,15 +67,4 @@ async fn produce<S: Source>(
         return Err(ArchiveError::Range { start: window.start, end: window.end });
     }
     Exact::new(reader, map, Out::new(source, sender, window)).run().await
-}
-
-impl Level {
-    /// The level of a number from 0 (stored blocks) to 9; `None` for more.
-    pub fn of_number(number: u8) -> Option<Self> {
-        match number {
-            0 => Some(Self::Stored),
-            1..=9 => Some(Self::Recompressed(number)),
-            _ => None,
-        }
-    }
 }

@@ -47,7 +47,7 @@ fn volumes() -> impl Strategy<Value = Vec<MemoryVolume>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn every_range_is_that_part_of_the_whole_and_the_whole_reads_back(
         volumes in volumes(),
@@ -87,13 +87,27 @@ fn small_volumes(count: usize) -> Vec<MemoryVolume> {
 
 #[tokio::test]
 async fn a_stream_cut_at_any_byte_resumes_to_the_same_bytes() {
-    for layout in LAYOUTS {
-        let source = Arc::new(MemorySource::new(small_volumes(2)));
-        let archive = Arc::new(archive(&source, layout, Level::Frames));
-        let whole = bytes(&archive, &source, WHOLE).await;
-        for cut in (0..=whole.len()).step_by(7) {
-            let rest = bytes(&archive, &source, cut as u64..whole.len() as u64).await;
-            assert!(rest == whole[cut..], "{layout:?} cut at {cut}");
+    let texts: Vec<Vec<u8>> =
+        (0..4).map(|page| format!("page {page} of a volume\n").repeat(page).into_bytes()).collect();
+    let volumes = vec![
+        volume("a.0", &texts, None, Some(b"<mets/>")),
+        volume("a.none", &[], None, None),
+        volume("a.ü", &texts, Some(vec![3, 0]), Some(b"")),
+    ];
+    let source = Arc::new(MemorySource::new(volumes));
+    for (layout, level) in LAYOUTS.into_iter().flat_map(|layout| [(layout, Level::Frames), (layout, Level::Stored)]) {
+        for errors in [None, Some(ERRORS.into())] {
+            let mut archive = archive(&source, layout, level);
+            archive.errors = errors;
+            let archive = Arc::new(archive);
+            let whole = bytes(&archive, &source, WHOLE).await;
+            for cut in 0..=whole.len() {
+                let rest = bytes(&archive, &source, cut as u64..whole.len() as u64).await;
+                assert!(rest == whole[cut..], "{layout:?} {level:?} from {cut}");
+                let few = cut..whole.len().min(cut + 40);
+                let part = bytes(&archive, &source, few.start as u64..few.end as u64).await;
+                assert!(part == whole[few], "{layout:?} {level:?} a few from {cut}");
+            }
         }
     }
 }

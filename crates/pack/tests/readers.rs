@@ -9,7 +9,7 @@ use pack::{Layout, Level, WHOLE};
 use std::fs::File;
 use std::io::Cursor;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -49,28 +49,6 @@ async fn archives() -> Archives {
         }
     }
     Archives { _folder: folder, files }
-}
-
-/// A reader, or `None` with a notice that it is missing; where `CI` is set a missing one is a failure.
-fn tool(name: &str) -> Option<Command> {
-    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|folder| folder.join(name).is_file());
-    if !found {
-        assert!(std::env::var_os("CI").is_none(), "{name} is not installed");
-        eprintln!("NOT RUN: {name}: not installed");
-        return None;
-    }
-    let mut command = Command::new(name);
-    command.env("LC_ALL", "C.UTF-8");
-    Some(command)
-}
-
-/// What a reader prints; it must succeed.
-fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{text}\n{errors}", output.status);
-    text
 }
 
 #[tokio::test]

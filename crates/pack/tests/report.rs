@@ -139,3 +139,17 @@ async fn a_part_of_an_archive_without_length_is_refused() {
     let result = collect(pack::stream(archive, source, 10..20)).await;
     assert!(matches!(result, Err(ArchiveError::Range { .. })));
 }
+
+#[tokio::test]
+async fn streams_that_are_dropped_leave_the_pool_to_the_others() {
+    use futures::StreamExt;
+    let texts = vec![b"some text ".repeat(1_000); 500];
+    let source = Arc::new(MemorySource::new(vec![volume("a.b", &texts, None, None)]).with_piece_bytes(0));
+    let archive = Arc::new(archive(&source, Layout::Pages, Level::Recompressed(9)));
+    for _ in 0..50 {
+        let mut dropped = Box::pin(pack::stream(archive.clone(), source.clone(), WHOLE));
+        dropped.next().await.unwrap().unwrap();
+    }
+    let whole = bytes(&archive, &source, WHOLE).await;
+    assert_eq!(summary(&read_back(Cursor::new(whole))), summary(&expected(&source, Layout::Pages, None)));
+}

@@ -194,7 +194,7 @@ impl<'a> Upload<'a> {
     }
 
     async fn take(&mut self, mut content: ContentStream) -> StoreResult<()> {
-        let mut file = File::create_new(&self.path).await.map_err(|error| io_error("making", &self.path, error))?;
+        let mut file = make_file(&self.path).await.map_err(|error| io_error("making", &self.path, error))?;
         let mut unchecked_bytes = 0;
         while let Some(piece) = self.in_time(content.next()).await? {
             let piece = piece?;
@@ -220,8 +220,9 @@ impl<'a> Upload<'a> {
             file.sync_all().await
         });
         synced.await?.map_err(|error| io_error("syncing", &self.path, error))?;
-        let Some(shard) = self.path.parent().map(Path::to_path_buf) else { return Ok(()) };
-        let synced = tokio::task::spawn_blocking(move || sync_folder(&shard));
+        let path = self.path.clone();
+        // The shard's folder may be as new as the file.
+        let synced = tokio::task::spawn_blocking(move || path.ancestors().skip(1).take(2).try_for_each(sync_folder));
         self.in_time(synced).await?.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 
@@ -264,6 +265,14 @@ impl<'a> Upload<'a> {
             tracing::warn!(content = %self.id, %error, "an abandoned upload is left to the sweep");
         }
     }
+}
+
+/// Makes a file, and its shard's folder if it is the first there.
+async fn make_file(path: &Path) -> std::io::Result<File> {
+    if let Some(shard) = path.parent() {
+        fs::create_dir_all(shard).await?;
+    }
+    File::create_new(path).await
 }
 
 /// The next `left` bytes of a file.

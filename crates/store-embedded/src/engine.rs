@@ -37,9 +37,6 @@ const PACE: Duration = Duration::from_millis(5);
 /// How long closing waits for the queue, for a last flush, and for calls that are still reading.
 const CLOSE_WAIT: Duration = Duration::from_secs(30);
 
-/// When closing, more than this in memory is worth writing to files.
-const FLUSH_AT_CLOSE_BYTES: u64 = 1 << 20;
-
 /// The semaphore of waiting bytes counts in these, so that its range suffices.
 const PERMIT_BYTES: usize = 1 << 10;
 
@@ -265,8 +262,8 @@ impl Store for EmbeddedStore {
             if committer.is_some_and(|committer| committer.join().is_err()) {
                 tracing::error!("the committer thread panicked");
             }
-            // Only to spare the next start a replay: all that is acknowledged is in the journal.
-            if !poisoned && engine.tables.memtables_bytes() > FLUSH_AT_CLOSE_BYTES {
+            // All that is acknowledged is in the journal, but files need no replay and are better protected.
+            if !poisoned && engine.tables.refusal().is_none() {
                 engine.tables.flush().map_err(|error| StoreError::Unavailable(format!("flushing: {error}")))?;
             }
             Ok(())

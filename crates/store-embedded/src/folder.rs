@@ -4,7 +4,7 @@
 //! format     name and version of the format, one line
 //! lock       held with a lock of the operating system by the process that has the folder open
 //! db/        the database of rows
-//! contents/  large contents, one file each, in 256 folders by the first byte of their id
+//! contents/  large contents, one file each, in up to 256 folders by the first byte of their id
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -74,11 +74,7 @@ impl Folder {
             return Err(self.another_format("that no `format` file tells".to_owned()));
         }
         let contents = self.contents();
-        for shard in 0..=u8::MAX {
-            let folder = contents.join(format!("{shard:02x}"));
-            fs::create_dir_all(&folder).map_err(|source| io_error("making", &folder, source))?;
-        }
-        sync_folder(&contents)?;
+        fs::create_dir_all(&contents).map_err(|source| io_error("making", &contents, source))?;
         write_whole(path, format!("{}\n", format_line()).as_bytes())
             .map_err(|source| io_error("writing", path, source))?;
         sync_folder(&self.path)

@@ -8,6 +8,10 @@
 //! It is not for many processes (a second one gets [`store::StoreError::Held`]), not for another machine's disk, and its
 //! partitions have no order but that of their bytes.
 //!
+//! Damage on the disk is told, not served: fjall keeps a checksum of each block and of each batch in its journal. One gap is
+//! known: of a journal that was not replayed yet, a flip in the few bytes *between* rows can pass for its torn end, and what lies
+//! behind it is dropped then. Closing writes all to files, so that this needs a crash and a flip before the next start.
+//!
 //! How to read it, from the outside in: `engine.rs` (the [`EmbeddedStore`], each call on its way to a thread that may block),
 //! `folder.rs` (format and lock of the data folder), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `queue.rs`,
 //! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs` and `sweep.rs`; at the bottom `tables.rs`, which alone

@@ -7,7 +7,8 @@ use std::time::Duration;
 pub struct EmbeddedOptions {
     /// Bytes of the cache of data blocks. What the operating system caches comes on top.
     pub cache_bytes: u64,
-    /// Bytes that a table gathers in memory before they are written to a file of their own.
+    /// Bytes that a table gathers in memory before they are written to a file of their own. The database keeps the value that it
+    /// was made with; a later one has no effect on it.
     pub memtable_bytes: u64,
     /// Free bytes on the disk below which writes are refused, so that neither the journal nor a compaction ever meets a
     /// full disk (that would poison the engine). Pure removals are taken down to half of it.

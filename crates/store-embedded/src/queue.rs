@@ -102,3 +102,55 @@ impl Queue {
         self.arrived.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    fn job() -> (Job, oneshot::Receiver<StoreResult<Outcome>>) {
+        let (answer, answered) = oneshot::channel();
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let plan = Plan::of(Vec::new());
+        let deadline = Deadline::within(Duration::from_secs(30));
+        (Job { plan, deadline, ticket: Ticket::default(), answer, permit }, answered)
+    }
+
+    #[test]
+    fn a_queue_whose_oldest_waits_too_long_refuses_until_it_is_taken() {
+        let queue = Queue::new(Duration::ZERO);
+        queue.push(job().0).unwrap();
+        assert!(matches!(queue.push(job().0), Err(StoreError::Overloaded(_))));
+        assert_eq!(queue.take_group(1).unwrap().len(), 1);
+        queue.push(job().0).unwrap();
+    }
+
+    #[test]
+    fn a_queue_whose_oldest_is_young_takes_more() {
+        let queue = Queue::new(Duration::from_secs(3600));
+        for _ in 0..100 {
+            queue.push(job().0).unwrap();
+        }
+        assert_eq!(queue.take_group(1).unwrap().len(), 100, "lists of no bytes all fit into a group");
+    }
+
+    #[test]
+    fn a_closed_queue_gives_out_what_it_has_and_takes_nothing() {
+        let queue = Queue::new(Duration::from_secs(3600));
+        queue.push(job().0).unwrap();
+        queue.close();
+        assert!(matches!(queue.push(job().0), Err(StoreError::Unavailable(_))));
+        assert_eq!(queue.take_group(1).unwrap().len(), 1);
+        assert!(queue.take_group(1).is_none());
+    }
+
+    #[test]
+    fn a_list_is_either_taken_or_withdrawn() {
+        let taken = Ticket::default();
+        assert!(taken.take() && !taken.clone().withdraw());
+        let withdrawn = Ticket::default();
+        assert!(withdrawn.clone().withdraw() && !withdrawn.take());
+    }
+}

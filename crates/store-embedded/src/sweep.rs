@@ -1,6 +1,10 @@
 //! Taking away what nobody can read any more: expired rows, and what crashes left of uploads.
 
-use store::{ContentState, Deadline, StoreError, StoreResult, Table};
+use std::ffi::OsString;
+use std::path::Path;
+
+use bytes::Bytes;
+use store::{ContentId, ContentState, Deadline, Outcome, StoreError, StoreResult, Table};
 
 use crate::contents::id_of_file;
 use crate::engine::EmbeddedStore;
@@ -8,9 +12,6 @@ use crate::folder::io_error;
 use crate::plan::{Change, Plan};
 use crate::tables::Space;
 use crate::{expiry, read};
-
-use bytes::Bytes;
-use store::{ContentId, Outcome};
 
 /// Expired rows that are taken away in one commit.
 const ROWS_PER_COMMIT: usize = 1_000;
@@ -91,11 +92,9 @@ impl EmbeddedStore {
     async fn sweep_files(&self, deadline: Deadline) -> StoreResult<u64> {
         let contents = self.engine()?.folder.contents();
         let mut swept = 0;
-        for shard in 0..=u8::MAX {
-            let folder = contents.join(format!("{shard:02x}"));
-            let mut files = tokio::fs::read_dir(&folder).await.map_err(|error| io_error("listing", &folder, error))?;
-            while let Some(file) = files.next_entry().await.map_err(|error| io_error("listing", &folder, error))? {
-                let Some(id) = file.file_name().to_str().and_then(id_of_file) else { continue };
+        for shard in names(&contents).await? {
+            for name in names(&contents.join(shard)).await? {
+                let Some(id) = name.to_str().and_then(id_of_file) else { continue };
                 if self.header(deadline, id).await?.is_none() {
                     self.remove_file(id).await?;
                     swept += 1;
@@ -104,4 +103,15 @@ impl EmbeddedStore {
         }
         Ok(swept)
     }
+}
+
+/// The names in a folder.
+async fn names(folder: &Path) -> StoreResult<Vec<OsString>> {
+    let listing = |error| io_error("listing", folder, error);
+    let mut files = tokio::fs::read_dir(folder).await.map_err(listing)?;
+    let mut names = Vec::new();
+    while let Some(file) = files.next_entry().await.map_err(listing)? {
+        names.push(file.file_name());
+    }
+    Ok(names)
 }

@@ -1,5 +1,6 @@
 //! The database of rows: one fjall keyspace a table, and one that lists rows by their expiry.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -109,11 +110,6 @@ impl Tables {
         }
         self.database.persist(PersistMode::SyncAll)
     }
-
-    /// Bytes that only memory and the journal hold.
-    pub(crate) fn memtables_bytes(&self) -> u64 {
-        self.database.write_buffer_size()
-    }
 }
 
 /// A consistent view of the database.
@@ -174,9 +170,8 @@ fn read_error(space: Space, error: fjall::Error) -> StoreError {
     };
     match error {
         fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
-            // A file that ends too early is damage, whatever kind of error it shows as.
-            if source.kind() == std::io::ErrorKind::UnexpectedEof {
-                return StoreError::Corrupt { table, detail: "a file of the database is cut short".to_owned() };
+            if is_damage(&source) {
+                return StoreError::Corrupt { table, detail: source.to_string() };
             }
             StoreError::Io { context: format!("reading table {table}"), source }
         }
@@ -184,9 +179,17 @@ fn read_error(space: Space, error: fjall::Error) -> StoreError {
     }
 }
 
+/// Whether an error of a read comes from what was read: lengths and places that make no sense lead beyond a file's end.
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
+}
+
 fn open_error(folder: &Path, error: fjall::Error) -> StoreError {
     match error {
         fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
+            if is_damage(&source) {
+                return unreadable(folder, source.to_string());
+            }
             io_error("opening the database in", folder, source)
         }
         fjall::Error::Locked => StoreError::Held { folder: folder.display().to_string() },

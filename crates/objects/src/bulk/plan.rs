@@ -340,3 +340,16 @@ fn digest_text(digest: &mut Sha256, text: &[u8]) {
     digest.update((text.len() as u64).to_be_bytes());
     digest.update(text);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_of_five_thousand_whole_volumes_takes_less_than_a_megabyte() {
+        // The name is kept by the group alone; an allocator's rounding comes on top.
+        let name_bytes = 48;
+        let volume_bytes = size_of::<Group>() + size_of::<PlannedVolume>() + name_bytes;
+        assert!(5_000 * volume_bytes < 1_000_000, "{volume_bytes} bytes a volume");
+    }
+}

@@ -6,6 +6,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use pack::memory::{MemorySource, MemoryVolume};
 use pack::{Archive, Framer, Layout, Level, Source};
 use std::ops::Range;
+use std::process::Command;
 use std::sync::Arc;
 
 pub const LAYOUTS: [Layout; 3] = [Layout::Pages, Layout::Volumes, Layout::WordSeq];
@@ -94,4 +95,26 @@ pub fn read_back(archive: impl std::io::Read + std::io::Seek) -> Expected {
 pub fn summary(entries: &Expected) -> Vec<String> {
     let line = |(name, text): &(String, Vec<u8>)| format!("{name}\t{}\t{:08x}", text.len(), crc32fast::hash(text));
     entries.iter().map(line).collect()
+}
+
+/// A reader, or `None` with a notice that it is missing; where `CI` is set a missing one is a failure.
+pub fn tool(name: &str) -> Option<Command> {
+    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|folder| folder.join(name).is_file());
+    if !found {
+        assert!(std::env::var_os("CI").is_none(), "{name} is not installed");
+        eprintln!("NOT RUN: {name}: not installed");
+        return None;
+    }
+    let mut command = Command::new(name);
+    command.env("LC_ALL", "C.UTF-8");
+    Some(command)
+}
+
+/// What a reader prints; it must succeed.
+pub fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{text}\n{errors}", output.status);
+    text
 }

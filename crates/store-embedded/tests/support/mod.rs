@@ -1,5 +1,9 @@
 //! Stores to be tested, in temporary folders.
 
+#![allow(dead_code)] // Not every test file uses all of it.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,6 +11,9 @@ use store::suite::{Reopening, Subject};
 use store::{ManualClock, Store, StoreResult, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
+
+/// Free memory that all tests at once never need.
+const MEMORY_BYTES: u64 = 1 << 30;
 
 /// An embedded store in a folder of its own, wrapped or bare.
 pub struct Embedded {
@@ -19,7 +26,7 @@ pub struct Embedded {
 impl Embedded {
     /// A fresh store within `wrap`.
     pub fn wrapped(wrap: fn(Arc<dyn Store>) -> Arc<dyn Store>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = folder();
         let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
         let store = wrap(open(&folder, &clock).unwrap());
         Self { folder, clock, wrap, store }
@@ -31,8 +38,25 @@ impl Embedded {
     }
 }
 
+/// A temporary folder: in memory where there is room, because syncing two hundred fresh stores to a disk takes a minute.
+/// (What must survive on a disk, the crash test shows.)
+pub fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map_or(0, |room| room.f_bavail * room.f_frsize);
+    if free > MEMORY_BYTES { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+/// Options for stores in small places.
+pub fn options() -> EmbeddedOptions {
+    EmbeddedOptions { headroom_bytes: 1 << 20, ..EmbeddedOptions::default() }
+}
+
 fn open(folder: &TempDir, clock: &Arc<ManualClock>) -> StoreResult<Arc<EmbeddedStore>> {
-    EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone())
+    EmbeddedStore::open(
+        folder.path(),
+        EmbeddedOptions { headroom_bytes: 1 << 20, ..EmbeddedOptions::default() },
+        clock.clone(),
+    )
 }
 
 impl Subject for Embedded {

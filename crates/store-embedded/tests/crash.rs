@@ -1,0 +1,284 @@
+//! The engine itself under kill -9, and under a disk that refuses a write.
+//!
+//! This program starts itself again as the process that writes. That one tells on its standard output what was acknowledged,
+//! and is killed after a random number of acknowledgements; then the store is opened again and compared with what it told:
+//! nothing acknowledged is lost, and no list is there by half. Rounds go on with the same data folder. The number of rounds is
+//! taken from `PENATES_CRASH_ROUNDS` (10 by default), the seed from `PENATES_CRASH_SEED` (random by default, and printed).
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use store::{
+    Call, Class, ContentId, Deadline, Expect, Guard, NewRow, Outcome, Removal, Scan, Stamp, Step, Store, StoreError,
+    SystemClock, Table,
+};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+
+/// Writers of the process that is killed, each with lists of its own.
+const WRITERS: u64 = 6;
+
+/// How many of its last lists a writer leaves standing.
+const WINDOW: u64 = 40;
+
+/// Each so many lists a writer also uploads a content.
+const CONTENT_EVERY: u64 = 10;
+
+/// Set for the process that writes: what it is to do.
+const ROLE: &str = "PENATES_CRASH_ROLE";
+
+fn main() {
+    let folder = std::env::args().nth(1).unwrap_or_default();
+    match std::env::var(ROLE).as_deref() {
+        Ok("writer") => runtime().block_on(write_until_killed(Path::new(&folder))),
+        Ok("poisoned") => runtime().block_on(write_until_poisoned(Path::new(&folder))),
+        Ok(role) => panic!("no such role: {role}"),
+        Err(_) => {
+            nothing_acknowledged_is_lost_and_no_list_is_half_there();
+            a_failed_write_poisons_and_loses_nothing_acknowledged();
+        }
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+fn open(folder: &Path) -> Arc<EmbeddedStore> {
+    // Small memtables, so that flushes and compactions are under way when the process dies.
+    let options = EmbeddedOptions { memtable_bytes: 256 << 10, ..support::options() };
+    EmbeddedStore::open(folder, options, Arc::new(SystemClock)).unwrap()
+}
+
+fn call() -> Call {
+    Call::new(Class::Description, Deadline::within(Duration::from_secs(60)))
+}
+
+fn head_partition(writer: u64) -> Bytes {
+    format!("head {writer}").into()
+}
+
+fn rows_partition(writer: u64) -> Bytes {
+    format!("rows {writer}").into()
+}
+
+/// The row of a list in a table: its bytes can be told from any other's.
+fn value(writer: u64, list: u64, table: Table) -> Bytes {
+    let mut random = StdRng::seed_from_u64(writer << 48 | list << 8 | table as u64);
+    let mut value = vec![0; random.random_range(0..6000)];
+    random.fill(&mut value[..]);
+    value.into()
+}
+
+/// The tables of which each list writes one row.
+const TABLES: [Table; 2] = [Table::Objects, Table::Audit];
+
+/// List number `list` of a writer: switches the head to it, puts its rows, and removes those of the list that is too old now.
+fn list(writer: u64, list: u64, stands: Option<Stamp>) -> (Vec<Step>, Stamp) {
+    let stamp = Stamp::fresh();
+    let mut steps = Vec::new();
+    for table in TABLES {
+        let rows = vec![NewRow::new(list.to_be_bytes().to_vec(), value(writer, list, table))];
+        steps.push(Step::Put { table, partition: rows_partition(writer), rows });
+        if let Some(old) = list.checked_sub(WINDOW) {
+            let rows = Removal::Rows(vec![old.to_be_bytes().to_vec().into()]);
+            steps.push(Step::Remove { table, partition: rows_partition(writer), rows });
+        }
+    }
+    steps.push(Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: head_partition(writer),
+        sort: "head".into(),
+        expect: stands.map_or(Expect::Absent, Expect::Stamp),
+        guard: Guard { stamp, tag: Bytes::new() },
+        value: list.to_be_bytes().to_vec().into(),
+        rows: Vec::new(),
+    });
+    (steps, stamp)
+}
+
+/// The last list of a writer that the store shows.
+async fn last_list(store: &EmbeddedStore, writer: u64) -> Option<(u64, Stamp)> {
+    let head = store.get(call().strong(), Table::Objects, &head_partition(writer), &"head".into()).await.unwrap()?;
+    Some((u64::from_be_bytes(head.value[..].try_into().unwrap()), head.guard.unwrap().stamp))
+}
+
+fn tell(line: String) {
+    let mut out = std::io::stdout().lock();
+    // The parent may have closed its end already: it has killed us then, or is about to.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+async fn write_until_killed(folder: &Path) {
+    let store = open(folder);
+    let writers = (0..WRITERS).map(|writer| tokio::spawn(write_lists(store.clone(), writer)));
+    futures::future::join_all(writers).await.into_iter().for_each(|ended| ended.unwrap());
+}
+
+async fn write_lists(store: Arc<EmbeddedStore>, writer: u64) {
+    let last = last_list(&store, writer).await;
+    let (mut next, mut stands) = last.map_or((0, None), |(list, stamp)| (list + 1, Some(stamp)));
+    loop {
+        let (steps, stamp) = list(writer, next, stands);
+        let outcome = store.run(call(), steps).await.unwrap();
+        assert!(outcome.is_applied(), "writer {writer}, list {next}: {outcome:?}");
+        tell(format!("list {writer} {next}"));
+        if next % CONTENT_EVERY == 0 {
+            let pieces = TABLES.map(|table| Ok(value(writer, next, table)));
+            let id = store.put_content(call(), head_partition(writer), stream::iter(pieces).boxed()).await.unwrap();
+            tell(format!("content {writer} {next} {id}"));
+        }
+        (next, stands) = (next + 1, Some(stamp));
+    }
+}
+
+fn start(role: &str, folder: &Path, limit_file_kib: Option<u64>) -> (Child, BufReader<ChildStdout>) {
+    let program = std::env::current_exe().unwrap();
+    let mut command = match limit_file_kib {
+        None => Command::new(program),
+        Some(kib) => {
+            // With the signal ignored, a write beyond the limit fails as one to a broken disk does.
+            let mut shell = Command::new("bash");
+            shell.args(["-c", r#"trap "" XFSZ; ulimit -f "$0"; exec "$@""#]).arg(kib.to_string()).arg(program);
+            shell
+        }
+    };
+    let mut child = command.arg(folder).env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap();
+    let told = BufReader::new(child.stdout.take().unwrap());
+    (child, told)
+}
+
+/// What the process that was killed had told.
+#[derive(Default)]
+struct Told {
+    /// The last acknowledged list of each writer.
+    lists: BTreeMap<u64, u64>,
+    contents: Vec<(u64, u64, ContentId)>,
+}
+
+impl Told {
+    fn hear(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["list", writer, list] => {
+                self.lists.insert(writer.parse().unwrap(), list.parse().unwrap());
+            }
+            ["content", writer, list, id] => {
+                let id = ContentId(u128::from_str_radix(id, 16).unwrap().to_be_bytes());
+                self.contents.push((writer.parse().unwrap(), list.parse().unwrap(), id));
+            }
+            _ => panic!("what is {line:?}?"),
+        }
+    }
+}
+
+fn from_env<T: std::str::FromStr>(name: &str, default: T) -> T {
+    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+fn nothing_acknowledged_is_lost_and_no_list_is_half_there() {
+    let rounds = from_env("PENATES_CRASH_ROUNDS", 10_u32);
+    let seed = from_env("PENATES_CRASH_SEED", rand::random::<u64>());
+    println!("kill -9: {rounds} rounds, PENATES_CRASH_SEED={seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let mut told = Told::default();
+    for round in 0..rounds {
+        let heard_before_kill = random.random_range(1..300);
+        let (mut child, lines) = start("writer", folder.path(), None);
+        let mut lines = lines.lines().map(Result::unwrap);
+        for line in lines.by_ref().take(heard_before_kill) {
+            told.hear(&line);
+        }
+        std::thread::sleep(Duration::from_micros(random.random_range(0..3000)));
+        child.kill().unwrap();
+        // What was told before the kill took effect counts too.
+        lines.for_each(|line| told.hear(&line));
+        let status = child.wait().unwrap();
+        assert!(!status.success() && status.code().is_none(), "round {round}: the writer ended by itself: {status}");
+        runtime().block_on(check(folder.path(), &told));
+    }
+    let lists: u64 = told.lists.values().map(|last| last + 1).sum();
+    println!("kill -9: {lists} acknowledged lists and {} contents are all there, none by half", told.contents.len());
+}
+
+async fn check(folder: &Path, told: &Told) {
+    let store = open(folder);
+    for writer in 0..WRITERS {
+        check_writer(&store, writer, told.lists.get(&writer).copied()).await;
+    }
+    for (writer, list, id) in &told.contents {
+        let pieces = store.read_content(call(), *id, 0..u64::MAX).await.unwrap();
+        let pieces = pieces.unwrap_or_else(|| panic!("acknowledged content {id} is lost"));
+        let content = pieces.try_collect::<Vec<Bytes>>().await.unwrap().concat();
+        let expected = TABLES.map(|table| value(*writer, *list, table)).concat();
+        assert!(content == expected, "content {id} is not what was acknowledged");
+    }
+    store.close().await.unwrap();
+}
+
+async fn check_writer(store: &EmbeddedStore, writer: u64, acknowledged: Option<u64>) {
+    let shown = last_list(store, writer).await.map(|(list, _)| list);
+    assert!(shown >= acknowledged, "writer {writer}: list {acknowledged:?} was acknowledged, the last is {shown:?}");
+    let ends = shown.map_or(0, |last| last + 1);
+    let begins = ends.saturating_sub(WINDOW);
+    for table in TABLES {
+        let scan = Scan::prefix("", usize::MAX);
+        let page = store.scan(call(), table, &rows_partition(writer), scan).await.unwrap();
+        let lists: Vec<u64> =
+            page.rows.iter().map(|row| u64::from_be_bytes(row.sort[..].try_into().unwrap())).collect();
+        let expected: Vec<u64> = (begins..ends).collect();
+        assert_eq!(lists, expected, "writer {writer}, table {table}: a list is there by half");
+        for (list, row) in lists.iter().zip(&page.rows) {
+            assert!(row.value == value(writer, *list, table), "writer {writer}, list {list}: another value");
+        }
+    }
+}
+
+/// The largest file of the process that writes: less than a journal grows to.
+const POISON_KIB: u64 = 1024;
+
+fn a_failed_write_poisons_and_loses_nothing_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    runtime().block_on(async { open(folder.path()).close().await.unwrap() });
+    let (mut child, lines) = start("poisoned", folder.path(), Some(POISON_KIB));
+    let mut told = Told::default();
+    lines.lines().for_each(|line| told.hear(&line.unwrap()));
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    runtime().block_on(check(folder.path(), &told));
+    println!("failed write: poisoned after {} acknowledged lists, all there", told.lists[&0] + 1);
+}
+
+async fn write_until_poisoned(folder: &Path) {
+    let store = open(folder);
+    let mut stands = None;
+    for next in 0.. {
+        let (steps, stamp) = list(0, next, stands);
+        match store.run(call(), steps).await {
+            Ok(Outcome::Applied) => tell(format!("list 0 {next}")),
+            Ok(Outcome::Unknown { .. }) => break,
+            // Where a thread of the database met the limit first.
+            Err(StoreError::Poisoned(_)) => break,
+            answer => panic!("{answer:?}"),
+        }
+        assert!(next < 10_000, "the limit of the file size does nothing");
+        stands = Some(stamp);
+    }
+    let (steps, _) = list(1, 0, None);
+    let refused = store.run(call(), steps).await;
+    assert!(matches!(refused, Err(StoreError::Poisoned(_))), "{refused:?}");
+    assert!(store.health().await.refusing_writes.is_some());
+    assert!(last_list(&store, 0).await.is_some(), "a poisoned store does not read");
+}

@@ -1,0 +1,232 @@
+//! What the embedded engine promises beyond the suite: room on the disk, overload, deadlines, sweeps.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::channel::mpsc;
+use futures::{SinkExt, StreamExt, stream};
+use store::{
+    Call, Class, Clock, Deadline, Expect, Guard, ManualClock, NewRow, Outcome, Removal, Stamp, Step, Store, StoreError,
+    Table, UnixMillis,
+};
+use store_embedded::{EmbeddedOptions, EmbeddedStore, Swept};
+use support::{folder, options};
+use tempfile::TempDir;
+
+struct Opened {
+    store: Arc<EmbeddedStore>,
+    clock: Arc<ManualClock>,
+    folder: TempDir,
+}
+
+fn open(options: EmbeddedOptions) -> Opened {
+    let folder = folder();
+    let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
+    Opened { store: EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap(), clock, folder }
+}
+
+fn deadline() -> Deadline {
+    Deadline::within(Duration::from_secs(30))
+}
+
+fn call() -> Call {
+    Call::new(Class::Description, deadline())
+}
+
+fn put_row(row: NewRow) -> Step {
+    Step::Put { table: Table::Objects, partition: "p".into(), rows: vec![row] }
+}
+
+fn put(sort: impl Into<Bytes>) -> Step {
+    put_row(NewRow::new(sort, "value"))
+}
+
+async fn holds(store: &EmbeddedStore, sort: impl Into<Bytes>) -> bool {
+    store.get(call(), Table::Objects, &"p".into(), &sort.into()).await.unwrap().is_some()
+}
+
+fn content_files(folder: &Path) -> usize {
+    let shards = std::fs::read_dir(folder.join("contents")).unwrap();
+    shards.map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap().count()).sum()
+}
+
+#[tokio::test]
+async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
+    let folder = folder();
+    let clock = Arc::new(ManualClock::new(UnixMillis(0)));
+    let store = EmbeddedStore::open(folder.path(), options(), clock.clone()).unwrap();
+    assert!(store.run(call(), vec![put("a")]).await.unwrap().is_applied());
+    let free = store.health().await.free_bytes.unwrap();
+    store.close().await.unwrap();
+
+    // Room for removals (half of the headroom), but not for more.
+    let scarce = EmbeddedOptions { headroom_bytes: free + free / 2, ..options() };
+    let store = EmbeddedStore::open(folder.path(), scarce, clock).unwrap();
+    let refused = store.run(call(), vec![put("b")]).await;
+    assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
+    let upload = store.put_content(call(), "owner".into(), stream::iter([Ok("bytes".into())]).boxed()).await;
+    assert!(matches!(upload, Err(StoreError::Full(_))), "{upload:?}");
+    assert!(store.health().await.refusing_writes.is_some());
+    assert!(holds(&store, "a").await && !holds(&store, "b").await);
+    let remove = Step::Remove { table: Table::Objects, partition: "p".into(), rows: Removal::Rows(vec!["a".into()]) };
+    assert!(store.run(call(), vec![remove]).await.unwrap().is_applied());
+    assert!(!holds(&store, "a").await);
+}
+
+#[tokio::test]
+async fn a_guarded_row_is_not_put_plainly() {
+    let opened = open(options());
+    let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
+    let head = |rows| Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: "p".into(),
+        sort: "head".into(),
+        expect: Expect::Absent,
+        guard: guard.clone(),
+        value: "head".into(),
+        rows,
+    };
+    let both = opened.store.run(call(), vec![head(vec![NewRow::new("head", "plain")])]).await;
+    assert!(matches!(both, Err(StoreError::Invalid(_))), "{both:?}");
+    assert!(opened.store.run(call(), vec![head(Vec::new())]).await.unwrap().is_applied());
+    let plain = opened.store.run(call(), vec![put("head")]).await;
+    assert!(matches!(plain, Err(StoreError::Invalid(_))), "{plain:?}");
+}
+
+/// Deadlines from none to ample, so that some pass before, some while and some after the write is queued.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_run_out_of_time_tell_the_truth() {
+    let opened = open(options());
+    let writes = (0..400_u64).map(|number| {
+        let store = opened.store.clone();
+        tokio::spawn(async move {
+            let late = Call::new(Class::Description, Deadline::within(Duration::from_micros(number * 20)));
+            (number, store.run(late, vec![put(number.to_string())]).await)
+        })
+    });
+    for write in writes.collect::<Vec<_>>() {
+        let (number, answer) = write.await.unwrap();
+        let held = async || holds(&opened.store, number.to_string()).await;
+        match answer {
+            Ok(Outcome::Applied) => assert!(held().await, "write {number} was acknowledged"),
+            Ok(Outcome::Unknown { .. }) => {}
+            Ok(outcome) => panic!("{outcome:?}"),
+            Err(error) => {
+                assert!(matches!(error, StoreError::Overloaded(_)), "{error}");
+                assert!(!held().await, "write {number} was refused: {error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_small_waiting_room_lets_all_in_one_after_the_other() {
+    let opened = open(EmbeddedOptions { max_queued_bytes: 1, max_queue_age: Duration::from_secs(30), ..options() });
+    let writes = (0..20).map(|number| {
+        let store = opened.store.clone();
+        tokio::spawn(async move { store.run(call(), vec![put(number.to_string())]).await })
+    });
+    for write in writes.collect::<Vec<_>>() {
+        assert!(write.await.unwrap().unwrap().is_applied());
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_takes_expired_rows_away_for_good() {
+    let opened = open(options());
+    let begin = opened.clock.now();
+    let expiring = |sort: &'static str, after_ms| {
+        let expires_at = Some(begin.plus(Duration::from_millis(after_ms)));
+        put_row(NewRow { expires_at, ..NewRow::new(sort, "value") })
+    };
+    let steps = vec![expiring("soon", 10), expiring("late", 20), put("never"), expiring("renewed", 10)];
+    assert!(opened.store.run(call(), steps).await.unwrap().is_applied());
+    assert!(opened.store.run(call(), vec![expiring("renewed", 20)]).await.unwrap().is_applied());
+    assert_eq!(opened.store.sweep(deadline()).await.unwrap(), Swept::default());
+
+    opened.clock.set(begin.plus(Duration::from_millis(10)));
+    opened.store.sweep(deadline()).await.unwrap();
+    // Where the clock is set back, what has only expired would be seen again.
+    opened.clock.set(begin);
+    let mut held = Vec::new();
+    for sort in ["soon", "late", "never", "renewed"] {
+        held.push(holds(&opened.store, sort).await);
+    }
+    assert_eq!(held, [false, true, true, true]);
+    opened.clock.set(begin.plus(Duration::from_millis(20)));
+    assert_eq!(opened.store.sweep(deadline()).await.unwrap(), Swept { rows: 2, contents: 0 });
+}
+
+#[tokio::test]
+async fn a_sweep_takes_away_what_is_left_of_uploads_and_nothing_else() {
+    let opened = open(options());
+    let sealed = stream::iter([Ok("sealed".into())]).boxed();
+    opened.store.put_content(call(), "owner".into(), sealed).await.unwrap();
+
+    let (mut pieces, content) = mpsc::channel(1);
+    let upload = tokio::spawn({
+        let store = opened.store.clone();
+        async move { store.put_content(call(), "owner".into(), content.boxed()).await }
+    });
+    pieces.send(Ok("begun".into())).await.unwrap();
+    for _ in 0..30_000 {
+        if content_files(opened.folder.path()) == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(content_files(opened.folder.path()), 2, "the upload did not begin");
+    // The process that was uploading is gone, without a chance to clean up.
+    upload.abort();
+    assert!(upload.await.unwrap_err().is_cancelled());
+
+    let orphan = opened.folder.path().join("contents/00/00000000000000000000000000000001");
+    std::fs::create_dir_all(orphan.parent().unwrap()).unwrap();
+    std::fs::write(&orphan, "no header tells of it").unwrap();
+
+    assert_eq!(opened.store.sweep(deadline()).await.unwrap().contents, 1, "only the orphan is surely left over");
+    opened.clock.advance(options().content_lease);
+    assert_eq!(opened.store.sweep(deadline()).await.unwrap().contents, 1);
+    assert_eq!(opened.store.sweep(deadline()).await.unwrap().contents, 0);
+    assert_eq!(content_files(opened.folder.path()), 1);
+    assert_eq!(opened.store.walk(call(), Table::Contents, None, 10).await.unwrap().partitions.len(), 1);
+}
+
+#[tokio::test]
+async fn a_store_that_is_dropped_unclosed_lets_go_of_its_folder() {
+    let opened = open(options());
+    assert!(opened.store.run(call(), vec![put("a")]).await.unwrap().is_applied());
+    drop(opened.store);
+    let store = EmbeddedStore::open(opened.folder.path(), options(), opened.clock.clone()).unwrap();
+    assert!(holds(&store, "a").await);
+}
+
+#[tokio::test]
+async fn bulk_writes_beyond_all_memtables_are_all_there() {
+    let opened = open(EmbeddedOptions { memtable_bytes: 256 << 10, ..options() });
+    let writes = (0..120_u32).map(|number| {
+        let store = opened.store.clone();
+        tokio::spawn(async move {
+            let rows = (0..8_u32).map(|row| NewRow::new(row.to_be_bytes().to_vec(), vec![7; 32 << 10])).collect();
+            let step = Step::Put { table: Table::Objects, partition: number.to_be_bytes().to_vec().into(), rows };
+            store.run(call(), vec![step]).await
+        })
+    });
+    for write in writes.collect::<Vec<_>>() {
+        assert!(write.await.unwrap().unwrap().is_applied());
+    }
+    opened.store.close().await.unwrap();
+    let store = EmbeddedStore::open(opened.folder.path(), options(), opened.clock.clone()).unwrap();
+    let walk = store.walk(call(), Table::Objects, None, 1000).await.unwrap();
+    assert_eq!(walk.partitions.len(), 120);
+    for partition in walk.partitions {
+        let page = store.scan(call(), Table::Objects, &partition, store::Scan::prefix("", 1 << 20)).await.unwrap();
+        assert_eq!(page.rows.len(), 8);
+    }
+}
