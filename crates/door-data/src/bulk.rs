@@ -1,13 +1,15 @@
 //! Many volumes or pages as one ZIP: `GET|HEAD|POST /volumes` and `/pages`, compatible with the HTRC Data API, and how the plan of
 //! a ZIP, a selection's too, becomes a response.
 
+use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use futures::stream::{StreamExt, TryStreamExt};
+use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use headers::{ETag, HeaderMapExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use objects::{BulkPlan, BulkRequest, Library, OnDamage, Requester};
@@ -205,6 +207,8 @@ fn with_length(mut response: Response, len_bytes: Option<u64>) -> Response {
         }
         None => {
             headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("none"));
+            // A body whose length is not known, so that nothing below says it were 0.
+            *response.body_mut() = Body::from_stream(stream::empty::<Result<Bytes, Infallible>>());
         }
     }
     response

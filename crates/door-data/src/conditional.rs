@@ -36,7 +36,8 @@ pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condi
     }
     if headers.contains_key(header::IF_NONE_MATCH) {
         let condition = headers.typed_get::<IfNoneMatch>();
-        let known = condition.zip(validators.etag).is_some_and(|(condition, etag)| !condition.precondition_passes(etag));
+        let known =
+            condition.zip(validators.etag).is_some_and(|(condition, etag)| !condition.precondition_passes(etag));
         return Ok(if known { Condition::NotModified } else { Condition::Send });
     }
     match (headers.typed_get::<IfModifiedSince>(), time(validators)) {

@@ -9,12 +9,13 @@
 //!   what the path names).
 //! - One file a subject: `bulk.rs` and `selections.rs` (ZIPs, whole and in ranges), `tokens.rs`, `listing.rs`, `volume.rs`,
 //!   `page.rs`, `upload.rs`.
-//! - What HTTP asks of all of them: `ranges.rs`, `conditional.rs`, `negotiate.rs`, `digest.rs`, `representation.rs`.
+//! - What HTTP asks of all of them: `ranges.rs`, `conditional.rs`, `negotiate.rs`, `digest.rs`, `representation.rs`; `damage.rs`: what is marked.
 //! - `errors.rs`: each reason and its status, in one match.
 
 mod asking;
 mod bulk;
 mod conditional;
+mod damage;
 mod digest;
 mod errors;
 mod listing;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
+use hathi::{Seq, VolumeId};
 use http::{HeaderMap, Method};
-use objects::PageRead;
+use objects::{Library, ObjectsResult, PageRead};
 
 use crate::DataDoor;
 use crate::asking::{Asking, PagePath};
 use crate::conditional::last_modified;
+use crate::damage;
 use crate::errors::{AsProblem, DoorError};
 use crate::negotiate::{self, Coding};
 use crate::representation::Described;
@@ -25,7 +27,8 @@ pub async fn page(
 ) -> Result<Response, AsProblem> {
     negotiate::media_type(&headers, &["text/plain"]).ok_or_else(|| not_acceptable("text/plain"))?;
     let coding = negotiate::coding(&headers).ok_or_else(|| not_acceptable("gzip and identity"))?;
-    let page = door.library.page(&id, seq).await?;
+    let read = |library, id| read(library, id, seq, coding);
+    let (page, bytes) = damage::noted(&door.library, &id, read).await?;
     let described = Described {
         content_type: "text/plain; charset=utf-8",
         coding: Some(coding),
@@ -38,29 +41,20 @@ pub async fn page(
     if let Some(response) = described.unless_known(&headers)? {
         return Ok(response);
     }
-    let bytes = encoded(&door, &page, coding).await?;
     if method == Method::GET {
         door.library.auditor().page(&requester, &id, seq).await?;
     }
     Ok(described.send(&method, &headers, bytes).await?)
 }
 
-/// The page's bytes in a coding. A text that is not what came in is marked as damaged, and not sent.
-async fn encoded(door: &DataDoor, page: &PageRead, coding: Coding) -> Result<Bytes, DoorError> {
+/// The page, and its bytes in a coding.
+async fn read(library: Library, id: VolumeId, seq: Seq, coding: Coding) -> ObjectsResult<(PageRead, Bytes)> {
+    let page = library.page(&id, seq).await?;
     let bytes = match coding {
+        Coding::Identity => page.text()?.into(),
         Coding::Gzip => page.gzip(),
-        Coding::Identity => page.text().map(Bytes::from),
     };
-    match bytes {
-        Ok(bytes) => Ok(bytes),
-        Err(error) => {
-            if error.is_damage() {
-                let (volume, detail) = (&page.volume, error.to_string());
-                door.library.mark_damaged(&volume.id, volume.revision, page.index, &detail).await?;
-            }
-            Err(error.into())
-        }
-    }
+    Ok((page, bytes))
 }
 
 fn not_acceptable(offered: &str) -> DoorError {

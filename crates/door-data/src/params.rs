@@ -130,8 +130,7 @@ impl Params {
         expected: &'static str,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Option<T>, DoorError> {
-        let malformed =
-            |value: &str| DoorError::MalformedParameter { name, value: value.to_owned(), expected };
+        let malformed = |value: &str| DoorError::MalformedParameter { name, value: value.to_owned(), expected };
         let parse = |value: &str| read(&value.to_ascii_lowercase()).ok_or_else(|| malformed(value));
         self.value(name).map(parse).transpose()
     }
@@ -170,11 +169,9 @@ impl Params {
         })?;
         let has = |name: &str| self.pairs.iter().any(|(other, _)| other == name);
         match (has(VOLUME_IDS), has(PAGE_IDS)) {
-            (true, true) => Err(DoorError::Conflicting {
-                retrieval: Retrieval::Pages,
-                first: VOLUME_IDS,
-                second: PAGE_IDS,
-            }),
+            (true, true) => {
+                Err(DoorError::Conflicting { retrieval: Retrieval::Pages, first: VOLUME_IDS, second: PAGE_IDS })
+            }
             (false, true) => Ok(Retrieval::Pages),
             (true, false) => Ok(Retrieval::Volumes),
             (false, false) => Ok(of_lines.unwrap_or(Retrieval::Volumes)),

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::Json;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::{BulkPlan, BulkRequest, ObjectsError, Requester, SelectionInfo};
 use serde::Serialize;

@@ -1,11 +1,9 @@
-//! What can be set of this door; the server's configuration embeds it as `[data]`.
+//! What can be set of this door.
 
 use objects::OnDamage;
-use serde::{Deserialize, Serialize};
 
 /// Settings of the data door. Numbers are plain; 0 means no limit where that is said.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataSettings {
     /// Volumes that a request may ask for; 0: no limit.
     pub max_volumes: u64,
@@ -16,7 +14,6 @@ pub struct DataSettings {
     /// Whether the answer to a POST of ids names a selection, by which it can be resumed.
     pub post_selection: bool,
     /// What becomes of a stream that meets damage nobody knew of.
-    #[serde(with = "OnDamageWord")]
     pub on_damage: OnDamage,
     /// Bytes of a form or a list of ids.
     pub form_bytes_max: u64,
@@ -38,27 +35,5 @@ impl Default for DataSettings {
             import_bytes_max: 1 << 30,
             selections_per_requester_max: 100,
         }
-    }
-}
-
-/// The words for [`OnDamage`] in a configuration.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "OnDamage", rename_all = "lowercase")]
-enum OnDamageWord {
-    Break,
-    Report,
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn what_is_not_set_has_its_default_and_what_is_unknown_is_refused() {
-        let settings: DataSettings = serde_json::from_str(r#"{"on_damage": "report", "max_volumes": 7}"#).unwrap();
-        assert_eq!((settings.on_damage, settings.max_volumes), (OnDamage::Report, 7));
-        assert_eq!((settings.form_bytes_max, settings.post_selection), (16_777_216, true));
-        assert!(serde_json::from_str::<DataSettings>(r#"{"max_volume": 7}"#).is_err());
     }
 }

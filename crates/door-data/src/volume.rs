@@ -9,16 +9,17 @@ use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Json};
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use hathi::VolumeId;
 use headers::LastModified;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::directory::{Entry, PageFixity};
-use objects::read::Volume;
-use objects::{Library, MemberRead, ObjectsError, ObjectsResult};
+use objects::damage::WHOLE_VOLUME;
+use objects::{DamagedMember, Entry, Library, MemberRead, ObjectsError, ObjectsResult, PageFixity, Volume};
 use serde::Serialize;
 
 use crate::DataDoor;
 use crate::asking::VolumePath;
 use crate::conditional::last_modified;
+use crate::damage;
 use crate::errors::{AsProblem, DoorError};
 use crate::representation::Described;
 use crate::time::rfc3339;
@@ -136,8 +137,12 @@ pub async fn mets(
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
-    let mets = door.library.mets(&id).await?;
-    Ok(send_member(&method, &headers, "application/xml", mets).await?)
+    let read = async |library: Library, id: VolumeId| {
+        let mets = library.mets(&id).await?;
+        Ok((mets.text()?, mets))
+    };
+    let (text, mets) = damage::noted(&door.library, &id, read).await?;
+    Ok(send_member(&method, &headers, "application/xml", mets, text).await?)
 }
 
 /// `GET|HEAD /volumes/{id}/record`: the record as it came in.
@@ -148,8 +153,12 @@ pub async fn record(
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
     let none = || DoorError::NotInVolume { volume: id.to_string(), what: "record".to_owned() };
-    let record = door.library.record(&id).await?.ok_or_else(none)?;
-    Ok(send_member(&method, &headers, "application/json", record).await?)
+    let read = async |library: Library, id: VolumeId| {
+        let Some(record) = library.record(&id).await? else { return Ok(None) };
+        Ok(Some((record.text()?, record)))
+    };
+    let (text, record) = damage::noted(&door.library, &id, read).await?.ok_or_else(none)?;
+    Ok(send_member(&method, &headers, "application/json", record, text).await?)
 }
 
 async fn send_member(
@@ -157,12 +166,13 @@ async fn send_member(
     headers: &HeaderMap,
     content_type: &'static str,
     member: MemberRead,
+    text: Vec<u8>,
 ) -> Result<Response, DoorError> {
     let last_modified: LastModified = last_modified(member.volume.revision.time().0);
     let described = Described { content_type, coding: None, sha256: member.sha256, last_modified };
     match described.unless_known(headers)? {
         Some(response) => Ok(response),
-        None => described.send(method, headers, member.text()?.into()).await,
+        None => described.send(method, headers, text.into()).await,
     }
 }
 
@@ -172,9 +182,44 @@ pub async fn delete(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePat
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// What verifying found.
+#[derive(Serialize)]
+struct Report {
+    id: String,
+    revision: String,
+    /// Members that were read: pages, METS, record.
+    members: u64,
+    /// Of their texts.
+    size_bytes: u64,
+    /// Whether everything is as it came in.
+    sound: bool,
+    damaged: Vec<Damage>,
+}
+
+/// A member that is not what came in.
+#[derive(Serialize)]
+struct Damage {
+    /// The index of a page in METS order; the number of pages for METS, one more for the record; none for the whole volume.
+    member: Option<u32>,
+    detail: String,
+}
+
 /// `POST /volumes/{id}/verify`: reads everything again, and reports in JSON.
 pub async fn verify(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<Response, AsProblem> {
-    Ok(Json(door.library.verify(&id).await?).into_response())
+    let verified = door.library.verify(&id).await?;
+    let damage = |found: DamagedMember| Damage {
+        member: Some(found.member).filter(|member| *member != WHOLE_VOLUME),
+        detail: found.detail,
+    };
+    let report = Report {
+        id: verified.id.to_string(),
+        revision: verified.revision.to_string(),
+        members: verified.members,
+        size_bytes: verified.bytes,
+        sound: verified.damaged.is_empty(),
+        damaged: verified.damaged.into_iter().map(damage).collect(),
+    };
+    Ok(Json(report).into_response())
 }
 
 /// A response of type JSON whose body is streamed.

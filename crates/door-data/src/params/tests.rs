@@ -45,18 +45,18 @@ fn an_empty_list_is_malformed_with_the_whole_string_as_its_token() {
 
 #[test]
 fn ids_are_separated_by_literal_or_encoded_bars() {
-    assert_eq!(ids(&volumes("volumeIDs=a.1|b.2%7Cuc2.ark%3A%2F13960%2Ft8ff3zh99|a.1").unwrap()), [
-        "a.1",
-        "b.2",
-        "uc2.ark:/13960/t8ff3zh99"
-    ]);
+    assert_eq!(
+        ids(&volumes("volumeIDs=a.1|b.2%7Cuc2.ark%3A%2F13960%2Ft8ff3zh99|a.1").unwrap()),
+        ["a.1", "b.2", "uc2.ark:/13960/t8ff3zh99"]
+    );
     assert_eq!(ids(&volumes("volumeIDs=b.2&volumeIDs=a.1").unwrap()), ["b.2", "a.1"]);
 }
 
 #[test]
 fn pages_stand_in_the_order_asked_for() {
     let request = pages("pageIDs=yale.1[4,2]|yale.2%5B1%5D|yale.1[2,9]").unwrap();
-    let numbers = |wanted: &Wanted| wanted.pages.as_ref().unwrap().iter().map(|seq: &Seq| seq.get()).collect::<Vec<_>>();
+    let numbers =
+        |wanted: &Wanted| wanted.pages.as_ref().unwrap().iter().map(|seq: &Seq| seq.get()).collect::<Vec<_>>();
     assert_eq!(ids(&request), ["yale.1", "yale.2"]);
     assert_eq!(request.wanted.iter().map(numbers).collect::<Vec<_>>(), [vec![4, 2, 9], vec![1]]);
 }

@@ -1,0 +1,243 @@
+//! What the tests of this crate share: the door over a fresh embedded store, requests without a socket, and small volumes made up.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::io::{Cursor, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use bytes::Bytes;
+use door_data::{DataDoor, DataSettings, Routes, routes};
+use hathi::{VolumeId, VolumeParts, VolumeReader};
+use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
+use md5::{Digest, Md5};
+use objects::{Library, LibraryOptions, Unchanged, keys};
+use store::faults::{Damage, Faults, Harm};
+use store::{ManualClock, Store, Table, UnixMillis};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+/// Ninety-two pages.
+pub const MACMAHON: &str = "uc2.ark:/13960/t8ff3zh99";
+/// Twenty-four pages.
+pub const SALMON: &str = "psia.ark:/13960/t0ks80527";
+/// Pages whose file names are not their sequences.
+pub const TAYLOR: &str = "yale.39002015008130";
+
+/// The heading of `ERROR.err`.
+pub const HEADING: &str = "Caught the following errors while generating the ZIP file.  \
+                           This ZIP file is likely to be incomplete and missing some entries.\n";
+
+/// The door, mounted at `/` and under `/data-api`, over a store of its own, in whose way faults can be put.
+pub struct Fixture {
+    pub router: Router,
+    pub library: Library,
+    pub clock: Arc<ManualClock>,
+    pub faults: Arc<Faults>,
+    folder: TempDir,
+}
+
+/// An empty library.
+pub async fn empty(settings: DataSettings) -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
+    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    let store: Arc<dyn Store> = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
+    let faults = Arc::new(Faults::new(store));
+    let library = Library::open(faults.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    let door = Arc::new(DataDoor { library: library.clone(), settings });
+    let mounted = || {
+        let Routes { read, write } = routes(door.clone());
+        read.merge(write)
+    };
+    let router = mounted().nest("/data-api", mounted());
+    Fixture { router, library, clock, faults, folder }
+}
+
+/// A library with some of the sample volumes.
+pub async fn with_samples(settings: DataSettings, ids: &[&str]) -> Fixture {
+    let fixture = empty(settings).await;
+    for id in ids {
+        fixture.library.import(sample(id), Unchanged::Skip, |_| {}).await.unwrap();
+    }
+    fixture
+}
+
+/// A sample volume's files.
+pub fn sample_files(id: &str) -> hathi::VolumeFiles {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../samples/pairtree");
+    hathi::locate(&root, &id.parse().unwrap()).unwrap()
+}
+
+/// A sample volume, ready to be imported.
+pub fn sample(id: &str) -> VolumeParts<Cursor<Vec<u8>>> {
+    let parts = sample_files(id).open().unwrap();
+    let mut zip = Vec::new();
+    { parts.zip }.read_to_end(&mut zip).unwrap();
+    VolumeParts { id: parts.id, zip: Cursor::new(zip), mets: parts.mets, record: parts.record }
+}
+
+/// The texts of a sample volume's pages with their sequences, in METS order, as the source has them.
+pub fn sample_pages(id: &str) -> Vec<(u32, String)> {
+    let mut reader = VolumeReader::new(sample(id)).unwrap();
+    (0..reader.page_count())
+        .map(|index| {
+            let page = reader.read_page(index).unwrap();
+            (page.seq.get(), String::from_utf8(page.text).unwrap())
+        })
+        .collect()
+}
+
+/// The cleaned form of an id.
+pub fn cleaned(id: &str) -> String {
+    id.parse::<VolumeId>().unwrap().cleaned().to_string()
+}
+
+/// A volume whose page `n` (from 1) has text `n` of `texts`.
+pub fn volume(id: &str, texts: &[&str]) -> VolumeParts<Cursor<Vec<u8>>> {
+    let id: VolumeId = id.parse().unwrap();
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let (mut files, mut divs) = (String::new(), String::new());
+    for (seq, text) in (1..).zip(texts) {
+        let name = format!("{seq:08}.txt");
+        zip.start_file(format!("{}/{name}", id.cleaned_local()), zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+        let (size, md5) = (text.len(), hex::encode(Md5::digest(text)));
+        files += &format!(
+            r#"<file ID="T{seq}" SIZE="{size}" CHECKSUM="{md5}" CHECKSUMTYPE="MD5"><FLocat xlink:href="{name}"/></file>"#
+        );
+        divs += &format!(r#"<div TYPE="page" ORDER="{seq}" ORDERLABEL="p{seq}"><fptr FILEID="T{seq}"/></div>"#);
+    }
+    let object_id = id.as_str().replace('&', "&amp;").replace('<', "&lt;");
+    let mets = format!(
+        r#"<mets xmlns="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{object_id}"><fileSec><fileGrp USE="ocr">{files}</fileGrp></fileSec><structMap TYPE="physical"><div>{divs}</div></structMap></mets>"#
+    );
+    VolumeParts { id: Some(id), zip: zip.finish().unwrap(), mets: mets.into_bytes(), record: None }
+}
+
+/// What parts of a multipart body are set apart by.
+const BOUNDARY: &str = "----a-boundary";
+
+/// A multipart/form-data body of parts with their names.
+pub fn form(parts: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (name, bytes) in parts {
+        let disposition = format!("Content-Disposition: form-data; name=\"{name}\"; filename=\"{name}\"");
+        body.extend_from_slice(format!("--{BOUNDARY}\r\n{disposition}\r\n\r\n").as_bytes());
+        body.extend_from_slice(bytes);
+        body.extend_from_slice(b"\r\n");
+    }
+    body.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
+    body
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    pub fn header(&self, name: impl AsRef<str>) -> Option<&str> {
+        self.headers.get(name.as_ref()).map(|value| value.to_str().unwrap())
+    }
+
+    /// The names and contents of the ZIP's entries, in order; every CRC is verified.
+    pub fn entries(&self) -> Vec<(String, String)> {
+        let mut zip = self.zip();
+        (0..zip.len())
+            .map(|index| {
+                let mut entry = zip.by_index(index).unwrap();
+                let mut text = String::new();
+                entry.read_to_string(&mut text).unwrap();
+                (entry.name().unwrap().into_owned(), text)
+            })
+            .collect()
+    }
+
+    pub fn zip(&self) -> zip::ZipArchive<Cursor<Bytes>> {
+        zip::ZipArchive::new(Cursor::new(self.body.clone())).unwrap()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.entries().into_iter().map(|(name, _)| name).collect()
+    }
+}
+
+/// A request that is being put together.
+pub struct Ask<'a> {
+    fixture: &'a Fixture,
+    request: http::request::Builder,
+    body: Body,
+}
+
+impl Fixture {
+    pub fn ask(&self, method: Method, path: &str) -> Ask<'_> {
+        Ask { fixture: self, request: Request::builder().method(method).uri(path), body: Body::empty() }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path).answer().await
+    }
+
+    pub async fn head(&self, path: &str) -> Answer {
+        self.ask(Method::HEAD, path).answer().await
+    }
+
+    /// Damages the first pack of a volume, as it stands, on the disk or (where strong reads are whole) on one replica only.
+    pub async fn damage_a_pack(&self, id: &str, harm: Harm, strong_reads_are_whole: bool) {
+        let id: VolumeId = id.parse().unwrap();
+        let generation = self.library.volume(&id).await.unwrap().body.generation;
+        let (partition, sort) = (keys::volume_partition(&id), Some(keys::pack(generation, 0)));
+        self.faults.damage(Damage { table: Table::Objects, partition, sort, harm, strong_reads_are_whole });
+    }
+
+    /// Puts a multipart/form-data body.
+    pub async fn put(&self, path: &str, body: impl Into<Body>) -> Answer {
+        let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
+        self.ask(Method::PUT, path).header(header::CONTENT_TYPE, &content_type).body(body).answer().await
+    }
+
+    /// Posts a form.
+    pub async fn post(&self, path: &str, form: &str) -> Answer {
+        let ask = self.ask(Method::POST, path).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        ask.body(form.to_owned()).answer().await
+    }
+}
+
+impl Ask<'_> {
+    pub fn header(mut self, name: HeaderName, value: &str) -> Self {
+        self.request = self.request.header(name, value);
+        self
+    }
+
+    pub fn body(mut self, body: impl Into<Body>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// The answer, whose body must end well.
+    pub async fn answer(self) -> Answer {
+        let (status, headers, body) = self.sent().await;
+        Answer { status, headers, body: to_bytes(body, usize::MAX).await.unwrap() }
+    }
+
+    /// The answer with its body still to be read.
+    pub async fn sent(self) -> (StatusCode, HeaderMap, Body) {
+        let response = self.fixture.router.clone().oneshot(self.request.body(self.body).unwrap()).await.unwrap();
+        let (head, body) = response.into_parts();
+        (head.status, head.headers, body)
+    }
+}
