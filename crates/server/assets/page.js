@@ -20,7 +20,7 @@ function h(tag, props = {}, ...children) {
     else if (name in element && typeof value !== "string") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -88,6 +88,7 @@ async function readIds() {
 // Details of volumes, a few at a time; rows fill in as they come.
 async function readDetails(ids) {
   const waiting = ids.filter((id) => !library.details.has(id));
+  if (!waiting.length) return;
   for (const id of waiting) library.details.set(id, null);
   const worker = async () => {
     for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
@@ -232,9 +233,10 @@ async function volumeView(id) {
     h("div", { class: "row" },
       h("a", { class: "button primary", href: pageHash(id, pages[0]?.seq ?? 1) }, "Read"),
       h("a", { class: "button", href: zip({ layout: "pages" }) }, "ZIP, a file a page"),
-      h("a", { class: "button", href: zip({ layout: "volumes" }) }, "ZIP, one file"),
+      h("a", { class: "button", href: zip({ layout: "volumes" }) }, "ZIP, one text file"),
       h("a", { class: "button", href: zip({ layout: "pages", mets: "true" }) }, "ZIP with METS"),
-      h("a", { class: "button plain", href: `${path(id)}/mets` }, "METS")),
+      h("a", { class: "button plain", href: `${path(id)}/mets` }, "METS"),
+      details.record_bytes && h("a", { class: "button plain", href: `${path(id)}/record` }, "Record")),
     h("h2", {}, "Pages"),
     h("ol", { class: "grid" }, pages.map((page) => pageTile(id, page))));
 }
@@ -246,11 +248,13 @@ async function readPages(id) {
   return pageLists.get(id);
 }
 
+const featureWords = (page, wanted = () => true) => page.features.filter(wanted).map((word) => word.replaceAll("_", " ").toLowerCase());
+
 function pageTile(id, page) {
-  const marks = page.features.join(" · ").replaceAll("_", " ").toLowerCase();
+  const marks = featureWords(page, (feature) => feature !== "LEFT" && feature !== "RIGHT").join(" · ");
   return h("li", {}, h("a", { href: pageHash(id, page.seq), class: page.size_bytes === 0 && "empty", title: marks },
     h("span", { class: "seq" }, String(page.seq)),
-    page.label ? h("span", { class: "label" }, `page ${page.label}`) : null,
+    page.label && h("span", { class: "label" }, `page ${page.label}`),
     h("span", { class: "marks" }, marks)));
 }
 
@@ -272,6 +276,7 @@ async function pageView(id, seq) {
   show(`${seq} · ${details.title || id}`,
     h("p", { class: "crumbs" }, h("a", { href: "#/" }, "← All volumes"), " / ",
       h("a", { href: volumeHash(id) }, details.title || id)),
+    h("h1", { class: "visually-hidden" }, `Page ${seq} of ${details.title || id}`),
     h("div", { class: "row reader" },
       step(pages[index - 1], "← Previous", "prev"),
       h("label", { class: "row" }, h("span", { class: "visually-hidden" }, "Go to page"),
@@ -281,9 +286,10 @@ async function pageView(id, seq) {
     h("article", { class: "leaf", "aria-label": `Page ${seq}` },
       text.trim() ? h("pre", {}, text) : h("p", { class: "blank" }, "This page has no text.")),
     h("div", { class: "row under" },
-      h("span", {}, page?.label ? `Page ${page.label}` : "", " ", page?.features.length ? h("span", { class: "badge" },
-        page.features.join(", ").replaceAll("_", " ").toLowerCase()) : ""),
-      h("a", { href: `${path(id)}/pages/${seq}`, download: `${id.replaceAll(/[^\w.-]+/g, "_")}-${seq}.txt` }, `Text, ${size(page?.size_bytes ?? text.length)}`)));
+      h("span", { class: "row" }, page?.label && `Page ${page.label}`,
+        page && featureWords(page).map((word) => h("span", { class: "badge" }, word))),
+      h("a", { href: `${path(id)}/pages/${seq}`, download: `${details.cleaned_id}-${seq}.txt` },
+        `Download as text, ${size(page?.size_bytes ?? text.length)}`)));
 }
 
 // ---- Which view ----

@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use futures::{StreamExt, TryStreamExt};
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
-use objects::{Library, ObjectsError, Statistics};
+use objects::{Library, ObjectsError};
 use serde::{Deserialize, Serialize};
 use store::UnixMillis;
 
@@ -87,11 +87,6 @@ async fn revoke_token(
     Ok(Json(admin.tokens.revoke(&name).await?.into()))
 }
 
-/// `GET /stat`: how much is stored.
-pub(crate) async fn statistics(State(library): State<Library>) -> Result<Json<Statistics>, Response> {
-    library.statistics().await.map(Json).map_err(|error| failed(&error))
-}
-
 /// The query of `GET /admin/audit`: from when (inclusive) to when (exclusive), RFC 3339, and whether only what is asked for most.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,8 +102,8 @@ async fn read_audit(State(admin): State<Admin>, Query(query): Query<AuditQuery>)
     let to = query.to.map_or(UnixMillis(u64::MAX), unix_millis);
     let body = match query.top {
         Some(most) => {
-            let top = admin.library.audit_top(from, to, most).await.map_err(|error| failed(&error))?;
-            Body::from(json_line(&top).map_err(|error| failed(&error))?)
+            let top = admin.library.audit_top(from, to, most).await.map_err(|error| problem::of_library(&error))?;
+            Body::from(json_line(&top).map_err(|error| problem::of_library(&error))?)
         }
         None => Body::from_stream(
             admin.library.audit_read(from, to).map(|record| json_line(&record?)).map_err(axum::BoxError::from),
@@ -127,12 +122,7 @@ fn json_line(value: &impl Serialize) -> Result<String, ObjectsError> {
 
 /// `POST /admin/sweep`: does now what is otherwise done in the background.
 async fn sweep(State(admin): State<Admin>) -> Result<Json<Swept>, Response> {
-    background::sweep(&admin.library).await.map(Json).map_err(|error| failed(&error))
-}
-
-fn failed(error: &ObjectsError) -> Response {
-    let status = if error.is_passing() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::INTERNAL_SERVER_ERROR };
-    problem::respond(status, &error.to_string())
+    background::sweep(&admin.library).await.map(Json).map_err(|error| problem::of_library(&error))
 }
 
 impl IntoResponse for TokenError {

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::error::ServerError;
 use crate::health::{self, Readiness};
 use crate::tokens::{TokenError, Tokens};
-use crate::{page, problem, request_id, telemetry};
+use crate::{page, problem, request_id, stat, telemetry};
 
 /// A library with its doors, without listeners.
 pub struct App {
@@ -100,7 +100,7 @@ impl App {
     fn telling_routes(&self) -> Router {
         let (library, metrics) = (self.library.clone(), self.metrics);
         Router::new()
-            .route("/stat", get(admin::statistics).with_state(library))
+            .route("/stat", get(stat::stored).with_state(library))
             .route("/metrics", get(async move || telemetry::render(metrics)))
     }
 

@@ -6,7 +6,7 @@
 //! - [`config`]: what can be set, and where each value came from.
 //! - [`App`] (`app.rs`): a library with its doors and the layers that a request meets, in order; no listeners, so that tests and
 //!   commands use it within the process. `access.rs` says who may do what, `tokens.rs` keeps the tokens, `request_id.rs` and
-//!   `telemetry.rs` tell requests apart, `health.rs`, `admin.rs` and `page.rs` are the server's own routes.
+//!   `telemetry.rs` tell requests apart, `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the server's own routes.
 //! - [`serve`]: `listen/` binds and accepts, `tls.rs` has the certificate, `background.rs` collects and sweeps meanwhile.
 
 pub mod config;
@@ -22,6 +22,7 @@ mod page;
 mod problem;
 mod request_id;
 mod serve;
+mod stat;
 mod telemetry;
 mod tls;
 mod tokens;

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
+use objects::ObjectsError;
 use serde_json::json;
 
 /// A response that says what is wrong. `type` is left out: it is `about:blank`, so that `title` is the status's own.
@@ -12,4 +13,10 @@ pub(crate) fn respond(status: StatusCode, detail: &str) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     response
+}
+
+/// Why the library does not answer one of the server's own routes.
+pub(crate) fn of_library(error: &ObjectsError) -> Response {
+    let status = if error.is_passing() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::INTERNAL_SERVER_ERROR };
+    respond(status, &error.to_string())
 }

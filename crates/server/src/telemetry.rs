@@ -1,6 +1,7 @@
 //! Logs and metrics: what the server says about itself while it runs. No label and no log line holds a secret; no label holds an
 //! address or an id, so that their number is bounded.
 
+use std::io::IsTerminal;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::task::{Context, Poll};
@@ -35,7 +36,7 @@ const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 pub fn init_logging(config: &LogConfig) -> Result<(), ServerError> {
     let filter = EnvFilter::try_new(&config.level)
         .map_err(|error| ServerError::Telemetry(format!("log.level `{}`: {error}", config.level)))?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     let begun = match config.format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
