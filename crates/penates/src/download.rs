@@ -18,7 +18,7 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{self, Body, Client, ClientError};
-use crate::exit::CliError;
+use crate::exit::{CliError, told};
 use crate::progress;
 
 /// The first pause before another try; each further one without progress is twice as long.
@@ -243,7 +243,7 @@ async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, tri
             bar.abandon();
             return Err(error);
         }
-        bar.suspend(|| eprintln!("Broken at byte {}: {error}. Trying again.", sink.len_bytes()));
+        bar.suspend(|| eprintln!("Broken at byte {}: {}. Trying again.", sink.len_bytes(), told(error.as_ref())));
         tokio::time::sleep((FIRST_PAUSE * 2u32.saturating_pow(failures - 1)).min(PAUSE_MAX)).await;
     }
     bar.finish_and_clear();

@@ -1,8 +1,7 @@
 //! Exit codes, and the one place that prints an error.
 
+use std::error::Error;
 use std::process::ExitCode;
-
-use thiserror::Error;
 
 use crate::client::ClientError;
 
@@ -18,7 +17,7 @@ pub const CODES: &str = "Exit codes:
 const UNREACHABLE: u8 = 3;
 
 /// Errors that have an exit code of their own; any other error's is 1.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// The command line or the configuration is wrong.
     #[error("{0}")]
@@ -58,7 +57,7 @@ impl CliError {
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let known = error.downcast_ref::<CliError>();
     if !known.is_some_and(CliError::is_told) {
-        eprintln!("penates: {error:#}");
+        eprintln!("penates: {}", told(error.as_ref()));
     }
     let code = match (known, error.downcast_ref::<ClientError>()) {
         (Some(known), _) => known.code(),
@@ -66,6 +65,14 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         (None, _) => 1,
     };
     ExitCode::from(code)
+}
+
+/// An error with its causes, as one line. Some errors tell their cause themselves: it is not told twice.
+pub fn told(error: &(dyn Error + 'static)) -> String {
+    let causes = anyhow::Chain::new(error).map(ToString::to_string);
+    causes
+        .reduce(|told, cause| if told.contains(&cause) { told } else { format!("{told}: {cause}") })
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -84,6 +91,14 @@ mod tests {
         assert_eq!(code(usage), format!("{:?}", ExitCode::from(2)));
         let unreachable = anyhow::Error::new(ClientError::Unreachable("refused".into())).context("downloading");
         assert_eq!(code(unreachable), format!("{:?}", ExitCode::from(3)));
+    }
+
+    #[test]
+    fn a_cause_that_the_error_tells_itself_is_not_told_twice() {
+        let cause = std::io::Error::other("Address already in use");
+        let itself = anyhow::Error::new(cause).context("cannot listen: Address already in use");
+        assert_eq!(told(itself.as_ref()), "cannot listen: Address already in use");
+        assert_eq!(told(anyhow!("no route").context("cannot connect").as_ref()), "cannot connect: no route");
     }
 
     #[test]

@@ -18,7 +18,6 @@ pub mod exit;
 pub mod ids;
 pub mod ingest;
 pub mod interrupt;
-pub mod listing;
 pub mod local;
 pub mod output;
 pub mod progress;

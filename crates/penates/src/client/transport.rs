@@ -23,7 +23,7 @@ use super::{Body, BodyError, ClientError};
 #[derive(Clone)]
 pub(super) enum Transport {
     /// TCP, with TLS where the address says https.
-    Network(legacy::Client<HttpsConnector<HttpConnector>, Body>),
+    Network(Box<legacy::Client<HttpsConnector<HttpConnector>, Body>>),
     /// A Unix socket; each request has a connection of its own.
     Socket(PathBuf),
     /// A router in this process.
@@ -38,7 +38,7 @@ impl Transport {
             .https_or_http()
             .enable_all_versions()
             .build();
-        Ok(Self::Network(legacy::Client::builder(TokioExecutor::new()).build(connector)))
+        Ok(Self::Network(Box::new(legacy::Client::builder(TokioExecutor::new()).build(connector))))
     }
 
     pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, ClientError> {

@@ -30,12 +30,12 @@ pub struct AuditArgs {
     /// Tell the N volumes that are asked for most.
     #[arg(long, value_name = "N")]
     top: Option<u32>,
-    /// Where.
-    #[command(flatten)]
-    reach: ReachArgs,
     /// How.
     #[command(flatten)]
     output: OutputArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 fn parse_time(text: &str) -> Result<jiff::Timestamp, String> {

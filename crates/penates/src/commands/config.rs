@@ -13,15 +13,15 @@ use crate::settings::{self, Flags};
 #[command(after_help = "Example:
   penates config --config penates.toml --listen 127.0.0.1:9000")]
 pub struct ConfigArgs {
+    /// How.
+    #[command(flatten)]
+    output: OutputArgs,
     /// Which store.
     #[command(flatten)]
     store: StoreArgs,
     /// Where to listen.
     #[command(flatten)]
     listen: ListenArgs,
-    /// How.
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
 /// Runs it.

@@ -20,12 +20,12 @@ pub struct DeleteArgs {
     /// Which volumes.
     #[command(flatten)]
     volumes: IdArgs,
-    /// Where.
-    #[command(flatten)]
-    reach: ReachArgs,
     /// How what was done is told.
     #[command(flatten)]
     output: OutputArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Runs it.

@@ -44,12 +44,12 @@ pub struct GetArgs {
     /// How often to try without getting any further.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     tries: u32,
-    /// Where from.
-    #[command(flatten)]
-    reach: ReachArgs,
     /// How what was done is told (not to standard output if the ZIP goes there).
     #[command(flatten)]
     form: OutputArgs,
+    /// Where from.
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// How the ZIP is laid out.

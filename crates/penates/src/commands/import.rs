@@ -42,12 +42,12 @@ pub struct ImportArgs {
     /// How many at once.
     #[command(flatten)]
     jobs: JobsArgs,
-    /// Where to.
-    #[command(flatten)]
-    reach: ReachArgs,
     /// How the summary is printed.
     #[command(flatten)]
     output: OutputArgs,
+    /// Where to.
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 impl ImportArgs {

@@ -21,12 +21,12 @@ pub struct LsArgs {
     /// List the pages of this volume.
     #[arg(value_name = "ID")]
     volume: Option<String>,
-    /// Where from.
-    #[command(flatten)]
-    reach: ReachArgs,
     /// How.
     #[command(flatten)]
     output: OutputArgs,
+    /// Where from.
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Runs it.

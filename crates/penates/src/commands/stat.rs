@@ -20,12 +20,12 @@ pub struct StatArgs {
     /// Which volumes; none: the whole store.
     #[command(flatten)]
     volumes: IdArgs,
-    /// Where from.
-    #[command(flatten)]
-    reach: ReachArgs,
     /// How.
     #[command(flatten)]
     output: OutputArgs,
+    /// Where from.
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Runs it.

@@ -41,12 +41,12 @@ pub struct SynthArgs {
     /// How many at once.
     #[command(flatten)]
     jobs: JobsArgs,
-    /// Where to.
-    #[command(flatten)]
-    reach: ReachArgs,
     /// How the summary is printed.
     #[command(flatten)]
     output: OutputArgs,
+    /// Where to.
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 fn parse_scale(text: &str) -> Result<f64, String> {
@@ -84,7 +84,7 @@ pub async fn run(args: SynthArgs) -> anyhow::Result<()> {
 
 fn sampler() -> anyhow::Result<Sampler> {
     let volumes = samples::volumes().into_iter().map(VolumeReader::new).collect::<Result<Vec<_>, _>>();
-    Ok(Sampler::from_volumes(volumes.context("reading the bundled samples")?).context("reading the bundled samples")?)
+    volumes.and_then(Sampler::from_volumes).context("reading the bundled samples")
 }
 
 /// The volumes, a few made ahead.

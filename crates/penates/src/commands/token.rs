@@ -35,12 +35,12 @@ enum Action {
 struct NamedToken {
     /// Its name: the audit tells requests by it.
     name: String,
-    /// Where.
-    #[command(flatten)]
-    reach: ReachArgs,
     /// How it is shown.
     #[command(flatten)]
     output: OutputArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Arguments of `token revoke`.
@@ -60,12 +60,12 @@ struct RevokedToken {
 #[command(after_help = "Example:
   penates token list --json")]
 struct ListTokens {
-    /// Where.
-    #[command(flatten)]
-    reach: ReachArgs,
     /// How.
     #[command(flatten)]
     output: OutputArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Runs it.

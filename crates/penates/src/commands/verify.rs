@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
 use crate::client::{self, Client, ClientError};
-use crate::exit::CliError;
+use crate::exit::{self, CliError};
 use crate::ids::IdArgs;
 use crate::output::{Output, cell};
+use crate::progress;
 use crate::reach::Reached;
-use crate::{listing, progress};
 
 /// Reads everything of some volumes, or of all, and checks it against every digest that was stored when it came in. What is
 /// damaged is marked, so that downloads name it; a mark that is no longer true is taken away. The exit code is 1 if anything is
@@ -28,12 +28,12 @@ pub struct VerifyArgs {
     /// How many at once.
     #[command(flatten)]
     jobs: JobsArgs,
-    /// Where.
-    #[command(flatten)]
-    reach: ReachArgs,
     /// How what was found is told.
     #[command(flatten)]
     output: OutputArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Runs it.
@@ -45,11 +45,7 @@ pub async fn run(args: VerifyArgs) -> anyhow::Result<()> {
 }
 
 async fn verify(args: &VerifyArgs, client: &Client) -> anyhow::Result<()> {
-    let volumes = if args.volumes.is_empty() {
-        listing::volume_ids(client).await?.try_collect().await?
-    } else {
-        args.volumes.volumes()?
-    };
+    let volumes = if args.volumes.is_empty() { all(client).await? } else { args.volumes.volumes()? };
     let bar = progress::volumes(volumes.len() as u64);
     let mut output = Output::stdout();
     let (mut sound, mut damaged, mut failed) = (0u64, 0u64, 0u64);
@@ -73,6 +69,12 @@ async fn verify(args: &VerifyArgs, client: &Client) -> anyhow::Result<()> {
     if damaged + failed > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
+/// The ids of all volumes.
+async fn all(client: &Client) -> anyhow::Result<Vec<VolumeId>> {
+    let lines = client.get_lines("/volumes/", "text/plain").await?;
+    lines.map_err(anyhow::Error::from).and_then(async |line| Ok(VolumeId::parse(&line)?)).try_collect().await
+}
+
 async fn report(client: &Client, id: VolumeId) -> (VolumeId, Result<Value, ClientError>) {
     let report = client.ask_json(Method::POST, &format!("/volumes/{}/verify", client::segment(&id))).await;
     (id, report)
@@ -92,7 +94,7 @@ fn print(
         Ok(report) if form.json => output.json(report),
         Ok(report) if is_sound(report) => Ok(()),
         Ok(report) => output.line(format!("damaged {id}: {}", cell(&report["damaged"]))),
-        Err(error) if form.json => output.json(&json!({"id": id, "error": error.to_string()})),
-        Err(error) => output.line(format!("failed {id}: {error}")),
+        Err(error) if form.json => output.json(&json!({"id": id, "error": exit::told(error)})),
+        Err(error) => output.line(format!("failed {id}: {}", exit::told(error))),
     }
 }

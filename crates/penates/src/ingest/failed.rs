@@ -11,6 +11,7 @@ use serde::Serialize;
 use store::StoreError;
 
 use crate::client::ClientError;
+use crate::exit;
 
 /// A volume that could not be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,8 +30,8 @@ pub struct FailedVolume {
 }
 
 impl FailedVolume {
-    fn new(kind: &'static str, reason: impl ToString) -> Self {
-        Self { path: None, id: None, kind, reason: reason.to_string(), stops_all: false }
+    fn new(kind: &'static str, error: &(dyn std::error::Error + 'static)) -> Self {
+        Self { path: None, id: None, kind, reason: exit::told(error), stops_all: false }
     }
 
     /// Says which one it is.

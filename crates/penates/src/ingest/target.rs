@@ -77,9 +77,9 @@ async fn into_library(library: &Library, source: &Source, mode: Mode) -> Result<
         Source::Memory(volume) => library.import(volume.parts(), unchanged, |_| {}).await?,
     };
     Ok(match imported {
-        Imported::New { pages, .. } => Done { result: Ended::New, pages: pages },
-        Imported::Replaced { pages, .. } => Done { result: Ended::Replaced, pages: pages },
-        Imported::Unchanged { pages, .. } => Done { result: Ended::Unchanged, pages: pages },
+        Imported::New { pages, .. } => Done { result: Ended::New, pages },
+        Imported::Replaced { pages, .. } => Done { result: Ended::Replaced, pages },
+        Imported::Unchanged { pages, .. } => Done { result: Ended::Unchanged, pages },
     })
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -148,7 +149,9 @@ pub struct Served {
     pub url: String,
     /// What it has said on standard error until it listened.
     pub said: String,
-    reader: std::thread::JoinHandle<String>,
+    /// What it has said since.
+    said_later: Arc<Mutex<String>>,
+    reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Served {
@@ -166,12 +169,26 @@ impl Served {
             }
         };
         // Whatever it says later must not fill the pipe.
+        let said_later = Arc::new(Mutex::new(String::new()));
+        let saying = said_later.clone();
         let reader = std::thread::spawn(move || {
-            let mut rest = String::new();
-            stderr.read_to_string(&mut rest).unwrap();
-            rest
+            for line in stderr.lines() {
+                saying.lock().unwrap().push_str(&(line.unwrap() + "\n"));
+            }
         });
-        Self { child, url, said, reader }
+        Self { child, url, said, said_later, reader: Some(reader) }
+    }
+
+    /// Its address with TLS, once it has said it.
+    pub fn tls_url(&self) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some((_, rest)) = self.said_later.lock().unwrap().split_once("https://") {
+                return format!("https://{}", rest.split('/').next().unwrap().trim());
+            }
+            assert!(Instant::now() < deadline, "it says no https:// address");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Ends it politely; answers with its exit code and what it said meanwhile.
@@ -196,8 +213,9 @@ impl Served {
             assert!(Instant::now() < deadline, "it does not end");
             std::thread::sleep(Duration::from_millis(10));
         };
-        let reader = std::mem::replace(&mut self.reader, std::thread::spawn(String::new));
-        (status.code().unwrap_or(-1), reader.join().unwrap())
+        self.reader.take().unwrap().join().unwrap();
+        let said_later = std::mem::take(&mut *self.said_later.lock().unwrap());
+        (status.code().unwrap_or(-1), said_later)
     }
 }
 

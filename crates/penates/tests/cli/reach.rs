@@ -80,3 +80,25 @@ fn a_data_folder_that_cannot_be_made_is_named() {
     let ran = Ran::of(penates(&args)).ends_with(3);
     assert!(ran.stderr.contains(inside.to_str().unwrap()), "{}", ran.stderr);
 }
+
+#[test]
+fn https_is_trusted_by_the_certificate_that_is_named_and_not_without() {
+    let store = TestStore::with(&[SMALL]);
+    let command = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]);
+    let served = Served::start(command);
+    let tls_url = served.tls_url();
+    let certificate = store.path().join("tls/cert.pem");
+    let trusting = ["ls", "--server", &tls_url, "--ca-cert", certificate.to_str().unwrap()];
+    assert_eq!(Ran::of(penates(&trusting)).ends_with(0).text().trim(), SMALL);
+    let distrusting = Ran::of(penates(&["ls", "--server", &tls_url])).ends_with(3);
+    assert!(distrusting.stderr.contains("certificate"), "{}", distrusting.stderr);
+}
+
+#[test]
+fn a_prefix_in_the_servers_address_is_put_before_every_path() {
+    let store = TestStore::with(&[SMALL]);
+    let served = store.serve(&[]);
+    let url = format!("{}/data-api", served.url);
+    let got = Ran::of(penates(&["get", SMALL, "--server", &url])).ends_with(0);
+    assert_eq!(unzip(&got.stdout), expected_entries(&sample_folder(SMALL)));
+}

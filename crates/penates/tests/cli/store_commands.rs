@@ -1,5 +1,8 @@
 //! `ls`, `stat`, `verify`, `delete`, `audit`, `token`.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use serde_json::json;
 
 use crate::harness::*;
@@ -116,4 +119,49 @@ fn what_only_the_administrator_may_do_is_not_done_over_the_network() {
         let ran = Ran::of(penates(&[command, &["--server", &served.url]].concat())).ends_with(1);
         assert!(ran.stderr.contains("HTTP 40"), "{command:?}: {}", ran.stderr);
     }
+}
+
+#[test]
+fn a_byte_flipped_on_disk_is_found_told_and_never_served() {
+    let store = TestStore::vacant();
+    store.run(&["synth", "--volumes", "30", "--pages", "200"]).ends_with(0);
+    let ids = store.beside("ids.txt").display().to_string();
+    fs::write(&ids, store.ids().join("\n")).unwrap();
+    let sound = unzip(&store.run(&["get", "--ids", &ids]).ends_with(0).stdout);
+    flip_a_byte(&largest_table(&store.path()));
+
+    let verified = store.run(&["verify"]).ends_with(1);
+    assert!(verified.text().contains("damaged synth."), "{}", verified.text());
+    let reports = store.run(&["verify", "--json"]).ends_with(1).json_lines();
+    let damaged = reports.iter().filter(|report| report["sound"] == json!(false)).count();
+    assert!((1..30).contains(&damaged), "{damaged} of {}", reports.len());
+
+    let mut got = unzip(&store.run(&["get", "--ids", &ids]).ends_with(1).stdout);
+    let errors = String::from_utf8(got.remove("ERROR.err").unwrap()).unwrap();
+    assert!(errors.contains("RepositoryException: damaged: synth."), "{errors}");
+    assert!(!got.is_empty() && got.len() < sound.len());
+    assert!(got.iter().all(|(name, text)| sound[name] == *text));
+}
+
+/// The largest file of the database that is no journal: what is in the journal too would be read from there.
+fn largest_table(store: &Path) -> PathBuf {
+    let mut folders = vec![store.to_path_buf()];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            } else if entry.path().extension().is_none() {
+                files.push((entry.metadata().unwrap().len(), entry.path()));
+            }
+        }
+    }
+    files.into_iter().max().unwrap().1
+}
+
+fn flip_a_byte(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
 }
