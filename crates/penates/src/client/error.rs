@@ -63,6 +63,17 @@ impl ClientError {
         }
     }
 
+    /// Whether other requests of this kind would fail for the same reason: out of reach, not allowed, no room.
+    pub fn stops_all(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Refused { status, .. } => {
+                matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::INSUFFICIENT_STORAGE)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the same request may succeed if it is tried again.
     pub fn is_passing(&self) -> bool {
         match self {

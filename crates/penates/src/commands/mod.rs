@@ -19,6 +19,7 @@ use hathi::VolumeId;
 
 use crate::cli::Command;
 use crate::client::ClientError;
+use crate::exit::told;
 
 /// Runs a command.
 pub async fn run(command: Command) -> anyhow::Result<()> {
@@ -40,12 +41,11 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Tells on standard error that something about one volume failed. Where the server is out of reach, all else would fail too,
-/// and that is the error.
+/// Tells on standard error that something about one volume failed. Where all else would fail too, that is the error.
 fn tell_failure(id: &VolumeId, error: ClientError) -> anyhow::Result<()> {
-    if error.status().is_none() {
+    if error.stops_all() {
         return Err(error.into());
     }
-    eprintln!("failed: {id}: {error}");
+    eprintln!("failed: {id}: {}", told(&error));
     Ok(())
 }

@@ -92,8 +92,7 @@ impl From<ClientError> for FailedVolume {
             Some(429 | 503) => "unavailable",
             _ => "server",
         };
-        let stops_all = matches!(kind, "not-allowed" | "full" | "unreachable");
-        Self { stops_all, ..Self::new(kind, &error) }
+        Self { stops_all: error.stops_all(), ..Self::new(kind, &error) }
     }
 }
 
