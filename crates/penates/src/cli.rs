@@ -1,0 +1,147 @@
+//! The commands, and the arguments that several of them share.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands;
+use crate::exit;
+
+/// Penates keeps digitized volumes and streams thousands of them out as one ZIP.
+#[derive(Debug, Parser)]
+#[command(name = "penates", version, after_help = exit::CODES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Import the bundled sample volumes and serve them on this machine.
+    Demo(commands::demo::DemoArgs),
+    /// Serve a store over HTTP.
+    Serve(commands::serve::ServeArgs),
+    /// Import volumes from a pairtree, or from ZIP and METS files.
+    Import(commands::import::ImportArgs),
+    /// Download volumes or pages as a ZIP; a broken download is resumed.
+    Get(commands::get::GetArgs),
+    /// List the volumes, or the pages of one volume.
+    Ls(commands::ls::LsArgs),
+    /// Tell about the whole store, or about some volumes.
+    Stat(commands::stat::StatArgs),
+    /// Check every stored digest again.
+    Verify(commands::verify::VerifyArgs),
+    /// Delete volumes.
+    Delete(commands::delete::DeleteArgs),
+    /// Make volumes for load tests by resampling the bundled ones.
+    Synth(commands::synth::SynthArgs),
+    /// Tell who asked for what.
+    Audit(commands::audit::AuditArgs),
+    /// Make, list and revoke the tokens that servers ask for.
+    Token(commands::token::TokenArgs),
+    /// Print the configuration in force, and where each value comes from.
+    Config(commands::config::ConfigArgs),
+    /// Print a completion script for a shell.
+    Completions(commands::completions::CompletionsArgs),
+    /// Write the manual pages.
+    Man(commands::man::ManArgs),
+}
+
+/// Which store, and how it is configured.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Store")]
+pub struct StoreArgs {
+    /// The data folder [default: ./data]
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+    /// A configuration file (TOML).
+    #[arg(long, value_name = "FILE", env = "PENATES_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Sets any other value of the configuration; may be repeated.
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// Where the data is: in a store on this machine, or with a server.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ReachArgs {
+    /// Which store.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Ask this server (http:// or https://) instead of a store on this machine.
+    #[arg(long, value_name = "URL", env = "PENATES_SERVER", conflicts_with = "store", help_heading = "Server")]
+    pub server: Option<String>,
+    /// The token to show to the server.
+    #[arg(long, env = "PENATES_TOKEN", hide_env_values = true, help_heading = "Server")]
+    pub token: Option<String>,
+    /// Trust the certificates in this file (PEM) instead of the system's.
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    pub ca_cert: Option<PathBuf>,
+}
+
+/// The form of the output.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct OutputArgs {
+    /// Print JSON (of lists: one object a line).
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How much to do at once.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct JobsArgs {
+    /// Volumes to work on at once [default: the number of processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+}
+
+impl JobsArgs {
+    /// How many at once.
+    pub fn count(self) -> usize {
+        self.jobs.map_or_else(|| std::thread::available_parallelism().map_or(2, usize::from), usize::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example_in_its_help() {
+        for command in leaves(Cli::command()) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("penates "), "the help of {} has no example", command.get_name());
+        }
+    }
+
+    #[test]
+    fn every_example_of_a_help_can_be_parsed() {
+        for command in leaves(Cli::command()) {
+            let help = command.get_after_help().unwrap().to_string();
+            for example in help.lines().filter_map(|line| line.trim().strip_prefix("penates ")) {
+                let command_line = example.split(['|', '>']).next().unwrap();
+                let words = command_line.split_whitespace().map(|word| word.trim_matches('\''));
+                let parsed = Cli::try_parse_from(std::iter::once("penates").chain(words));
+                assert!(parsed.is_ok(), "`penates {example}`: {}", parsed.unwrap_err());
+            }
+        }
+    }
+
+    /// The commands that have no commands below them.
+    fn leaves(command: clap::Command) -> Vec<clap::Command> {
+        if !command.has_subcommands() {
+            return vec![command];
+        }
+        command.get_subcommands().cloned().flat_map(leaves).collect()
+    }
+}

@@ -1,0 +1,28 @@
+//! Bodies of requests and answers, whatever they travel on.
+
+use bytes::Bytes;
+use futures::{Stream, TryStreamExt};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
+
+/// Whatever can go wrong while a body is read.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A body.
+pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// No body.
+pub fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body that is in memory.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body that is made while it is sent.
+pub fn stream(pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Body {
+    StreamBody::new(pieces.map_ok(Frame::data).map_err(BodyError::from)).boxed_unsync()
+}

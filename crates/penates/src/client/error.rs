@@ -1,0 +1,113 @@
+//! Why a request has no good answer.
+
+use http::{Response, StatusCode};
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::{Body, BodyError, whole};
+
+/// Why a request has no good answer.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// No connection, or it ended before there was an answer.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(#[source] BodyError),
+    /// The answer ended before it was whole.
+    #[error("the answer broke off: {0}")]
+    Broken(#[source] BodyError),
+    /// The server refused, and told why.
+    #[error("{detail} (HTTP {})", status.as_u16())]
+    Refused {
+        /// The status.
+        status: StatusCode,
+        /// What it told.
+        detail: String,
+        /// After how many seconds to try again, if it told.
+        retry_after_s: Option<u64>,
+    },
+    /// The request cannot be said in HTTP.
+    #[error("making the request: {0}")]
+    Request(#[from] http::Error),
+    /// The answer is not what this program understands.
+    #[error("the answer is not understood: {0}")]
+    NotUnderstood(#[from] serde_json::Error),
+}
+
+/// A problem document (RFC 9457, section 3.1).
+#[derive(Deserialize)]
+struct Problem {
+    title: Option<String>,
+    detail: Option<String>,
+}
+
+impl ClientError {
+    /// What a refusing answer tells: a problem document's detail, or the text as it is.
+    pub(super) async fn of_response(response: Response<Body>) -> Self {
+        let status = response.status();
+        let retry_after = response.headers().get(http::header::RETRY_AFTER);
+        let retry_after_s = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let text = whole(response).await.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+        let detail = match text {
+            Ok(text) => told(&text).unwrap_or_else(|| status.to_string()),
+            Err(_) => status.to_string(),
+        };
+        Self::Refused { status, detail, retry_after_s }
+    }
+
+    /// The status with which the server refused.
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Refused { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// Whether other requests of this kind would fail for the same reason: out of reach, not allowed, no room.
+    pub fn stops_all(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Refused { status, .. } => {
+                matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::INSUFFICIENT_STORAGE)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the same request may succeed if it is tried again.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Broken(_) => true,
+            Self::Refused { status, .. } => {
+                matches!(*status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn told(text: &str) -> Option<String> {
+    let problem: Option<Problem> = serde_json::from_str(text).ok();
+    let detail = problem.map_or(Some(text.to_owned()), |problem| problem.detail.or(problem.title));
+    detail.filter(|detail| !detail.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_detail_of_a_problem_document_is_told() {
+        assert_eq!(
+            told(r#"{"title":"Not Found","detail":"a.b is not in the store"}"#),
+            Some("a.b is not in the store".into())
+        );
+        assert_eq!(told(r#"{"title":"Not Found"}"#), Some("Not Found".into()));
+    }
+
+    #[test]
+    fn plain_text_is_told_as_it_is_and_an_empty_answer_tells_nothing() {
+        assert_eq!(told("Missing required parameter volumeIDs"), Some("Missing required parameter volumeIDs".into()));
+        assert_eq!(told(""), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! One client for every way to reach the doors: TCP, TLS, a Unix socket, or a router in this process.
+
+mod body;
+mod error;
+pub mod multipart;
+mod transport;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use futures::{Stream, TryStreamExt};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::request::Builder;
+use http::{HeaderValue, Method, Request, Response, Uri};
+use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
+use tokio::io::AsyncBufReadExt;
+use tokio_util::io::StreamReader;
+
+pub use body::{Body, BodyError, empty, full, stream};
+pub use error::ClientError;
+use transport::Transport;
+
+use crate::exit::CliError;
+
+/// Bytes of an answer that is read as a whole (a description, a report, an error).
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// A client of the doors of one server, or of the router in this process.
+#[derive(Clone)]
+pub struct Client {
+    transport: Transport,
+    /// Scheme, authority, and the path that is put before every other.
+    base: String,
+    authorization: Option<HeaderValue>,
+}
+
+impl Client {
+    /// A client of a server at an `http://` or `https://` address. With `ca_cert`, only what these certificates vouch for is
+    /// trusted, else what the system trusts.
+    pub fn network(server: &str, token: Option<&str>, ca_cert: Option<&Path>) -> anyhow::Result<Self> {
+        let usage = |detail: String| CliError::Usage(format!("--server {server}: {detail}"));
+        let uri: Uri = server.parse().map_err(|error: http::uri::InvalidUri| usage(error.to_string()))?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.authority().is_none() || uri.query().is_some() {
+            return Err(usage("must be http://HOST[:PORT][/PATH] or https://…".to_owned()).into());
+        }
+        let authorization = token.map(bearer).transpose()?;
+        let base = server.trim_end_matches('/').to_owned();
+        Ok(Self { transport: Transport::network(ca_cert)?, base, authorization })
+    }
+
+    /// A client of the server that listens on a Unix socket.
+    pub fn socket(path: PathBuf) -> Self {
+        Self { transport: Transport::Socket(path), base: "http://localhost".to_owned(), authorization: None }
+    }
+
+    /// A client of a router in this process.
+    pub fn in_process(router: axum::Router) -> Self {
+        Self { transport: Transport::InProcess(router), base: "http://localhost".to_owned(), authorization: None }
+    }
+
+    /// Sends a request for `path` (with its query, percent-encoded) and answers with whatever comes back, success or not.
+    pub async fn send(&self, path: &str, request: Builder, body: Body) -> Result<Response<Body>, ClientError> {
+        let mut request: Request<Body> = request.uri(format!("{}{path}", self.base)).body(body)?;
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        self.transport.send(request).await
+    }
+
+    /// Sends a request and answers with a success, or with the error that the server tells.
+    pub async fn ask(&self, path: &str, request: Builder, body: Body) -> Result<Response<Body>, ClientError> {
+        let response = self.send(path, request, body).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(ClientError::of_response(response).await)
+    }
+
+    /// A path that the server told, as this client wants it: without the path that it puts before every other.
+    pub fn relative<'a>(&self, path: &'a str) -> &'a str {
+        let base_path = self.base.splitn(4, '/').nth(3);
+        let rest = base_path.and_then(|base_path| path.strip_prefix('/')?.strip_prefix(base_path));
+        rest.filter(|rest| rest.starts_with('/')).unwrap_or(path)
+    }
+
+    /// A GET whose answer is streamed; `accept` names the form that is wanted.
+    pub async fn get(&self, path: &str, accept: &str) -> Result<Response<Body>, ClientError> {
+        self.ask(path, Request::builder().method(Method::GET).header(ACCEPT, accept), empty()).await
+    }
+
+    /// A GET of lines, as they come.
+    pub async fn get_lines(
+        &self,
+        path: &str,
+        accept: &str,
+    ) -> Result<impl Stream<Item = Result<String, ClientError>> + use<>, ClientError> {
+        let body = self.get(path, accept).await?.into_body();
+        let lines = StreamReader::new(body.into_data_stream().map_err(io::Error::other)).lines();
+        Ok(futures::stream::try_unfold(lines, async |mut lines| {
+            let line = lines.next_line().await.map_err(|error| ClientError::Broken(error.into()))?;
+            Ok(line.map(|line| (line, lines)))
+        }))
+    }
+
+    /// A GET of a JSON value.
+    pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        json(self.get(path, "application/json").await?).await
+    }
+
+    /// A request without a body whose answer is JSON.
+    pub async fn ask_json<T: DeserializeOwned>(&self, method: Method, path: &str) -> Result<T, ClientError> {
+        let request = Request::builder().method(method).header(ACCEPT, "application/json");
+        json(self.ask(path, request, empty()).await?).await
+    }
+
+    /// A POST of a form.
+    pub async fn post_form(&self, path: &str, form: String, accept: &str) -> Result<Response<Body>, ClientError> {
+        let request = Request::builder()
+            .method(Method::POST)
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(ACCEPT, accept);
+        self.ask(path, request, full(form)).await
+    }
+}
+
+/// The header that shows a token.
+fn bearer(token: &str) -> anyhow::Result<HeaderValue> {
+    let mut header = HeaderValue::try_from(format!("Bearer {token}"))
+        .map_err(|_| CliError::Usage("the token holds characters that no token has".to_owned()))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+/// The whole of an answer.
+pub async fn whole(response: Response<Body>) -> Result<Bytes, ClientError> {
+    let limited = http_body_util::Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+    Ok(limited.collect().await.map_err(ClientError::Broken)?.to_bytes())
+}
+
+/// The JSON of an answer.
+pub async fn json<T: DeserializeOwned>(response: Response<Body>) -> Result<T, ClientError> {
+    Ok(serde_json::from_slice(&whole(response).await?)?)
+}
+
+/// A volume id as one segment of a path.
+pub fn segment(id: &hathi::VolumeId) -> String {
+    percent_encoding::utf8_percent_encode(id.as_str(), UNRESERVED).to_string()
+}
+
+/// Text as a value in a query or a form.
+pub fn query_value(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, UNRESERVED).to_string()
+}
+
+/// Everything but the unreserved characters of RFC 3986 section 2.3.
+const UNRESERVED: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_id_becomes_one_segment_of_a_path() {
+        let id = hathi::VolumeId::parse("uc2.ark:/13960/t8ff3zh99").unwrap();
+        assert_eq!(segment(&id), "uc2.ark%3A%2F13960%2Ft8ff3zh99");
+    }
+
+    #[test]
+    fn a_path_that_the_server_told_is_asked_for_below_the_same_prefix() {
+        let client = |server| Client::network(server, None, None).unwrap();
+        assert_eq!(client("http://h:1").relative("/selections/7"), "/selections/7");
+        assert_eq!(client("http://h:1/data-api/").relative("/data-api/selections/7"), "/selections/7");
+        assert_eq!(client("http://h:1/data").relative("/data-api/selections/7"), "/data-api/selections/7");
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_a_mistake_of_usage() {
+        for server in ["localhost:8080", "ftp://here", "http://", "http://h/?a=b", "not an address"] {
+            let error = Client::network(server, None, None).err().unwrap();
+            assert!(matches!(error.downcast_ref(), Some(CliError::Usage(_))), "{server}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_never_shown_by_debug() {
+        assert!(!format!("{:?}", bearer("secret-token").unwrap()).contains("secret"));
+    }
+}

@@ -1,0 +1,95 @@
+//! What a request travels on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use http::header::HOST;
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::BodyExt;
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use tokio::net::UnixStream;
+use tower::ServiceExt;
+
+use super::{Body, BodyError, ClientError};
+
+/// What a request travels on.
+#[derive(Clone)]
+pub(super) enum Transport {
+    /// TCP, with TLS where the address says https.
+    Network(Box<legacy::Client<HttpsConnector<HttpConnector>, Body>>),
+    /// A Unix socket; each request has a connection of its own.
+    Socket(PathBuf),
+    /// A router in this process.
+    InProcess(axum::Router),
+}
+
+impl Transport {
+    /// TCP, and TLS that trusts the certificates of `ca_cert`, or what the system trusts.
+    pub(super) fn network(ca_cert: Option<&Path>) -> anyhow::Result<Self> {
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls_config(ca_cert)?)
+            .https_or_http()
+            .enable_all_versions()
+            .build();
+        Ok(Self::Network(Box::new(legacy::Client::builder(TokioExecutor::new()).build(connector))))
+    }
+
+    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, ClientError> {
+        match self {
+            Self::Network(client) => {
+                let response = client.request(request).await.map_err(unreachable)?;
+                Ok(response.map(|body| body.map_err(BodyError::from).boxed_unsync()))
+            }
+            Self::Socket(path) => over_socket(path, request).await,
+            Self::InProcess(router) => {
+                let Ok(response) = router.clone().oneshot(request).await;
+                Ok(response.map(|body| body.map_err(BodyError::from).boxed_unsync()))
+            }
+        }
+    }
+}
+
+async fn over_socket(path: &Path, mut request: Request<Body>) -> Result<Response<Body>, ClientError> {
+    let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(unreachable)?;
+    // It ends with the answer's body, or when that is dropped; how it ended, the body tells.
+    tokio::spawn(connection);
+    let path = request.uri().path_and_query().cloned();
+    *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+    request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
+    let response = sender.send_request(request).await.map_err(unreachable)?;
+    Ok(response.map(|body| body.map_err(BodyError::from).boxed_unsync()))
+}
+
+fn unreachable(error: impl Into<BodyError>) -> ClientError {
+    ClientError::Unreachable(error.into())
+}
+
+fn tls_config(ca_cert: Option<&Path>) -> anyhow::Result<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .context("setting up TLS")?;
+    let builder = match ca_cert {
+        Some(file) => builder.with_root_certificates(roots(file)?),
+        None => builder.with_native_roots().context("reading the certificates that the system trusts")?,
+    };
+    Ok(builder.with_no_client_auth())
+}
+
+fn roots(file: &Path) -> anyhow::Result<RootCertStore> {
+    let reading = || format!("reading the certificates in {}", file.display());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).with_context(reading)? {
+        roots.add(certificate.with_context(reading)?).with_context(reading)?;
+    }
+    Ok(roots)
+}

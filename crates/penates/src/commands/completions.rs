@@ -1,0 +1,26 @@
+//! `penates completions`
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::output::Output;
+
+/// Prints a script that completes this program's commands in a shell.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  penates completions bash > ~/.local/share/bash-completion/completions/penates")]
+pub struct CompletionsArgs {
+    /// Which shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Runs it.
+pub fn run(args: CompletionsArgs) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "penates", &mut script);
+    let mut output = Output::stdout();
+    output.bytes(&script)?;
+    output.finish()
+}

@@ -1,0 +1,179 @@
+//! `penates get`
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use crate::cli::{OutputArgs, ReachArgs};
+use crate::client::{Client, query_value};
+use crate::download;
+use crate::exit::CliError;
+use crate::ids::IdArgs;
+use crate::output::{Output, human_bytes};
+use crate::reach::Reached;
+
+/// Downloads volumes or pages as one ZIP. With -o FILE a broken download is resumed: by itself, and when the same command is
+/// given again. What is missing or damaged is named in the ZIP's last entry, ERROR.err, and the exit code is 1.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates get -o two.zip uc2.ark:/13960/t8ff3zh99 yale.39002015008130
+  penates get --ids wanted.txt --layout volumes -o wanted.zip
+  penates get --pages 'uc2.ark:/13960/t8ff3zh99[5,6]|yale.39002015008130[1]' > pages.zip
+  penates ls | penates get --ids - --mets -o all.zip")]
+pub struct GetArgs {
+    /// Which volumes.
+    #[command(flatten)]
+    volumes: IdArgs,
+    /// Pages, as VOLUME[1,2,4], several volumes parted by `|`; may be repeated.
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["ids", "ids_file"])]
+    pages: Vec<String>,
+    /// How the ZIP is laid out.
+    #[arg(long, value_enum, default_value_t)]
+    layout: Layout,
+    /// `auto`: as stored, at once; 0 to 9: compressed anew (0: not at all).
+    #[arg(long, default_value = "auto", value_parser = parse_level)]
+    level: Level,
+    /// Add each volume's METS.
+    #[arg(long)]
+    mets: bool,
+    /// The file to write; `-` is standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// How often to try without getting any further.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    tries: u32,
+    /// How what was done is told (not to standard output if the ZIP goes there).
+    #[command(flatten)]
+    form: OutputArgs,
+    /// Where from.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// How the ZIP is laid out.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Layout {
+    /// An entry a page.
+    #[default]
+    Pages,
+    /// An entry a volume.
+    Volumes,
+    /// One entry with all pages.
+    Wordseq,
+}
+
+impl Layout {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Pages => "pages",
+            Self::Volumes => "volumes",
+            Self::Wordseq => "wordseq",
+        }
+    }
+}
+
+/// How entries are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Auto,
+    Number(u8),
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Number(level) => level.fmt(f),
+        }
+    }
+}
+
+fn parse_level(text: &str) -> Result<Level, String> {
+    match (text, text.parse()) {
+        ("auto", _) => Ok(Level::Auto),
+        (_, Ok(level @ 0..=9)) => Ok(Level::Number(level)),
+        _ => Err("must be `auto` or a number from 0 to 9".to_owned()),
+    }
+}
+
+impl GetArgs {
+    /// The route for what is wanted, and the form that says it.
+    fn request(&self) -> anyhow::Result<(&'static str, String)> {
+        let (route, parameter, list) = if self.pages.is_empty() {
+            let ids = self.volumes.volumes()?;
+            ("/volumes", "volumeIDs", ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join("|"))
+        } else {
+            let list = self.pages.join("|");
+            hathi::parse_page_ids(&list).map_err(|error| CliError::Usage(error.to_string()))?;
+            ("/pages", "pageIDs", list)
+        };
+        let form = format!(
+            "{parameter}={}&layout={}&level={}&mets={}",
+            query_value(&list),
+            self.layout.as_str(),
+            self.level,
+            self.mets
+        );
+        Ok((route, form))
+    }
+
+    /// The file to write; `None`: standard output.
+    fn target(&self) -> Option<&Path> {
+        (self.output != Path::new("-")).then_some(self.output.as_path())
+    }
+}
+
+/// Runs it.
+pub async fn run(args: GetArgs) -> anyhow::Result<()> {
+    if args.target().is_none() && std::io::stdout().is_terminal() {
+        return Err(CliError::Usage("a ZIP is nothing for a terminal: say -o FILE, or pipe it".to_owned()).into());
+    }
+    let (route, form) = args.request()?;
+    let reached = Reached::open(&args.reach).await?;
+    let outcome = download(&args, &reached.client, route, &form).await;
+    reached.close().await?;
+    let (len_bytes, missing) = outcome?;
+    tell(&args, len_bytes, missing)?;
+    if missing > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
+}
+
+/// Answers with how many bytes came, and how much of what was wanted is missing.
+async fn download(args: &GetArgs, client: &Client, route: &str, form: &str) -> anyhow::Result<(u64, u64)> {
+    if matches!(args.level, Level::Number(1..)) {
+        return download::unresumable(client, route, form, args.target()).await;
+    }
+    let selection = match args.target() {
+        Some(target) => download::to_file(client, form, target, args.tries).await?,
+        None => download::to_stdout(client, form, args.tries).await?,
+    };
+    Ok((selection.len_bytes, selection.missing))
+}
+
+fn tell(args: &GetArgs, len_bytes: u64, missing: u64) -> anyhow::Result<()> {
+    if missing > 0 {
+        eprintln!("{missing} of what was asked for are missing or damaged: the ZIP's entry ERROR.err names them.");
+    }
+    let Some(target) = args.target() else { return Ok(()) };
+    let mut output = Output::stdout();
+    if args.form.json {
+        output.json(&json!({"file": target, "bytes": len_bytes, "missing": missing}))?;
+    } else {
+        output.line(format!("{} ({})", target.display(), human_bytes(len_bytes)))?;
+    }
+    output.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_auto_or_a_digit() {
+        assert_eq!(parse_level("auto"), Ok(Level::Auto));
+        assert_eq!(parse_level("0"), Ok(Level::Number(0)));
+        assert_eq!(parse_level("9"), Ok(Level::Number(9)));
+        assert!(parse_level("10").is_err() && parse_level("-1").is_err() && parse_level("best").is_err());
+    }
+}

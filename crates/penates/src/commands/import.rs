@@ -1,0 +1,150 @@
+//! `penates import`
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use futures::StreamExt;
+use hathi::VolumeId;
+
+use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
+use crate::exit::CliError;
+use crate::ids::read_ids;
+use crate::ingest::{self, FailedList, Ingest, Mode, Summary, Target};
+use crate::output::{Output, human_bytes};
+use crate::reach::{self, IfVacant, Way};
+use crate::{interrupt, local, progress};
+
+/// Imports volumes. What is stored already with the same digests is skipped, so that an import that was interrupted, or had
+/// failures, is simply run again. A volume becomes visible when all of it is stored, and not before.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates import samples/pairtree
+  penates import --failed failed.jsonl --jobs 4 /data/pairtree/uc2
+  penates import --ids wanted.txt /data/pairtree
+  penates import --server https://penates.example:8443 samples/pairtree")]
+pub struct ImportArgs {
+    /// A pairtree, any folder in one, a folder of .zip and .mets.xml files, or one of these files.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Import the volumes with the ids in this file (one a line) from the pairtree PATH.
+    #[arg(long, value_name = "FILE")]
+    ids: Option<PathBuf>,
+    /// Import what is stored already, too.
+    #[arg(long, conflicts_with = "dry_run")]
+    force: bool,
+    /// Check the volumes, and keep nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Write what failed to this file: a JSON object a line, with path, id, kind and reason.
+    #[arg(long, value_name = "FILE")]
+    failed: Option<PathBuf>,
+    /// How many at once.
+    #[command(flatten)]
+    jobs: JobsArgs,
+    /// How the summary is printed.
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Where to.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+impl ImportArgs {
+    fn mode(&self) -> Mode {
+        match (self.dry_run, self.force) {
+            (true, _) => Mode::Check,
+            (_, true) => Mode::Force,
+            _ => Mode::Import,
+        }
+    }
+
+    /// The ids that are wanted, and the root of the pairtree they are in.
+    fn wanted(&self) -> anyhow::Result<Option<(PathBuf, Vec<VolumeId>)>> {
+        let Some(file) = &self.ids else { return Ok(None) };
+        match self.paths.as_slice() {
+            [root] => Ok(Some((root.clone(), read_ids(file)?))),
+            _ => Err(CliError::Usage("--ids needs exactly one PATH, the root of a pairtree".to_owned()).into()),
+        }
+    }
+}
+
+/// Runs it.
+pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
+    let wanted = args.wanted()?;
+    if let Some(missing) = args.paths.iter().find(|path| !path.exists()) {
+        return Err(CliError::Usage(format!("there is no {}", missing.display())).into());
+    }
+    let mut failed = FailedList::new(args.failed.as_deref())?;
+    let target = target(&args).await?;
+    let bar = progress::bytes(Some(0));
+    let size = {
+        let bar = bar.clone();
+        move |zip_bytes| bar.inc_length(zip_bytes)
+    };
+    let sources = match wanted {
+        Some((root, ids)) => ingest::from_ids(root, ids, size).boxed(),
+        None => ingest::from_paths(args.paths.clone(), size).boxed(),
+    };
+    let ingest =
+        Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(), bar, stop: interrupt::stop_token()? };
+    let summary = ingest.run(sources, &mut failed).await?;
+    ingest.bar.finish_and_clear();
+    close(target).await?;
+    print(&summary, args.output)?;
+    outcome(&summary)
+}
+
+/// Where the volumes go. A dry run needs no store.
+async fn target(args: &ImportArgs) -> anyhow::Result<Target> {
+    if args.dry_run && args.reach.server.is_none() {
+        return Ok(Target::Nowhere);
+    }
+    into_target(reach::find(&args.reach, IfVacant::Create).await?).await
+}
+
+/// Makes a target of the way to the data.
+pub(super) async fn into_target(way: Way) -> anyhow::Result<Target> {
+    Ok(match way {
+        Way::Server(client) => Target::Server(client),
+        Way::Free(store, config) => Target::Library(local::open_library(&config, store).await?),
+    })
+}
+
+/// Makes what was imported safe.
+pub(super) async fn close(target: Target) -> anyhow::Result<()> {
+    match target {
+        Target::Library(library) => library.store().close().await.context("closing the store"),
+        Target::Nowhere | Target::Server(_) => Ok(()),
+    }
+}
+
+/// Prints what came of it.
+pub(super) fn print(summary: &Summary, form: OutputArgs) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    if form.json {
+        output.json(summary)?;
+    } else {
+        let counts = [
+            (summary.new, "new"),
+            (summary.replaced, "replaced"),
+            (summary.unchanged, "unchanged"),
+            (summary.checked, "checked and sound"),
+            (summary.failed, "failed"),
+        ];
+        let told: Vec<_> =
+            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        let volumes = if told.is_empty() { "no volumes found".to_owned() } else { told.join(", ") };
+        output.line(format!("{volumes} ({} pages, {} of ZIPs)", summary.pages, human_bytes(summary.zip_bytes)))?;
+    }
+    output.finish()
+}
+
+/// The exit code that a summary comes to.
+pub(super) fn outcome(summary: &Summary) -> anyhow::Result<()> {
+    match summary {
+        Summary { failed: 1.., .. } => Err(CliError::Incomplete.into()),
+        Summary { interrupted: true, .. } => Err(CliError::Interrupted.into()),
+        _ => Ok(()),
+    }
+}

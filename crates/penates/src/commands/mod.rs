@@ -1,0 +1,51 @@
+//! One module a command: its arguments, its help, its run.
+
+pub mod audit;
+pub mod completions;
+pub mod config;
+pub mod delete;
+pub mod demo;
+pub mod get;
+pub mod import;
+pub mod ls;
+pub mod man;
+pub mod serve;
+pub mod stat;
+pub mod synth;
+pub mod token;
+pub mod verify;
+
+use hathi::VolumeId;
+
+use crate::cli::Command;
+use crate::client::ClientError;
+use crate::exit::told;
+
+/// Runs a command.
+pub async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Demo(args) => demo::run(args).await,
+        Command::Serve(args) => serve::run(args).await,
+        Command::Import(args) => import::run(args).await,
+        Command::Get(args) => get::run(args).await,
+        Command::Ls(args) => ls::run(args).await,
+        Command::Stat(args) => stat::run(args).await,
+        Command::Verify(args) => verify::run(args).await,
+        Command::Delete(args) => delete::run(args).await,
+        Command::Synth(args) => synth::run(args).await,
+        Command::Audit(args) => audit::run(args).await,
+        Command::Token(args) => token::run(args).await,
+        Command::Config(args) => config::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+    }
+}
+
+/// Tells on standard error that something about one volume failed. Where all else would fail too, that is the error.
+fn tell_failure(id: &VolumeId, error: ClientError) -> anyhow::Result<()> {
+    if error.stops_all() {
+        return Err(error.into());
+    }
+    eprintln!("failed: {id}: {}", told(&error));
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! `penates serve`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use server::Addresses;
+
+use crate::cli::StoreArgs;
+use crate::settings::{self, Flags};
+use crate::{interrupt, local};
+
+/// Serves a store: the data door, a page for people, health and metrics. On loopback unless told otherwise.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates serve
+  penates serve --store /srv/penates --listen 127.0.0.1:9000 --tls-listen off
+  penates serve --config penates.toml --set data.max_volumes=5000")]
+pub struct ServeArgs {
+    /// Which store.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Where to listen.
+    #[command(flatten)]
+    pub listen: ListenArgs,
+}
+
+/// Where to listen. What is not given here comes from the configuration.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Listening")]
+pub struct ListenArgs {
+    /// Address of HTTP, or `off` [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// Address of HTTPS, or `off` [default: 127.0.0.1:8443]
+    #[arg(long, value_name = "ADDRESS")]
+    pub tls_listen: Option<String>,
+    /// The certificate (PEM); without one, one for loopback is made.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+}
+
+impl ListenArgs {
+    /// Adds what is given to the flags.
+    pub fn apply(&self, flags: &mut Flags) {
+        let path = |path: &PathBuf| path.display().to_string();
+        let settings = [
+            ("listen.http", self.listen.clone()),
+            ("listen.tls", self.tls_listen.clone()),
+            ("listen.tls_cert", self.tls_cert.as_ref().map(path)),
+            ("listen.tls_key", self.tls_key.as_ref().map(path)),
+        ];
+        for (key, value) in settings {
+            if let Some(value) = value {
+                flags.set(key, value);
+            }
+        }
+    }
+}
+
+/// Runs it.
+pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let mut flags = Flags::of(&args.store)?;
+    args.listen.apply(&mut flags);
+    let config = settings::load(&args.store, flags)?.config;
+    server::init_logging(&config.log)?;
+    let store = local::open_store(&config).await.map_err(local::cannot_open)?;
+    server::serve(config, store, tell, interrupt::asked_to_end()?).await?;
+    Ok(())
+}
+
+/// Says where it listens, so that a person or a script that started it knows that it does.
+fn tell(addresses: Addresses) {
+    if let Some(http) = addresses.http {
+        eprintln!("Listening on http://{http}/");
+    }
+    if let Some(tls) = addresses.tls {
+        eprintln!("Listening on https://{tls}/");
+    }
+}

@@ -1,0 +1,153 @@
+//! `penates synth`
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use bytes::Bytes;
+use clap::Args;
+use futures::{Stream, StreamExt, TryStreamExt};
+use hathi::{Sampler, SynthOptions, SynthVolume, VolumeReader};
+use indicatif::ProgressBar;
+
+use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
+use crate::commands::import;
+use crate::ingest::{FailedList, Ingest, MemoryVolume, Mode, Source, Summary};
+use crate::reach::{self, IfVacant};
+use crate::{interrupt, progress, samples};
+
+/// Makes volumes for load tests out of the real pages of the bundled samples, so that sizes and compressibility stay real. The
+/// same seed makes the same volumes.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates synth --volumes 5000
+  penates synth --volumes 100 --pages 340 --page-scale 1.7 --seed 7 --out ./corpus")]
+pub struct SynthArgs {
+    /// How many volumes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    volumes: u64,
+    /// Where the drawing of pages begins.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Pages of each volume [default: as many as the samples have]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pages: Option<u32>,
+    /// How large pages are, where 1 is real.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_scale)]
+    page_scale: f64,
+    /// Write a pairtree into this folder instead of importing into a store.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["store", "server"])]
+    out: Option<PathBuf>,
+    /// How many at once.
+    #[command(flatten)]
+    jobs: JobsArgs,
+    /// How the summary is printed.
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Where to.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+fn parse_scale(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(scale) if (0.001..=1_000.0).contains(&scale) => Ok(scale),
+        _ => Err("must be a number from 0.001 to 1000".to_owned()),
+    }
+}
+
+impl SynthArgs {
+    fn options(&self) -> SynthOptions {
+        SynthOptions {
+            seed: self.seed,
+            volumes: self.volumes,
+            pages_per_volume: self.pages,
+            page_scale: self.page_scale,
+        }
+    }
+}
+
+/// Runs it.
+pub async fn run(args: SynthArgs) -> anyhow::Result<()> {
+    let sampler = Arc::new(sampler()?);
+    let jobs = args.jobs.count();
+    let bar = progress::volumes(args.volumes);
+    let made = made(sampler, args.options(), jobs);
+    let summary = match &args.out {
+        Some(folder) => write_pairtree(made, folder, jobs, &bar).await?,
+        None => import_all(&args, made, jobs, &bar).await?,
+    };
+    bar.finish_and_clear();
+    import::print(&summary, args.output)?;
+    import::outcome(&summary)
+}
+
+fn sampler() -> anyhow::Result<Sampler> {
+    let volumes = samples::volumes().into_iter().map(VolumeReader::new).collect::<Result<Vec<_>, _>>();
+    volumes.and_then(Sampler::from_volumes).context("reading the bundled samples")
+}
+
+/// The volumes, a few made ahead.
+fn made(sampler: Arc<Sampler>, options: SynthOptions, jobs: usize) -> impl Stream<Item = SynthVolume> {
+    let options = Arc::new(options);
+    futures::stream::iter(0..options.volumes)
+        .map(move |index| {
+            let (sampler, options) = (sampler.clone(), options.clone());
+            blocking(move || sampler.volume(&options, index))
+        })
+        .buffered(jobs)
+}
+
+async fn write_pairtree(
+    made: impl Stream<Item = SynthVolume>,
+    folder: &Path,
+    jobs: usize,
+    bar: &ProgressBar,
+) -> anyhow::Result<Summary> {
+    let written = made.map(|volume| {
+        let folder = folder.to_path_buf();
+        blocking(move || {
+            let zip_bytes = volume.zip.len() as u64;
+            let writing = volume.write_pairtree(&folder);
+            writing.with_context(|| format!("writing into {}", folder.display())).map(|()| zip_bytes)
+        })
+    });
+    written
+        .buffer_unordered(jobs)
+        .try_fold(Summary::default(), async |mut summary, zip_bytes| {
+            bar.inc(1);
+            summary.new += 1;
+            summary.zip_bytes += zip_bytes;
+            Ok(summary)
+        })
+        .await
+}
+
+async fn import_all(
+    args: &SynthArgs,
+    made: impl Stream<Item = SynthVolume>,
+    jobs: usize,
+    bar: &ProgressBar,
+) -> anyhow::Result<Summary> {
+    let target = import::into_target(reach::find(&args.reach, IfVacant::Create).await?).await?;
+    // The bar counts volumes; the one of the ingest would count bytes, whose sum nobody knows yet.
+    let sources = made.map(|volume| Ok(source(volume))).inspect(|_| bar.inc(1));
+    let stop = interrupt::stop_token()?;
+    let ingest = Ingest { target: &target, mode: Mode::Import, jobs, bar: ProgressBar::hidden(), stop };
+    let summary = ingest.run(sources, &mut FailedList::new(None)?).await?;
+    import::close(target).await?;
+    Ok(summary)
+}
+
+fn source(volume: SynthVolume) -> Source {
+    Source::Memory(MemoryVolume {
+        zip: volume.zip.into(),
+        mets: volume.mets.into(),
+        record: Some(Bytes::from(volume.record)),
+    })
+}
+
+/// Runs work that takes a processor for a while.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+}

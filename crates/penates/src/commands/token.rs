@@ -1,0 +1,123 @@
+//! `penates token`
+
+use clap::{Args, Subcommand};
+use http::Method;
+use serde_json::Value;
+
+use crate::cli::{OutputArgs, ReachArgs};
+use crate::client::{self, query_value};
+use crate::output::{Output, cell};
+use crate::reach::{IfVacant, Reached};
+
+/// Makes, lists and revokes tokens. Only on the machine of the store: by its folder or its server's socket.
+#[derive(Debug, Args)]
+pub struct TokenArgs {
+    /// What to do.
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// What to do with tokens.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a token and show it, this once.
+    Create(NamedToken),
+    /// List the tokens' names.
+    List(ListTokens),
+    /// Revoke a token.
+    Revoke(RevokedToken),
+}
+
+/// Arguments of `token create`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  penates token create importer")]
+struct NamedToken {
+    /// Its name: the audit tells requests by it.
+    name: String,
+    /// How it is shown.
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// Arguments of `token revoke`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  penates token revoke importer")]
+struct RevokedToken {
+    /// Its name.
+    name: String,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// Arguments of `token list`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  penates token list --json")]
+struct ListTokens {
+    /// How.
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// Runs it.
+pub async fn run(args: TokenArgs) -> anyhow::Result<()> {
+    match args.action {
+        Action::Create(args) => create(args).await,
+        Action::List(args) => list(args).await,
+        Action::Revoke(args) => revoke(args).await,
+    }
+}
+
+async fn create(args: NamedToken) -> anyhow::Result<()> {
+    let reached = Reached::open_or(&args.reach, IfVacant::Create).await?;
+    let path = format!("/admin/tokens?name={}", query_value(&args.name));
+    let created = reached.client.ask_json::<Value>(Method::POST, &path).await;
+    reached.close().await?;
+    let created = created?;
+    let mut output = Output::stdout();
+    if args.output.json {
+        output.json(&created)?;
+    } else {
+        output.line(cell(&created["token"]))?;
+        eprintln!("This is the only time that it is shown.");
+    }
+    output.finish()
+}
+
+async fn list(args: ListTokens) -> anyhow::Result<()> {
+    let reached = Reached::open(&args.reach).await?;
+    let tokens = reached.client.get_json::<Vec<Value>>("/admin/tokens").await;
+    reached.close().await?;
+    let tokens = tokens?;
+    let mut output = Output::stdout();
+    if args.output.json {
+        tokens.iter().try_for_each(|token| output.json(token))?;
+    } else {
+        let columns = ["name", "created", "revoked"];
+        let rows: Vec<Vec<String>> =
+            tokens.iter().map(|token| columns.iter().map(|column| cell(&token[column])).collect()).collect();
+        output.table(&columns, &rows)?;
+    }
+    output.finish()
+}
+
+async fn revoke(args: RevokedToken) -> anyhow::Result<()> {
+    let reached = Reached::open(&args.reach).await?;
+    let request = http::Request::builder().method(Method::DELETE);
+    let path = format!("/admin/tokens/{}", query_value(&args.name));
+    let revoked = reached.client.ask(&path, request, client::empty()).await;
+    reached.close().await?;
+    revoked?;
+    let mut output = Output::stdout();
+    output.line(format!("revoked {}", args.name))?;
+    output.finish()
+}

@@ -1,0 +1,108 @@
+//! Exit codes, and the one place that prints an error.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use crate::client::ClientError;
+
+/// What every command's exit code means; part of the help.
+pub const CODES: &str = "Exit codes:
+  0    all is well
+  1    something failed, is missing or is damaged; what else was asked for is done
+  2    the command line or the configuration is wrong
+  3    the store or the server cannot be reached, or another process holds the store
+  130  interrupted";
+
+/// The exit code for a store or a server that cannot be reached.
+const UNREACHABLE: u8 = 3;
+
+/// Errors that have an exit code of their own; any other error's is 1.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The command line or the configuration is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// Neither the store nor a server can be reached.
+    #[error("{0}")]
+    Unreachable(String),
+    /// Some of what was asked for failed or is missing; it has been reported already.
+    #[error("not all is well")]
+    Incomplete,
+    /// Whoever read the output has gone, which is its right (`penates ls | head`).
+    #[error("the output was closed")]
+    OutputClosed,
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl CliError {
+    fn code(&self) -> u8 {
+        match self {
+            Self::OutputClosed => 0,
+            Self::Incomplete => 1,
+            Self::Usage(_) => 2,
+            Self::Unreachable(_) => UNREACHABLE,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// Whether there is nothing left to say about it.
+    fn is_told(&self) -> bool {
+        matches!(self, Self::Incomplete | Self::OutputClosed)
+    }
+}
+
+/// Prints an error, unless it was told already, and answers with its exit code.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    let known = error.downcast_ref::<CliError>();
+    if !known.is_some_and(CliError::is_told) {
+        eprintln!("penates: {}", told(error.as_ref()));
+    }
+    let code = match (known, error.downcast_ref::<ClientError>()) {
+        (Some(known), _) => known.code(),
+        (None, Some(ClientError::Unreachable(_))) => UNREACHABLE,
+        (None, _) => 1,
+    };
+    ExitCode::from(code)
+}
+
+/// An error with its causes, as one line. Some errors tell their cause themselves: it is not told twice.
+pub fn told(error: &(dyn Error + 'static)) -> String {
+    let causes = anyhow::Chain::new(error).map(ToString::to_string);
+    causes
+        .reduce(|told, cause| if told.contains(&cause) { told } else { format!("{told}: {cause}") })
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    fn code(error: anyhow::Error) -> String {
+        format!("{:?}", report(&error))
+    }
+
+    #[test]
+    fn an_error_keeps_its_exit_code_when_a_context_is_added() {
+        let usage = anyhow::Error::new(CliError::Usage("no".to_owned())).context("reading the list");
+        assert_eq!(code(usage), format!("{:?}", ExitCode::from(2)));
+        let unreachable = anyhow::Error::new(ClientError::Unreachable("refused".into())).context("downloading");
+        assert_eq!(code(unreachable), format!("{:?}", ExitCode::from(3)));
+    }
+
+    #[test]
+    fn a_cause_that_the_error_tells_itself_is_not_told_twice() {
+        let cause = std::io::Error::other("Address already in use");
+        let itself = anyhow::Error::new(cause).context("cannot listen: Address already in use");
+        assert_eq!(told(itself.as_ref()), "cannot listen: Address already in use");
+        assert_eq!(told(anyhow!("no route").context("cannot connect").as_ref()), "cannot connect: no route");
+    }
+
+    #[test]
+    fn any_other_error_is_a_failure() {
+        assert_eq!(code(anyhow!("something")), format!("{:?}", ExitCode::from(1)));
+    }
+}

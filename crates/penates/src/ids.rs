@@ -1,0 +1,60 @@
+//! Volume ids from the command line, from a file, or from standard input.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use hathi::VolumeId;
+
+use crate::exit::CliError;
+
+/// Which volumes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct IdArgs {
+    /// Volume ids, e.g. uc2.ark:/13960/t8ff3zh99
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// A file with one volume id a line; `-` is standard input.
+    #[arg(long = "ids", value_name = "FILE")]
+    pub ids_file: Option<PathBuf>,
+}
+
+impl IdArgs {
+    /// Whether none were named at all.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.ids_file.is_none()
+    }
+
+    /// All of them, each once, in the order of first mention.
+    pub fn volumes(&self) -> anyhow::Result<Vec<VolumeId>> {
+        let mut text = self.ids.join("\n");
+        if let Some(file) = &self.ids_file {
+            text.push('\n');
+            text.push_str(&read_text(file)?);
+        }
+        parse_lines(&text)
+    }
+}
+
+/// The volume ids in a file, one a line.
+pub fn read_ids(file: &Path) -> anyhow::Result<Vec<VolumeId>> {
+    parse_lines(&read_text(file)?)
+}
+
+fn parse_lines(text: &str) -> anyhow::Result<Vec<VolumeId>> {
+    if text.trim().is_empty() {
+        return Err(CliError::Usage("no volume id was given".to_owned()).into());
+    }
+    hathi::parse_volume_lines(text).map_err(|error| CliError::Usage(error.to_string()).into())
+}
+
+/// The text of a file; `-` is standard input.
+fn read_text(file: &Path) -> anyhow::Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("reading standard input")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
+}

@@ -1,0 +1,123 @@
+//! What failed, and why: told to the person, and kept in a list that a program reads.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use hathi::{DiscoverError, VolumeError, VolumeId};
+use objects::ObjectsError;
+use serde::Serialize;
+use store::StoreError;
+
+use crate::client::ClientError;
+use crate::exit;
+
+/// A volume that could not be imported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailedVolume {
+    /// Where its files are, if it has files.
+    pub path: Option<PathBuf>,
+    /// Its id, where that is known.
+    pub id: Option<VolumeId>,
+    /// The kind of failure, as a word.
+    pub kind: &'static str,
+    /// What went wrong, for a person.
+    pub reason: String,
+    /// Whether no other volume could be imported either (a full disk).
+    #[serde(skip)]
+    pub stops_all: bool,
+}
+
+impl FailedVolume {
+    fn new(kind: &'static str, error: &(dyn std::error::Error + 'static)) -> Self {
+        Self { path: None, id: None, kind, reason: exit::told(error), stops_all: false }
+    }
+
+    /// Says which one it is.
+    pub fn of(mut self, path: Option<&Path>, id: Option<&VolumeId>) -> Self {
+        self.path = self.path.or(path.map(Path::to_path_buf));
+        self.id = self.id.or(id.cloned());
+        self
+    }
+}
+
+impl From<VolumeError> for FailedVolume {
+    fn from(error: VolumeError) -> Self {
+        Self::new(error.kind(), &error)
+    }
+}
+
+impl From<DiscoverError> for FailedVolume {
+    fn from(error: DiscoverError) -> Self {
+        let (kind, path, id) = match &error {
+            DiscoverError::MissingMets { zip, .. } => ("missing-mets", Some(zip), None),
+            DiscoverError::MissingZip { mets, .. } => ("missing-zip", Some(mets), None),
+            DiscoverError::NoSuchVolume { id, zip } => ("not-found", Some(zip), Some(id)),
+            DiscoverError::Name { path, .. } => ("name", Some(path), None),
+            DiscoverError::NotAVolume(path) => ("not-a-volume", Some(path), None),
+            DiscoverError::Io { path, .. } => ("io", Some(path), None),
+        };
+        Self::new(kind, &error).of(path.map(PathBuf::as_path), id)
+    }
+}
+
+impl From<ObjectsError> for FailedVolume {
+    fn from(error: ObjectsError) -> Self {
+        let kind = match &error {
+            ObjectsError::Source(source) => source.kind(),
+            ObjectsError::Conflict(_) => "conflict",
+            ObjectsError::OverLimit(_) | ObjectsError::Store(StoreError::Limit { .. }) => "over-limit",
+            ObjectsError::Unknown(_) => "unknown",
+            ObjectsError::Store(StoreError::Full(_)) => "full",
+            _ if error.is_passing() => "unavailable",
+            _ if error.is_damage() => "damaged",
+            _ => "store",
+        };
+        let stops_all = matches!(&error, ObjectsError::Store(StoreError::Full(_) | StoreError::Poisoned(_)));
+        Self { stops_all, ..Self::new(kind, &error) }
+    }
+}
+
+impl From<ClientError> for FailedVolume {
+    fn from(error: ClientError) -> Self {
+        let kind = match error.status().map(|status| status.as_u16()) {
+            None if error.is_passing() => "unreachable",
+            Some(401 | 403) => "not-allowed",
+            Some(409) => "conflict",
+            Some(413) => "over-limit",
+            Some(400 | 415 | 422) => "refused",
+            Some(504) => "unknown",
+            Some(507) => "full",
+            Some(429 | 503) => "unavailable",
+            _ => "server",
+        };
+        Self { stops_all: error.stops_all(), ..Self::new(kind, &error) }
+    }
+}
+
+/// The list of what failed.
+pub struct FailedList {
+    file: Option<File>,
+}
+
+impl FailedList {
+    /// A list that is told on standard error, and kept in `file` too: a JSON object a line, each written when it is known.
+    pub fn new(file: Option<&Path>) -> anyhow::Result<Self> {
+        let create = |path: &Path| File::create(path).with_context(|| format!("making {}", path.display()));
+        Ok(Self { file: file.map(create).transpose()? })
+    }
+
+    /// Adds one.
+    pub fn add(&mut self, volume: &FailedVolume) -> anyhow::Result<()> {
+        let path = volume.path.as_ref().map(|path| path.display().to_string());
+        let name = volume.id.as_ref().map(ToString::to_string).or(path).unwrap_or_default();
+        eprintln!("failed: {name}: {}", volume.reason);
+        if let Some(file) = &mut self.file {
+            let mut line = serde_json::to_vec(volume).context("encoding a failure")?;
+            line.push(b'\n');
+            file.write_all(&line).context("writing the list of failures")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! Where volumes go: nowhere (they are only checked), into a store of this process, or to a server.
+
+use std::time::Duration;
+
+use hathi::VolumeId;
+use http::header::CONTENT_TYPE;
+use http::{Method, Request};
+use objects::{Imported, Library, ObjectsError, Unchanged};
+
+use super::{Done, FailedVolume, MemoryVolume, Result as Ended, Source};
+use crate::client::multipart::{Content, Form, Part};
+use crate::client::{self, Client, ClientError};
+
+/// How often a volume is tried when the store or the server is overloaded or away.
+const TRIES: u32 = 6;
+
+/// The first pause before another try; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// The longest pause before another try.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// What is done to each volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Import it, unless the same digests are stored already.
+    Import,
+    /// Import it anew, whatever is stored.
+    Force,
+    /// Check it only (always so where it goes nowhere).
+    Check,
+}
+
+/// Where volumes go.
+pub enum Target {
+    /// Nowhere: they are checked here.
+    Nowhere,
+    /// Into a store that this process holds.
+    Library(Library),
+    /// To a server.
+    Server(Client),
+}
+
+impl Target {
+    /// Takes one volume; what passes is tried again.
+    pub async fn take(&self, source: Source, mode: Mode) -> Result<Done, FailedVolume> {
+        let outcome = match self {
+            Self::Nowhere => check(&source).await.map_err(FailedVolume::from),
+            Self::Library(library) => retried(|| into_library(library, &source, mode), ObjectsError::is_passing).await,
+            Self::Server(client) => to_server(client, &source, mode).await,
+        };
+        outcome.map_err(|failed| failed.of(source.path(), source.id()))
+    }
+}
+
+/// Tries again, after ever longer pauses, while errors are passing.
+async fn retried<T, E, F>(mut attempt: impl FnMut() -> F, is_passing: impl Fn(&E) -> bool) -> Result<T, FailedVolume>
+where
+    F: Future<Output = Result<T, E>>,
+    FailedVolume: From<E>,
+{
+    let mut pause = FIRST_PAUSE;
+    for _ in 1..TRIES {
+        match attempt().await {
+            Err(error) if is_passing(&error) => tokio::time::sleep(pause).await,
+            outcome => return outcome.map_err(FailedVolume::from),
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+    attempt().await.map_err(FailedVolume::from)
+}
+
+async fn into_library(library: &Library, source: &Source, mode: Mode) -> Result<Done, ObjectsError> {
+    let unchanged = if mode == Mode::Force { Unchanged::Force } else { Unchanged::Skip };
+    let imported = match source {
+        Source::Files(files) => library.import(files.open()?, unchanged, |_| {}).await?,
+        Source::Memory(volume) => library.import(volume.parts(), unchanged, |_| {}).await?,
+    };
+    Ok(match imported {
+        Imported::New { pages, .. } => Done { result: Ended::New, pages },
+        Imported::Replaced { pages, .. } => Done { result: Ended::Replaced, pages },
+        Imported::Unchanged { pages, .. } => Done { result: Ended::Unchanged, pages },
+    })
+}
+
+/// Reads all of a volume and checks it, and keeps nothing.
+async fn check(source: &Source) -> Result<Done, ObjectsError> {
+    let checked = match source {
+        Source::Files(files) => objects::check(files.open()?).await?,
+        Source::Memory(volume) => objects::check(volume.parts()).await?,
+    };
+    Ok(Done { result: Ended::Checked, pages: checked.pages })
+}
+
+async fn to_server(client: &Client, source: &Source, mode: Mode) -> Result<Done, FailedVolume> {
+    let (id, pages) = source.identify().await?;
+    let sent = retried(|| put(client, &id, source, mode), ClientError::is_passing).await;
+    let result = sent.map_err(|failed| failed.of(None, Some(&id)))?;
+    Ok(Done { result, pages })
+}
+
+async fn put(client: &Client, id: &VolumeId, source: &Source, mode: Mode) -> Result<Ended, ClientError> {
+    let form = Form::new(parts(source));
+    let query = match mode {
+        Mode::Import => "",
+        Mode::Force => "?force=true",
+        Mode::Check => "?check=true",
+    };
+    let request = Request::builder().method(Method::PUT).header(CONTENT_TYPE, form.content_type());
+    let path = format!("/volumes/{}{query}", client::segment(id));
+    let response = client.ask(&path, request, client::stream(form.pieces())).await?;
+    if mode == Mode::Check {
+        return Ok(Ended::Checked);
+    }
+    Ok(match response.headers().get("penates-import").map(|value| value.as_bytes()) {
+        Some(b"new") => Ended::New,
+        Some(b"unchanged") => Ended::Unchanged,
+        _ => Ended::Replaced,
+    })
+}
+
+fn parts(source: &Source) -> Vec<Part> {
+    let (zip, mets, record) = match source {
+        Source::Files(files) => (
+            Content::File(files.zip.clone()),
+            Content::File(files.mets.clone()),
+            files.record.clone().map(Content::File),
+        ),
+        Source::Memory(MemoryVolume { zip, mets, record }) => {
+            (Content::Memory(zip.clone()), Content::Memory(mets.clone()), record.clone().map(Content::Memory))
+        }
+    };
+    let part = |name, content_type, content| Part { name, content_type, content };
+    let mut parts = vec![part("zip", "application/zip", zip), part("mets", "text/xml", mets)];
+    parts.extend(record.map(|content| part("record", "application/json", content)));
+    parts
+}

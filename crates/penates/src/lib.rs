@@ -1,0 +1,46 @@
+//! The command line.
+//!
+//! How to read it:
+//!
+//! - `cli.rs`: the commands and what they share; each command is a module in `commands/` with its arguments and its `run`.
+//! - `reach.rs`: how a command gets to the data: a server elsewhere, the server that holds the store (by its socket), or a
+//!   router in this process when nobody holds it. All three are one [`client::Client`], so that a command is written once.
+//! - `settings.rs`, `local.rs`: the configuration in force; a store that this process holds itself.
+//! - `ingest/`: importing many volumes in parallel, into a store of one's own or to a server; `download.rs`: downloads that
+//!   resume.
+//! - `output.rs`, `progress.rs`, `exit.rs`: what a person or a program sees of it.
+
+pub mod cli;
+pub mod client;
+pub mod commands;
+pub mod download;
+pub mod exit;
+pub mod ids;
+pub mod ingest;
+pub mod interrupt;
+pub mod local;
+pub mod output;
+pub mod progress;
+pub mod reach;
+pub mod samples;
+pub mod settings;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Parses the command line, runs the command, prints its error, and answers with the exit code.
+pub fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::report(&anyhow::Error::new(error).context("starting the runtime")),
+    };
+    let outcome = runtime.block_on(commands::run(cli.command));
+    // What still runs on the blocking pool (a read of the terminal, say) must not keep the process.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}

@@ -1,0 +1,119 @@
+//! What goes to standard output: lines, tables and JSON, for people and for programs.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::exit::CliError;
+
+/// Standard output. A reader that has gone is [`CliError::OutputClosed`], which ends the program quietly.
+pub struct Output {
+    stdout: io::BufWriter<io::Stdout>,
+}
+
+impl Output {
+    /// Standard output, buffered; [`Output::finish`] flushes it.
+    pub fn stdout() -> Self {
+        Self { stdout: io::BufWriter::with_capacity(64 << 10, io::stdout()) }
+    }
+
+    /// Writes bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.stdout.write_all(bytes).map_err(closed)
+    }
+
+    /// Writes a line.
+    pub fn line(&mut self, line: impl AsRef<str>) -> anyhow::Result<()> {
+        self.bytes(line.as_ref().as_bytes())?;
+        self.bytes(b"\n")
+    }
+
+    /// Writes a value as one line of JSON.
+    pub fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        let line = serde_json::to_string(value).context("encoding JSON")?;
+        self.line(line)
+    }
+
+    /// Writes what an object says, one field a line.
+    pub fn fields(&mut self, object: &Value) -> anyhow::Result<()> {
+        let fields = flatten(object);
+        let width = fields.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
+        fields.iter().try_for_each(|(key, value)| self.line(format!("{key:<width$}  {value}")))
+    }
+
+    /// Writes rows under headings, aligned.
+    pub fn table(&mut self, headings: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            cells.max().unwrap_or(0).max(headings[column].chars().count())
+        };
+        let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+        let headings = headings.iter().map(|heading| heading.to_uppercase()).collect();
+        std::iter::once(&headings).chain(rows).try_for_each(|row: &Vec<String>| {
+            let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+            self.line(cells.collect::<Vec<_>>().join("  ").trim_end())
+        })
+    }
+
+    /// Flushes what is buffered.
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        self.stdout.flush().map_err(closed)
+    }
+}
+
+fn closed(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => CliError::OutputClosed.into(),
+        _ => anyhow::Error::new(error).context("writing standard output"),
+    }
+}
+
+/// The fields of an object with those of objects in it, under dotted names; lists are joined by commas, null is left out.
+fn flatten(value: &Value) -> Vec<(String, String)> {
+    let Value::Object(fields) = value else { return vec![(String::new(), cell(value))] };
+    let mut flat = Vec::new();
+    for (key, value) in fields {
+        match value {
+            Value::Null => {}
+            Value::Object(_) => {
+                flat.extend(flatten(value).into_iter().map(|(inner, text)| (format!("{key}.{inner}"), text)))
+            }
+            _ => flat.push((key.clone(), cell(value))),
+        }
+    }
+    flat
+}
+
+/// A value as a person reads it.
+pub fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+/// Bytes as a person reads them, in binary units.
+pub fn human_bytes(len_bytes: u64) -> String {
+    bytesize::ByteSize::b(len_bytes).display().iec().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nested_fields_are_shown_under_dotted_names_and_null_is_left_out() {
+        let shown = flatten(&json!({"id": "a.b", "rights": {"attributes": "pd"}, "title": null, "tags": ["x", "y"]}));
+        let expected = [("id", "a.b"), ("rights.attributes", "pd"), ("tags", "x, y")];
+        let expected: Vec<_> = expected.iter().map(|(key, text)| (key.to_string(), text.to_string())).collect();
+        let mut shown = shown;
+        shown.sort();
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,114 @@
+//! How a command gets to the data: a server elsewhere, the server that holds the store, or the store itself.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use server::config::Config;
+use server::{App, Via};
+use store::{Store, StoreError};
+use tokio::net::UnixStream;
+
+use crate::cli::{ReachArgs, StoreArgs};
+use crate::client::Client;
+use crate::exit::CliError;
+use crate::local;
+use crate::settings::{self, Flags};
+
+/// How long a process that holds the store is given to let go of it, or to answer at its socket: it may just be starting or
+/// ending.
+const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The pause between two looks at a held store.
+const HOLDER_PAUSE: Duration = Duration::from_millis(50);
+
+/// What to do where no store has been made yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfVacant {
+    /// Make one.
+    Create,
+    /// Say so.
+    Refuse,
+}
+
+/// The way to the data.
+pub enum Way {
+    /// Through a server.
+    Server(Client),
+    /// Nobody holds the store but this process, from now on.
+    Free(Arc<dyn Store>, Box<Config>),
+}
+
+/// Finds the way to the data.
+pub async fn find(args: &ReachArgs, if_vacant: IfVacant) -> anyhow::Result<Way> {
+    if let Some(server) = &args.server {
+        return Ok(Way::Server(Client::network(server, args.token.as_deref(), args.ca_cert.as_deref())?));
+    }
+    find_local(&args.store, if_vacant).await
+}
+
+async fn find_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Way> {
+    let config = settings::load(args, Flags::of(args)?)?.config;
+    let folder = &config.store.path;
+    if if_vacant == IfVacant::Refuse && local::is_vacant(folder) {
+        let hint = "import volumes first, or name the store's folder with --store";
+        return Err(CliError::Unreachable(format!("there is no store in {}: {hint}", folder.display())).into());
+    }
+    let patience = Instant::now() + HOLDER_PATIENCE;
+    loop {
+        match local::open_store(&config).await {
+            Ok(store) => return Ok(Way::Free(store, Box::new(config))),
+            Err(StoreError::Held { .. }) => {}
+            Err(error) => return Err(local::cannot_open(error)),
+        }
+        let socket = socket_path(folder);
+        if UnixStream::connect(&socket).await.is_ok() {
+            eprintln!("A server holds {}: going through it by its socket.", folder.display());
+            return Ok(Way::Server(Client::socket(socket)));
+        }
+        if Instant::now() >= patience {
+            let hint = "wait until it is done (an import, say), or stop it";
+            let held = format!("another process holds {} and does not answer at its socket: {hint}", folder.display());
+            return Err(CliError::Unreachable(held).into());
+        }
+        tokio::time::sleep(HOLDER_PAUSE).await;
+    }
+}
+
+/// Where the server that holds a data folder listens for commands.
+fn socket_path(folder: &Path) -> PathBuf {
+    folder.join(server::SOCKET_NAME)
+}
+
+/// A client of whatever has the data, and what has to be closed when the command is done.
+pub struct Reached {
+    /// The client.
+    pub client: Client,
+    app: Option<App>,
+}
+
+impl Reached {
+    /// Gets to the data. Where this process holds the store itself, the same doors answer, without a listener.
+    pub async fn open(args: &ReachArgs) -> anyhow::Result<Self> {
+        Self::open_or(args, IfVacant::Refuse).await
+    }
+
+    /// The same, where a store may have to be made first.
+    pub async fn open_or(args: &ReachArgs, if_vacant: IfVacant) -> anyhow::Result<Self> {
+        match find(args, if_vacant).await? {
+            Way::Server(client) => Ok(Self { client, app: None }),
+            Way::Free(store, config) => {
+                let app = App::open(*config, store).await?;
+                Ok(Self { client: Client::in_process(app.router(Via::InProcess)), app: Some(app) })
+            }
+        }
+    }
+
+    /// Makes what was done safe and lets go of the store.
+    pub async fn close(self) -> anyhow::Result<()> {
+        match self.app {
+            Some(app) => Ok(app.close().await?),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Kill -9 at random moments, again and again: nothing acknowledged is lost, nothing is half visible, and nothing that a
+//! selection holds is gone.
+//!
+//! `PENATES_CRASH_ROUNDS` says how many rounds (it must stand 1,000), `PENATES_CRASH_SEED` repeats the choices of a run that
+//! failed. What was superseded is collected after seconds here, so that the collector is at work among all this.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hathi::{Sampler, SynthOptions, SynthVolume, VolumeId, VolumeReader};
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, StatusCode};
+use penates::client::multipart::{Content, Form, Part};
+use penates::client::{self, Client, ClientError};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde::Deserialize;
+
+use crate::harness::*;
+
+/// Rounds when nobody says how many.
+const ROUNDS: u32 = 8;
+/// Writers at once; each has volumes of its own, so that it knows what is stored of them.
+const WRITERS: usize = 3;
+/// Volumes of each writer.
+const VOLUMES_EACH: usize = 2;
+/// Volumes of all writers.
+const VOLUMES: usize = WRITERS * VOLUMES_EACH;
+/// Pages of each version of a volume: versions differ, and are of more than one pack.
+const VERSIONS: [u32; 3] = [60, 90, 140];
+/// Selections that each writer keeps.
+const SELECTIONS_EACH: usize = 4;
+/// What is superseded is collected soon.
+const SOON: [&str; 5] = [
+    "--set=store.grace=2s",
+    "--set=store.plan_life=1200ms",
+    "--set=store.clock_skew_max=500ms",
+    "--set=store.sweep_interval=100ms",
+    "--set=auth.write=open",
+];
+
+type Entries = BTreeMap<String, Vec<u8>>;
+
+/// Which version of a volume is stored; `None`: the volume is not there.
+type Stored = Option<usize>;
+
+/// The volumes in all their versions.
+struct Corpus {
+    ids: Vec<VolumeId>,
+    /// By version and volume.
+    volumes: Vec<Vec<SynthVolume>>,
+    /// What a download of it holds; by version and volume.
+    entries: Vec<Vec<Entries>>,
+    /// A pairtree of each version.
+    pairtrees: Vec<PathBuf>,
+}
+
+impl Corpus {
+    fn make(folder: &Path) -> Self {
+        let samples = penates::samples::volumes().into_iter().map(|parts| VolumeReader::new(parts).unwrap());
+        let sampler = Sampler::from_volumes(samples.take(3).collect::<Vec<_>>()).unwrap();
+        let version = |pages: &u32| {
+            let volumes = VOLUMES as u64;
+            let options = SynthOptions { seed: 9, volumes, pages_per_volume: Some(*pages), page_scale: 1.0 };
+            sampler.volumes(&options).collect::<Vec<_>>()
+        };
+        let volumes: Vec<Vec<SynthVolume>> = VERSIONS.iter().map(version).collect();
+        let pairtrees: Vec<PathBuf> = (0..VERSIONS.len()).map(|version| folder.join(version.to_string())).collect();
+        for (volumes, pairtree) in volumes.iter().zip(&pairtrees) {
+            volumes.iter().for_each(|volume| volume.write_pairtree(pairtree).unwrap());
+        }
+        let ids = volumes[0].iter().map(|volume| volume.id.clone()).collect::<Vec<_>>();
+        let entries_of = |pairtree: &PathBuf| {
+            ids.iter().map(|id| expected_entries(&pairtree.join(hathi::pairtree_path(id)))).collect()
+        };
+        let entries = pairtrees.iter().map(entries_of).collect();
+        Self { entries, ids, volumes, pairtrees }
+    }
+
+    /// Which version of a volume these entries are; half of one is none.
+    fn version_of(&self, volume: usize, entries: &Entries) -> usize {
+        let same = (0..VERSIONS.len()).find(|version| &self.entries[*version][volume] == entries);
+        same.unwrap_or_else(|| panic!("{} is half visible: {:?}", self.ids[volume], entries.keys()))
+    }
+
+    /// What a download of these volumes must hold.
+    fn expected(&self, stored: &[(usize, Stored)]) -> Entries {
+        let there = stored.iter().filter_map(|(volume, stored)| Some(&self.entries[(*stored)?][*volume]));
+        there.flatten().map(|(name, text)| (name.clone(), text.clone())).collect()
+    }
+}
+
+/// What a writer knows of one of its volumes.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    acknowledged: Stored,
+    /// What it was about to become when the answer got lost.
+    pending: Option<Stored>,
+}
+
+/// A selection, and what it must hold for as long as it is there.
+struct Kept {
+    told: Told,
+    holds: Vec<(usize, Stored)>,
+    /// Its deletion was asked for, and the answer got lost.
+    deleting: bool,
+}
+
+/// What the server tells of a selection.
+#[derive(Deserialize)]
+struct Told {
+    address: String,
+    len_bytes: usize,
+}
+
+/// How many changes of each kind were acknowledged: a run without them would prove nothing.
+#[derive(Debug, Default)]
+struct Acknowledged {
+    imports: u32,
+    deletions: u32,
+    selections: u32,
+    /// Selections that were read and held what they held.
+    selections_read: u32,
+}
+
+/// One writer: what it does, one thing after the other, and what it knows.
+#[derive(Default)]
+struct Writer {
+    acknowledged: Acknowledged,
+    first_volume: usize,
+    known: [Known; VOLUMES_EACH],
+    selections: Vec<Kept>,
+}
+
+/// The answer to a change got lost, so that nothing more can be known before the next round.
+struct Lost;
+
+impl Writer {
+    /// Makes changes until the server is killed.
+    async fn work(&mut self, corpus: &Corpus, client: &Client, killing: &AtomicBool, mut rng: StdRng) {
+        while self.change(corpus, client, killing, &mut rng).await.is_ok() {}
+    }
+
+    async fn change(
+        &mut self,
+        corpus: &Corpus,
+        client: &Client,
+        killing: &AtomicBool,
+        rng: &mut StdRng,
+    ) -> Result<(), Lost> {
+        let own = rng.random_range(0..VOLUMES_EACH);
+        let version = rng.random_range(0..VERSIONS.len());
+        let (wanted, changed) = match rng.random_range(0..100) {
+            0..65 => (Some(version), put(client, &corpus.volumes[version][self.first_volume + own]).await),
+            65..85 => (None, delete(client, &corpus.ids[self.first_volume + own]).await),
+            85..98 => return self.select(corpus, client, killing).await,
+            // Seldom, so that most selections outlive the grace of what they hold.
+            _ => return self.discard(client, killing, rng).await,
+        };
+        let known = &mut self.known[own];
+        match outcome(changed, killing) {
+            Outcome::Done => {
+                known.acknowledged = wanted;
+                let count = &mut self.acknowledged;
+                *(if wanted.is_some() { &mut count.imports } else { &mut count.deletions }) += 1;
+            }
+            Outcome::NotDone => {}
+            Outcome::Lost => {
+                known.pending = Some(wanted);
+                return Err(Lost);
+            }
+        }
+        Ok(())
+    }
+
+    async fn select(&mut self, corpus: &Corpus, client: &Client, killing: &AtomicBool) -> Result<(), Lost> {
+        if self.selections.len() >= SELECTIONS_EACH {
+            return Ok(());
+        }
+        let own = self.first_volume..self.first_volume + VOLUMES_EACH;
+        let ids: Vec<&str> = corpus.ids[own.clone()].iter().map(VolumeId::as_str).collect();
+        let form = format!("volumeIDs={}", client::query_value(&ids.join("|")));
+        let selecting = async { client::json(client.post_form("/selections", form, "application/json").await?).await };
+        let selected: Result<Told, ClientError> = selecting.await;
+        match selected {
+            Ok(told) => {
+                let holds = own.zip(self.known.map(|known| known.acknowledged)).collect();
+                self.selections.push(Kept { told, holds, deleting: false });
+                self.acknowledged.selections += 1;
+                Ok(())
+            }
+            // One that nobody knows of holds nothing for anybody.
+            Err(error) => outcome(Err(error), killing).or_lost(),
+        }
+    }
+
+    async fn discard(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        if self.selections.is_empty() {
+            return Ok(());
+        }
+        let index = rng.random_range(0..self.selections.len());
+        let request = Request::builder().method(Method::DELETE);
+        let discarded = client.ask(&self.selections[index].told.address, request, client::empty()).await.map(drop);
+        match outcome(discarded, killing) {
+            Outcome::Done => {
+                self.selections.remove(index);
+                Ok(())
+            }
+            Outcome::NotDone => Ok(()),
+            Outcome::Lost => {
+                self.selections[index].deleting = true;
+                Err(Lost)
+            }
+        }
+    }
+
+    /// Compares what is there with what is known, and goes on from there.
+    async fn check(&mut self, corpus: &Corpus, client: &Client) -> Vec<VolumeId> {
+        let mut there = Vec::new();
+        for (known, volume) in self.known.iter_mut().zip(self.first_volume..) {
+            let id = &corpus.ids[volume];
+            let stored = read(client, id).await.map(|entries| corpus.version_of(volume, &entries));
+            let allowed = stored == known.acknowledged || known.pending == Some(stored);
+            assert!(
+                allowed,
+                "{id}: {:?} acknowledged, {:?} pending, {stored:?} stored",
+                known.acknowledged, known.pending
+            );
+            *known = Known { acknowledged: stored, pending: None };
+            if stored.is_some() {
+                let report: serde_json::Value =
+                    client.ask_json(Method::POST, &format!("/volumes/{}/verify", client::segment(id))).await.unwrap();
+                assert_eq!(report["sound"], true, "{report}");
+                there.push(id.clone());
+            }
+        }
+        self.check_selections(corpus, client).await;
+        there
+    }
+
+    async fn check_selections(&mut self, corpus: &Corpus, client: &Client) {
+        let mut selections = Vec::new();
+        for mut kept in std::mem::take(&mut self.selections) {
+            match client.get(&kept.told.address, "application/zip").await {
+                Ok(response) => {
+                    let bytes = client::whole(response).await.unwrap();
+                    assert_eq!(bytes.len(), kept.told.len_bytes);
+                    let mut entries = unzip(&bytes);
+                    let some_missing = kept.holds.iter().any(|(_, stored)| stored.is_none());
+                    assert_eq!(entries.remove("ERROR.err").is_some(), some_missing);
+                    assert!(entries == corpus.expected(&kept.holds), "a selection holds something else than it held");
+                    kept.deleting = false;
+                    self.acknowledged.selections_read += 1;
+                    selections.push(kept);
+                }
+                Err(error) => assert!(kept.deleting && is_gone(&error), "a selection is gone: {error}"),
+            }
+        }
+        self.selections = selections;
+    }
+}
+
+/// How a change ended.
+enum Outcome {
+    Done,
+    NotDone,
+    Lost,
+}
+
+impl Outcome {
+    fn or_lost(self) -> Result<(), Lost> {
+        match self {
+            Self::Lost => Err(Lost),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Before it is killed, a server answers; and what it refuses, it has a reason to refuse.
+fn outcome(changed: Result<(), ClientError>, killing: &AtomicBool) -> Outcome {
+    match changed {
+        Ok(()) => Outcome::Done,
+        Err(ClientError::Refused { status: StatusCode::GATEWAY_TIMEOUT, .. }) => Outcome::Lost,
+        Err(error) if error.status() == Some(StatusCode::SERVICE_UNAVAILABLE) || is_gone(&error) => Outcome::NotDone,
+        Err(error) if error.status().is_none() && killing.load(Ordering::SeqCst) => Outcome::Lost,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn is_gone(error: &ClientError) -> bool {
+    matches!(error.status(), Some(StatusCode::NOT_FOUND | StatusCode::GONE))
+}
+
+async fn put(client: &Client, volume: &SynthVolume) -> Result<(), ClientError> {
+    let part = |name, bytes: &Vec<u8>| Part {
+        name,
+        content_type: "application/octet-stream",
+        content: Content::Memory(bytes.clone().into()),
+    };
+    let parts = vec![part("zip", &volume.zip), part("mets", &volume.mets), part("record", &volume.record)];
+    let form = Form::new(parts);
+    let request = Request::builder().method(Method::PUT).header(CONTENT_TYPE, form.content_type());
+    let path = format!("/volumes/{}", client::segment(&volume.id));
+    client.ask(&path, request, client::stream(form.pieces())).await.map(drop)
+}
+
+async fn delete(client: &Client, id: &VolumeId) -> Result<(), ClientError> {
+    let request = Request::builder().method(Method::DELETE);
+    client.ask(&format!("/volumes/{}", client::segment(id)), request, client::empty()).await.map(drop)
+}
+
+/// The pages of a volume; `None`: it is not there.
+async fn read(client: &Client, id: &VolumeId) -> Option<Entries> {
+    try_read(client, id).await.unwrap()
+}
+
+async fn try_read(client: &Client, id: &VolumeId) -> Result<Option<Entries>, ClientError> {
+    let path = format!("/volumes?volumeIDs={}", client::query_value(id.as_str()));
+    let mut entries = unzip(&client::whole(client.get(&path, "application/zip").await?).await?);
+    let Some(errors) = entries.remove("ERROR.err") else { return Ok(Some(entries)) };
+    let errors = String::from_utf8(errors).unwrap();
+    assert!(entries.is_empty() && errors.contains("KeyNotFoundException"), "{errors}");
+    Ok(None)
+}
+
+/// Reads all volumes, over and over, while they are changed: each is one of its versions, or not there.
+async fn read_along(corpus: &Corpus, client: &Client, killing: &AtomicBool) {
+    for volume in (0..VOLUMES).cycle() {
+        match try_read(client, &corpus.ids[volume]).await {
+            Ok(Some(entries)) => drop(corpus.version_of(volume, &entries)),
+            Ok(None) => {}
+            Err(_) if killing.load(Ordering::SeqCst) => return,
+            Err(error) if error.is_passing() && error.status().is_some() => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A server is killed among changes over HTTP.
+async fn kill_a_server(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rng: &mut StdRng) {
+    let served = store.serve(&SOON);
+    let killing = AtomicBool::new(false);
+    let client = Client::network(&served.url, None, None).unwrap();
+    // Not a wait for anything: the moment of the kill is what is drawn.
+    let moment = Duration::from_millis(rng.random_range(0..1_500));
+    let working = writers.iter_mut().map(|writer| {
+        let rng = StdRng::seed_from_u64(rng.random());
+        writer.work(corpus, &client, &killing, rng)
+    });
+    let kill = async {
+        tokio::time::sleep(moment).await;
+        killing.store(true, Ordering::SeqCst);
+        tokio::task::spawn_blocking(move || served.kill()).await.unwrap();
+    };
+    futures::join!(futures::future::join_all(working), read_along(corpus, &client, &killing), kill);
+}
+
+/// An import into a store that nobody serves is killed.
+fn kill_an_import(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rng: &mut StdRng) {
+    let version = rng.random_range(0..VERSIONS.len());
+    let pairtree = corpus.pairtrees[version].to_str().unwrap();
+    let mut import = store.command(&["import", "--force", "--jobs", "3", pairtree]).spawn().unwrap();
+    let until = Instant::now() + Duration::from_millis(rng.random_range(0..800));
+    let ended = loop {
+        match import.try_wait().unwrap() {
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+            ended => break ended,
+        }
+    };
+    match ended {
+        Some(status) => assert!(status.success()),
+        None => import.kill().unwrap(),
+    }
+    import.wait().unwrap();
+    for known in writers.iter_mut().flat_map(|writer| &mut writer.known) {
+        match ended {
+            Some(_) => *known = Known { acknowledged: Some(version), pending: None },
+            None => known.pending = Some(Some(version)),
+        }
+    }
+}
+
+/// Everything is as it is known to be, and what is listed is what is there.
+async fn check(store: &TestStore, corpus: &Corpus, writers: &mut [Writer]) {
+    let served = store.serve(&SOON);
+    let client = Client::network(&served.url, None, None).unwrap();
+    let mut there = Vec::new();
+    for writer in writers {
+        there.extend(writer.check(corpus, &client).await.iter().map(ToString::to_string));
+    }
+    there.sort();
+    let listed = client::whole(client.get("/volumes/", "text/plain").await.unwrap()).await.unwrap();
+    assert_eq!(sorted_lines(std::str::from_utf8(&listed).unwrap()), there);
+    tokio::task::spawn_blocking(move || served.kill()).await.unwrap();
+}
+
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+}
+
+#[tokio::test]
+async fn kill_9_loses_nothing_that_was_acknowledged_and_shows_nothing_half() {
+    let seed = number_from("PENATES_CRASH_SEED").unwrap_or_else(rand::random);
+    let rounds = number_from("PENATES_CRASH_ROUNDS").unwrap_or(ROUNDS.into());
+    println!("PENATES_CRASH_SEED={seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let store = TestStore::vacant();
+    let corpus = Corpus::make(&store.beside("corpus"));
+    let writer = |index| Writer { first_volume: index * VOLUMES_EACH, ..Writer::default() };
+    let mut writers: Vec<Writer> = (0..WRITERS).map(writer).collect();
+    for round in 0..rounds {
+        println!("round {round}");
+        if rng.random_range(0..3) == 0 {
+            kill_an_import(&store, &corpus, &mut writers, &mut rng);
+        } else {
+            kill_a_server(&store, &corpus, &mut writers, &mut rng).await;
+        }
+        check(&store, &corpus, &mut writers).await;
+    }
+    let acknowledged: Vec<&Acknowledged> = writers.iter().map(|writer| &writer.acknowledged).collect();
+    println!("{acknowledged:?}");
+    let some =
+        |count: fn(&Acknowledged) -> u32| acknowledged.iter().map(|acknowledged| count(acknowledged)).sum::<u32>() > 0;
+    assert!(
+        some(|it| it.imports) && some(|it| it.deletions) && some(|it| it.selections) && some(|it| it.selections_read)
+    );
+}

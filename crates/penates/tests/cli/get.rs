@@ -1,0 +1,148 @@
+//! `penates get`
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+
+use crate::harness::*;
+use crate::proxy::Proxy;
+
+#[test]
+fn two_volumes_come_through_a_pipe_with_every_page_as_it_was() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let got = unzip(&store.run(&["get", OTHER, SMALL, "-o", "-"]).ends_with(0).stdout);
+    let mut expected: BTreeMap<String, Vec<u8>> = expected_entries(&sample_folder(SMALL));
+    expected.extend(expected_entries(&sample_folder(OTHER)));
+    assert_eq!(got, expected);
+}
+
+#[test]
+fn a_file_holds_the_same_bytes_as_the_pipe_and_nothing_is_left_beside_it() {
+    let store = TestStore::with(&[SMALL]);
+    let target = store.beside("out.zip");
+    let told = store.run(&["get", SMALL, "--json", "-o", target.to_str().unwrap()]).ends_with(0).json();
+    let bytes = fs::read(&target).unwrap();
+    assert_eq!(told["bytes"], bytes.len());
+    assert_eq!(bytes, store.run(&["get", SMALL]).ends_with(0).stdout);
+    assert!(!store.beside("out.zip.part").exists() && !store.beside("out.zip.part.json").exists());
+}
+
+#[test]
+fn layouts_levels_and_mets_are_passed_on() {
+    let store = TestStore::with(&[SMALL]);
+    let folder = sample_folder(SMALL);
+    let whole: Vec<u8> = expected_entries(&folder).into_values().flatten().collect();
+    let mets = fs::read(file_with_suffix(&folder, ".mets.xml")).unwrap();
+    let cleaned = "psia.ark+=13960=t0ks80527";
+    for level in ["auto", "0", "6"] {
+        let got = store.run(&["get", SMALL, "--layout", "volumes", "--mets", "--level", level]).ends_with(0);
+        let got = unzip(&got.stdout);
+        assert_eq!(got.keys().collect::<Vec<_>>(), [&format!("{cleaned}.mets.xml"), &format!("{cleaned}.txt")]);
+        assert_eq!(got[&format!("{cleaned}.txt")], whole, "level {level}");
+        assert_eq!(got[&format!("{cleaned}.mets.xml")], mets, "level {level}");
+    }
+    let wordseq = unzip(&store.run(&["get", SMALL, "--layout", "wordseq"]).ends_with(0).stdout);
+    assert_eq!(wordseq, BTreeMap::from([("wordseq.txt".to_owned(), whole)]));
+}
+
+#[test]
+fn single_pages_are_asked_for_by_volume_and_sequence() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let list = format!("{SMALL}[5,3]|{OTHER}[7]");
+    let got = unzip(&store.run(&["get", "--pages", &list]).ends_with(0).stdout);
+    let names = ["psia.ark+=13960=t0ks80527/00000003.txt", "psia.ark+=13960=t0ks80527/00000005.txt"];
+    assert_eq!(got.keys().collect::<Vec<_>>(), [names[0], names[1], "uc2.ark+=13960=t8ff3zh99/00000007.txt"]);
+    assert_eq!(got[names[0]], expected_entries(&sample_folder(SMALL))[names[0]]);
+}
+
+#[test]
+fn what_is_missing_is_named_in_error_err_and_the_exit_code_is_1() {
+    let store = TestStore::with(&[SMALL]);
+    let ran = store.run(&["get", SMALL, "nowhere.1"]).ends_with(1);
+    assert!(ran.stderr.contains("ERROR.err"), "{}", ran.stderr);
+    let got = unzip(&ran.stdout);
+    let errors = String::from_utf8(got["ERROR.err"].clone()).unwrap();
+    assert!(errors.contains("KeyNotFoundException: Offending key: nowhere.1"), "{errors}");
+    assert_eq!(got.len(), 25);
+}
+
+#[test]
+fn ids_come_from_standard_input() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let list = store.beside("ids.txt");
+    fs::write(&list, format!("{SMALL}\n\n{OTHER}\n")).unwrap();
+    let mut command = store.command(&["get", "--ids", "-", "--layout", "volumes"]);
+    command.stdin(fs::File::open(list).unwrap());
+    assert_eq!(unzip(&Ran::of(command).ends_with(0).stdout).len(), 2);
+}
+
+#[test]
+fn a_download_that_breaks_goes_on_by_itself_and_ends_byte_identical() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let whole = store.run(&["get", SMALL, OTHER]).ends_with(0).stdout;
+    let served = store.serve(&[]);
+    let proxy = Proxy::start(&served.url, &[20_000, 3_000, 40_000]);
+    let target = store.beside("out.zip");
+    let args = ["get", "--server", &proxy.url, SMALL, OTHER, "-o", target.to_str().unwrap()];
+    let ran = Ran::of(penates(&args)).ends_with(0);
+    assert!(ran.stderr.contains("Trying again"), "{}", ran.stderr);
+    assert_eq!(fs::read(&target).unwrap(), whole);
+    let ranges: Vec<String> = proxy.requests("GET ").iter().filter_map(|head| range_of(head)).collect();
+    assert_eq!(ranges.len(), 3, "{ranges:?}");
+    let piped = Ran::of(penates(&["get", "--server", &Proxy::start(&served.url, &[9_000]).url, SMALL, OTHER]));
+    assert_eq!(piped.ends_with(0).stdout, whole);
+}
+
+#[test]
+fn the_same_command_given_again_goes_on_where_it_was_broken_even_if_the_volume_has_changed() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let whole = store.run(&["get", SMALL, OTHER]).ends_with(0).stdout;
+    let served = store.serve(&[]);
+    let proxy = Proxy::start(&served.url, &[30_000]);
+    let target = store.beside("out.zip");
+    let args = ["get", "--server", &proxy.url, SMALL, OTHER, "--tries", "1", "-o", target.to_str().unwrap()];
+    let broken = Ran::of(penates(&args)).ends_with(1);
+    assert!(broken.stderr.contains("given again, goes on"), "{}", broken.stderr);
+    assert!(!target.exists());
+    let part_len = fs::metadata(store.beside("out.zip.part")).unwrap().len();
+    assert!((1..whole.len() as u64).contains(&part_len), "{part_len}");
+
+    store.run(&["delete", SMALL]).ends_with(0);
+    store.run(&["import", "--force", sample_folder(OTHER).to_str().unwrap()]).ends_with(0);
+
+    Ran::of(penates(&args)).ends_with(0);
+    assert_eq!(fs::read(&target).unwrap(), whole);
+    let ranges: Vec<String> = proxy.requests("GET ").iter().filter_map(|head| range_of(head)).collect();
+    assert_eq!(ranges, [format!("bytes={part_len}-")]);
+}
+
+#[test]
+fn a_part_of_another_request_is_not_gone_on_with() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let served = store.serve(&[]);
+    let proxy = Proxy::start(&served.url, &[30_000]);
+    let target = store.beside("out.zip");
+    let get = |ids: &[&str]| {
+        let args = ["get", "--server", &proxy.url, "--tries", "1", "-o", target.to_str().unwrap()];
+        Ran::of(penates(&[&args[..], ids].concat()))
+    };
+    get(&[SMALL, OTHER]).ends_with(1);
+    get(&[OTHER]).ends_with(0);
+    assert_eq!(unzip(&fs::read(&target).unwrap()), expected_entries(&sample_folder(OTHER)));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let store = TestStore::with(&[OTHER]);
+    let (mut child, mut stdout) = piped(store.command(&["get", OTHER, "--level", "0"]));
+    stdout.read_exact(&mut [0; 4]).unwrap();
+    drop(stdout);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(said, "");
+}
+
+fn range_of(head: &str) -> Option<String> {
+    head.lines().find_map(|line| line.to_lowercase().strip_prefix("range: ").map(str::to_owned))
+}

@@ -1,0 +1,280 @@
+//! Running the binary: commands that end, servers that run, and the sample volumes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A small sample volume: 24 pages.
+pub const SMALL: &str = "psia.ark:/13960/t0ks80527";
+/// Another small one: 92 pages.
+pub const OTHER: &str = "uc2.ark:/13960/t8ff3zh99";
+/// How long anything may take before a test gives up: far longer than it does, on any machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The pairtree of the sample volumes.
+pub fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/pairtree").canonicalize().unwrap()
+}
+
+/// The folder of one sample volume.
+pub fn sample_folder(id: &str) -> PathBuf {
+    samples().join(hathi::pairtree_path(&hathi::VolumeId::parse(id).unwrap()))
+}
+
+/// A command with a clean environment.
+pub fn penates<S: AsRef<str>>(args: &[S]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_penates"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PENATES_")) {
+        command.env_remove(name);
+    }
+    command.args(args.iter().map(AsRef::as_ref)).stdin(Stdio::null());
+    command
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Runs a command to its end.
+    pub fn of(mut command: Command) -> Self {
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        Self { code: output.status.code().unwrap_or(-1), stdout: output.stdout, stderr }
+    }
+
+    /// Fails the test unless the exit code is this.
+    #[track_caller]
+    pub fn ends_with(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", String::from_utf8_lossy(&self.stdout), self.stderr);
+        self
+    }
+
+    /// Its standard output.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.stdout).unwrap()
+    }
+
+    /// Its standard output as one JSON value a line.
+    pub fn json_lines(&self) -> Vec<Value> {
+        self.text()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
+            .collect()
+    }
+
+    /// Its standard output as one JSON value.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        let mut lines = self.json_lines();
+        assert_eq!(lines.len(), 1, "{}", self.text());
+        lines.remove(0)
+    }
+}
+
+/// A store in a temporary folder.
+pub struct TestStore {
+    folder: TempDir,
+}
+
+impl TestStore {
+    /// No store yet: a place for one.
+    pub fn vacant() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A store with these sample volumes.
+    pub fn with(ids: &[&str]) -> Self {
+        let store = Self::vacant();
+        for id in ids {
+            store.run(&["import", sample_folder(id).to_str().unwrap()]).ends_with(0);
+        }
+        store
+    }
+
+    /// Its data folder.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A place beside the data folder for anything else.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A command on this store.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = penates(args);
+        command.arg("--store").arg(self.path());
+        command
+    }
+
+    /// Runs a command on this store to its end.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args))
+    }
+
+    /// The ids that are listed, sorted.
+    pub fn ids(&self) -> Vec<String> {
+        sorted_lines(self.run(&["ls"]).ends_with(0).text())
+    }
+
+    /// Serves this store on a free port.
+    pub fn serve(&self, more: &[&str]) -> Served {
+        Served::start(self.command(&[&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"], more].concat()))
+    }
+}
+
+pub fn sorted_lines(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// A server that runs until it is stopped, or killed with the value.
+pub struct Served {
+    child: Child,
+    /// Its address, e.g. `http://127.0.0.1:41234`.
+    pub url: String,
+    /// What it has said on standard error until it listened.
+    pub said: String,
+    /// What it has said since.
+    said_later: Arc<Mutex<String>>,
+    reader: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Served {
+    /// Starts a command and waits until it says where it listens.
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        let url = loop {
+            let mut line = String::new();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before it listened: {said}");
+            said.push_str(&line);
+            if let Some((_, rest)) = line.split_once("http://") {
+                break format!("http://{}", rest.split('/').next().unwrap().trim());
+            }
+        };
+        // Whatever it says later must not fill the pipe.
+        let said_later = Arc::new(Mutex::new(String::new()));
+        let saying = said_later.clone();
+        let reader = std::thread::spawn(move || {
+            for line in stderr.lines() {
+                saying.lock().unwrap().push_str(&(line.unwrap() + "\n"));
+            }
+        });
+        Self { child, url, said, said_later, reader: Some(reader) }
+    }
+
+    /// Its address with TLS, once it has said it.
+    pub fn tls_url(&self) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some((_, rest)) = self.said_later.lock().unwrap().split_once("https://") {
+                return format!("https://{}", rest.split('/').next().unwrap().trim());
+            }
+            assert!(Instant::now() < deadline, "it says no https:// address");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends it politely; answers with its exit code and what it said meanwhile.
+    pub fn stop(self, signal: &str) -> (i32, String) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+        self.ended()
+    }
+
+    /// Ends it as a power cut would.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.ended();
+    }
+
+    fn ended(mut self) -> (i32, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        self.reader.take().unwrap().join().unwrap();
+        let said_later = std::mem::take(&mut *self.said_later.lock().unwrap());
+        (status.code().unwrap_or(-1), said_later)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A running command whose standard output the test holds.
+pub fn piped(mut command: Command) -> (Child, ChildStdout) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let stdout = child.stdout.take().unwrap();
+    (child, stdout)
+}
+
+/// The files of a ZIP, by name; reading them checks their CRCs.
+pub fn unzip(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).unwrap();
+    let mut files = BTreeMap::new();
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).unwrap();
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).unwrap();
+        if !entry.is_dir() {
+            files.insert(entry.name().unwrap().into_owned(), content);
+        }
+    }
+    files
+}
+
+/// What a download of a whole volume must hold, page by page, made from its source alone.
+pub fn expected_entries(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = hathi::discover(folder).next().unwrap().unwrap();
+    let mut volume = hathi::VolumeReader::new(files.open().unwrap()).unwrap();
+    let cleaned = volume.id().cleaned().to_string();
+    (0..volume.page_count())
+        .map(|index| volume.read_page(index).unwrap())
+        .map(|page| (format!("{cleaned}/{}", page.seq.file_name()), page.text))
+        .collect()
+}
+
+/// Copies a folder with all that is in it.
+pub fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// The only file in a folder with this suffix.
+pub fn file_with_suffix(folder: &Path, suffix: &str) -> PathBuf {
+    let found = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    found.into_iter().find(|path| path.to_string_lossy().ends_with(suffix)).unwrap()
+}

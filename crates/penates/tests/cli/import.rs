@@ -1,0 +1,90 @@
+//! `penates import`
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::harness::*;
+
+#[test]
+fn the_samples_are_new_once_and_unchanged_ever_after() {
+    let store = TestStore::vacant();
+    let samples = samples();
+    let first = store.run(&["import", "--json", samples.to_str().unwrap()]).ends_with(0).json();
+    assert_eq!(first["new"], 16);
+    assert_eq!(first["pages"], 3744);
+    assert_eq!(first["failed"], 0);
+    let second = store.run(&["import", "--json", samples.to_str().unwrap()]).ends_with(0).json();
+    assert_eq!((&second["new"], &second["unchanged"]), (&json!(0), &json!(16)));
+    assert_eq!(store.ids().len(), 16);
+    let verified = store.run(&["verify"]).ends_with(0);
+    assert!(verified.text().contains("16 sound, 0 damaged"), "{}", verified.text());
+}
+
+#[test]
+fn a_single_zip_with_its_mets_is_imported_by_the_path_of_either() {
+    let store = TestStore::vacant();
+    let zip = file_with_suffix(&sample_folder(SMALL), ".zip");
+    let mets = file_with_suffix(&sample_folder(OTHER), ".mets.xml");
+    let ran = store.run(&["import", "--json", zip.to_str().unwrap(), mets.to_str().unwrap()]).ends_with(0);
+    assert_eq!(ran.json()["new"], 2);
+    assert_eq!(store.ids(), [SMALL, OTHER]);
+}
+
+#[test]
+fn a_list_of_ids_imports_these_and_names_those_that_are_not_there() {
+    let store = TestStore::vacant();
+    let list = store.beside("wanted.txt");
+    let failed = store.beside("failed.jsonl");
+    fs::write(&list, format!("{OTHER}\nuc2.ark:/13960/none\n")).unwrap();
+    let (list, failed_name) = (list.to_str().unwrap(), failed.to_str().unwrap());
+    let samples = samples();
+    let args = ["import", "--json", "--ids", list, "--failed", failed_name, samples.to_str().unwrap()];
+    let summary = store.run(&args).ends_with(1).json();
+    assert_eq!((&summary["new"], &summary["failed"]), (&json!(1), &json!(1)));
+    assert_eq!(store.ids(), [OTHER]);
+    let line: serde_json::Value = serde_json::from_str(fs::read_to_string(failed).unwrap().trim()).unwrap();
+    assert_eq!((&line["id"], &line["kind"]), (&json!("uc2.ark:/13960/none"), &json!("not-found")));
+}
+
+#[test]
+fn a_dry_run_checks_everything_and_makes_no_store() {
+    let store = TestStore::vacant();
+    let summary = store.run(&["import", "--json", "--dry-run", samples().to_str().unwrap()]).ends_with(0).json();
+    assert_eq!((&summary["checked"], &summary["pages"]), (&json!(16), &json!(3744)));
+    assert!(!store.path().exists());
+}
+
+#[test]
+fn force_imports_anew_what_is_stored_already() {
+    let store = TestStore::with(&[SMALL]);
+    let folder = sample_folder(SMALL);
+    let summary = store.run(&["import", "--json", "--force", folder.to_str().unwrap()]).ends_with(0).json();
+    assert_eq!((&summary["replaced"], &summary["unchanged"]), (&json!(1), &json!(0)));
+    assert_eq!(store.ids(), [SMALL]);
+}
+
+#[test]
+fn a_served_store_takes_volumes_from_whoever_shows_a_token() {
+    let store = TestStore::vacant();
+    let token = store.run(&["token", "create", "importer"]).ends_with(0).text().trim().to_owned();
+    let served = store.serve(&[]);
+    let folder = sample_folder(SMALL);
+    let args = ["import", "--json", "--server", &served.url, folder.to_str().unwrap()];
+
+    let refused = Ran::of(penates(&args)).ends_with(1);
+    assert_eq!(refused.json()["failed"], 1);
+    assert!(refused.stderr.contains("401"), "{}", refused.stderr);
+
+    let with_token = |args: &[&str]| {
+        let mut command = penates(args);
+        command.env("PENATES_TOKEN", &token);
+        Ran::of(command)
+    };
+    assert_eq!(with_token(&args).ends_with(0).json()["new"], 1);
+    assert_eq!(with_token(&args).ends_with(0).json()["unchanged"], 1);
+    let forced = with_token(&[&args[..], &["--force"]].concat()).ends_with(0).json();
+    assert_eq!(forced["replaced"], 1);
+    let checked = with_token(&[&args[..], &["--dry-run"]].concat()).ends_with(0).json();
+    assert_eq!(checked["checked"], 1);
+}

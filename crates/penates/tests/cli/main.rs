@@ -1,0 +1,15 @@
+//! The real binary, on temporary folders, with the sample volumes.
+
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod crash;
+mod documentation;
+mod get;
+mod harness;
+mod import;
+mod proxy;
+mod reach;
+mod serving;
+mod store_commands;
+mod synth;

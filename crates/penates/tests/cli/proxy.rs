@@ -1,0 +1,93 @@
+//! A network that breaks: passes connections on to a server, and cuts some of them.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// A proxy in front of a server.
+pub struct Proxy {
+    /// Its address, e.g. `http://127.0.0.1:41234`.
+    pub url: String,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// After how many bytes of answers to GET requests the next connections are cut, in this order.
+    cuts: Mutex<VecDeque<usize>>,
+    /// The heads of all requests.
+    requests: Mutex<Vec<String>>,
+}
+
+impl Proxy {
+    /// Cuts the answers to the first GETs after as many bytes as `cuts` says; all others pass.
+    pub fn start(server_url: &str, cuts: &[usize]) -> Self {
+        let server: SocketAddr = server_url.strip_prefix("http://").unwrap().parse().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(State { cuts: Mutex::new(cuts.iter().copied().collect()), ..State::default() });
+        let shared = state.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let state = shared.clone();
+                thread::spawn(move || state.pass(client, server));
+            }
+        });
+        Self { url, state }
+    }
+
+    /// The heads of the requests that begin with `method`.
+    pub fn requests(&self, method: &str) -> Vec<String> {
+        let requests = self.state.requests.lock().unwrap();
+        requests.iter().filter(|head| head.starts_with(method)).cloned().collect()
+    }
+}
+
+impl State {
+    /// Passes one connection on, one request after the other.
+    fn pass(&self, mut client: TcpStream, server: SocketAddr) {
+        let Ok(mut upstream) = TcpStream::connect(server) else { return };
+        let (mut from_client, to_server) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+        let is_get = Arc::new(Mutex::new(false));
+        let get = is_get.clone();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut to_server = to_server;
+                let mut buffer = [0; 64 << 10];
+                while let Ok(read @ 1..) = from_client.read(&mut buffer) {
+                    if let Some(head) = request_head(&buffer[..read]) {
+                        *get.lock().unwrap() = head.starts_with("GET ");
+                        self.requests.lock().unwrap().push(head);
+                    }
+                    if to_server.write_all(&buffer[..read]).is_err() {
+                        break;
+                    }
+                }
+                let _ = to_server.shutdown(Shutdown::Both);
+            });
+            let mut left: Option<usize> = None;
+            let mut buffer = [0; 16 << 10];
+            while let Ok(read @ 1..) = upstream.read(&mut buffer) {
+                if *is_get.lock().unwrap() && left.is_none() {
+                    left = self.cuts.lock().unwrap().pop_front();
+                }
+                let passed = left.map_or(read, |left| left.min(read));
+                if client.write_all(&buffer[..passed]).is_err() || passed < read || left == Some(passed) {
+                    break;
+                }
+                left = left.map(|left| left - passed);
+            }
+            let _ = client.shutdown(Shutdown::Both);
+            let _ = upstream.shutdown(Shutdown::Both);
+        });
+    }
+}
+
+/// The head of a request, if these bytes begin with one.
+fn request_head(bytes: &[u8]) -> Option<String> {
+    let begins = [&b"GET "[..], b"HEAD ", b"POST ", b"PUT ", b"DELETE "].iter().any(|method| bytes.starts_with(method));
+    let text = String::from_utf8_lossy(bytes);
+    begins.then(|| text.split("\r\n\r\n").next().unwrap_or_default().to_owned())
+}

@@ -1,0 +1,104 @@
+//! How a command gets to the data.
+
+use std::fs;
+use std::net::TcpListener;
+
+use crate::harness::*;
+
+#[test]
+fn a_command_on_a_store_that_a_server_holds_goes_by_its_socket_and_says_so() {
+    let store = TestStore::with(&[SMALL]);
+    let _served = store.serve(&[]);
+    let listed = store.run(&["ls"]).ends_with(0);
+    assert_eq!(listed.text().trim(), SMALL);
+    assert!(listed.stderr.contains("by its socket"), "{}", listed.stderr);
+    let imported = store.run(&["import", "--json", sample_folder(OTHER).to_str().unwrap()]).ends_with(0);
+    assert_eq!(imported.json()["new"], 1);
+    assert!(imported.stderr.contains("by its socket"), "{}", imported.stderr);
+    assert_eq!(unzip(&store.run(&["get", OTHER]).ends_with(0).stdout), expected_entries(&sample_folder(OTHER)));
+    store.run(&["verify"]).ends_with(0);
+    store.run(&["token", "create", "somebody"]).ends_with(0);
+    store.run(&["delete", SMALL]).ends_with(0);
+    assert_eq!(store.ids(), [OTHER]);
+}
+
+#[test]
+fn a_store_whose_server_was_killed_is_reached_without_it() {
+    let store = TestStore::with(&[SMALL]);
+    store.serve(&[]).kill();
+    let listed = store.run(&["ls"]).ends_with(0);
+    assert_eq!(listed.text().trim(), SMALL);
+    assert_eq!(listed.stderr, "");
+}
+
+#[test]
+fn a_second_server_on_one_data_folder_is_refused_and_the_first_goes_on() {
+    let store = TestStore::with(&[SMALL]);
+    let served = store.serve(&[]);
+    let second = store.run(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]).ends_with(3);
+    assert!(second.stderr.contains("held by another process"), "{}", second.stderr);
+    let listed = Ran::of(penates(&["ls", "--server", &served.url])).ends_with(0);
+    assert_eq!(listed.text().trim(), SMALL);
+}
+
+#[test]
+fn where_no_store_was_made_a_reading_command_says_so_and_makes_none() {
+    let store = TestStore::vacant();
+    for command in [&["ls"][..], &["stat"], &["verify"], &["get", SMALL], &["delete", SMALL], &["audit"]] {
+        let ran = store.run(command).ends_with(3);
+        assert!(ran.stderr.contains("there is no store in"), "{command:?}: {}", ran.stderr);
+    }
+    assert!(!store.path().exists());
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_with_its_own_exit_code() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ran = Ran::of(penates(&["ls", "--server", &format!("http://{closed}")])).ends_with(3);
+    assert!(ran.stderr.contains("cannot be reached"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_newer_format_is_refused_and_left_alone() {
+    let store = TestStore::with(&[SMALL]);
+    let format = store.path().join("format");
+    fs::write(&format, "penates-embedded 999\n").unwrap();
+    for command in [&["ls"][..], &["import", samples().to_str().unwrap()], &["serve"]] {
+        let ran = store.run(command).ends_with(3);
+        assert!(ran.stderr.contains("penates-embedded 999"), "{command:?}: {}", ran.stderr);
+    }
+    assert_eq!(fs::read_to_string(format).unwrap(), "penates-embedded 999\n");
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_made_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("file");
+    fs::write(&file, "").unwrap();
+    let inside = file.join("data");
+    let args = ["import", samples().to_str().unwrap(), "--store", inside.to_str().unwrap()].map(str::to_owned);
+    let ran = Ran::of(penates(&args)).ends_with(3);
+    assert!(ran.stderr.contains(inside.to_str().unwrap()), "{}", ran.stderr);
+}
+
+#[test]
+fn https_is_trusted_by_the_certificate_that_is_named_and_not_without() {
+    let store = TestStore::with(&[SMALL]);
+    let command = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]);
+    let served = Served::start(command);
+    let tls_url = served.tls_url();
+    let certificate = store.path().join("tls/cert.pem");
+    let trusting = ["ls", "--server", &tls_url, "--ca-cert", certificate.to_str().unwrap()];
+    assert_eq!(Ran::of(penates(&trusting)).ends_with(0).text().trim(), SMALL);
+    let distrusting = Ran::of(penates(&["ls", "--server", &tls_url])).ends_with(3);
+    assert!(distrusting.stderr.contains("certificate"), "{}", distrusting.stderr);
+}
+
+#[test]
+fn a_prefix_in_the_servers_address_is_put_before_every_path() {
+    let store = TestStore::with(&[SMALL]);
+    let served = store.serve(&[]);
+    let url = format!("{}/data-api", served.url);
+    let got = Ran::of(penates(&["get", SMALL, "--server", &url])).ends_with(0);
+    assert_eq!(unzip(&got.stdout), expected_entries(&sample_folder(SMALL)));
+}

@@ -1,0 +1,182 @@
+//! `ls`, `stat`, `verify`, `delete`, `audit`, `token`.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::harness::*;
+
+#[test]
+fn ls_tells_pages_with_their_sequence_size_and_features() {
+    let store = TestStore::with(&[SMALL]);
+    let pages = store.run(&["ls", "--json", SMALL]).ends_with(0).json_lines();
+    assert_eq!(pages.len(), 24);
+    let expected = expected_entries(&sample_folder(SMALL));
+    for page in &pages {
+        let name = format!("psia.ark+=13960=t0ks80527/{:08}.txt", page["seq"].as_u64().unwrap());
+        assert_eq!(page["size_bytes"], expected[&name].len());
+    }
+    let table = store.run(&["ls", SMALL]).ends_with(0);
+    assert!(table.text().starts_with("SEQ"), "{}", table.text());
+    assert_eq!(table.text().lines().count(), 25);
+}
+
+#[test]
+fn ls_json_gives_one_object_a_volume() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let mut ids: Vec<_> = store.run(&["ls", "--json"]).ends_with(0).json_lines();
+    ids.sort_by_key(|volume| volume["id"].as_str().unwrap().to_owned());
+    assert_eq!(ids.iter().map(|volume| &volume["id"]).collect::<Vec<_>>(), [SMALL, OTHER]);
+}
+
+#[test]
+fn stat_tells_of_the_store_and_of_a_volume() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let whole = store.run(&["stat", "--json"]).ends_with(0).json();
+    assert_eq!((&whole["volumes"], &whole["pages"]), (&json!(2), &json!(24 + 92)));
+    let volume = store.run(&["stat", "--json", SMALL]).ends_with(0).json();
+    assert_eq!((&volume["id"], &volume["pages"]), (&json!(SMALL), &json!(24)));
+    assert!(volume.to_string().contains("Salmon fry"), "{volume}");
+    let told = store.run(&["stat", SMALL]).ends_with(0);
+    assert!(told.text().lines().any(|line| line.starts_with("pages ") && line.ends_with(" 24")), "{}", told.text());
+    let absent = store.run(&["stat", "no.where"]).ends_with(1);
+    assert!(absent.stderr.contains("no.where is not in the store"), "{}", absent.stderr);
+}
+
+#[test]
+fn verify_reports_each_volume_as_json_and_an_absent_one_as_failed() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let reports = store.run(&["verify", "--json"]).ends_with(0).json_lines();
+    assert_eq!(reports.len(), 2);
+    assert!(reports.iter().all(|report| report["sound"] == json!(true)), "{reports:?}");
+    let absent = store.run(&["verify", SMALL, "no.where"]).ends_with(1);
+    assert!(absent.text().contains("1 sound, 0 damaged, 1 failed"), "{}", absent.text());
+}
+
+#[test]
+fn a_deleted_volume_is_gone_and_can_be_imported_again() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let ran = store.run(&["delete", "--json", SMALL, "no.where"]).ends_with(1);
+    assert_eq!(ran.json(), json!({"id": SMALL, "deleted": true}));
+    assert!(ran.stderr.contains("no.where is not in the store"), "{}", ran.stderr);
+    assert_eq!(store.ids(), [OTHER]);
+    let again = store.run(&["delete", SMALL]).ends_with(1);
+    assert!(again.stderr.contains("deleted"), "{}", again.stderr);
+    let imported = store.run(&["import", "--json", sample_folder(SMALL).to_str().unwrap()]).ends_with(0).json();
+    assert_eq!(imported["new"], 1);
+    assert_eq!(unzip(&store.run(&["get", SMALL]).ends_with(0).stdout), expected_entries(&sample_folder(SMALL)));
+}
+
+#[test]
+fn the_audit_tells_who_asked_for_what_and_what_is_asked_for_most() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let token = store.run(&["token", "create", "reader-seven"]).ends_with(0).text().trim().to_owned();
+    let served = store.serve(&[]);
+    for ids in [&[SMALL][..], &[SMALL, OTHER]] {
+        let args = [&["get", "--server", &served.url, "--token", &token], ids].concat();
+        Ran::of(penates(&args)).ends_with(0);
+    }
+    served.stop("TERM");
+    let records = store.run(&["audit", "--json"]).ends_with(0).json_lines();
+    let of = |action: &str, id: &str| {
+        let named = |record: &&serde_json::Value| record["action"] == action && record["name"] == "reader-seven";
+        records.iter().filter(named).filter(|record| record["volumes"].to_string().contains(id)).count()
+    };
+    assert_eq!((of("REQUESTED", SMALL), of("REQUESTED", OTHER)), (2, 1), "{records:?}");
+    assert_eq!((of("ACCESSED", SMALL), of("ACCESSED", OTHER)), (2, 1), "{records:?}");
+    let told = store.run(&["audit"]).ends_with(0);
+    assert!(told.text().lines().any(|line| line.ends_with(&format!("ACCESSED  {OTHER}"))), "{}", told.text());
+    let top = store.run(&["audit", "--top", "1", "--json"]).ends_with(0).json();
+    assert_eq!(top["volumes"], json!([{"id": SMALL, "requests": 2}]));
+    let past = store.run(&["audit", "--to", "2001-01-01T00:00:00Z"]).ends_with(0);
+    assert_eq!(past.text(), "");
+}
+
+#[test]
+fn a_token_is_listed_by_name_and_is_worth_nothing_once_revoked() {
+    let store = TestStore::with(&[SMALL]);
+    let created = store.run(&["token", "create", "writer", "--json"]).ends_with(0).json();
+    let token = created["token"].as_str().unwrap().to_owned();
+    let listed = store.run(&["token", "list", "--json"]).ends_with(0);
+    assert_eq!(listed.json()["name"], "writer");
+    assert!(!listed.text().contains(&token));
+    store.run(&["token", "create", "writer"]).ends_with(1);
+
+    let served = store.serve(&[]);
+    let delete = |id: &str| Ran::of(penates(&["delete", "--server", &served.url, "--token", &token, id]));
+    assert!(delete("no.where").ends_with(1).stderr.contains("404"));
+    store.run(&["token", "revoke", "writer"]).ends_with(0);
+    assert!(delete(SMALL).ends_with(1).stderr.contains("401"));
+    assert_eq!(store.ids(), [SMALL]);
+}
+
+#[test]
+fn what_only_the_administrator_may_do_is_not_done_over_the_network() {
+    let store = TestStore::with(&[SMALL]);
+    let served = store.serve(&[]);
+    for command in [&["token", "list"][..], &["token", "create", "me"], &["audit"]] {
+        let ran = Ran::of(penates(&[command, &["--server", &served.url]].concat())).ends_with(1);
+        assert!(ran.stderr.contains("HTTP 40"), "{command:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_byte_flipped_on_disk_is_found_told_and_never_served() {
+    let store = TestStore::vacant();
+    // Enough that they are in files of the database, and not in its journal alone.
+    store.run(&["synth", "--volumes", "30", "--pages", "300"]).ends_with(0);
+    let ids = store.ids();
+    let list = store.beside("ids.txt").display().to_string();
+    fs::write(&list, ids.join("\n")).unwrap();
+    let whole = store.run(&["get", "--ids", &list]).ends_with(0).stdout;
+    let damaged = flip_a_byte_of_a_page(&store.path(), &whole, &ids);
+
+    let verified = store.run(&["verify"]).ends_with(1);
+    assert!(verified.text().contains(&format!("damaged {damaged}: members ")), "{}", verified.text());
+    let reports = store.run(&["verify", "--json"]).ends_with(1).json_lines();
+    let unsound: Vec<_> = reports.iter().filter(|report| report["sound"] != json!(true)).collect();
+    assert_eq!((unsound.len(), &unsound[0]["id"]), (1, &json!(damaged)));
+
+    let mut got = unzip(&store.run(&["get", "--ids", &list]).ends_with(1).stdout);
+    let errors = String::from_utf8(got.remove("ERROR.err").unwrap()).unwrap();
+    assert!(errors.contains(&format!("RepositoryException: damaged: {damaged}")), "{errors}");
+    let sound = unzip(&whole);
+    assert!(got.len() >= 29 * 300 && got.len() < sound.len());
+    assert!(got.iter().all(|(name, text)| sound[name] == *text));
+}
+
+/// Flips a byte in the frame of some volume's page where that lies in a file of the database; answers with the volume.
+fn flip_a_byte_of_a_page(store: &Path, zip: &[u8], ids: &[String]) -> String {
+    let mut archive = zip::ZipArchive::new(Cursor::new(zip)).unwrap();
+    let tables: Vec<PathBuf> = files_below(store).into_iter().filter(|path| path.extension().is_none()).collect();
+    for id in ids {
+        let cleaned = hathi::VolumeId::parse(id).unwrap().cleaned();
+        // In the middle of a volume no head and no directory is near.
+        let entry = archive.by_name(&format!("{cleaned}/00000150.txt")).unwrap();
+        let start = usize::try_from(entry.data_start().unwrap()).unwrap();
+        let frame = &zip[start..start + usize::try_from(entry.compressed_size()).unwrap() - 2];
+        for table in &tables {
+            let mut bytes = fs::read(table).unwrap();
+            let found = bytes.windows(frame.len()).position(|window| window == frame);
+            if let Some(at) = found.filter(|_| frame.len() > 100) {
+                bytes[at + frame.len() / 2] ^= 1;
+                fs::write(table, bytes).unwrap();
+                return id.clone();
+            }
+        }
+    }
+    panic!("no page lies in a file of the database");
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => files.extend(files_below(&entry.path())),
+            false => files.push(entry.path()),
+        }
+    }
+    files
+}
