@@ -13,14 +13,18 @@
 //! - `import.rs` (with `packer.rs`, the pure part), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
 //!   `list.rs`, `statistics.rs`: to all of them.
 //! - `collect.rs` and `pins.rs`: how what no head names is taken away, and what holds that up.
-//! - `bulk/`: from a list of ids to a plan, from a plan to a stream; selections; token counts. `audit.rs`: who asked for what.
+//! - `bulk/`: from a list of ids to a plan, from a plan to a stream; selections; token counts. `fairness.rs`: how those who
+//!   stream at the same time share what there is. `audit.rs`: who asked for what.
 
+pub mod audit;
+pub mod bulk;
 pub mod collect;
 pub mod containment;
 pub mod damage;
 pub mod delete;
 pub mod directory;
 pub mod error;
+pub mod fairness;
 pub mod head;
 pub mod import;
 pub mod keys;
@@ -36,9 +40,15 @@ pub mod statistics;
 mod switch;
 pub mod verify;
 
+pub use audit::{AuditAction, AuditRecord, AuditTop, AuditedVolume, Auditor, Requester};
+pub use bulk::{
+    BulkPlan, BulkRequest, Missing, MissingPart, MissingReason, OnDamage, Selection, SelectionInfo, SortBy, TokenLevel,
+    TokenOrder, TokenRequest, Wanted,
+};
 pub use collect::{CollectLimits, Collected};
 pub use directory::{Entry, PageFixity, Place};
 pub use error::{ObjectsError, ObjectsResult};
+pub use fairness::BulkStream;
 pub use head::{Body, ContainerBody, Head, HeadRow, State, VolumeBody};
 pub use import::{Checked, ImportProgress, Imported, Unchanged, check};
 pub use library::{Library, LibraryOptions};

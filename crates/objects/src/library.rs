@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use store::{Call, Class, Clock, Deadline, Store};
 
+use crate::bulk::Bulk;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::revision::RevisionClock;
 
@@ -34,8 +35,8 @@ pub struct LibraryOptions {
     pub read_ahead_bytes: usize,
     /// Bulk requests that may be streaming at once; one more is told to come again later.
     pub bulk_requests_max: usize,
-    /// Threads that may recompress at once.
-    pub recompress_threads: usize,
+    /// Threads that may count tokens at once.
+    pub counting_threads: usize,
     /// Until when the audit may lag before new requests are refused.
     pub audit_max_lag: Duration,
 }
@@ -54,7 +55,7 @@ impl Default for LibraryOptions {
             shards: 16,
             read_ahead_bytes: 32 << 20,
             bulk_requests_max: 256,
-            recompress_threads: std::thread::available_parallelism().map_or(2, usize::from),
+            counting_threads: std::thread::available_parallelism().map_or(2, usize::from),
             audit_max_lag: Duration::from_secs(5),
         }
     }
@@ -91,13 +92,15 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) revisions: RevisionClock,
     pub(crate) options: LibraryOptions,
+    pub(crate) bulk: Bulk,
 }
 
 impl Inner {
     /// The parts of a library whose options were checked.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: LibraryOptions) -> Self {
         let revisions = RevisionClock::new(clock.clone());
-        Self { store, clock, revisions, options }
+        let bulk = Bulk::new(&store, &clock, &options);
+        Self { store, clock, revisions, options, bulk }
     }
 }
 

@@ -1,0 +1,47 @@
+//! Many volumes at once: from a list of ids to a plan, from a plan to a stream.
+//!
+//! How to read it: `request.rs` is what is asked for; `plan.rs` makes a [`BulkPlan`] of it, with the exact length and the ETag;
+//! `errors.rs` says what is missing. `source.rs` reads what a plan names, for `pack` (`retry.rs`: again where that helps;
+//! `trail.rs`: not before it is in the audit), and `stream.rs` sends it. `selection.rs` stores plans (`stored_plan.rs`), so that
+//! a download can be resumed for days. `token_counts.rs` counts words, `token_stream.rs` sends the counts.
+
+mod errors;
+mod plan;
+mod request;
+mod retry;
+mod selection;
+mod source;
+mod stored_plan;
+mod stream;
+mod token_counts;
+mod token_stream;
+mod trail;
+
+use std::sync::Arc;
+
+use store::{Clock, Store};
+
+pub use errors::{Missing, MissingPart, MissingReason};
+pub use plan::{BulkPlan, LAYOUT_VERSION, PlannedPage, PlannedVolume};
+pub use request::{BulkRequest, OnDamage, Wanted};
+pub use selection::{Selection, SelectionInfo};
+pub use token_counts::{SortBy, TokenCounter, TokenOrder};
+pub use token_stream::{TokenLevel, TokenRequest};
+
+use crate::audit::Auditor;
+use crate::fairness::Fairness;
+use crate::library::LibraryOptions;
+
+/// What the bulk readers of one process share.
+pub(crate) struct Bulk {
+    pub(crate) fairness: Arc<Fairness>,
+    pub(crate) auditor: Auditor,
+}
+
+impl Bulk {
+    /// Must be called within a tokio runtime.
+    pub(crate) fn new(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, options: &LibraryOptions) -> Self {
+        let auditor = Auditor::new(store.clone(), clock.clone(), options);
+        Self { fairness: Fairness::new(options), auditor }
+    }
+}

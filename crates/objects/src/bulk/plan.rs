@@ -1,0 +1,355 @@
+//! From a request to a plan: which revision of which volume, which of its pages, what is missing, how long the archive will be.
+//!
+//! A plan is made of heads; directories are read only of volumes of which single pages are asked or some are known to be damaged,
+//! and damage marks only where a head counts some. It is small (about 160 bytes a whole volume), because many clients may hold
+//! plans of thousands of volumes at once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use hathi::{Seq, VolumeId};
+use pack::{Archive, Group, GroupPages, Level, PageMember};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use store::{Strength, UnixMillis};
+
+use super::errors::{Missing, MissingPart, MissingReason, error_text};
+use super::request::{BulkRequest, OnDamage, Wanted};
+use super::source::PlanSource;
+use crate::audit::AuditedVolume;
+use crate::damage::WHOLE_VOLUME;
+use crate::directory::{Entry, Place};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{HeadRow, VolumeBody};
+use crate::library::Library;
+use crate::read::Volume;
+use crate::revision::RevisionId;
+
+/// The version of what archives look like, byte by byte. It is part of every ETag: raise it whenever `pack` writes an archive
+/// differently, so that nobody resumes in the middle of another one.
+pub const LAYOUT_VERSION: u8 = 1;
+
+/// Heads read in one call.
+const HEADS_AT_ONCE: usize = 512;
+
+/// Volumes of one batch whose directories or damage marks are looked up at the same time.
+const LOOKUPS_AT_ONCE: usize = 8;
+
+/// What an archive will hold, at which revisions.
+#[derive(Debug)]
+pub struct BulkPlan {
+    /// What `pack` makes the archive from; its groups are the volumes, in order.
+    pub archive: Arc<Archive>,
+    /// Where the bytes of each group are.
+    pub volumes: Arc<[PlannedVolume]>,
+    /// The archive's length in bytes; `None` where it is not known beforehand (recompressed, or [`OnDamage::Report`]).
+    pub len_bytes: Option<u64>,
+    /// The strong entity tag (RFC 9110, section 8.8.3), without its quotation marks; `None` where there is no length.
+    pub etag: Option<String>,
+    /// What was asked for and is not in the archive; `ERROR.err` names it.
+    pub missing: Vec<Missing>,
+    /// Entries in the archive.
+    pub entries: u64,
+    /// When planning began (before heads were read): the plan's life counts from here.
+    pub started: UnixMillis,
+    /// What becomes of damage.
+    pub on_damage: OnDamage,
+}
+
+/// Where the bytes of a planned volume are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedVolume {
+    /// The revision that was current.
+    pub revision: RevisionId,
+    /// The generation that its rows are keyed by.
+    pub generation: RevisionId,
+    /// Where its METS is.
+    pub mets: Place,
+    /// Where its pages are, if not all of them are wanted ([`GroupPages::Some`]); in the order of the archive.
+    pub pages: Box<[PlannedPage]>,
+}
+
+/// Where one page of a volume is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedPage {
+    /// Its index in METS order.
+    pub index: u32,
+    /// Its frame.
+    pub place: Place,
+}
+
+impl BulkPlan {
+    /// The id of the volume that is a group of the archive.
+    pub fn volume_id(&self, group: usize) -> ObjectsResult<VolumeId> {
+        volume_id(&self.archive, group)
+    }
+
+    /// What of some groups the audit records.
+    pub(super) fn audited(archive: &Archive, groups: std::ops::Range<usize>) -> ObjectsResult<Vec<AuditedVolume>> {
+        groups
+            .map(|group| {
+                let pages = match &archive.groups[group].pages {
+                    GroupPages::All { .. } => None,
+                    GroupPages::Some(pages) => Some(pages.iter().map(|page| page.seq).collect()),
+                };
+                Ok(AuditedVolume { volume: volume_id(archive, group)?, pages })
+            })
+            .collect()
+    }
+
+    /// What of the missing the audit records: it was asked for, though it was not there.
+    pub(super) fn audited_missing(&self) -> impl Iterator<Item = AuditedVolume> + '_ {
+        self.missing.iter().map(|missing| AuditedVolume {
+            volume: missing.volume.clone(),
+            pages: match missing.part {
+                MissingPart::Page(seq) => Some(vec![seq]),
+                MissingPart::Volume | MissingPart::Mets => None,
+            },
+        })
+    }
+}
+
+/// The id that the name of a group is the cleaned form of. Plans do not keep ids besides: cleaning can be undone.
+pub(super) fn volume_id(archive: &Archive, group: usize) -> ObjectsResult<VolumeId> {
+    VolumeId::from_cleaned(&archive.groups[group].name)
+        .map_err(|error| ObjectsError::Internal(format!("a group's name is no cleaned id: {error}")))
+}
+
+impl Library {
+    /// Plans an archive. What is absent or known to be damaged is named in its `ERROR.err` and hurts nothing else.
+    ///
+    /// Fails only where the store cannot answer for now, or where the request contradicts itself.
+    pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
+        if request.mets && request.layout == pack::Layout::WordSeq {
+            return Err(ObjectsError::Invalid("a word sequence has no place for METS".to_owned()));
+        }
+        let started = self.inner.clock.now();
+        let mut draft = Draft::default();
+        for wanted in request.wanted.chunks(HEADS_AT_ONCE) {
+            let ids: Vec<VolumeId> = wanted.iter().map(|wanted| wanted.volume.clone()).collect();
+            let heads = self.heads(&ids, Strength::Strong).await?;
+            let lookups = wanted.iter().cloned().zip(heads).map(|(wanted, head)| {
+                let library = self.clone();
+                let mets = request.mets;
+                async move { library.plan_volume(wanted, head, mets).await }
+            });
+            let drafts: Vec<Draft> =
+                futures::stream::iter(lookups.collect::<Vec<_>>()).buffered(LOOKUPS_AT_ONCE).try_collect().await?;
+            drafts.into_iter().for_each(|more| draft.append(more));
+        }
+        self.finish_plan(draft, request, on_damage, started).await
+    }
+
+    async fn plan_volume(
+        &self,
+        wanted: Wanted,
+        head: ObjectsResult<Option<HeadRow>>,
+        mets: bool,
+    ) -> ObjectsResult<Draft> {
+        let id = wanted.volume.clone();
+        let volume = match head {
+            Ok(row) => row.and_then(|row| {
+                let revision = row.head.revision;
+                row.head.live_volume().cloned().map(|body| Volume { id: id.clone(), revision, body })
+            }),
+            Err(error) if error.is_damage() => return Ok(Draft::without(id, MissingReason::Damaged)),
+            Err(error) => return Err(error),
+        };
+        let Some(volume) = volume else { return Ok(Draft::without_any(wanted)) };
+        match self.plan_live_volume(&volume, wanted.pages, mets).await {
+            Err(error) if error.is_damage() => {
+                self.note_damage(&id, volume.revision, WHOLE_VOLUME, &error).await;
+                Ok(Draft::without(id, MissingReason::Damaged))
+            }
+            planned => planned,
+        }
+    }
+
+    async fn plan_live_volume(&self, volume: &Volume, seqs: Option<Vec<Seq>>, mets: bool) -> ObjectsResult<Draft> {
+        let body = &volume.body;
+        let id = &volume.id;
+        let damaged = if body.damaged == 0 { Vec::new() } else { self.damaged_members(id, volume.revision).await? };
+        if damaged.contains(&WHOLE_VOLUME) {
+            return Ok(Draft::without(id.clone(), MissingReason::Damaged));
+        }
+        let mut missing = Vec::new();
+        let page_count = u32::try_from(body.pages.count).unwrap_or(u32::MAX);
+        let chosen = match seqs {
+            None if damaged.iter().all(|member| *member >= page_count) => None,
+            None => {
+                let entries = self.entries(id, body.generation, 0..page_count).await?;
+                Some((0..).zip(entries).collect())
+            }
+            Some(seqs) => {
+                let found = self.resolve_pages(volume, &seqs).await?;
+                let mut chosen = Vec::with_capacity(seqs.len());
+                for (seq, found) in seqs.into_iter().zip(found) {
+                    match found {
+                        Some(page) => chosen.push(page),
+                        None => missing.push(Missing::page(id.clone(), seq, MissingReason::Absent)),
+                    }
+                }
+                Some(chosen)
+            }
+        };
+        let chosen = chosen.map(|pages: Vec<(u32, Entry)>| sound(pages, &damaged, id, &mut missing));
+        if chosen.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(Draft { missing, ..Draft::default() });
+        }
+        let mets_is_damaged = damaged.contains(&page_count);
+        if mets && mets_is_damaged {
+            let (volume, part) = (id.clone(), MissingPart::Mets);
+            missing.push(Missing { volume, part, reason: MissingReason::Damaged });
+        }
+        Ok(Draft::with(volume, chosen, mets && !mets_is_damaged, missing))
+    }
+
+    async fn finish_plan(
+        &self,
+        draft: Draft,
+        request: &BulkRequest,
+        on_damage: OnDamage,
+        started: UnixMillis,
+    ) -> ObjectsResult<Arc<BulkPlan>> {
+        let Draft { mut groups, mut volumes, missing } = draft;
+        groups.shrink_to_fit();
+        volumes.shrink_to_fit();
+        let archive = Arc::new(Archive {
+            layout: request.layout,
+            level: request.level,
+            groups,
+            errors: error_text(&missing),
+            descriptors: on_damage == OnDamage::Report,
+        });
+        let volumes: Arc<[PlannedVolume]> = volumes.into();
+        let source = PlanSource::for_planning(self.clone(), archive.clone(), volumes.clone(), started);
+        let len_bytes = archive.len(&source).await?;
+        let etag = len_bytes.map(|_| etag(&archive, &volumes));
+        let entries = archive.entry_count();
+        Ok(Arc::new(BulkPlan { archive, volumes, len_bytes, etag, missing, entries, started, on_damage }))
+    }
+
+    /// Marks a member as damaged, if its revision is still the current one. That it is marked is a service to whoever asks
+    /// next; where marking fails, this answer fails all the same and the next one finds the damage again.
+    pub(super) async fn note_damage(&self, id: &VolumeId, revision: RevisionId, member: u32, error: &ObjectsError) {
+        if let Err(failed) = self.mark_damaged(id, revision, member, &error.to_string()).await {
+            tracing::warn!(%id, member, %failed, "damage could not be marked");
+        }
+    }
+}
+
+/// Leaves out pages that are known to be damaged, and says so.
+fn sound(
+    mut pages: Vec<(u32, Entry)>,
+    damaged: &[u32],
+    id: &VolumeId,
+    missing: &mut Vec<Missing>,
+) -> Vec<(u32, Entry)> {
+    pages.retain(|(index, entry)| {
+        let is_damaged = damaged.contains(index);
+        if is_damaged {
+            let part = MissingPart::Page(entry.seq);
+            missing.push(Missing { volume: id.clone(), part, reason: MissingReason::Damaged });
+        }
+        !is_damaged
+    });
+    pages
+}
+
+/// A plan in the making.
+#[derive(Debug, Default)]
+struct Draft {
+    groups: Vec<Group>,
+    volumes: Vec<PlannedVolume>,
+    missing: Vec<Missing>,
+}
+
+impl Draft {
+    fn append(&mut self, mut more: Self) {
+        self.groups.append(&mut more.groups);
+        self.volumes.append(&mut more.volumes);
+        self.missing.append(&mut more.missing);
+    }
+
+    /// Without a volume that is there, but not as it should be.
+    fn without(id: VolumeId, reason: MissingReason) -> Self {
+        Self { missing: vec![Missing::volume(id, reason)], ..Self::default() }
+    }
+
+    /// Without a volume that is not there: it is named, or each page that was asked of it.
+    fn without_any(wanted: Wanted) -> Self {
+        let id = wanted.volume;
+        let Some(pages) = wanted.pages else { return Self::without(id, MissingReason::Absent) };
+        let missing = pages.into_iter().map(|seq| Missing::page(id.clone(), seq, MissingReason::Absent));
+        Self { missing: missing.collect(), ..Self::default() }
+    }
+
+    /// With one volume, or some pages of it.
+    fn with(volume: &Volume, chosen: Option<Vec<(u32, Entry)>>, mets: bool, missing: Vec<Missing>) -> Self {
+        let VolumeBody { generation, pages: sums, pages_crc32: crc32, mets: mets_entry, .. } = volume.body;
+        let (pages, places) = match chosen {
+            None => (GroupPages::All { sums, crc32 }, Box::default()),
+            Some(chosen) => {
+                let member = |(_, entry): &(u32, Entry)| PageMember { seq: entry.seq, member: entry.member };
+                let place = |(index, entry): &(u32, Entry)| PlannedPage { index: *index, place: entry.place };
+                (GroupPages::Some(chosen.iter().map(member).collect()), chosen.iter().map(place).collect())
+            }
+        };
+        let name = volume.id.cleaned().as_str().into();
+        Self {
+            groups: vec![Group { name, pages, mets: mets.then_some(mets_entry.member) }],
+            volumes: vec![PlannedVolume {
+                revision: volume.revision,
+                generation,
+                mets: mets_entry.place,
+                pages: places,
+            }],
+            missing,
+        }
+    }
+}
+
+/// SHA-256 over everything that the bytes of an archive depend on.
+fn etag(archive: &Archive, volumes: &[PlannedVolume]) -> String {
+    let level = match archive.level {
+        Level::Frames => 0xFF,
+        Level::Stored => 0,
+        Level::Recompressed(level) => level,
+    };
+    let mut digest = Sha256::new();
+    digest.update([LAYOUT_VERSION, archive.layout as u8, level]);
+    for (group, volume) in archive.groups.iter().zip(volumes) {
+        digest_text(&mut digest, group.name.as_bytes());
+        digest.update(volume.revision.0);
+        digest.update([u8::from(group.mets.is_some())]);
+        match &group.pages {
+            GroupPages::All { .. } => digest.update(u64::MAX.to_be_bytes()),
+            GroupPages::Some(pages) => {
+                digest.update((pages.len() as u64).to_be_bytes());
+                pages.iter().for_each(|page| digest.update(page.seq.to_be_bytes()));
+            }
+        }
+    }
+    digest_text(&mut digest, archive.errors.as_ref().map_or(&[][..], Bytes::as_ref));
+    hex::encode(digest.finalize())
+}
+
+/// With its length in front, so that no two lists run together into the same bytes.
+fn digest_text(digest: &mut Sha256, text: &[u8]) {
+    digest.update((text.len() as u64).to_be_bytes());
+    digest.update(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_of_five_thousand_whole_volumes_takes_less_than_a_megabyte() {
+        // The name is kept by the group alone; an allocator's rounding comes on top.
+        let name_bytes = 48;
+        let volume_bytes = size_of::<Group>() + size_of::<PlannedVolume>() + name_bytes;
+        assert!(5_000 * volume_bytes < 1_000_000, "{volume_bytes} bytes a volume");
+    }
+}

@@ -1,0 +1,365 @@
+//! Selections: stored plans. A selection pins the revisions it names, so that its bytes stay the same until it ends, whatever
+//! happens to the volumes; this is how a list too long for a URL is resumed.
+//!
+//! Rows of [`Table::Selections`]: a partition a selection, with its description (`i`), the plan in chunks (`c` and a number), and
+//! marks, each written once: complete (`d`), ended early (`x`), swept (`z`). The description stays for a while after the end, so
+//! that the selection is told to be gone rather than unknown. A partition an owner lists the selections that are theirs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hathi::VolumeId;
+use pack::Level;
+use serde::{Deserialize, Serialize};
+use store::{Class, NewRow, Removal, Scan, Step, Table, UnixMillis, envelope};
+
+use super::plan::{BulkPlan, LAYOUT_VERSION};
+use super::request::{BulkRequest, OnDamage};
+use super::stored_plan::StoredPlan;
+use crate::audit::Requester;
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head;
+use crate::library::Library;
+use crate::pins::Pinned;
+use crate::revision::RevisionId;
+
+/// Bytes of a stored plan in one row.
+const CHUNK_BYTES: usize = 60 << 10;
+
+/// Chunks put in one step: well below the 4 MiB that a step may have.
+const CHUNKS_AT_ONCE: usize = 48;
+
+/// How often planning begins anew because a volume changed between planning and pinning.
+const ATTEMPTS_MAX: u32 = 5;
+
+/// How long it is remembered that a selection was there.
+const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// Bytes of one page of a scan.
+const SCAN_BYTES: usize = 4 << 20;
+
+/// A selection that was just made.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// What is known of it.
+    pub info: SelectionInfo,
+    /// Its plan, ready to be streamed.
+    pub plan: Arc<BulkPlan>,
+}
+
+/// What is known of a selection without reading its plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectionInfo {
+    /// Its id: 32 hexadecimal digits that cannot be guessed.
+    pub id: String,
+    /// Who made it ([`Requester::identity`]).
+    pub owner: String,
+    /// When it was made.
+    pub created: UnixMillis,
+    /// When it ends.
+    pub ends: UnixMillis,
+    /// Bytes of its archive.
+    pub len_bytes: u64,
+    /// The entity tag of its archive, without quotation marks.
+    pub etag: String,
+    /// Entries of its archive.
+    pub entries: u64,
+    /// Volumes in it.
+    pub volumes: u64,
+    /// How many things were asked for that are not in it.
+    pub missing: u64,
+}
+
+/// A description as it is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredInfo {
+    info: SelectionInfo,
+    layout_version: u8,
+    chunks: u32,
+}
+
+/// Marks and other single rows of a selection's partition.
+mod row {
+    pub const INFO: &[u8] = b"i";
+    pub const COMPLETE: &[u8] = b"d";
+    pub const ENDED_EARLY: &[u8] = b"x";
+    pub const SWEPT: &[u8] = b"z";
+    pub const CHUNK: &[u8] = b"c";
+}
+
+const SELECTION_PREFIX: &[u8] = b"s/";
+const OWNER_PREFIX: &[u8] = b"o/";
+
+/// How a selection stands.
+struct Standing {
+    stored: StoredInfo,
+    complete: bool,
+    ended_early: Option<UnixMillis>,
+    swept: bool,
+}
+
+impl Library {
+    /// Plans, pins and stores a selection for `requester`, who may have `owned_max` at a time (0: any number). It lasts for `life`
+    /// (default [`crate::LibraryOptions::selection_life`]).
+    ///
+    /// [`ObjectsError::Invalid`] for a level whose length is not known, [`ObjectsError::OverLimit`] for too long a life or too many
+    /// selections, [`ObjectsError::Conflict`] if volumes change faster than they can be pinned, [`ObjectsError::Overloaded`]
+    /// while the audit lags.
+    pub async fn select(
+        &self,
+        request: &BulkRequest,
+        requester: &Requester,
+        life: Option<Duration>,
+        owned_max: u64,
+    ) -> ObjectsResult<Selection> {
+        if matches!(request.level, Level::Recompressed(_)) {
+            return Err(ObjectsError::Invalid("a selection is of level auto or 0, whose length is known".to_owned()));
+        }
+        self.auditor().check_lag()?;
+        let options = self.options();
+        let life = life.unwrap_or(options.selection_life);
+        if life > options.selection_life_max {
+            let max_s = options.selection_life_max.as_secs();
+            return Err(ObjectsError::OverLimit(format!("a selection lasts at most {max_s} seconds")));
+        }
+        let owner = requester.identity();
+        if owned_max > 0 && self.selections_of(&owner).await? >= owned_max {
+            return Err(ObjectsError::OverLimit(format!("{owned_max} selections at a time; delete one first")));
+        }
+        let created = self.inner.clock.now();
+        let ends = created.plus(life);
+        for _ in 0..ATTEMPTS_MAX {
+            let id = hex::encode(rand::random::<[u8; 16]>());
+            let plan = self.plan(request, OnDamage::Break).await?;
+            if self.pin_plan(&plan, &id, ends).await? {
+                let info = describe(id, owner, created, ends, &plan)?;
+                self.store_selection(&info, &plan).await?;
+                return Ok(Selection { info, plan });
+            }
+        }
+        Err(ObjectsError::Conflict("the volumes asked for change all the time; try again".to_owned()))
+    }
+
+    /// The plan of a selection. It may be streamed from for as long as any plan, also beyond the selection's end.
+    ///
+    /// [`ObjectsError::Absent`] if there never was one (or so long ago that it is forgotten), [`ObjectsError::Expired`] if it has
+    /// ended or was deleted.
+    pub async fn selection(&self, id: &str) -> ObjectsResult<Arc<BulkPlan>> {
+        let started = self.inner.clock.now();
+        let stored = self.live_selection(id).await?;
+        let plan = self.stored_plan(id, stored.chunks).await?;
+        Ok(Arc::new(plan.into_plan(stored.info, started)))
+    }
+
+    /// What is known of a selection. Errors as of [`Library::selection`].
+    pub async fn selection_info(&self, id: &str) -> ObjectsResult<SelectionInfo> {
+        Ok(self.live_selection(id).await?.info)
+    }
+
+    /// Ends a selection now. Streams that have begun go on. Errors as of [`Library::selection`].
+    pub async fn delete_selection(&self, id: &str) -> ObjectsResult<()> {
+        let info = self.live_selection(id).await?.info;
+        let ended = NewRow {
+            expires_at: Some(self.forgotten_at(&info)),
+            ..NewRow::new(row::ENDED_EARLY, head::seal(&self.inner.clock.now())?)
+        };
+        let disowned = Removal::Rows(vec![Bytes::from(info.id.clone())]);
+        self.put_acknowledged(
+            Class::Description,
+            vec![
+                Step::Put { table: Table::Selections, partition: partition(id), rows: vec![ended] },
+                Step::Remove { table: Table::Selections, partition: owner_partition(&info.owner), rows: disowned },
+            ],
+        )
+        .await
+    }
+
+    /// Takes away the pins and plans of selections that have ended so long ago that no stream reads them any more; answers how
+    /// many those were. A server calls it now and then.
+    pub async fn sweep_selections(&self) -> ObjectsResult<u64> {
+        const AT_ONCE: usize = 1_000;
+        let mut swept = 0;
+        let mut next = None;
+        loop {
+            let call = self.call(Class::Description);
+            let page = self.inner.store.walk(call, Table::Selections, next, AT_ONCE).await?;
+            for partition in &page.partitions {
+                let id = partition.strip_prefix(SELECTION_PREFIX).and_then(|id| std::str::from_utf8(id).ok());
+                if let Some(id) = id {
+                    swept += u64::from(self.sweep_selection(id).await?);
+                }
+            }
+            next = page.next;
+            if next.is_none() {
+                return Ok(swept);
+            }
+        }
+    }
+
+    /// Selections of one owner that have not ended.
+    async fn selections_of(&self, owner: &str) -> ObjectsResult<u64> {
+        let partition = owner_partition(owner);
+        let mut owned = 0;
+        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description);
+            let page = self.inner.store.scan(call, Table::Selections, &partition, range.clone()).await?;
+            owned += page.rows.len() as u64;
+            scan = range.resumed(page.next);
+        }
+        Ok(owned)
+    }
+
+    /// Pins what a plan names; false: something moved meanwhile, and nothing stays pinned.
+    async fn pin_plan(&self, plan: &BulkPlan, id: &str, ends: UnixMillis) -> ObjectsResult<bool> {
+        let volumes = (0..plan.volumes.len())
+            .map(|group| Ok((plan.volume_id(group)?, plan.volumes[group].revision)))
+            .collect::<ObjectsResult<Vec<(VolumeId, RevisionId)>>>()?;
+        let pinned = self.pin(&volumes, id, ends).await?;
+        if pinned.iter().all(|pinned| *pinned == Pinned::Held) {
+            return Ok(true);
+        }
+        let ids: Vec<VolumeId> = volumes.into_iter().map(|(volume, _)| volume).collect();
+        self.unpin(&ids, id).await?;
+        Ok(false)
+    }
+
+    /// Puts the rows of a selection; only the last one makes it visible.
+    async fn store_selection(&self, info: &SelectionInfo, plan: &BulkPlan) -> ObjectsResult<()> {
+        let partition = partition(&info.id);
+        let put = |rows| Step::Put { table: Table::Selections, partition: partition.clone(), rows };
+        let forgotten_at = Some(self.forgotten_at(info));
+        let encoded = StoredPlan::encode(plan)?;
+        let chunks: Vec<&[u8]> = encoded.chunks(CHUNK_BYTES).collect();
+        let chunk_count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+        let stored = StoredInfo { info: info.clone(), layout_version: LAYOUT_VERSION, chunks: chunk_count };
+        let description = NewRow { expires_at: forgotten_at, ..NewRow::new(row::INFO, head::seal(&stored)?) };
+        self.put_acknowledged(Class::Description, vec![put(vec![description])]).await?;
+        for (chunks, first) in chunks.chunks(CHUNKS_AT_ONCE).zip((0..).step_by(CHUNKS_AT_ONCE)) {
+            let chunk = |(chunk, number): (&&[u8], u32)| NewRow::new(chunk_key(number), envelope::seal(chunk));
+            let rows = chunks.iter().zip(first..).map(chunk).collect();
+            self.put_acknowledged(Class::Description, vec![put(rows)]).await?;
+        }
+        let owned = NewRow { expires_at: Some(info.ends), ..NewRow::new(info.id.clone(), envelope::seal(&[])) };
+        let complete = NewRow { expires_at: forgotten_at, ..NewRow::new(row::COMPLETE, envelope::seal(&[])) };
+        let own = Step::Put { table: Table::Selections, partition: owner_partition(&info.owner), rows: vec![owned] };
+        self.put_acknowledged(Class::Description, vec![own, put(vec![complete])]).await
+    }
+
+    /// When nothing is remembered of a selection any more.
+    fn forgotten_at(&self, info: &SelectionInfo) -> UnixMillis {
+        info.ends.plus(self.options().plan_life).plus(REMEMBERED)
+    }
+
+    /// The description of a selection that can be read.
+    async fn live_selection(&self, id: &str) -> ObjectsResult<StoredInfo> {
+        let named = || format!("selection {id}");
+        if id.len() != 32 || hex::decode(id).is_err() {
+            return Err(ObjectsError::Absent(named()));
+        }
+        let standing = self.standing(id).await?.filter(|standing| standing.complete);
+        let standing = standing.ok_or_else(|| ObjectsError::Absent(named()))?;
+        let ended = standing.ended_early.is_some() || self.inner.clock.now() >= standing.stored.info.ends;
+        // What another version of this program stored cannot be sent byte by byte as it would have been.
+        if ended || standing.swept || standing.stored.layout_version != LAYOUT_VERSION {
+            return Err(ObjectsError::Expired(named()));
+        }
+        Ok(standing.stored)
+    }
+
+    async fn standing(&self, id: &str) -> ObjectsResult<Option<Standing>> {
+        let key = |sort: &'static [u8]| (partition(id), Bytes::from_static(sort));
+        let keys = [row::INFO, row::COMPLETE, row::ENDED_EARLY, row::SWEPT].map(key).to_vec();
+        let call = self.call(Class::Description).strong();
+        let rows = self.inner.store.get_many(call, Table::Selections, keys).await?;
+        let [Some(info), complete, ended_early, swept] = &rows[..] else { return Ok(None) };
+        Ok(Some(Standing {
+            stored: head::open(Table::Selections, &info.value)?,
+            complete: complete.is_some(),
+            ended_early: ended_early.as_ref().map(|row| head::open(Table::Selections, &row.value)).transpose()?,
+            swept: swept.is_some(),
+        }))
+    }
+
+    async fn stored_plan(&self, id: &str, chunks: u32) -> ObjectsResult<StoredPlan> {
+        let corrupt = |detail: &str| ObjectsError::corrupt(Table::Selections, detail);
+        let mut encoded = Vec::new();
+        let mut read = 0;
+        let mut scan = Some(Scan::prefix(row::CHUNK, SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description);
+            let page = self.inner.store.scan(call, Table::Selections, &partition(id), range.clone()).await?;
+            for row in &page.rows {
+                if row.sort != chunk_key(read) {
+                    return Err(corrupt("a chunk of a selection is missing"));
+                }
+                encoded.extend_from_slice(&envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?);
+                read += 1;
+            }
+            scan = range.resumed(page.next);
+        }
+        if read != chunks {
+            return Err(corrupt("chunks of a selection are missing"));
+        }
+        StoredPlan::decode(&encoded)
+    }
+
+    /// Sweeps one selection, if it is time; false: it is not, or it was done before.
+    async fn sweep_selection(&self, id: &str) -> ObjectsResult<bool> {
+        let Some(standing) = self.standing(id).await? else {
+            // Its description is forgotten, and so are its pins: what may be left of it is of no use to anybody.
+            self.remove_rows(id, Removal::Range(Bytes::new(), None)).await?;
+            return Ok(false);
+        };
+        let info = &standing.stored.info;
+        let ended = standing.ended_early.map_or(info.ends, |early| early.min(info.ends));
+        if standing.swept || self.inner.clock.now() < ended.plus(self.options().plan_life) {
+            return Ok(false);
+        }
+        match self.stored_plan(id, standing.stored.chunks).await {
+            Ok(plan) => self.unpin(&plan.volumes(), id).await?,
+            // It never became complete, or is damaged: its pins end by themselves.
+            Err(error) if error.is_damage() => tracing::warn!(id, %error, "a selection cannot be unpinned"),
+            Err(error) => return Err(error),
+        }
+        let swept =
+            NewRow { expires_at: Some(self.forgotten_at(info)), ..NewRow::new(row::SWEPT, envelope::seal(&[])) };
+        let put = Step::Put { table: Table::Selections, partition: partition(id), rows: vec![swept] };
+        self.put_acknowledged(Class::Description, vec![put]).await?;
+        let chunks = Removal::Range(Bytes::from_static(row::CHUNK), store::row::prefix_end(row::CHUNK));
+        self.remove_rows(id, chunks).await?;
+        Ok(true)
+    }
+
+    async fn remove_rows(&self, id: &str, rows: Removal) -> ObjectsResult<()> {
+        let remove = Step::Remove { table: Table::Selections, partition: partition(id), rows };
+        self.put_acknowledged(Class::Description, vec![remove]).await
+    }
+}
+
+fn describe(
+    id: String,
+    owner: String,
+    created: UnixMillis,
+    ends: UnixMillis,
+    plan: &BulkPlan,
+) -> ObjectsResult<SelectionInfo> {
+    let (Some(len_bytes), Some(etag)) = (plan.len_bytes, plan.etag.clone()) else {
+        return Err(ObjectsError::Internal("a selection without a length".to_owned()));
+    };
+    let (volumes, missing) = (plan.volumes.len() as u64, plan.missing.len() as u64);
+    Ok(SelectionInfo { id, owner, created, ends, len_bytes, etag, entries: plan.entries, volumes, missing })
+}
+
+fn partition(id: &str) -> Bytes {
+    Bytes::from([SELECTION_PREFIX, id.as_bytes()].concat())
+}
+
+fn owner_partition(owner: &str) -> Bytes {
+    Bytes::from([OWNER_PREFIX, owner.as_bytes()].concat())
+}
+
+fn chunk_key(number: u32) -> Bytes {
+    Bytes::from([row::CHUNK, &number.to_be_bytes()].concat())
+}

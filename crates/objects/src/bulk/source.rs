@@ -1,0 +1,395 @@
+//! A plan as the source that `pack` makes an archive from: it reads directories and frames, audits ahead, and tells damage from
+//! failures that pass.
+
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hathi::VolumeId;
+use pack::{Archive, FrameError, GroupPages, PageMember, Source};
+use parking_lot::Mutex;
+use store::UnixMillis;
+
+use super::errors::{Missing, MissingPart, MissingReason, error_text};
+use super::plan::{BulkPlan, PlannedPage, PlannedVolume, volume_id};
+use super::retry::retried;
+use super::trail::AuditTrail;
+use crate::audit::{AuditAction, Requester};
+use crate::damage::WHOLE_VOLUME;
+use crate::directory::Entry;
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::fairness::Fairness;
+use crate::library::Library;
+
+/// Directory entries kept of the volume being read.
+const ENTRIES_KEPT: u32 = 1_024;
+
+/// Pages that may be left out because they are out of reach for now, before the whole stream is given up.
+const UNAVAILABLE_MAX: usize = 16;
+
+/// The source of one stream (or of the length of one plan).
+pub(super) struct PlanSource {
+    library: Library,
+    archive: Arc<Archive>,
+    volumes: Arc<[PlannedVolume]>,
+    started: UnixMillis,
+    /// `None` while only members are asked for.
+    trail: Option<AuditTrail>,
+    entries: Mutex<Option<KeptEntries>>,
+    /// What was found while streaming, in report mode.
+    left_out: Mutex<Vec<Missing>>,
+    /// Members whose frames `pack` found to be other than their entries say; marked when the stream ends.
+    noticed: Mutex<Vec<(usize, Option<u32>, String)>>,
+}
+
+/// Some consecutive entries of one group.
+struct KeptEntries {
+    group: usize,
+    first: u32,
+    entries: Arc<[Entry]>,
+}
+
+impl PlanSource {
+    /// A source that only answers members, for the length.
+    pub(super) fn for_planning(
+        library: Library,
+        archive: Arc<Archive>,
+        volumes: Arc<[PlannedVolume]>,
+        started: UnixMillis,
+    ) -> Self {
+        Self {
+            library,
+            archive,
+            volumes,
+            started,
+            trail: None,
+            entries: Mutex::default(),
+            left_out: Mutex::default(),
+            noticed: Mutex::default(),
+        }
+    }
+
+    /// A source to stream `plan` from, for somebody.
+    pub(super) fn for_stream(library: Library, plan: &BulkPlan, requester: Requester, action: AuditAction) -> Self {
+        Self {
+            trail: Some(AuditTrail::new(requester, action, plan.etag.clone())),
+            ..Self::for_planning(library, plan.archive.clone(), plan.volumes.clone(), plan.started)
+        }
+    }
+
+    /// The id of the volume that is a group.
+    pub(super) fn volume_id(&self, group: usize) -> ObjectsResult<VolumeId> {
+        volume_id(&self.archive, group)
+    }
+
+    /// How it shares with others.
+    pub(super) fn fairness(&self) -> &Fairness {
+        &self.library.inner.bulk.fairness
+    }
+
+    /// Whether only some pages of a group are in the plan.
+    pub(super) fn is_partial(&self, group: usize) -> bool {
+        matches!(self.archive.groups[group].pages, GroupPages::Some(_))
+    }
+
+    /// How many pages of a group are in the plan.
+    pub(super) fn page_count(&self, group: usize) -> u32 {
+        match &self.archive.groups[group].pages {
+            GroupPages::All { sums, .. } => u32::try_from(sums.count).unwrap_or(u32::MAX),
+            GroupPages::Some(pages) => u32::try_from(pages.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Marks what `pack` noticed to be damaged. To be called once the stream has ended, before its end is told.
+    pub(super) async fn mark_noticed(&self) {
+        let noticed = std::mem::take(&mut *self.noticed.lock());
+        for (group, page, detail) in noticed {
+            let Ok(id) = self.volume_id(group) else { continue };
+            let member = match page {
+                Some(page) => Some(self.member(group, page)),
+                None => self.mets_member(&id, group).await,
+            };
+            let Some(member) = member else { continue };
+            let error = ObjectsError::Damaged { volume: id.clone(), member: Some(member), detail };
+            self.library.note_damage(&id, self.volumes[group].revision, member, &error).await;
+        }
+    }
+
+    /// Remembers that a frame is not what its entry says (`None`: the METS document's).
+    pub(super) fn notice(&self, group: usize, page: Option<u32>, error: &FrameError) {
+        self.noticed.lock().push((group, page, error.to_string()));
+    }
+
+    /// Remembers that something was left out, for `ERROR.err`.
+    pub(super) fn leave_out(&self, group: usize, part: MissingPart, reason: MissingReason) -> bool {
+        let Ok(volume) = self.volume_id(group) else { return false };
+        self.left_out.lock().push(Missing { volume, part, reason });
+        true
+    }
+
+    /// All that is missing, by the plan's knowledge and by what was found since; `None`: nothing was found since.
+    pub(super) fn errors_with_left_out(&self) -> Option<Bytes> {
+        let left_out = self.left_out.lock();
+        let late = error_text(left_out.iter())?;
+        let Some(early) = &self.archive.errors else { return Some(late) };
+        // Both begin with the heading; it is wanted once.
+        let heading_end = late.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        Some(Bytes::from([early.as_ref(), &late[heading_end..]].concat()))
+    }
+
+    /// A plan that has run out must not be read from: what it names may be collected already.
+    fn check_life(&self) -> ObjectsResult<()> {
+        if self.library.inner.clock.now().since(self.started) > self.library.inner.options.plan_life {
+            return Err(ObjectsError::Expired("the plan of this download".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Reads in turn with other bulk requests, again and again while it fails for a passing reason. Damage that is seen only after
+    /// the plan ran out is none.
+    async fn read<T, F: Future<Output = ObjectsResult<T>>>(&self, read: impl Fn() -> F) -> ObjectsResult<T> {
+        let read = &read;
+        retried(|| async move {
+            self.check_life()?;
+            let _turn = self.fairness().turn().await?;
+            let result = read().await;
+            if result.as_ref().is_err_and(ObjectsError::is_damage) {
+                self.check_life()?;
+            }
+            result
+        })
+        .await
+    }
+
+    /// Entries of some pages of a group, in its order, from `pages.start` on: at least one, and as many as are at hand.
+    async fn entries(&self, group: usize, pages: Range<u32>) -> ObjectsResult<Arc<[Entry]>> {
+        if let GroupPages::Some(members) = &self.archive.groups[group].pages {
+            let range = pages.start as usize..pages.end as usize;
+            let members = &members[range.clone()];
+            let places = &self.volumes[group].pages[range];
+            let entry = |(page, planned): (&PageMember, &PlannedPage)| Entry {
+                seq: page.seq,
+                member: page.member,
+                place: planned.place,
+            };
+            return Ok(members.iter().zip(places).take(ENTRIES_KEPT as usize).map(entry).collect());
+        }
+        if let Some(entries) = self.kept_entries(group, &pages) {
+            return Ok(entries);
+        }
+        let id = self.volume_id(group)?;
+        let generation = self.volumes[group].generation;
+        let end = self.page_count(group).min(pages.start.saturating_add(ENTRIES_KEPT)).max(pages.end);
+        let read = self.read(|| self.library.entries(&id, generation, pages.start..end)).await;
+        if let Err(error) = &read {
+            self.note(&id, group, WHOLE_VOLUME, error).await;
+        }
+        let entries: Arc<[Entry]> = read?.into();
+        *self.entries.lock() = Some(KeptEntries { group, first: pages.start, entries: entries.clone() });
+        Ok(entries[..pages.len().min(entries.len())].into())
+    }
+
+    /// What is kept already of these pages, if it begins with the first of them.
+    fn kept_entries(&self, group: usize, pages: &Range<u32>) -> Option<Arc<[Entry]>> {
+        let kept = self.entries.lock();
+        let kept = kept.as_ref().filter(|kept| kept.group == group)?;
+        let skipped = pages.start.checked_sub(kept.first)? as usize;
+        let rest = kept.entries.get(skipped..).filter(|rest| !rest.is_empty())?;
+        Some(rest[..rest.len().min(pages.len())].into())
+    }
+
+    /// The frames of a run of entries; only the first one's where something in the run is damaged. Where that is the first, all
+    /// damaged pages of the rest of the volume are looked for and marked, so that whoever asks next is told of all of them.
+    async fn frames_of(&self, group: usize, first: u32, run: &[Entry]) -> ObjectsResult<Vec<Bytes>> {
+        let id = self.volume_id(group)?;
+        let generation = self.volumes[group].generation;
+        let mut frames = self.read(|| self.library.frames(&id, generation, run)).await;
+        if run.len() > 1 && frames.as_ref().is_err_and(ObjectsError::is_damage) {
+            frames = self.read(|| self.library.frames(&id, generation, &run[..1])).await;
+        }
+        match frames {
+            Err(error) if error.is_damage() => Err(self.damage_from(&id, group, first, error).await),
+            frames => frames,
+        }
+    }
+
+    /// Marks `page`, which is damaged, and every other damaged page after it; answers the error that names it.
+    async fn damage_from(&self, id: &VolumeId, group: usize, page: u32, error: ObjectsError) -> ObjectsError {
+        let already_told = self.left_out.lock().iter().any(|missing| missing.volume == *id);
+        let end = if already_told { page + 1 } else { self.page_count(group) };
+        let generation = self.volumes[group].generation;
+        for later in page..end {
+            let Ok(entries) = self.entries(group, later..later + 1).await else { break };
+            match self.read(|| self.library.frames(id, generation, &entries[..1])).await {
+                Err(error) if error.is_damage() => self.note(id, group, self.member(group, later), &error).await,
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        let detail = error.to_string();
+        ObjectsError::Damaged { volume: id.clone(), member: Some(self.member(group, page)), detail }
+    }
+
+    /// The index in METS order of a page of a group.
+    fn member(&self, group: usize, page: u32) -> u32 {
+        self.volumes[group].pages.get(page as usize).map_or(page, |planned| planned.index)
+    }
+
+    /// The number that stands for a volume's METS in damage marks: how many pages it has. `None`: it is not the planned generation
+    /// any more, so that there is nothing to mark.
+    async fn mets_member(&self, id: &VolumeId, group: usize) -> Option<u32> {
+        let body = self.library.volume(id).await.ok()?.body;
+        let page_count = u32::try_from(body.pages.count).ok()?;
+        (body.generation == self.volumes[group].generation).then_some(page_count)
+    }
+
+    /// Marks damage; other errors are none.
+    async fn note(&self, id: &VolumeId, group: usize, member: u32, error: &ObjectsError) {
+        if error.is_damage() {
+            self.library.note_damage(id, self.volumes[group].revision, member, error).await;
+        }
+    }
+
+    /// Whether, in report mode, something that failed with `error` is left out.
+    fn omit_part(&self, group: usize, part: MissingPart, error: &ObjectsError) -> bool {
+        let reason = match error {
+            error if error.is_damage() => MissingReason::Damaged,
+            error if error.is_passing() => MissingReason::Unavailable,
+            _ => return false,
+        };
+        let unavailable = |missing: &&Missing| missing.reason == MissingReason::Unavailable;
+        if reason == MissingReason::Unavailable
+            && self.left_out.lock().iter().filter(unavailable).count() >= UNAVAILABLE_MAX
+        {
+            return false;
+        }
+        self.leave_out(group, part, reason)
+    }
+
+    /// The sequence of a page, as far as it is at hand: its entry was read before its frame.
+    pub(super) fn seq(&self, group: usize, page: u32) -> u32 {
+        match &self.archive.groups[group].pages {
+            GroupPages::Some(pages) => pages[page as usize].seq,
+            GroupPages::All { .. } => {
+                let kept = self.kept_entries(group, &(page..page + 1));
+                kept.map_or(page + 1, |entries| entries[0].seq)
+            }
+        }
+    }
+}
+
+/// How many entries to read at once: as many frames as fit `max_bytes`, but where they lie in several packs, only up to the end of
+/// one, so that the next call does not read a pack again.
+fn run_len(entries: &[Entry], max_bytes: usize) -> usize {
+    let mut bytes = 0;
+    let fitting = entries.iter().take_while(|entry| {
+        bytes += entry.member.frame_len as usize;
+        bytes <= max_bytes
+    });
+    let fitting = fitting.count().max(1);
+    if fitting == entries.len() {
+        return fitting;
+    }
+    let pack = |index: usize| entries[index].place.pack;
+    if pack(fitting - 1) != pack(fitting) {
+        return fitting;
+    }
+    (1..fitting).rev().find(|index| pack(index - 1) != pack(*index)).unwrap_or(fitting)
+}
+
+#[async_trait]
+impl Source for PlanSource {
+    type Error = ObjectsError;
+
+    async fn members(&self, group: usize, pages: Range<u32>) -> ObjectsResult<Vec<PageMember>> {
+        let mut members = Vec::with_capacity(pages.len());
+        let mut rest = pages;
+        while !rest.is_empty() {
+            let entries = self.entries(group, rest.clone()).await?;
+            members.extend(entries.iter().map(|entry| PageMember { seq: entry.seq, member: entry.member }));
+            rest.start += u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        }
+        Ok(members)
+    }
+
+    async fn frames(&self, group: usize, pages: Range<u32>, max_bytes: usize) -> ObjectsResult<Vec<Bytes>> {
+        let entries = self.entries(group, pages.clone()).await?;
+        let run = &entries[..run_len(&entries, max_bytes)];
+        self.frames_of(group, pages.start, run).await
+    }
+
+    async fn mets_frame(&self, group: usize) -> ObjectsResult<Bytes> {
+        let id = self.volume_id(group)?;
+        let volume = &self.volumes[group];
+        let member = self.archive.groups[group]
+            .mets
+            .ok_or_else(|| ObjectsError::Internal("METS that nobody asked for".to_owned()))?;
+        let entry = [Entry { seq: 0, member, place: volume.mets }];
+        let read = self.read(|| self.library.frames(&id, volume.generation, &entry)).await;
+        match read {
+            Ok(mut frames) => frames.pop().ok_or_else(|| ObjectsError::Internal("no frame for an entry".to_owned())),
+            Err(error) => {
+                if error.is_damage()
+                    && let Some(member) = self.mets_member(&id, group).await
+                {
+                    self.note(&id, group, member, &error).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn before_group(&self, group: usize) -> ObjectsResult<()> {
+        match &self.trail {
+            Some(trail) => trail.before_group(self.library.auditor(), &self.archive, group).await,
+            None => Ok(()),
+        }
+    }
+
+    fn piece_bytes(&self) -> usize {
+        self.fairness().piece_bytes()
+    }
+
+    fn omit(&self, group: usize, page: u32, error: &ObjectsError) -> bool {
+        self.omit_part(group, MissingPart::Page(self.seq(group, page)), error)
+    }
+
+    fn omit_mets(&self, group: usize, error: &ObjectsError) -> bool {
+        self.omit_part(group, MissingPart::Mets, error)
+    }
+
+    fn omit_damaged(&self, group: usize, page: Option<u32>, error: &FrameError) -> bool {
+        self.notice(group, page, error);
+        let part = page.map_or(MissingPart::Mets, |page| MissingPart::Page(self.seq(group, page)));
+        self.leave_out(group, part, MissingReason::Damaged)
+    }
+
+    fn late_errors(&self) -> Option<Bytes> {
+        self.errors_with_left_out()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use pack::Member;
+
+    use super::*;
+    use crate::directory::Place;
+
+    fn entry(pack: u32, frame_len: u32) -> Entry {
+        Entry { seq: 1, member: Member { size: 1, frame_len, crc32: 0 }, place: Place { pack, offset: 0 } }
+    }
+
+    #[test]
+    fn a_run_ends_where_a_pack_ends_if_it_can() {
+        let entries = [entry(0, 30), entry(0, 30), entry(1, 30), entry(1, 30), entry(2, 30)];
+        assert_eq!(run_len(&entries, 1_000), 5, "everything fits");
+        assert_eq!(run_len(&entries, 130), 4, "four fit, and the pack ends there");
+        assert_eq!(run_len(&entries, 100), 2, "three fit, but the third's pack goes on");
+        assert_eq!(run_len(&entries, 40), 1, "one fits");
+        assert_eq!(run_len(&entries, 1), 1, "one that does not fit is read all the same");
+    }
+}

@@ -1,0 +1,87 @@
+//! Sending a plan.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use hathi::VolumeId;
+use pack::ArchiveError;
+
+use super::plan::BulkPlan;
+use super::source::PlanSource;
+use crate::audit::{AuditAction, Requester};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::fairness::{Admission, BulkStream};
+use crate::library::Library;
+
+impl Library {
+    /// Streams a range of a plan's archive ([`pack::WHOLE`]: all of it, the only range where no length is known).
+    ///
+    /// Before this answers, the request is in the audit; before a volume's first byte leaves, its access is. Refused with
+    /// [`ObjectsError::Overloaded`] while the audit lags or too many requests are streaming.
+    ///
+    /// The stream ends with an error, never short without notice: on damage (marked before the error is told, so that whoever asks
+    /// again gets a whole archive), when the plan's life is over, and when the store stays out of reach though it was tried again.
+    pub async fn stream(
+        &self,
+        plan: &Arc<BulkPlan>,
+        range: Range<u64>,
+        requester: Requester,
+    ) -> ObjectsResult<BulkStream> {
+        if range != pack::WHOLE && plan.len_bytes.is_none_or(|len| range.start > range.end || range.end > len) {
+            return Err(ObjectsError::Invalid(format!("bytes {range:?} cannot be asked of this archive")));
+        }
+        let admission = self.admit_bulk(plan, &requester).await?;
+        let source = Arc::new(PlanSource::for_stream(self.clone(), plan, requester, AuditAction::Accessed));
+        Ok(admission.run_ahead(pieces(plan, source, range)))
+    }
+
+    /// A place among the bulk requests, and the record that it was asked for.
+    pub(super) async fn admit_bulk(&self, plan: &BulkPlan, requester: &Requester) -> ObjectsResult<Admission> {
+        let auditor = self.auditor();
+        auditor.check_lag()?;
+        let admission = self.inner.bulk.fairness.admit()?;
+        let found = BulkPlan::audited(&plan.archive, 0..plan.archive.groups.len())?;
+        auditor.requested(requester, plan.etag.as_deref(), found.into_iter().chain(plan.audited_missing())).await?;
+        Ok(admission)
+    }
+}
+
+/// The archive's bytes; whatever ends them, what was noticed to be damaged is marked before that end is told.
+fn pieces(
+    plan: &BulkPlan,
+    source: Arc<PlanSource>,
+    range: Range<u64>,
+) -> impl Stream<Item = ObjectsResult<Bytes>> + Send + 'static {
+    let at_the_end = source.clone();
+    let marked = futures::stream::once(async move { at_the_end.mark_noticed().await });
+    let pieces = pack::stream(plan.archive.clone(), source.clone(), range).then(move |piece| {
+        let source = source.clone();
+        async move {
+            match piece {
+                Ok(piece) => Ok(piece),
+                Err(error) => {
+                    source.mark_noticed().await;
+                    Err(error.into())
+                }
+            }
+        }
+    });
+    pieces.chain(marked.filter_map(|()| std::future::ready(None)))
+}
+
+impl From<ArchiveError<ObjectsError>> for ObjectsError {
+    fn from(error: ArchiveError<ObjectsError>) -> Self {
+        match error {
+            ArchiveError::Source(error) => error,
+            ArchiveError::Damaged { group, error } => match VolumeId::from_cleaned(&group) {
+                Ok(volume) => ObjectsError::Damaged { volume, member: None, detail: error.to_string() },
+                Err(_) => ObjectsError::Internal(format!("a group's name is no cleaned id: {group}")),
+            },
+            ArchiveError::Interrupted => ObjectsError::Overloaded("shutting down".to_owned()),
+            error @ ArchiveError::Range { .. } => ObjectsError::Invalid(error.to_string()),
+            error @ ArchiveError::Mismatch { .. } => ObjectsError::Internal(error.to_string()),
+        }
+    }
+}

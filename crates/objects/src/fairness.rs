@@ -1,0 +1,387 @@
+//! How bulk requests share what there is: bytes held ahead of their clients, and turns at the store. Single pages have a lane of
+//! their own: they take no turn here, so that no queue of bulk readers stands before them.
+
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, mpsc};
+use tokio::task::JoinHandle;
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::library::{Library, LibraryOptions};
+
+/// The least that a request may hold ahead of its client, bytes.
+const SHARE_BYTES_MIN: usize = 64 << 10;
+
+/// The most that a request may hold ahead of its client, bytes: more makes nothing faster.
+const SHARE_BYTES_MAX: usize = 1 << 20;
+
+/// The most that one piece of a stream has, bytes.
+const PIECE_BYTES_MAX: usize = 256 << 10;
+
+/// The sharing rules of one process.
+#[derive(Debug)]
+pub struct Fairness {
+    read_ahead_bytes: usize,
+    requests_max: usize,
+    active: AtomicUsize,
+    /// Bytes that all requests hold together.
+    held_bytes: AtomicUsize,
+    turns: Semaphore,
+    counting: Arc<Semaphore>,
+}
+
+/// The right of one bulk request to stream; given back when it is dropped.
+#[derive(Debug)]
+pub struct Admission {
+    fairness: Arc<Fairness>,
+}
+
+impl Fairness {
+    /// Rules as `options` say; as many turns at once as keep the processors busy while some readers wait for a disk.
+    pub fn new(options: &LibraryOptions) -> Arc<Self> {
+        let processors = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
+        Arc::new(Self {
+            read_ahead_bytes: options.read_ahead_bytes,
+            requests_max: options.bulk_requests_max,
+            active: AtomicUsize::new(0),
+            held_bytes: AtomicUsize::new(0),
+            turns: Semaphore::new((2 * processors).max(4)),
+            counting: Arc::new(Semaphore::new(options.counting_threads.max(1))),
+        })
+    }
+
+    /// Lets one more request stream, or tells it to come again later.
+    pub fn admit(self: &Arc<Self>) -> ObjectsResult<Admission> {
+        let one_more = |active| (active < self.requests_max).then_some(active + 1);
+        match self.active.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more) {
+            Ok(_) => Ok(Admission { fairness: self.clone() }),
+            Err(active) => Err(ObjectsError::Overloaded(format!("{active} bulk requests are streaming already"))),
+        }
+    }
+
+    /// How many requests are streaming.
+    pub fn active(&self) -> usize {
+        self.active.load(Ordering::SeqCst)
+    }
+
+    /// Bytes that each request may hold ahead of its client now.
+    pub fn share_bytes(&self) -> usize {
+        (self.read_ahead_bytes / self.active().max(1)).clamp(SHARE_BYTES_MIN, SHARE_BYTES_MAX)
+    }
+
+    /// Bytes of a piece now: a few pieces fit a share, so that reading and sending overlap.
+    pub fn piece_bytes(&self) -> usize {
+        (self.share_bytes() / 4).clamp(SHARE_BYTES_MIN, PIECE_BYTES_MAX)
+    }
+
+    /// Waits for a turn at the store: first come, first served, so that no request takes two while another waits for its first.
+    pub async fn turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
+        self.turns.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
+    }
+
+    /// Runs a job that takes processor time rather than waiting, when it is its turn. The turn lasts until the job has ended, even
+    /// if nobody waits for it any more.
+    pub async fn count<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> ObjectsResult<T> {
+        let turn = self.counting.clone().acquire_owned().await;
+        let turn = turn.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))?;
+        let counted = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            job()
+        });
+        counted.await.map_err(|_| ObjectsError::Internal("the thread that counts went away".to_owned()))
+    }
+}
+
+impl Library {
+    /// How many bulk requests are streaming now.
+    pub fn streaming(&self) -> usize {
+        self.inner.bulk.fairness.active()
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.fairness.active.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Admission {
+    /// Runs `pieces` ahead of its client, as far as the request's share allows, in a task that ends at once when the client goes
+    /// away (the answer is dropped).
+    pub fn run_ahead<S>(self, pieces: S) -> BulkStream
+    where
+        S: Stream<Item = ObjectsResult<Bytes>> + Send + 'static,
+    {
+        let held = Arc::new(Held::new(self.fairness.clone()));
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let producing = produce(pieces, sender, held.clone());
+        BulkStream { task: tokio::spawn(producing), receiver, held, ended: false, _admission: self }
+    }
+}
+
+/// Bytes that were produced and not yet taken by the client.
+#[derive(Debug)]
+struct Held {
+    fairness: Arc<Fairness>,
+    bytes: AtomicUsize,
+    taken: Notify,
+}
+
+impl Held {
+    fn new(fairness: Arc<Fairness>) -> Self {
+        Self { fairness, bytes: AtomicUsize::new(0), taken: Notify::new() }
+    }
+
+    /// Waits until another piece may be held.
+    async fn room(&self) {
+        loop {
+            // Asked for before looking, so that what is taken in between is not missed.
+            let taken = self.taken.notified();
+            if self.has_room() {
+                return;
+            }
+            taken.await;
+        }
+    }
+
+    /// Whether another piece fits the share. Who stalls may hold a share from a time when there were fewer to share with; so that
+    /// this does not add up, more than a single piece also has to fit what all may hold together.
+    fn has_room(&self) -> bool {
+        let Fairness { read_ahead_bytes, held_bytes, .. } = &*self.fairness;
+        let piece = self.fairness.piece_bytes();
+        let own = self.bytes.load(Ordering::SeqCst);
+        let all = held_bytes.load(Ordering::SeqCst);
+        own == 0 || (own + piece <= self.fairness.share_bytes() && all + piece <= *read_ahead_bytes)
+    }
+
+    fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.fairness.held_bytes.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    fn take(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.fairness.held_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.taken.notify_one();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.fairness.held_bytes.fetch_sub(*self.bytes.get_mut(), Ordering::SeqCst);
+    }
+}
+
+/// What the producing task sends: the end is said, so that a task that died is not taken for one that finished.
+enum Produced {
+    Piece(ObjectsResult<Bytes>),
+    End,
+}
+
+/// Produces while there is room; the channel is bounded by `held`, in bytes.
+async fn produce<S>(pieces: S, sender: mpsc::UnboundedSender<Produced>, held: Arc<Held>)
+where
+    S: Stream<Item = ObjectsResult<Bytes>> + Send + 'static,
+{
+    let mut pieces = std::pin::pin!(pieces);
+    loop {
+        held.room().await;
+        let Some(piece) = pieces.next().await else { break };
+        held.add(piece.as_ref().map_or(0, Bytes::len));
+        let failed = piece.is_err();
+        if sender.send(Produced::Piece(piece)).is_err() || failed {
+            return;
+        }
+    }
+    // The client may be gone already.
+    let _ = sender.send(Produced::End);
+}
+
+/// The bytes of a bulk answer. Dropping it stops all work for it. It ends with an error wherever it is not whole.
+#[derive(Debug)]
+pub struct BulkStream {
+    task: JoinHandle<()>,
+    receiver: mpsc::UnboundedReceiver<Produced>,
+    held: Arc<Held>,
+    ended: bool,
+    _admission: Admission,
+}
+
+impl BulkStream {
+    /// Bytes that are held ahead of the client now.
+    pub fn held_bytes(&self) -> usize {
+        self.held.bytes.load(Ordering::SeqCst)
+    }
+}
+
+impl Stream for BulkStream {
+    type Item = ObjectsResult<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let produced = std::task::ready!(self.receiver.poll_recv(context));
+        Poll::Ready(match produced {
+            Some(Produced::Piece(Ok(piece))) => {
+                self.held.take(piece.len());
+                Some(Ok(piece))
+            }
+            Some(Produced::Piece(Err(error))) => {
+                self.ended = true;
+                Some(Err(error))
+            }
+            Some(Produced::End) => {
+                self.ended = true;
+                None
+            }
+            None => {
+                self.ended = true;
+                Some(Err(ObjectsError::Internal("the task that reads ahead went away".to_owned())))
+            }
+        })
+    }
+}
+
+impl Drop for BulkStream {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl std::fmt::Debug for Produced {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Piece(Ok(piece)) => write!(f, "Piece({} bytes)", piece.len()),
+            Self::Piece(Err(error)) => write!(f, "Piece({error})"),
+            Self::End => f.write_str("End"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn fairness(read_ahead_bytes: usize, requests_max: usize) -> Arc<Fairness> {
+        Fairness::new(&LibraryOptions {
+            read_ahead_bytes,
+            bulk_requests_max: requests_max,
+            ..LibraryOptions::default()
+        })
+    }
+
+    /// Lets other tasks run until `reached`, or gives up.
+    async fn until(reached: impl Fn() -> bool) {
+        for _ in 0..100_000 {
+            if reached() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("it never came to that");
+    }
+
+    fn endless(
+        made: Arc<AtomicUsize>,
+        piece_bytes: usize,
+    ) -> impl Stream<Item = ObjectsResult<Bytes>> + Send + 'static {
+        futures::stream::repeat_with(move || {
+            made.fetch_add(1, Ordering::SeqCst);
+            Ok(Bytes::from(vec![7; piece_bytes]))
+        })
+    }
+
+    #[test]
+    fn the_share_shrinks_with_the_number_of_requests_and_stays_within_its_bounds() {
+        let fairness = fairness(4 << 20, 100);
+        assert_eq!(fairness.share_bytes(), 1 << 20, "alone, a request has the most that makes sense");
+        let admissions: Vec<_> = (0..16).map(|_| fairness.admit().unwrap()).collect();
+        assert_eq!(fairness.share_bytes(), 256 << 10);
+        let more: Vec<_> = (0..84).map(|_| fairness.admit().unwrap()).collect();
+        assert_eq!(fairness.share_bytes(), 64 << 10, "never less than a piece");
+        drop((admissions, more));
+        assert_eq!(fairness.active(), 0);
+    }
+
+    #[test]
+    fn one_request_too_many_is_told_to_come_again() {
+        let fairness = fairness(1 << 20, 1);
+        let first = fairness.admit().unwrap();
+        let refused = fairness.admit().unwrap_err();
+        assert!(refused.is_passing(), "{refused}");
+        drop(first);
+        assert!(fairness.admit().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_client_that_stalls_holds_no_more_than_its_share() {
+        let fairness = fairness(1 << 20, 8);
+        let made = Arc::new(AtomicUsize::new(0));
+        let others: Vec<_> = (0..3).map(|_| fairness.admit().unwrap()).collect();
+        let stream = fairness.admit().unwrap().run_ahead(endless(made.clone(), fairness.piece_bytes()));
+        let share = fairness.share_bytes();
+        until(|| stream.held_bytes() + fairness.piece_bytes() > share).await;
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        assert!(stream.held_bytes() <= share, "{} of {share}", stream.held_bytes());
+        assert_eq!(made.load(Ordering::SeqCst) * fairness.piece_bytes(), stream.held_bytes());
+        drop(others);
+    }
+
+    #[tokio::test]
+    async fn those_who_stall_together_hold_no_more_than_all_may_and_a_piece_each() {
+        const CLIENTS: usize = 40;
+        let fairness = fairness(2 << 20, CLIENTS);
+        let mut streams = Vec::new();
+        for _ in 0..CLIENTS {
+            // Each begins when those before it have filled a share that was larger then.
+            let stream = fairness.admit().unwrap().run_ahead(endless(Arc::default(), 64 << 10));
+            until(|| stream.held_bytes() > 0).await;
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            streams.push(stream);
+        }
+        let held: usize = streams.iter().map(BulkStream::held_bytes).sum();
+        assert!(held <= (2 << 20) + CLIENTS * (64 << 10), "{held}");
+        assert_eq!(held, fairness.held_bytes.load(Ordering::SeqCst));
+        assert!(streams[CLIENTS - 1].next().await.unwrap().is_ok());
+        drop(streams);
+        until(|| fairness.held_bytes.load(Ordering::SeqCst) == 0).await;
+    }
+
+    #[tokio::test]
+    async fn dropping_the_stream_stops_the_work_and_gives_the_place_back() {
+        let fairness = fairness(1 << 20, 8);
+        let made = Arc::new(AtomicUsize::new(0));
+        let alive = Arc::new(());
+        let witness = alive.clone();
+        let pieces = endless(made.clone(), 1 << 10).map(move |piece| {
+            let _held_by_the_work = &witness;
+            piece
+        });
+        let mut stream = fairness.admit().unwrap().run_ahead(pieces);
+        assert!(stream.next().await.unwrap().is_ok());
+        drop(stream);
+        assert_eq!(fairness.active(), 0);
+        until(|| Arc::strong_count(&alive) == 1).await;
+    }
+
+    #[tokio::test]
+    async fn work_that_dies_is_not_taken_for_work_that_ended() {
+        let fairness = fairness(1 << 20, 8);
+        let dying = futures::stream::poll_fn(|_| -> Poll<Option<ObjectsResult<Bytes>>> { panic!("a defect") });
+        let mut stream = fairness.admit().unwrap().run_ahead(dying);
+        assert!(stream.next().await.unwrap().is_err());
+        assert!(stream.next().await.is_none());
+    }
+}

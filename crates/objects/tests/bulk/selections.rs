@@ -1,0 +1,152 @@
+//! Selections: their bytes stay the same until they end, whatever happens to the volumes.
+
+use std::time::Duration;
+
+use objects::{CollectLimits, ObjectsError, Requester, SelectionInfo, Unchanged};
+use pack::{Layout, Level};
+use store::Clock;
+
+use crate::bench::{Bench, bench, pages, request, somebody, whole_volumes};
+use crate::support::volume;
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// Lets the collector do all it may.
+async fn collect(bench: &Bench) {
+    for _ in 0..4 {
+        bench.library.collect_once(CollectLimits::default()).await.unwrap();
+        bench.clock.advance(bench.library.options().grace + Duration::from_secs(600));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_resumes_byte_identical_though_its_volumes_were_replaced_deleted_and_collected() {
+    let bench = bench().await;
+    let ids = bench.add_samples(110).await;
+    let a = bench.add("t.a", &["one", "two", "three"]).await;
+    let mut wanted = whole_volumes(&ids);
+    wanted.push(pages(&a, &[3, 1, 8]));
+    let wanted = request(wanted, Layout::Pages, Level::Frames, true);
+    let selection = bench.library.select(&wanted, &somebody(), Some(20 * DAY), 0).await.unwrap();
+    let whole = bench.whole(&selection.plan).await;
+
+    bench.library.delete(&ids[0]).await.unwrap();
+    bench.library.import(volume(ids[1].as_str(), &["other"]), Unchanged::Skip, |_| {}).await.unwrap();
+    bench.library.import(volume("t.a", &["uno"]), Unchanged::Skip, |_| {}).await.unwrap();
+    collect(&bench).await;
+
+    let plan = bench.library.selection(&selection.info.id).await.unwrap();
+    assert_eq!((&plan.etag, plan.len_bytes), (&selection.plan.etag, Some(whole.len() as u64)));
+    assert_eq!((plan.entries, &plan.missing), (selection.plan.entries, &selection.plan.missing));
+    assert!(bench.whole(&plan).await == whole);
+    let middle = whole.len() as u64 / 3;
+    assert!(bench.part(&plan, middle..whole.len() as u64).await == whole[middle as usize..]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_selection_what_is_collected_is_gone() {
+    // The counterpart of the test above: it shows that the collector was really at work there.
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one", "two", "three"]).await;
+    let old = bench.library.volume(&a).await.unwrap().body.generation;
+    bench.library.import(volume("t.a", &["uno"]), Unchanged::Skip, |_| {}).await.unwrap();
+    collect(&bench).await;
+    assert!(bench.library.entries(&a, old, 0..3).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_ends_by_itself_is_remembered_and_lets_its_volumes_go() {
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one"]).await;
+    let old = bench.library.volume(&a).await.unwrap().body.generation;
+    let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Stored, false);
+    let selection = bench.library.select(&wanted, &somebody(), Some(DAY), 0).await.unwrap();
+    let id = selection.info.id.as_str();
+    bench.library.import(volume("t.a", &["uno"]), Unchanged::Skip, |_| {}).await.unwrap();
+
+    bench.clock.advance(DAY - Duration::from_secs(1));
+    let plan = bench.library.selection(id).await.unwrap();
+    bench.clock.advance(Duration::from_secs(1));
+    assert!(matches!(bench.library.selection(id).await, Err(ObjectsError::Expired(_))));
+    assert_eq!(bench.library.sweep_selections().await.unwrap(), 0, "streams that began before the end go on");
+    assert!(bench.whole(&plan).await.len() as u64 == plan.len_bytes.unwrap());
+
+    bench.clock.advance(bench.library.options().plan_life);
+    assert_eq!(bench.library.sweep_selections().await.unwrap(), 1);
+    assert_eq!(bench.library.sweep_selections().await.unwrap(), 0, "once is enough");
+    assert!(matches!(bench.library.selection_info(id).await, Err(ObjectsError::Expired(_))), "410, not 404");
+    collect(&bench).await;
+    assert!(bench.library.entries(&a, old, 0..1).await.is_err(), "nothing pins it any more");
+    bench.clock.advance(60 * DAY);
+    assert!(matches!(bench.library.selection_info(id).await, Err(ObjectsError::Absent(_))), "at last it is forgotten");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_can_be_deleted_and_frees_its_place() {
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one"]).await;
+    let wanted = request(whole_volumes(&[a]), Layout::Pages, Level::Frames, false);
+    let select = async |who: &Requester| bench.library.select(&wanted, who, None, 1).await;
+    let first = select(&somebody()).await.unwrap().info;
+    assert!(matches!(select(&somebody()).await, Err(ObjectsError::OverLimit(_))));
+    let other = Requester { name: None, address: Some([127, 0, 0, 1].into()), request_id: String::new() };
+    assert!(select(&other).await.is_ok(), "others have places of their own");
+    bench.library.delete_selection(&first.id).await.unwrap();
+    assert!(matches!(bench.library.selection(&first.id).await, Err(ObjectsError::Expired(_))));
+    assert!(matches!(bench.library.delete_selection(&first.id).await, Err(ObjectsError::Expired(_))));
+    let second = select(&somebody()).await.unwrap().info;
+    let SelectionInfo { owner, volumes, missing, .. } = bench.library.selection_info(&second.id).await.unwrap();
+    assert_eq!((owner.as_str(), volumes, missing), ("token somebody", 1, 0));
+    bench.clock.advance(bench.library.options().selection_life);
+    assert!(select(&somebody()).await.is_ok(), "one that has ended takes no place");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_selection_lets_its_volumes_go_before_its_end() {
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one"]).await;
+    let old = bench.library.volume(&a).await.unwrap().body.generation;
+    let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Frames, false);
+    let selection = bench.library.select(&wanted, &somebody(), Some(30 * DAY), 0).await.unwrap();
+    bench.library.import(volume("t.a", &["uno"]), Unchanged::Skip, |_| {}).await.unwrap();
+    bench.library.delete_selection(&selection.info.id).await.unwrap();
+    assert_eq!(bench.library.sweep_selections().await.unwrap(), 0, "streams that began before go on");
+    assert!(bench.library.entries(&a, old, 0..1).await.is_ok());
+    bench.clock.advance(bench.library.options().plan_life);
+    assert_eq!(bench.library.sweep_selections().await.unwrap(), 1);
+    collect(&bench).await;
+    assert!(bench.clock.now() < selection.info.ends);
+    assert!(bench.library.entries(&a, old, 0..1).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_selection_is_absent() {
+    let bench = bench().await;
+    for id in ["", "x", "0123456789abcdef0123456789abcdef", "../../../../../../../../../../etc"] {
+        assert!(matches!(bench.library.selection(id).await, Err(ObjectsError::Absent(_))), "{id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_that_cannot_be_is_refused() {
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one"]).await;
+    let wanted = |level| request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, level, false);
+    let recompressed = bench.library.select(&wanted(Level::Recompressed(6)), &somebody(), None, 0).await;
+    assert!(matches!(recompressed, Err(ObjectsError::Invalid(_))));
+    let too_long = bench.library.select(&wanted(Level::Frames), &somebody(), Some(31 * DAY), 0).await;
+    assert!(matches!(too_long, Err(ObjectsError::OverLimit(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_of_many_ids_is_stored_in_many_rows_and_reads_back() {
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one"]).await;
+    let mut ids = vec![a];
+    ids.extend((0..20_000).map(|n| crate::support::id(&format!("t.none{n}"))));
+    let wanted = request(whole_volumes(&ids), Layout::Pages, Level::Frames, false);
+    let selection = bench.library.select(&wanted, &somebody(), None, 0).await.unwrap();
+    let plan = bench.library.selection(&selection.info.id).await.unwrap();
+    assert_eq!(plan.missing.len(), 20_000);
+    assert!(bench.whole(&plan).await == bench.whole(&selection.plan).await);
+}

@@ -1,0 +1,98 @@
+//! Many at once: nobody is held up by somebody who stalls, and memory stays bounded.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use hathi::Seq;
+use objects::{LibraryOptions, OnDamage, TokenLevel, TokenOrder, TokenRequest};
+use pack::{Layout, Level};
+
+use crate::bench::{bench_with, read, request, somebody, until, whole_volumes};
+use crate::support::START;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_page_and_a_fast_reader_are_answered_while_many_clients_stall() {
+    const CLIENTS: usize = 60;
+    const READ_AHEAD_BYTES: usize = 4 << 20;
+    /// Of a piece while there are so many.
+    const PIECE_BYTES_MAX: usize = 128 << 10;
+    let options = LibraryOptions { read_ahead_bytes: READ_AHEAD_BYTES, ..LibraryOptions::default() };
+    let bench = bench_with(options).await;
+    let ids = bench.add_samples(400).await;
+    let plan = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Frames, false)).await;
+    let whole = bench.whole(&plan).await;
+    assert!(whole.len() * CLIENTS > 4 * READ_AHEAD_BYTES, "there is more to hold than may be held");
+    let mut stalled = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut stream = bench.library.stream(&plan, pack::WHOLE, somebody()).await.unwrap();
+        assert!(stream.next().await.unwrap().is_ok());
+        stalled.push(stream);
+    }
+    let held = || stalled.iter().map(objects::BulkStream::held_bytes).sum::<usize>();
+    until(|| async { held() > READ_AHEAD_BYTES / 4 }).await;
+
+    let page = bench.library.page(&ids[0], Seq::new(1).unwrap()).await.unwrap();
+    bench.library.auditor().page(&somebody(), &ids[0], Seq::new(1).unwrap()).await.unwrap();
+    page.text().unwrap();
+    assert!(bench.whole(&plan).await == whole, "a reader that takes what it gets is not held up");
+
+    let bound = READ_AHEAD_BYTES + CLIENTS * PIECE_BYTES_MAX;
+    assert!(held() <= bound, "{} bytes are held", held());
+    assert_eq!(bench.library.streaming(), CLIENTS);
+
+    let (rest, error) = read(stalled.pop().unwrap()).await;
+    assert!(error.is_none() && rest.len() < whole.len(), "who wakes up gets the rest");
+    drop(stalled);
+    assert_eq!(bench.library.streaming(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_away_stops_the_work_for_it() {
+    let options = LibraryOptions { read_ahead_bytes: 0, ..LibraryOptions::default() };
+    let bench = bench_with(options).await;
+    let ids = bench.add_samples(1_000).await;
+    let plan = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Frames, false)).await;
+    let mut stream = bench.library.stream(&plan, pack::WHOLE, somebody()).await.unwrap();
+    assert!(stream.next().await.unwrap().is_ok());
+    drop(stream);
+    assert_eq!(bench.library.streaming(), 0);
+    until(|| async { std::sync::Arc::strong_count(&plan.archive) == 1 }).await;
+    assert!(bench.accessed().await.len() < ids.len(), "most of it was never begun");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_bulk_request_too_many_is_told_to_come_again() {
+    let options = LibraryOptions { bulk_requests_max: 2, ..LibraryOptions::default() };
+    let bench = bench_with(options).await;
+    let a = bench.add("t.a", &["one"]).await;
+    let plan = bench.plan(&request(whole_volumes(&[a]), Layout::Pages, Level::Frames, false)).await;
+    let open = async || bench.library.stream(&plan, pack::WHOLE, somebody()).await;
+    let first = open().await.unwrap();
+    let _second = open().await.unwrap();
+    assert!(open().await.unwrap_err().is_passing());
+    drop(first);
+    assert!(open().await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_may_run_on_any_thread() {
+    let bench = bench_with(LibraryOptions::default()).await;
+    let a = bench.add("t.a", &["one two"]).await;
+    let library = bench.library.clone();
+    // That this compiles is half of the test: doors spawn such work.
+    let done = tokio::spawn(async move {
+        let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Frames, false);
+        let plan = library.plan(&wanted, OnDamage::Break).await.unwrap();
+        let (whole, _) = read(library.stream(&plan, pack::WHOLE, somebody()).await.unwrap()).await;
+        let selection = library.select(&wanted, &somebody(), None, 1).await.unwrap();
+        let selected = library.selection(&selection.info.id).await.unwrap();
+        let (again, _) = read(library.stream(&selected, pack::WHOLE, somebody()).await.unwrap()).await;
+        assert!(whole == again);
+        library.delete_selection(&selection.info.id).await.unwrap();
+        library.sweep_selections().await.unwrap();
+        library.audit_top(START, START.plus(Duration::from_secs(1)), 1).await.unwrap();
+        let counts = TokenRequest { volumes: vec![a], level: TokenLevel::Page, order: TokenOrder::default() };
+        read(library.token_counts(counts, somebody()).await.unwrap()).await.1
+    });
+    assert!(done.await.unwrap().is_none());
+}
