@@ -178,3 +178,79 @@ impl List<'_> {
         Ok(keys)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use store::{Expect, Guard, NewRow, Removal, Stamp, Step};
+
+    use super::*;
+    use crate::options::EmbeddedOptions;
+    use crate::tables::Tables;
+
+    const TABLE: Table = Table::Objects;
+
+    fn put(sort: &'static str) -> Step {
+        Step::Put { table: TABLE, partition: "p".into(), rows: vec![NewRow::new(sort, "v")] }
+    }
+
+    fn write_head(expect: Expect, stamp: Stamp) -> Step {
+        Step::CompareAndWrite {
+            table: TABLE,
+            partition: "p".into(),
+            sort: "head".into(),
+            expect,
+            guard: Guard { stamp, tag: Bytes::new() },
+            value: "v".into(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Decides on lists as one group over an empty database: which are accepted, and which keys are left to write.
+    fn decide(lists: Vec<Vec<Step>>) -> (Vec<bool>, usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let tables = Tables::open(folder.path(), &EmbeddedOptions::default()).unwrap();
+        let view = tables.view();
+        let mut group = Pending::default();
+        let mut accepted = Vec::new();
+        for list in lists {
+            match evaluate(&Plan::new(list).unwrap(), &view, &group, UnixMillis(0)).unwrap() {
+                Verdict::Accepted(writes) => {
+                    group.append(writes);
+                    accepted.push(true);
+                }
+                Verdict::Refused(_) => accepted.push(false),
+            }
+        }
+        let written = group.into_changes().filter(|(_, _, value)| value.is_some()).count();
+        (accepted, written)
+    }
+
+    #[test]
+    fn a_list_is_checked_against_the_earlier_lists_of_its_group() {
+        let [first, second, third] = [(); 3].map(|()| Stamp::fresh());
+        let lists = vec![
+            vec![write_head(Expect::Absent, first)],
+            vec![write_head(Expect::Absent, second)],
+            vec![write_head(Expect::Stamp(first), second)],
+            vec![write_head(Expect::Stamp(first), third)],
+        ];
+        assert_eq!(decide(lists), (vec![true, false, true, false], 1));
+    }
+
+    #[test]
+    fn a_refused_list_leaves_nothing_to_its_group() {
+        let lists = vec![vec![put("a"), write_head(Expect::Stamp(Stamp::fresh()), Stamp::fresh())], vec![put("b")]];
+        assert_eq!(decide(lists), (vec![false, true], 1));
+    }
+
+    #[test]
+    fn a_range_is_removed_with_what_earlier_lists_of_the_group_put_there() {
+        let everything = Removal::Range(Bytes::new(), None);
+        let lists = vec![
+            vec![put("a"), put("b"), write_head(Expect::Absent, Stamp::fresh())],
+            vec![Step::Remove { table: TABLE, partition: "p".into(), rows: everything }],
+        ];
+        assert_eq!(decide(lists), (vec![true, true], 1), "only the head is left to write");
+    }
+}

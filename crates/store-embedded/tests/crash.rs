@@ -21,8 +21,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use store::{
-    Call, Class, ContentId, Deadline, Expect, Guard, NewRow, Outcome, Removal, Scan, Stamp, Step, Store, StoreError,
-    SystemClock, Table,
+    Call, Class, Clock, ContentId, Deadline, Expect, Guard, ManualClock, NewRow, Outcome, Removal, Scan, Stamp, Step,
+    Store, StoreError, SystemClock, Table,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
@@ -31,6 +31,9 @@ const WRITERS: u64 = 6;
 
 /// How many of its last lists a writer leaves standing.
 const WINDOW: u64 = 40;
+
+/// How many contents are left standing between two rounds; the others are deleted.
+const CONTENTS: usize = 50;
 
 /// Each so many lists a writer also uploads a content.
 const CONTENT_EVERY: u64 = 10;
@@ -165,6 +168,8 @@ struct Told {
     /// The last acknowledged list of each writer.
     lists: BTreeMap<u64, u64>,
     contents: Vec<(u64, u64, ContentId)>,
+    /// Contents that were deleted since, to the knowledge of the parent.
+    deleted: Vec<ContentId>,
 }
 
 impl Told {
@@ -207,16 +212,24 @@ fn nothing_acknowledged_is_lost_and_no_list_is_half_there() {
         lines.for_each(|line| told.hear(&line));
         let status = child.wait().unwrap();
         assert!(!status.success() && status.code().is_none(), "round {round}: the writer ended by itself: {status}");
-        runtime().block_on(check(folder.path(), &told));
+        runtime().block_on(async {
+            let store = open(folder.path());
+            check(&store, &told).await;
+            delete_old_contents(&store, &mut told).await;
+            store.close().await.unwrap();
+        });
     }
+    runtime().block_on(check_leftovers(folder.path()));
     let lists: u64 = told.lists.values().map(|last| last + 1).sum();
-    println!("kill -9: {lists} acknowledged lists and {} contents are all there, none by half", told.contents.len());
+    println!(
+        "kill -9: {lists} acknowledged lists and {} contents are all there, none by half",
+        told.contents.len() + told.deleted.len()
+    );
 }
 
-async fn check(folder: &Path, told: &Told) {
-    let store = open(folder);
+async fn check(store: &EmbeddedStore, told: &Told) {
     for writer in 0..WRITERS {
-        check_writer(&store, writer, told.lists.get(&writer).copied()).await;
+        check_writer(store, writer, told.lists.get(&writer).copied()).await;
     }
     for (writer, list, id) in &told.contents {
         let pieces = store.read_content(call(), *id, 0..u64::MAX).await.unwrap();
@@ -225,7 +238,30 @@ async fn check(folder: &Path, told: &Told) {
         let expected = TABLES.map(|table| value(*writer, *list, table)).concat();
         assert!(content == expected, "content {id} is not what was acknowledged");
     }
-    store.close().await.unwrap();
+    for id in &told.deleted {
+        assert!(store.content_header(call(), *id).await.unwrap().is_none(), "deleted content {id} came back");
+    }
+}
+
+async fn delete_old_contents(store: &EmbeddedStore, told: &mut Told) {
+    let old = told.contents.len().saturating_sub(CONTENTS);
+    for (_, _, id) in told.contents.drain(..old) {
+        assert!(store.condemn_content(call(), id).await.unwrap());
+        assert!(store.delete_content(call(), id).await.unwrap());
+        told.deleted.push(id);
+    }
+}
+
+/// What the killed uploads have left is collected once their leases are over, and nothing is left but what is sealed.
+async fn check_leftovers(folder: &Path) {
+    let after_leases = SystemClock.now().plus(Duration::from_secs(24 * 3600));
+    let store = EmbeddedStore::open(folder, support::options(), Arc::new(ManualClock::new(after_leases))).unwrap();
+    let swept = store.sweep(Deadline::within(Duration::from_secs(60))).await.unwrap();
+    let headers = store.walk(call(), Table::Contents, None, usize::MAX).await.unwrap().partitions.len();
+    let shards = std::fs::read_dir(folder.join("contents")).unwrap();
+    let files: usize = shards.map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap().count()).sum();
+    assert_eq!(files, headers, "files without header, or headers without file");
+    println!("kill -9: {} broken uploads were swept, {files} contents are left", swept.contents);
 }
 
 async fn check_writer(store: &EmbeddedStore, writer: u64, acknowledged: Option<u64>) {
@@ -257,7 +293,7 @@ fn a_failed_write_poisons_and_loses_nothing_acknowledged() {
     lines.lines().for_each(|line| told.hear(&line.unwrap()));
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}");
-    runtime().block_on(check(folder.path(), &told));
+    runtime().block_on(async { check(&open(folder.path()), &told).await });
     println!("failed write: poisoned after {} acknowledged lists, all there", told.lists[&0] + 1);
 }
 

@@ -21,7 +21,7 @@ use support::{folder, options};
 const ROWS: u32 = 200;
 
 fn call() -> Call {
-    Call::new(Class::Description, Deadline::within(Duration::from_secs(60)))
+    Call::new(Class::Content, Deadline::within(Duration::from_secs(60)))
 }
 
 fn open(folder: &Path) -> StoreResult<Arc<EmbeddedStore>> {

@@ -10,6 +10,7 @@
 //! - [`Step`], [`Outcome`] and [`Guard`] are how something is changed: an ordered list, of which any prefix does no harm.
 //! - [`Call`] travels with each request: class of data, strength of reads, deadline.
 //! - [`envelope`] puts a format version and a checksum around each value, above every engine.
+//! - [`suite`] is the behaviour suite: an engine's test file is a list of calls to its macros.
 //! - Wrappers over the same trait: [`limited`] enforces the limits, [`faults`] injects what real engines will not do on demand,
 //!   and [`null`] is the engine that answers constants at once (for benchmarks: what do doors and protocol cost by themselves?).
 

@@ -2,7 +2,7 @@
 //!
 //! An engine's test file makes [`Subject`]s and names the lists it stands for:
 //!
-//! ```ignore
+//! ```text
 //! store::behaviour_suite!(fresh().await);   // every engine and every wrapper
 //! store::atomic_suite!(fresh().await);      // lists of steps are applied all or not at all
 //! store::reopening_suite!(fresh().await);   // the store can be closed and opened again
