@@ -90,6 +90,7 @@ async fn a_deleted_volume_goes_and_its_name_can_be_used_again() {
     let faulty = faulty().await;
     let library = &faulty.library;
     import(library, volume("t.a", &["old"])).await.unwrap();
+    let old = revision(library).await;
     library.delete(&id("t.a")).await.unwrap();
     assert_eq!(collect(library).await.condemned, 1);
     faulty.clock.advance(12 * HOUR);
@@ -99,6 +100,9 @@ async fn a_deleted_volume_goes_and_its_name_can_be_used_again() {
     faulty.clock.advance(12 * HOUR);
     assert_eq!(collect(library).await.removed, 1);
     assert_eq!(generations(&faulty), BTreeSet::from([again]));
+    let until = faulty.clock.now().plus(HOUR);
+    let pinned = library.pin(&[(id("t.a"), old)], "too late", until).await.unwrap();
+    assert_eq!(pinned, [Pinned::Lost], "the floor outlives the deletion");
     assert_eq!(texts(library, &id("t.a")).await.unwrap(), ["again"]);
 }
 
@@ -141,6 +145,50 @@ async fn an_import_that_was_condemned_meanwhile_begins_anew() {
     collect(&faulty.library).await;
     assert_eq!(texts(&faulty.library, &id("t.a")).await.unwrap(), ["new"]);
     assert!(faulty.library.verify(&id("t.a")).await.unwrap().damaged.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removing_what_was_condemned_leaves_an_import_that_is_at_work_alone() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["1"])).await.unwrap();
+    import(&faulty.library, volume("t.a", &["2"])).await.unwrap();
+    assert_eq!(collect(&faulty.library).await.condemned, 1);
+    faulty.clock.advance(24 * HOUR);
+    let gate = Gate::new();
+    faulty.store.arm(Fault::Hold(gate.clone()), |_, step| switches_a_volume(step));
+    let library = faulty.library.clone();
+    let slow = tokio::spawn(async move { import(&library, volume("t.a", &["3"])).await });
+    gate.reached().await;
+    assert_eq!(collect(&faulty.library).await.removed, 1);
+    gate.open();
+    slow.await.unwrap().unwrap();
+    assert_eq!(texts(&faulty.library, &id("t.a")).await.unwrap(), ["3"]);
+    assert!(faulty.library.verify(&id("t.a")).await.unwrap().damaged.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_head_of_the_condemning_is_kept_even_below_the_floor_for_plans_that_began_with_it() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["first"])).await.unwrap();
+    let first = revision(&faulty.library).await;
+    // A later import died; what it left lies above the head, and the floor with it.
+    faulty.store.arm(Fault::Crash, |_, step| switches_a_volume(step));
+    import(&faulty.library, volume("t.a", &["never"])).await.unwrap_err();
+    let library = faulty.reopened().await;
+    faulty.clock.advance(24 * HOUR);
+    assert_eq!(collect(&library).await.condemned, 1);
+    let floor = library.head(&id("t.a")).await.unwrap().unwrap().head.floor;
+    assert!(floor > first);
+    // A plan may begin with the first revision until the moment it is replaced, at the end of the grace.
+    faulty.clock.advance(24 * HOUR);
+    import(&library, volume("t.a", &["second"])).await.unwrap();
+    assert_eq!(collect(&library).await.removed, 1);
+    let second = revision(&library).await;
+    assert_eq!(generations(&faulty), BTreeSet::from([first, second]));
+    assert_eq!(collect(&library).await.condemned, 1);
+    faulty.clock.advance(24 * HOUR);
+    assert_eq!(collect(&library).await.removed, 1);
+    assert_eq!(generations(&faulty), BTreeSet::from([second]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

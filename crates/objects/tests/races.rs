@@ -47,6 +47,21 @@ async fn of_two_importers_that_replace_one_wins_and_the_other_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_was_applied_unknown_and_replaced_at_once_is_acknowledged() {
+    let faulty = faulty().await;
+    let gate = Gate::new();
+    faulty.store.arm(Fault::HoldUnknown(gate.clone()), |_, step| switches_a_volume(step));
+    let library = faulty.library.clone();
+    let unsure = tokio::spawn(async move { import(&library, volume("t.a", &["first"])).await });
+    gate.reached().await;
+    assert!(matches!(import(&faulty.library, volume("t.a", &["second"])).await.unwrap(), Imported::Replaced { .. }));
+    gate.open();
+    // Its revision is in the head log alone.
+    assert!(matches!(unsure.await.unwrap().unwrap(), Imported::New { .. }));
+    assert_eq!(texts(&faulty.library, &id("t.a")).await.unwrap(), ["second"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_wins_over_a_slow_replacement_and_a_replacement_does_not_stop_a_deletion() {
     let faulty = faulty().await;
     import(&faulty.library, volume("t.a", &["first"])).await.unwrap();

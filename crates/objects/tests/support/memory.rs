@@ -34,6 +34,8 @@ pub enum Fault {
     Overloaded,
     /// It waits until the gate is opened.
     Hold(Arc<Gate>),
+    /// It is applied, then waits until the gate is opened, and nobody is told.
+    HoldUnknown(Arc<Gate>),
 }
 
 impl std::fmt::Debug for Fault {
@@ -46,6 +48,7 @@ impl std::fmt::Debug for Fault {
             Fault::Full => f.write_str("Full"),
             Fault::Overloaded => f.write_str("Overloaded"),
             Fault::Hold(_) => f.write_str("Hold"),
+            Fault::HoldUnknown(_) => f.write_str("HoldUnknown"),
         }
     }
 }
@@ -69,6 +72,11 @@ impl Gate {
     pub fn open(&self) {
         self.open.add_permits(1);
     }
+
+    async fn wait(&self) {
+        self.reached.add_permits(1);
+        self.open.acquire().await.unwrap().forget();
+    }
 }
 
 type Trigger = Box<dyn Fn(usize, &Step) -> bool + Send>;
@@ -77,6 +85,7 @@ type Trigger = Box<dyn Fn(usize, &Step) -> bool + Send>;
 struct State {
     rows: BTreeMap<Key, (Bytes, Option<Guard>)>,
     armed: Vec<(Trigger, Fault)>,
+    /// Steps on their way, with how many further steps come before them.
     late: Vec<(usize, Step)>,
     broken: Option<Fault>,
 }
@@ -112,6 +121,13 @@ impl Memory {
         state.deliver(usize::MAX);
     }
 
+    /// A process is started anew; what is late is still on its way.
+    pub fn restart(&self) {
+        let mut state = self.state.lock();
+        state.armed.clear();
+        state.broken = None;
+    }
+
     /// Changes values of rows behind everybody's back.
     pub fn tamper(&self, mut change: impl FnMut(Table, &[u8], Bytes) -> Option<Bytes>) {
         self.state.lock().rows.retain(|(table, _, sort), (value, _)| match change(*table, sort, value.clone()) {
@@ -142,16 +158,18 @@ impl Memory {
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
         let fault = {
             let mut state = self.state.lock();
-            state.deliver(number);
+            state.deliver(1);
             let armed = state.armed.iter().position(|(trigger, _)| trigger(number, &step));
             armed.map(|at| state.armed.remove(at).1)
         };
         let unknown = || Some(Outcome::Unknown { reason: "no answer".to_owned() });
         match fault {
             None => {}
-            Some(Fault::Hold(gate)) => {
-                gate.reached.add_permits(1);
-                gate.open.acquire().await.unwrap().forget();
+            Some(Fault::Hold(gate)) => gate.wait().await,
+            Some(Fault::HoldUnknown(gate)) => {
+                self.state.lock().apply(index, &step);
+                gate.wait().await;
+                return Ok(unknown());
             }
             Some(Fault::UnknownApplied) => {
                 self.state.lock().apply(index, &step);
@@ -159,7 +177,7 @@ impl Memory {
             }
             Some(Fault::UnknownLost) => return Ok(unknown()),
             Some(Fault::UnknownLate(further)) => {
-                self.state.lock().late.push((number + further, step));
+                self.state.lock().late.push((further, step));
                 return Ok(unknown());
             }
             Some(Fault::Overloaded) => return Err(StoreError::Overloaded("for the moment".to_owned())),
@@ -174,12 +192,13 @@ impl Memory {
 }
 
 impl State {
-    fn deliver(&mut self, number: usize) {
-        let (due, late) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= number);
-        self.late = late;
-        let due: Vec<(usize, Step)> = due;
-        for (_, step) in due {
-            self.apply(0, &step);
+    /// Lets pass so many steps: what was to come after them arrives.
+    fn deliver(&mut self, steps: usize) {
+        for (further, step) in std::mem::take(&mut self.late) {
+            match further.checked_sub(steps) {
+                Some(further) if further > 0 => self.late.push((further, step)),
+                _ => _ = self.apply(0, &step),
+            }
         }
     }
 

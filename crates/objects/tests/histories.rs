@@ -1,0 +1,203 @@
+//! Random histories: changes, faults at random steps, writes that arrive long after their writer has died, collecting and time.
+//! Whatever happens, clients see what was acknowledged, whole, and what is pinned stays readable.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use objects::{CollectLimits, Imported, Library, ObjectsError, Pinned, Volume};
+use proptest::prelude::*;
+use store::Clock;
+use support::memory::Fault;
+use support::{Faulty, faulty, id, import, listed, texts, volume};
+
+/// One thing that is done.
+#[derive(Clone, Debug)]
+enum Op {
+    Import(u8),
+    Delete,
+    List,
+    Collect,
+    Verify,
+    Pin,
+    Hours(u8),
+}
+
+/// Faults at steps of an operation.
+type Faults = Vec<(usize, Fault)>;
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => any::<u8>().prop_map(Op::Import),
+        2 => Just(Op::Delete),
+        1 => Just(Op::List),
+        3 => Just(Op::Collect),
+        1 => Just(Op::Verify),
+        1 => Just(Op::Pin),
+        3 => (1..30u8).prop_map(Op::Hours),
+    ]
+}
+
+fn faults() -> impl Strategy<Value = Faults> {
+    let fault = prop_oneof![
+        2 => Just(Fault::Crash),
+        1 => Just(Fault::UnknownApplied),
+        1 => Just(Fault::UnknownLost),
+        3 => (0..40usize).prop_map(Fault::UnknownLate),
+        1 => Just(Fault::Overloaded),
+        1 => Just(Fault::Full),
+    ];
+    proptest::collection::vec((0..9usize, fault), 0..3)
+}
+
+/// What is known of the one volume.
+struct History {
+    faulty: Faulty,
+    /// What clients saw last.
+    current: Option<Vec<String>>,
+    /// What they may come to see, because somebody who died or gave up may have asked for it.
+    possible: Vec<Option<Vec<String>>>,
+    /// What is pinned, with its texts.
+    pinned: Vec<(Volume, Vec<String>)>,
+    pins: u32,
+}
+
+impl History {
+    async fn new() -> Self {
+        let faulty = faulty().await;
+        Self { faulty, current: None, possible: Vec::new(), pinned: Vec::new(), pins: 0 }
+    }
+
+    /// Does one thing; whether it changed the volume, if it was acknowledged.
+    async fn run(&mut self, op: &Op, library: &Library) -> Result<bool, ObjectsError> {
+        let now = self.faulty.clock.now();
+        match op {
+            Op::Import(n) => {
+                let imported = import(library, volume("t.a", &as_str(&pages(*n)))).await?;
+                return Ok(!matches!(imported, Imported::Unchanged { .. }));
+            }
+            Op::Delete => return library.delete(&id("t.a")).await.map(|()| true),
+            Op::List => _ = library.list(None, 10).await?,
+            Op::Collect => _ = library.collect_once(CollectLimits::default()).await?,
+            Op::Verify => {
+                let verified = library.verify(&id("t.a")).await?;
+                assert!(verified.damaged.is_empty(), "what is whole was found damaged: {verified:?}");
+            }
+            Op::Pin => {
+                let volume = library.volume(&id("t.a")).await?;
+                self.pins += 1;
+                let until = now.plus(Duration::from_secs(365 * 86_400));
+                let pins = [(volume.id.clone(), volume.revision)];
+                if library.pin(&pins, &format!("s{}", self.pins), until).await? == [Pinned::Held] {
+                    let texts = texts_of(library, &volume).await?;
+                    self.pinned.push((volume, texts));
+                }
+            }
+            Op::Hours(hours) => self.faulty.clock.advance(Duration::from_secs(3_600) * u32::from(*hours)),
+        }
+        Ok(false)
+    }
+
+    fn outcome(op: &Op) -> Option<Option<Vec<String>>> {
+        match op {
+            Op::Import(n) => Some(Some(pages(*n))),
+            Op::Delete => Some(None),
+            _ => None,
+        }
+    }
+
+    async fn step(&mut self, op: &Op, faults: &Faults) {
+        for (at, fault) in faults.iter().cloned() {
+            self.faulty.store.arm(fault, move |number, _| number >= at);
+        }
+        let library = self.faulty.library.clone();
+        let result = self.run(op, &library).await;
+        self.faulty.store.restart();
+        if let Some(outcome) = Self::outcome(op) {
+            match result {
+                Ok(changed) => {
+                    assert_eq!(self.seen().await, outcome, "acknowledged: {op:?} {faults:?}");
+                    self.current = outcome;
+                    if changed {
+                        // Whoever compared with an earlier head is refused for good.
+                        self.possible.clear();
+                    }
+                }
+                Err(ObjectsError::Absent(_) | ObjectsError::Gone(_) | ObjectsError::Conflict(_)) => {}
+                Err(_) => self.possible.push(outcome),
+            }
+        }
+        self.check().await;
+    }
+
+    async fn seen(&self) -> Option<Vec<String>> {
+        match texts(&self.faulty.library, &id("t.a")).await {
+            Ok(texts) => Some(texts),
+            Err(ObjectsError::Absent(_) | ObjectsError::Gone(_)) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn check(&mut self) {
+        let seen = self.seen().await;
+        if seen != self.current {
+            assert!(self.possible.contains(&seen), "{seen:?} was never asked for, or was refused");
+            self.current = seen.clone();
+            self.possible.clear();
+        }
+        let expected = if seen.is_some() { vec!["t.a".to_owned()] } else { Vec::new() };
+        let listed = listed(&self.faulty.library, 10).await;
+        // A listing writes marks, upon which what was late may arrive.
+        let seen_after = self.seen().await;
+        assert!(listed == expected || seen_after != seen, "{listed:?} is listed, but {seen:?} can be read");
+        for (volume, texts) in &self.pinned {
+            let read = texts_of(&self.faulty.library, volume).await;
+            assert_eq!(&read.expect("what is pinned can be read"), texts);
+        }
+    }
+}
+
+/// The texts of a revision that need not be current.
+async fn texts_of(library: &Library, volume: &Volume) -> Result<Vec<String>, ObjectsError> {
+    let generation = volume.body.generation;
+    let entries = library.entries(&volume.id, generation, 0..volume.page_count()).await?;
+    let frames = library.frames(&volume.id, generation, &entries).await?;
+    let texts = entries.iter().zip(frames).map(|(entry, frame)| {
+        let text = pack::inflate(&frame, entry.member.size, entry.member.crc32).unwrap();
+        String::from_utf8(text).unwrap()
+    });
+    Ok(texts.collect())
+}
+
+fn pages(n: u8) -> Vec<String> {
+    (0..n % 4 + 1).map(|page| format!("volume {n} page {page}")).collect()
+}
+
+fn as_str(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn clients_see_what_was_acknowledged_whatever_fails(
+        history in proptest::collection::vec((op(), faults()), 1..25),
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut known = History::new().await;
+            for (op, faults) in &history {
+                known.step(op, faults).await;
+            }
+            // In the end all is quiet: a few days of collecting leave nothing but what is named or pinned.
+            known.faulty.store.recover();
+            known.check().await;
+            for _ in 0..6 {
+                known.step(&Op::Hours(25), &Vec::new()).await;
+                known.step(&Op::Collect, &Vec::new()).await;
+            }
+        });
+    }
+}
