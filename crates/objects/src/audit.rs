@@ -298,22 +298,31 @@ impl Waiting {
 /// Records that are not acknowledged yet, those being written included.
 struct Queue {
     clock: Arc<dyn Clock>,
-    waiting: Mutex<VecDeque<Waiting>>,
+    waiting: Mutex<AllWaiting>,
     filled: Notify,
+}
+
+/// Those who wait, oldest first, and the bytes of their records.
+#[derive(Default)]
+struct AllWaiting {
+    callers: VecDeque<Waiting>,
+    bytes: usize,
 }
 
 impl Queue {
     fn lag(&self) -> Duration {
-        self.waiting.lock().front().map_or(Duration::ZERO, |oldest| self.clock.now().since(oldest.since))
+        self.waiting.lock().callers.front().map_or(Duration::ZERO, |oldest| self.clock.now().since(oldest.since))
     }
 
     fn push(&self, rows: Vec<AuditRow>) -> ObjectsResult<oneshot::Receiver<Result<(), StoreError>>> {
         let (written, receiver) = oneshot::channel();
         let mut waiting = self.waiting.lock();
-        if waiting.iter().map(Waiting::len_bytes).sum::<usize>() > QUEUE_BYTES_MAX {
+        if waiting.bytes > QUEUE_BYTES_MAX {
             return Err(ObjectsError::Overloaded("too many audit records are waiting".to_owned()));
         }
-        waiting.push_back(Waiting { since: self.clock.now(), rows, written });
+        let caller = Waiting { since: self.clock.now(), rows, written };
+        waiting.bytes += caller.len_bytes();
+        waiting.callers.push_back(caller);
         self.filled.notify_one();
         Ok(receiver)
     }
@@ -324,7 +333,7 @@ impl Queue {
         let mut rows: Vec<AuditRow> = Vec::new();
         let mut bytes = 0;
         let mut callers = 0;
-        for caller in waiting.iter() {
+        for caller in &waiting.callers {
             bytes += caller.len_bytes();
             if callers > 0 && bytes > BATCH_BYTES {
                 break;
@@ -337,8 +346,11 @@ impl Queue {
 
     /// Takes callers out of the queue and tells them how it ended. Who has gone away meanwhile is not missed.
     fn answer(&self, callers: usize, result: &Result<(), StoreError>) {
-        for caller in self.waiting.lock().drain(..callers) {
-            let _ = caller.written.send(result.as_ref().map(|()| ()).map_err(told_to_many));
+        let mut waiting = self.waiting.lock();
+        let answered: Vec<Waiting> = waiting.callers.drain(..callers).collect();
+        for caller in answered {
+            waiting.bytes -= caller.len_bytes();
+            let _ = caller.written.send(result.as_ref().copied().map_err(told_to_many));
         }
     }
 }

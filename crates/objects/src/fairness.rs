@@ -33,6 +33,7 @@ pub struct Fairness {
     /// Bytes that all requests hold together.
     held_bytes: AtomicUsize,
     turns: Semaphore,
+    counting: Arc<Semaphore>,
 }
 
 /// The right of one bulk request to stream; given back when it is dropped.
@@ -51,6 +52,7 @@ impl Fairness {
             active: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
             turns: Semaphore::new((2 * processors).max(4)),
+            counting: Arc::new(Semaphore::new(options.counting_threads.max(1))),
         })
     }
 
@@ -81,6 +83,18 @@ impl Fairness {
     /// Waits for a turn at the store: first come, first served, so that no request takes two while another waits for its first.
     pub async fn turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
         self.turns.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
+    }
+
+    /// Runs a job that takes processor time rather than waiting, when it is its turn. The turn lasts until the job has ended, even
+    /// if nobody waits for it any more.
+    pub async fn count<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> ObjectsResult<T> {
+        let turn = self.counting.clone().acquire_owned().await;
+        let turn = turn.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))?;
+        let counted = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            job()
+        });
+        counted.await.map_err(|_| ObjectsError::Internal("the thread that counts went away".to_owned()))
     }
 }
 

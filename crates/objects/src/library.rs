@@ -35,8 +35,8 @@ pub struct LibraryOptions {
     pub read_ahead_bytes: usize,
     /// Bulk requests that may be streaming at once; one more is told to come again later.
     pub bulk_requests_max: usize,
-    /// Threads that may recompress at once.
-    pub recompress_threads: usize,
+    /// Threads that may count tokens at once.
+    pub counting_threads: usize,
     /// Until when the audit may lag before new requests are refused.
     pub audit_max_lag: Duration,
 }
@@ -55,7 +55,7 @@ impl Default for LibraryOptions {
             shards: 16,
             read_ahead_bytes: 32 << 20,
             bulk_requests_max: 256,
-            recompress_threads: std::thread::available_parallelism().map_or(2, usize::from),
+            counting_threads: std::thread::available_parallelism().map_or(2, usize::from),
             audit_max_lag: Duration::from_secs(5),
         }
     }

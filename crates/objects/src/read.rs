@@ -9,7 +9,7 @@ use store::{Call, Class, Row, Scan, Strength, Table, envelope};
 
 use crate::directory::{self, Entry, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES};
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head::{self, HeadRow, State, VolumeBody};
+use crate::head::{HeadRow, State, VolumeBody};
 use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
@@ -225,18 +225,6 @@ impl Library {
             Err(error @ store::StoreError::Corrupt { .. }) => Err(damaged(error.to_string())),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Reads and decodes one row of any table; `None`: there is none.
-    pub(crate) async fn read<T: serde::de::DeserializeOwned>(
-        &self,
-        call: Call,
-        table: Table,
-        partition: &Bytes,
-        sort: &Bytes,
-    ) -> ObjectsResult<Option<T>> {
-        let row = self.inner.store.get(call, table, partition, sort).await?;
-        row.map(|row| head::open(table, &row.value)).transpose()
     }
 }
 

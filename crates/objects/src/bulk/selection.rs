@@ -128,7 +128,8 @@ impl Library {
     /// (default [`crate::LibraryOptions::selection_life`]).
     ///
     /// [`ObjectsError::Invalid`] for a level whose length is not known, [`ObjectsError::OverLimit`] for too long a life or too many
-    /// selections, [`ObjectsError::Conflict`] if volumes change faster than they can be pinned.
+    /// selections, [`ObjectsError::Conflict`] if volumes change faster than they can be pinned, [`ObjectsError::Overloaded`]
+    /// while the audit lags.
     pub async fn select(
         &self,
         request: &BulkRequest,
@@ -139,6 +140,7 @@ impl Library {
         if matches!(request.level, Level::Recompressed(_)) {
             return Err(ObjectsError::Invalid("a selection is of level auto or 0, whose length is known".to_owned()));
         }
+        self.auditor().check_lag()?;
         let options = self.options();
         let life = life.unwrap_or(options.selection_life);
         if life > options.selection_life_max {

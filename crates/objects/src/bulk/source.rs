@@ -19,6 +19,7 @@ use crate::audit::{AuditAction, Requester};
 use crate::damage::WHOLE_VOLUME;
 use crate::directory::Entry;
 use crate::error::{ObjectsError, ObjectsResult};
+use crate::fairness::Fairness;
 use crate::library::Library;
 
 /// How often a read that fails for a passing reason is tried in all.
@@ -111,6 +112,11 @@ impl PlanSource {
         volume_id(&self.archive, group)
     }
 
+    /// How it shares with others.
+    pub(super) fn fairness(&self) -> &Fairness {
+        &self.library.inner.bulk.fairness
+    }
+
     /// Whether only some pages of a group are in the plan.
     pub(super) fn is_partial(&self, group: usize) -> bool {
         matches!(self.archive.groups[group].pages, GroupPages::Some(_))
@@ -175,7 +181,7 @@ impl PlanSource {
         let read = &read;
         retried(|| async move {
             self.check_life()?;
-            let _turn = self.library.inner.bulk.fairness.turn().await?;
+            let _turn = self.fairness().turn().await?;
             let result = read().await;
             if result.as_ref().is_err_and(ObjectsError::is_damage) {
                 self.check_life()?;
@@ -400,7 +406,7 @@ impl Source for PlanSource {
     }
 
     fn piece_bytes(&self) -> usize {
-        self.library.inner.bulk.fairness.piece_bytes()
+        self.fairness().piece_bytes()
     }
 
     fn omit(&self, group: usize, page: u32, error: &ObjectsError) -> bool {

@@ -5,8 +5,11 @@ use std::fmt::Write as _;
 
 use crate::error::{ObjectsError, ObjectsResult};
 
-/// Bytes of different tokens that one count may hold: far more than any book has, and a bound all the same.
+/// Bytes that the different tokens of one count may take: more than any book needs, and a bound all the same.
 const DISTINCT_BYTES_MAX: usize = 64 << 20;
+
+/// What a token takes in memory besides its text: its place in the table, its count, its allocation.
+const TOKEN_OVERHEAD_BYTES: usize = 64;
 
 /// In what order tokens are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,10 +73,10 @@ impl TokenCounter {
             *count += 1;
             return Ok(());
         }
-        self.distinct_bytes += token.len();
+        self.distinct_bytes += token.len() + TOKEN_OVERHEAD_BYTES;
         if self.distinct_bytes > DISTINCT_BYTES_MAX {
             return Err(ObjectsError::OverLimit(format!(
-                "the different tokens of one count may have {DISTINCT_BYTES_MAX} bytes together"
+                "the different tokens of one count may take {DISTINCT_BYTES_MAX} bytes of memory"
             )));
         }
         self.counts.insert(token.into(), 1);
@@ -147,6 +150,15 @@ mod tests {
         assert_eq!(counted(&pages, by(SortBy::Count, true)), "a 2\nb 2\nc 1\nd 1\n");
         assert_eq!(counted(&pages, by(SortBy::Count, false)), "c 1\nd 1\na 2\nb 2\n");
         assert_eq!(counted(&pages, by(SortBy::Token, true)), "d 1\nc 1\nb 2\na 2\n");
+    }
+
+    #[test]
+    fn more_different_tokens_than_the_memory_is_to_hold_are_refused() {
+        let long = "x".repeat(DISTINCT_BYTES_MAX / 4);
+        let mut counter = TokenCounter::default();
+        let mut page = |n: u32| counter.add_page(format!("{n}{long} {n}{long}").as_bytes());
+        (1..=3).for_each(|n| page(n).unwrap());
+        assert!(matches!(page(4), Err(ObjectsError::OverLimit(_))));
     }
 
     #[test]

@@ -140,12 +140,11 @@ impl Counting {
         let counter = std::mem::take(&mut self.counter);
         let (level, order) = (self.level, self.order);
         let folder = self.source.volume_id(self.group)?.cleaned();
-        let counted = tokio::task::spawn_blocking(move || match level {
+        let counted = self.source.fairness().count(move || match level {
             TokenLevel::Volume => count_volume(counter, &members, &frames),
             TokenLevel::Page => count_pages(folder.as_str(), order, &members, &frames),
         });
-        let gone = |_| ObjectsError::Internal("the thread that counts went away".to_owned());
-        let counted = counted.await.map_err(gone)??;
+        let counted = counted.await??;
         self.counter = counted.counter;
         self.page += counted.pages;
         counted.entries.iter().for_each(|entry| self.add(entry));
@@ -160,10 +159,8 @@ impl Counting {
         if self.level == TokenLevel::Volume {
             let counter = std::mem::take(&mut self.counter);
             let (order, name) = (self.order, format!("{}.count", self.source.volume_id(self.group)?.cleaned()));
-            let made = tokio::task::spawn_blocking(move || count_entry(name, counter, order));
-            let entry =
-                made.await.map_err(|_| ObjectsError::Internal("the thread that counts went away".to_owned()))?;
-            self.add(&entry?);
+            let entry = self.source.fairness().count(move || count_entry(name, counter, order)).await??;
+            self.add(&entry);
         }
         self.next_volume();
         Ok(())

@@ -88,6 +88,21 @@ async fn a_volume_whose_directory_is_damaged_is_left_out_and_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_volume_whose_head_is_damaged_is_left_out_and_named_and_hurts_no_other() {
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one"]).await;
+    let b = bench.add("t.b", &["two"]).await;
+    let (table, partition, sort) =
+        (store::Table::Objects, objects::keys::volume_partition(&a), Some(objects::keys::head()));
+    let harm = Harm::FlippedBit;
+    bench.faults.damage(store::faults::Damage { table, partition, sort, harm, strong_reads_are_whole: false });
+    let plan = bench.plan(&request(whole_volumes(&[a, b]), Layout::Pages, Level::Frames, false)).await;
+    let archive = bench.whole(&plan).await;
+    assert_eq!(names(&archive), ["t.b/", "t.b/00000001.txt", "ERROR.err"]);
+    assert!(entry(&archive, "ERROR.err").ends_with("\nRepositoryException: damaged: t.a\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn damage_of_one_replica_is_no_damage() {
     let (bench, ids, plan, whole) = samples().await;
     bench.harm_pack(&ids[1], 0, Harm::FlippedBit, true).await;

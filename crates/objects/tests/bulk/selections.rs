@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use objects::{CollectLimits, ObjectsError, Requester, SelectionInfo, Unchanged};
 use pack::{Layout, Level};
+use store::Clock;
 
 use crate::bench::{Bench, bench, pages, request, somebody, whole_volumes};
 use crate::support::volume;
@@ -98,6 +99,24 @@ async fn a_selection_can_be_deleted_and_frees_its_place() {
     assert_eq!((owner.as_str(), volumes, missing), ("token somebody", 1, 0));
     bench.clock.advance(bench.library.options().selection_life);
     assert!(select(&somebody()).await.is_ok(), "one that has ended takes no place");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_selection_lets_its_volumes_go_before_its_end() {
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one"]).await;
+    let old = bench.library.volume(&a).await.unwrap().body.generation;
+    let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Frames, false);
+    let selection = bench.library.select(&wanted, &somebody(), Some(30 * DAY), 0).await.unwrap();
+    bench.library.import(volume("t.a", &["uno"]), Unchanged::Skip, |_| {}).await.unwrap();
+    bench.library.delete_selection(&selection.info.id).await.unwrap();
+    assert_eq!(bench.library.sweep_selections().await.unwrap(), 0, "streams that began before go on");
+    assert!(bench.library.entries(&a, old, 0..1).await.is_ok());
+    bench.clock.advance(bench.library.options().plan_life);
+    assert_eq!(bench.library.sweep_selections().await.unwrap(), 1);
+    collect(&bench).await;
+    assert!(bench.clock.now() < selection.info.ends);
+    assert!(bench.library.entries(&a, old, 0..1).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,14 @@
 //! Many at once: nobody is held up by somebody who stalls, and memory stays bounded.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use hathi::Seq;
-use objects::LibraryOptions;
+use objects::{LibraryOptions, OnDamage, TokenLevel, TokenOrder, TokenRequest};
 use pack::{Layout, Level};
 
 use crate::bench::{bench_with, read, request, somebody, until, whole_volumes};
+use crate::support::START;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_single_page_and_a_fast_reader_are_answered_while_many_clients_stall() {
@@ -69,4 +72,27 @@ async fn one_bulk_request_too_many_is_told_to_come_again() {
     assert!(open().await.unwrap_err().is_passing());
     drop(first);
     assert!(open().await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_may_run_on_any_thread() {
+    let bench = bench_with(LibraryOptions::default()).await;
+    let a = bench.add("t.a", &["one two"]).await;
+    let library = bench.library.clone();
+    // That this compiles is half of the test: doors spawn such work.
+    let done = tokio::spawn(async move {
+        let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Frames, false);
+        let plan = library.plan(&wanted, OnDamage::Break).await.unwrap();
+        let (whole, _) = read(library.stream(&plan, pack::WHOLE, somebody()).await.unwrap()).await;
+        let selection = library.select(&wanted, &somebody(), None, 1).await.unwrap();
+        let selected = library.selection(&selection.info.id).await.unwrap();
+        let (again, _) = read(library.stream(&selected, pack::WHOLE, somebody()).await.unwrap()).await;
+        assert!(whole == again);
+        library.delete_selection(&selection.info.id).await.unwrap();
+        library.sweep_selections().await.unwrap();
+        library.audit_top(START, START.plus(Duration::from_secs(1)), 1).await.unwrap();
+        let counts = TokenRequest { volumes: vec![a], level: TokenLevel::Page, order: TokenOrder::default() };
+        read(library.token_counts(counts, somebody()).await.unwrap()).await.1
+    });
+    assert!(done.await.unwrap().is_none());
 }
