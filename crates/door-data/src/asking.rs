@@ -6,6 +6,7 @@ use axum::extract::{FromRequestParts, OriginalUri, Path};
 use hathi::{Seq, VolumeId};
 use http::request::Parts;
 use objects::Requester;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::errors::{AsProblem, DoorError};
 
@@ -30,6 +31,17 @@ impl<S: Send + Sync> FromRequestParts<S> for VolumePath {
         let segments = segments(parts, state).await?;
         Ok(Self(volume(&segments)?))
     }
+}
+
+/// What an id keeps as it is in a segment of a path (RFC 3986, section 2.3: the unreserved characters).
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// An id as one segment of a path: itself, percent-encoded; or its cleaned form, where the id itself would be taken for the
+/// cleaned form of another.
+pub fn segment(id: &VolumeId) -> String {
+    let reads_back = VolumeId::from_path_segment(id.as_str()).is_ok_and(|read| read == *id);
+    let cleaned = id.cleaned();
+    utf8_percent_encode(if reads_back { id.as_str() } else { cleaned.as_str() }, UNRESERVED).to_string()
 }
 
 /// The page that `{id}` and `{seq}` of the path name.
@@ -71,5 +83,34 @@ impl<S: Send + Sync> FromRequestParts<S> for Mount {
         let original = parts.extensions.get::<OriginalUri>().map_or(parts.uri.path(), |OriginalUri(uri)| uri.path());
         // Nesting takes the mount off the path, so it is what the original path has in addition.
         Ok(Self(original.strip_suffix(parts.uri.path()).unwrap_or_default().to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use percent_encoding::percent_decode_str;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(segment: &str) -> VolumeId {
+        VolumeId::from_path_segment(&percent_decode_str(segment).decode_utf8().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_id_is_written_as_itself_where_it_can_be() {
+        assert_eq!(segment(&"uc2.ark:/13960/t8ff3zh99".parse().unwrap()), "uc2.ark%3A%2F13960%2Ft8ff3zh99");
+        assert_eq!(segment(&"x.a=b".parse().unwrap()), "x.a%5E3db", "`x.a=b` is the cleaned form of `x.a/b`");
+    }
+
+    proptest! {
+        #[test]
+        fn every_id_is_found_under_its_segment(library in "[a-z]{1,4}", local in "[ -~äß]{1,12}") {
+            let id = VolumeId::parse(&format!("{library}.{local}"));
+            prop_assume!(id.is_ok());
+            let id = id.unwrap();
+            prop_assert_eq!(read(&segment(&id)), id);
+        }
     }
 }

@@ -32,7 +32,7 @@ const PENATES_MISSING: HeaderName = HeaderName::from_static("penates-missing");
 
 /// What a ZIP is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Archive {
+pub enum Download {
     /// Of `/volumes`.
     Volumes,
     /// Of `/pages`.
@@ -43,7 +43,7 @@ pub enum Archive {
     Selection,
 }
 
-impl Archive {
+impl Download {
     /// Content-Disposition (RFC 6266); the first three names are the original service's.
     pub fn disposition(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Archive {
     }
 }
 
-impl From<Retrieval> for Archive {
+impl From<Retrieval> for Download {
     fn from(retrieval: Retrieval) -> Self {
         match retrieval {
             Retrieval::Volumes => Self::Volumes,
@@ -92,11 +92,12 @@ async fn retrieve(
     request: Request,
 ) -> Result<Response, DoorError> {
     let (method, headers) = (request.method().clone(), request.headers().clone());
-    let bulk = read_request(door, Some(retrieval), request).await?;
+    let (bulk, _) = read_request(door, Some(retrieval), request).await?;
     let selectable = method == Method::POST && door.settings.post_selection && can_be_selected(door, &bulk);
-    let (plan, selection) = match selectable {
-        true => selections::select_if_allowed(door, &bulk, &requester).await?,
-        false => (plan(door, &bulk).await?, None),
+    let (plan, selection) = if selectable {
+        selections::select_if_allowed(door, &bulk, &requester).await?
+    } else {
+        (plan(door, &bulk).await?, None)
     };
     let mut response = send(&door.library, retrieval.into(), plan, requester, &method, &headers).await?;
     if let Some(address) = selection.and_then(|id| HeaderValue::try_from(selections::address(&mount, &id)).ok()) {
@@ -105,13 +106,13 @@ async fn retrieve(
     Ok(response)
 }
 
-/// What a request asks for, within the policies as far as they can be checked without the store. `None`: the parameters say
-/// whether it is volumes or pages.
+/// What a request asks for, within the policies as far as they can be checked without the store, and its parameters. `None`:
+/// the parameters say whether it is volumes or pages.
 pub async fn read_request(
     door: &DataDoor,
     retrieval: Option<Retrieval>,
     request: Request,
-) -> Result<BulkRequest, DoorError> {
+) -> Result<(BulkRequest, Params), DoorError> {
     let params = match *request.method() {
         Method::GET | Method::HEAD => Params::of_query(request.uri().query()),
         _ => Params::of_request(request, door.settings.form_bytes_max).await?,
@@ -119,11 +120,11 @@ pub async fn read_request(
     // A list may have 100,000 ids and more: reading it is no work for a thread that answers others.
     let read = tokio::task::spawn_blocking(move || {
         let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;
-        params.bulk(retrieval)
+        params.bulk(retrieval).map(|bulk| (bulk, params))
     });
-    let bulk = read.await.map_err(|error| objects::ObjectsError::Internal(error.to_string()))??;
+    let (bulk, params) = read.await.map_err(|error| objects::ObjectsError::Internal(error.to_string()))??;
     policies::check_request(&door.settings, &bulk.wanted)?;
-    Ok(bulk)
+    Ok((bulk, params))
 }
 
 /// The plan for a request, within the policies.
@@ -134,14 +135,14 @@ pub async fn plan(door: &DataDoor, bulk: &BulkRequest) -> Result<Arc<BulkPlan>, 
 }
 
 /// Whether what is asked for has bytes that stay the same: a selection needs that.
-pub fn can_be_selected(door: &DataDoor, bulk: &BulkRequest) -> bool {
+fn can_be_selected(door: &DataDoor, bulk: &BulkRequest) -> bool {
     door.settings.on_damage == OnDamage::Break && !matches!(bulk.level, Level::Recompressed(_))
 }
 
 /// Answers with the ZIP of a plan: whole, or ranges of it, or its headers.
 pub async fn send(
     library: &Library,
-    archive: Archive,
+    download: Download,
     plan: Arc<BulkPlan>,
     requester: Requester,
     method: &Method,
@@ -150,7 +151,7 @@ pub async fn send(
     let etag = plan.etag.as_deref().and_then(conditional::strong_etag);
     let validators = Validators { etag: etag.as_ref(), last_modified: None };
     let mut response = Response::new(Body::empty());
-    insert_headers(response.headers_mut(), archive, &plan, etag.as_ref());
+    insert_headers(response.headers_mut(), download, &plan, etag.as_ref());
     let reading = matches!(*method, Method::GET | Method::HEAD);
     if reading && conditional::evaluate(headers, validators)? == Condition::NotModified {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -168,7 +169,6 @@ pub async fn send(
     match extent {
         Some((extent, len_bytes)) => ranges::respond(response, extent, len_bytes, open).await,
         None => {
-            response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("none"));
             *response.body_mut() = Body::from_stream(open(pack::WHOLE).await?);
             Ok(response)
         }
@@ -187,9 +187,11 @@ async fn open(
 }
 
 /// The headers that GET and HEAD have in common.
-fn insert_headers(headers: &mut HeaderMap, archive: Archive, plan: &BulkPlan, etag: Option<&ETag>) {
+fn insert_headers(headers: &mut HeaderMap, download: Download, plan: &BulkPlan, etag: Option<&ETag>) {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
-    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(archive.disposition()));
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(download.disposition()));
+    let ranges = if plan.len_bytes.is_some() { "bytes" } else { "none" };
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static(ranges));
     headers.insert(PENATES_ENTRIES, plan.entries.into());
     headers.insert(PENATES_MISSING, plan.missing.len().into());
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
@@ -198,18 +200,14 @@ fn insert_headers(headers: &mut HeaderMap, archive: Archive, plan: &BulkPlan, et
     }
 }
 
+/// What HEAD answers: the length that GET has, if it is known.
 fn with_length(mut response: Response, len_bytes: Option<u64>) -> Response {
-    let headers = response.headers_mut();
     match len_bytes {
         Some(len_bytes) => {
-            headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-            headers.insert(header::CONTENT_LENGTH, len_bytes.into());
+            response.headers_mut().insert(header::CONTENT_LENGTH, len_bytes.into());
         }
-        None => {
-            headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("none"));
-            // A body whose length is not known, so that nothing below says it were 0.
-            *response.body_mut() = Body::from_stream(stream::empty::<Result<Bytes, Infallible>>());
-        }
+        // A body whose length is not known, so that nothing below says it were 0.
+        None => *response.body_mut() = Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()),
     }
     response
 }

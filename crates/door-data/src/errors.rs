@@ -3,6 +3,8 @@
 //! The routes of the HTRC Data API answer plain text, as the original did ([`AsText`]); the others answer
 //! `application/problem+json` (RFC 9457, [`AsProblem`]).
 
+use std::io::ErrorKind;
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use hathi::{InvalidVolumeId, ListError, VolumeError};
@@ -114,8 +116,8 @@ pub enum DoorError {
     #[error("the upload could not be kept: {0}")]
     Spool(#[from] std::io::Error),
     /// A requester has as many selections as one may have.
-    #[error("you have {0} selections already, which is the limit: delete one, or wait until one ends")]
-    TooManySelections(u64),
+    #[error("you cannot have one more selection now: {0}")]
+    TooManySelections(String),
     /// The domain's answer.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
@@ -141,6 +143,7 @@ impl DoorError {
             Self::NotInVolume { .. } => (StatusCode::NOT_FOUND, "absent"),
             Self::MissingPart(_) => (StatusCode::BAD_REQUEST, "missing-part"),
             Self::Multipart(_) => (StatusCode::BAD_REQUEST, "multipart"),
+            Self::Spool(error) if error.kind() == ErrorKind::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             Self::Spool(_) => (StatusCode::INTERNAL_SERVER_ERROR, "spool"),
             Self::TooManySelections(_) => (StatusCode::TOO_MANY_REQUESTS, "too-many-selections"),
             Self::Objects(error) => of_objects(error),
@@ -162,7 +165,7 @@ impl DoorError {
             }
             _ => {}
         }
-        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, RETRY_AFTER_S.into());
         }
         // The message may quote the client; no browser is to take it for anything but what its type says.
@@ -176,7 +179,12 @@ impl DoorError {
         if status == StatusCode::INTERNAL_SERVER_ERROR && !damaged {
             return "something went wrong inside; the server's log has the details".to_owned();
         }
-        let message = self.to_string();
+        let message = match self {
+            Self::Objects(ObjectsError::Unknown(_)) => {
+                format!("{self}; it may have been applied: look before you repeat it")
+            }
+            _ => self.to_string(),
+        };
         match message.char_indices().nth(MESSAGE_CHARS_MAX) {
             Some((end, _)) => format!("{}…", &message[..end]),
             None => message,

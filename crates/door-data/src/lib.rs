@@ -1,5 +1,5 @@
 //! The data door: the HTRC Data API and what lies beyond it, over HTTP. It knows the domain (`objects`) and nothing of engines,
-//! listeners, tokens or configuration files.
+//! listeners, tokens or configuration files; of the seam (`store`) only the errors that the domain hands through, and its time.
 //!
 //! How to read it:
 //!
@@ -17,11 +17,11 @@ mod bulk;
 mod conditional;
 mod damage;
 mod digest;
-mod errors;
+pub mod errors;
 mod listing;
 mod negotiate;
 mod page;
-mod params;
+pub mod params;
 mod policies;
 mod ranges;
 mod representation;
@@ -38,7 +38,8 @@ use axum::Router;
 use axum::routing::{get, post, put};
 use objects::Library;
 
-pub use listing::segment;
+pub use asking::segment;
+pub use policies::Policy;
 pub use settings::DataSettings;
 
 /// The door: a library, and what is set.

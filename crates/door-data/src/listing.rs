@@ -13,9 +13,9 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use hathi::VolumeId;
 use http::{HeaderMap, HeaderValue, header};
 use objects::{Library, ListToken, Listing, ObjectsResult};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::DataDoor;
+use crate::asking::segment;
 use crate::errors::{AsProblem, DoorError};
 use crate::negotiate;
 use crate::params::Params;
@@ -25,14 +25,6 @@ const AT_ONCE: usize = 1_000;
 
 /// The longest stretch that can be asked for.
 const LIMIT_MAX: usize = 10_000;
-
-/// What an id keeps as it is in a segment of a path (RFC 3986, section 2.3: the unreserved characters).
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// An id as one segment of a path.
-pub fn segment(id: &VolumeId) -> String {
-    utf8_percent_encode(id.as_str(), SEGMENT).to_string()
-}
 
 /// How a list is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -89,13 +89,23 @@ impl Params {
             return Err(error);
         }
         let body = read_body(&head.headers, body, body_bytes_max).await?;
-        if essence.as_deref() == Some(PLAIN) {
-            let text = std::str::from_utf8(&body).map_err(|_| DoorError::NotUtf8)?;
-            params.lines = Some(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
-        } else {
-            params.pairs.extend(form_urlencoded::parse(&body).into_owned());
+        match essence.as_deref() {
+            Some(PLAIN) => params.add_lines(&body)?,
+            _ => params.add_form(&body),
         }
         Ok(params)
+    }
+
+    /// Adds those of a form (`application/x-www-form-urlencoded`). There is nothing that is no form.
+    pub fn add_form(&mut self, form: &[u8]) {
+        self.pairs.extend(form_urlencoded::parse(form).into_owned());
+    }
+
+    /// Takes a plain text of ids, one a line; a byte order mark before it is skipped.
+    pub fn add_lines(&mut self, text: &[u8]) -> Result<(), DoorError> {
+        let text = std::str::from_utf8(text).map_err(|_| DoorError::NotUtf8)?;
+        self.lines = Some(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
+        Ok(())
     }
 
     /// The value of a parameter; none if it is empty.

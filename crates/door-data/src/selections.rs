@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::DataDoor;
 use crate::asking::{Asking, Mount};
-use crate::bulk::{self, Archive};
+use crate::bulk::{self, Download};
 use crate::errors::{AsProblem, DoorError};
 use crate::params::Params;
 use crate::policies;
@@ -68,13 +68,13 @@ pub async fn create(
     mount: Mount,
     request: Request,
 ) -> Result<Response, AsProblem> {
-    let life = life(&door, &Params::of_query(request.uri().query()))?;
-    let bulk = bulk::read_request(&door, None, request).await?;
+    let (bulk, params) = bulk::read_request(&door, None, request).await?;
+    let life = life(&door, &params)?;
     check_pages(&door, &bulk).await?;
     let max = door.settings.selections_per_requester_max;
     let selection = match door.library.select(&bulk, &requester, life, max).await {
-        // The life is within its limit, so this is the other limit that there is.
-        Err(ObjectsError::OverLimit(_)) => return Err(DoorError::TooManySelections(max).into()),
+        // The life is within its limit, so it is the number that is over its.
+        Err(ObjectsError::OverLimit(detail)) => return Err(DoorError::TooManySelections(detail).into()),
         selected => selected?,
     };
     let told = Told::new(selection.info, &mount);
@@ -131,7 +131,7 @@ pub async fn send(
         JSON => Json(Told::new(door.library.selection_info(&id).await?, &mount)).into_response(),
         _ => {
             let plan = door.library.selection(&id).await?;
-            bulk::send(&door.library, Archive::Selection, plan, requester, &method, &headers).await?
+            bulk::send(&door.library, Download::Selection, plan, requester, &method, &headers).await?
         }
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));

@@ -10,7 +10,7 @@ use objects::{SortBy, TokenLevel, TokenOrder, TokenRequest};
 
 use crate::DataDoor;
 use crate::asking::Asking;
-use crate::bulk::Archive;
+use crate::bulk::Download;
 use crate::errors::{AsText, DoorError};
 use crate::params::Params;
 use crate::policies;
@@ -30,7 +30,7 @@ pub async fn count(
     let mut response = Response::new(Body::from_stream(pieces));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
-    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(Archive::TokenCount.disposition()));
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(Download::TokenCount.disposition()));
     Ok(response)
 }
 

@@ -303,3 +303,20 @@ async fn report_mode_promises_no_length() {
     }
     assert_eq!(answer.entries(), pages_apart(SALMON));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_does_not_wait_behind_archives_that_nobody_takes() {
+    let fixture = fixture().await;
+    let mut held = Vec::new();
+    for _ in 0..50 {
+        // Answers whose bodies are kept and never read, as of clients that are slow.
+        held.push(fixture.ask(Method::GET, &format!("/volumes?volumeIDs={MACMAHON}|{SALMON}&level=0")).sent().await);
+    }
+    assert!(held.iter().all(|(status, ..)| *status == StatusCode::OK));
+    let (seq, text) = &sample_pages(SALMON)[6];
+    let path = format!("/volumes/{}/pages/{seq}", encoded(SALMON));
+    let page = tokio::time::timeout(std::time::Duration::from_secs(30), fixture.get(&path)).await.unwrap();
+    assert_eq!(page.text(), text);
+    let one_more = fixture.get(&format!("/volumes?volumeIDs={SALMON}")).await;
+    assert_eq!(one_more.entries(), pages_apart(SALMON));
+}

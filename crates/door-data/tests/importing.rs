@@ -161,3 +161,21 @@ async fn a_zip_beyond_what_is_kept_in_memory_comes_in_too() {
     assert_eq!(fixture.put(&path("t.big"), parts_of(&source)).await.status, StatusCode::CREATED);
     assert_eq!(fixture.get("/volumes/t.big/pages/4").await.text(), texts[3]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_importers_each_is_told_how_it_went_and_no_mixture_is_kept() {
+    for round in 0..5 {
+        let fixture = empty(DataSettings::default()).await;
+        let (one, two) = (["one", "1", "I"], ["two", "2", "II", "ii"]);
+        let put = async |texts: &[&str]| fixture.put(&path("t.a"), parts_of(&volume("t.a", texts))).await;
+        let (a, b) = tokio::join!(put(&one), put(&two));
+        for answer in [&a, &b] {
+            assert!([201, 204, 409].contains(&answer.status.as_u16()), "round {round}: {}", answer.status);
+        }
+        assert!(a.status.is_success() || b.status.is_success(), "round {round}");
+        let entries = fixture.get("/volumes?volumeIDs=t.a").await.entries();
+        let texts: Vec<&str> = entries[1..].iter().map(|(_, text)| text.as_str()).collect();
+        assert!(texts == one || texts == two, "round {round}: {texts:?}");
+        assert_eq!(fixture.get("/volumes/").await.text(), "t.a\n", "listed once");
+    }
+}

@@ -133,6 +133,14 @@ async fn a_body_over_the_limit_or_of_another_type_is_refused() {
     assert!(matches!(error, DoorError::UnsupportedMediaType { found, .. } if found == "application/json"));
 }
 
+#[tokio::test]
+async fn a_body_that_announces_too_much_is_refused_before_it_is_read() {
+    let never_read = Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
+    let request = Request::builder().method(Method::POST).header(header::CONTENT_LENGTH, "1001");
+    let error = Params::of_request(request.body(never_read).unwrap(), 1_000).await.unwrap_err();
+    assert!(matches!(error, DoorError::TooLarge { max_bytes: 1_000, .. }));
+}
+
 #[test]
 fn a_selection_is_of_volumes_or_of_pages_but_not_of_both() {
     let retrieval = |query: &str| Params::of_query(Some(query)).retrieval();
