@@ -7,7 +7,7 @@ const ASKED_AT_ONCE = 6;
 const URL_CHARS_MAX = 4000; // a longer list goes through a selection
 
 const main = document.getElementById("main");
-const library = { ids: [], complete: false, failure: null, details: new Map(), chosen: new Set(), filter: "", first: 0 };
+const library = { ids: [], complete: false, failure: null, details: new Map(), chosen: new Set(), filter: "", first: 0, layout: "pages" };
 
 // ---- Small tools ----
 
@@ -184,22 +184,23 @@ const LAYOUTS = [["pages", "a file a page"], ["volumes", "a file a volume"], ["w
 function refreshTray() {
   document.getElementById("tray")?.remove();
   if (!library.chosen.size) return;
-  const layout = h("select", { "aria-label": "Layout" }, LAYOUTS.map(([value, text]) => h("option", { value }, text)));
+  const layout = h("select", { "aria-label": "Layout", onchange: () => (library.layout = layout.value) },
+    LAYOUTS.map(([value, text]) => h("option", { value, selected: value === library.layout }, text)));
   const clear = () => {
     library.chosen.clear();
     refreshList();
     refreshTray();
   };
-  const button = h("button", { class: "primary", onclick: () => download(button, layout.value) }, "Download as one ZIP");
+  const button = h("button", { class: "primary", onclick: () => download(button) }, "Download as one ZIP");
   document.body.append(h("aside", { id: "tray", class: "tray", "aria-label": "Chosen volumes" }, h("div", { class: "row" },
     h("strong", { class: "grow" }, `${count(library.chosen.size, "volume")} chosen`), layout, button,
     h("button", { class: "plain", onclick: clear }, "Clear"))));
 }
 
-async function download(button, layout) {
+async function download(button) {
   button.disabled = true;
   try {
-    location.href = await zipAddress([...library.chosen], layout);
+    location.href = await zipAddress([...library.chosen], library.layout);
   } catch (error) {
     main.prepend(failure(error));
   }

@@ -87,8 +87,20 @@ pub(crate) type Required = (Arc<Policy>, Right);
 
 /// A layer in front of routes that need a right.
 pub(crate) async fn require(State((policy, right)): State<Required>, request: Request, next: Next) -> Response {
+    if right == Right::Write && is_from_another_site(request.headers()) {
+        return problem::respond(
+            StatusCode::FORBIDDEN,
+            "a page of another site asked a browser to change something here",
+        );
+    }
     let identity = request.extensions().get::<Identity>().cloned().unwrap_or_default();
     if policy.allows(&identity, right) { next.run(request).await } else { unauthorized(right) }
+}
+
+/// Whether a browser says that another site's page made it ask (Fetch Metadata, W3C): it may reach what is open on loopback, and
+/// it sends along a token that a person has once typed in.
+fn is_from_another_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
 /// RFC 9110, section 11.6.1: what could be shown instead. Basic lets a browser ask for the token by itself.
@@ -97,7 +109,8 @@ fn unauthorized(right: Right) -> Response {
         Right::Read => "reading needs",
         Right::Write => "changing needs",
     };
-    let detail = format!("{what} an access token: `Authorization: Bearer <token>`, or Basic with the token as password");
+    let detail =
+        format!("{what} an access token: `Authorization: Bearer <token>`, or Basic with the token as password");
     let mut response = problem::respond(StatusCode::UNAUTHORIZED, &detail);
     for challenge in ["Bearer realm=\"Penates\"", "Basic realm=\"Penates\", charset=\"UTF-8\""] {
         response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));

@@ -13,7 +13,7 @@ use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use objects::{Library, ObjectsError};
 use serde::{Deserialize, Serialize};
-use store::UnixMillis;
+use store::{StoreError, UnixMillis};
 
 use crate::background::{self, Swept};
 use crate::problem;
@@ -68,8 +68,8 @@ fn rfc_3339(time: UnixMillis) -> String {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX).to_string()
 }
 
-async fn list_tokens(State(admin): State<Admin>) -> Json<Vec<ListedToken>> {
-    Json(admin.tokens.list().into_iter().map(ListedToken::from).collect())
+async fn list_tokens(State(admin): State<Admin>) -> Result<Json<Vec<ListedToken>>, TokenError> {
+    Ok(Json(admin.tokens.list().await?.into_iter().map(ListedToken::from).collect()))
 }
 
 async fn create_token(State(admin): State<Admin>, Query(new): Query<NewToken>) -> Result<Response, TokenError> {
@@ -80,10 +80,7 @@ async fn create_token(State(admin): State<Admin>, Query(new): Query<NewToken>) -
     Ok(response)
 }
 
-async fn revoke_token(
-    State(admin): State<Admin>,
-    Path(name): Path<String>,
-) -> Result<Json<ListedToken>, TokenError> {
+async fn revoke_token(State(admin): State<Admin>, Path(name): Path<String>) -> Result<Json<ListedToken>, TokenError> {
     Ok(Json(admin.tokens.revoke(&name).await?.into()))
 }
 
@@ -133,7 +130,9 @@ impl IntoResponse for TokenError {
             TokenError::Name => StatusCode::BAD_REQUEST,
             TokenError::Unsure(_) => StatusCode::GATEWAY_TIMEOUT,
             TokenError::Random(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            TokenError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            TokenError::Store(StoreError::Full(_)) => StatusCode::INSUFFICIENT_STORAGE,
+            TokenError::Store(error) if error.is_passing() => StatusCode::SERVICE_UNAVAILABLE,
+            TokenError::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         problem::respond(status, &self.to_string())
     }

@@ -1,12 +1,13 @@
 //! A library with its doors, without listeners: what a request meets, layer by layer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::Request;
+use axum::Router;
+use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
-use axum::Router;
 use door_data::{DataDoor, Routes};
 use http::{HeaderValue, StatusCode, header};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -64,7 +65,7 @@ impl App {
     /// Everything that answers on one way in. A request meets, in this order:
     ///
     /// 1. its id (`X-Request-Id`), taken or made;
-    /// 2. log and metrics, which see how the response ends;
+    /// 2. log and metrics, which see how the response ends (and a header that keeps browsers from guessing its type);
     /// 3. the catching of panics, so that a defect costs one answer and not a connection;
     /// 4. who asks (`Authorization`), and, in front of each route, whether they may;
     /// 5. limits: a body that pauses for too long is given up;
@@ -86,22 +87,14 @@ impl App {
         if via.is_admin() {
             routes = routes.merge(admin::routes(self.admin()));
         }
-        let layers = ServiceBuilder::new()
-            .layer(from_fn(request_id::assign))
-            .layer(from_fn(telemetry::observe))
-            .layer(CatchPanicLayer::custom(panicked))
-            .layer(from_fn_with_state(policy.clone(), identify))
-            .layer(from_fn(guard_browser))
-            .layer(RequestBodyTimeoutLayer::new(self.config.limits.body_pause));
-        routes.fallback(nothing_here).layer(layers)
+        layered(routes.fallback(nothing_here), policy, self.config.limits.body_pause)
     }
 
     /// `/stat` and `/metrics`: they tell nothing of single volumes, and need the right to read.
     fn telling_routes(&self) -> Router {
-        let (library, metrics) = (self.library.clone(), self.metrics);
-        Router::new()
-            .route("/stat", get(stat::stored).with_state(library))
-            .route("/metrics", get(async move || telemetry::render(metrics)))
+        let handle = self.metrics;
+        let metrics = async move |State(library): State<Library>| telemetry::render(handle, &library).await;
+        Router::new().route("/stat", get(stat::stored)).route("/metrics", get(metrics)).with_state(self.library.clone())
     }
 
     fn admin(&self) -> Admin {
@@ -121,6 +114,18 @@ impl App {
     pub async fn close(self) -> Result<(), ServerError> {
         Ok(self.store.close().await?)
     }
+}
+
+/// Puts the layers around the routes; see [`App::router`] for their order.
+fn layered(routes: Router, policy: Arc<Policy>, body_pause: Duration) -> Router {
+    let layers = ServiceBuilder::new()
+        .layer(from_fn(request_id::assign))
+        .layer(from_fn(telemetry::observe))
+        .layer(from_fn(guard_browser))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(policy, identify))
+        .layer(RequestBodyTimeoutLayer::new(body_pause));
+    routes.layer(layers)
 }
 
 fn token_error(error: TokenError) -> ServerError {
@@ -145,4 +150,77 @@ async fn guard_browser(request: Request, next: Next) -> Response {
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a request met a defect of this program");
     problem::respond(StatusCode::INTERNAL_SERVER_ERROR, "a defect of this program; it was logged")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use axum::body::Body;
+    use http::Method;
+    use store::faults::Faults;
+    use store_embedded::{EmbeddedOptions, EmbeddedStore};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn app() -> (App, Arc<Faults>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+        let faults = Arc::new(Faults::new(store));
+        let mut config = Config::default();
+        config.store.path = folder.path().to_owned();
+        (App::open(config, faults.clone()).await.unwrap(), faults, folder)
+    }
+
+    async fn answer(router: &Router, method: Method, path: &str) -> Response {
+        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        router.clone().oneshot(request).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn it_is_not_ready_while_the_store_refuses_writes() {
+        let (app, faults, _folder) = app().await;
+        let router = app.router(Via::Network);
+        assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::OK);
+        faults.set_full(true);
+        let full = answer(&router, Method::GET, "/readyz").await;
+        assert_eq!(full.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(full.headers().contains_key(header::RETRY_AFTER));
+        assert_eq!(answer(&router, Method::GET, "/healthz").await.status(), StatusCode::OK);
+        faults.set_full(false);
+        assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn it_is_not_ready_once_it_was_told_to_stop() {
+        let (app, _faults, _folder) = app().await;
+        let router = app.router(Via::Network);
+        app.stopping().cancel();
+        assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answer(&router, Method::GET, "/healthz").await.status(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_defect_costs_one_answer_that_still_has_its_request_id() {
+        let (app, _faults, _folder) = app().await;
+        let panics = async || -> &'static str { panic!("a defect, on purpose") };
+        let policy = Policy { via: Via::Network, config: app.config().auth.clone(), tokens: app.tokens.clone() };
+        let router = layered(Router::new().route("/", get(panics)), Arc::new(policy), Duration::from_secs(1));
+        let response = answer(&router, Method::GET, "/").await;
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(response.headers().contains_key(request_id::HEADER));
+    }
+
+    #[tokio::test]
+    async fn a_token_is_refused_while_nothing_can_be_written_and_none_is_made() {
+        let (app, faults, _folder) = app().await;
+        let router = app.router(Via::InProcess);
+        faults.set_full(true);
+        let refused = answer(&router, Method::POST, "/admin/tokens?name=a").await;
+        assert_eq!(refused.status(), StatusCode::INSUFFICIENT_STORAGE);
+        assert_eq!(app.tokens.list().await.unwrap(), []);
+        faults.set_full(false);
+        let made = answer(&router, Method::POST, "/admin/tokens?name=a").await;
+        assert_eq!(made.status(), StatusCode::CREATED);
+    }
 }

@@ -16,7 +16,10 @@ pub(crate) fn routes() -> Router {
     Router::new()
         .route("/", get(async || asset("text/html; charset=utf-8", include_str!("../assets/index.html"))))
         .route("/assets/page.css", get(async || asset("text/css; charset=utf-8", include_str!("../assets/page.css"))))
-        .route("/assets/page.js", get(async || asset("text/javascript; charset=utf-8", include_str!("../assets/page.js"))))
+        .route(
+            "/assets/page.js",
+            get(async || asset("text/javascript; charset=utf-8", include_str!("../assets/page.js"))),
+        )
         .route("/assets/icon.svg", get(async || asset("image/svg+xml", include_str!("../assets/icon.svg"))))
 }
 

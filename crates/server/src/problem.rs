@@ -6,12 +6,18 @@ use http::{HeaderValue, StatusCode, header};
 use objects::ObjectsError;
 use serde_json::json;
 
+/// When a client that was turned away for now may come again.
+const RETRY_AFTER_S: &str = "2";
+
 /// A response that says what is wrong. `type` is left out: it is `about:blank`, so that `title` is the status's own.
 pub(crate) fn respond(status: StatusCode, detail: &str) -> Response {
     let body = json!({ "title": status.canonical_reason(), "status": status.as_u16(), "detail": detail });
     let mut response = Response::new(Body::from(body.to_string()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
+    }
     response
 }
 

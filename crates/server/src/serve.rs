@@ -13,17 +13,20 @@ use crate::error::ServerError;
 use crate::listen::{Addresses, Listeners};
 
 /// Serves a store that the caller has opened: binds every listener or none, says where by `ready`, and goes on until `shutdown`.
-/// Then it stops accepting, lets responses end for as long as `limits.shutdown_time` allows, and closes the store.
+/// Then it stops accepting, lets responses end for as long as `limits.shutdown_time` allows, and closes the store, which it does
+/// also if it does not come to serving.
 pub async fn serve(
     config: Config,
     store: Arc<dyn Store>,
     ready: impl FnOnce(Addresses),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
-    let app = App::open(config, store).await?;
-    let served = serve_app(&app, ready, shutdown).await;
-    let closed = app.close().await;
-    served.and(closed)
+    let served = match App::open(config, store.clone()).await {
+        Ok(app) => serve_app(&app, ready, shutdown).await,
+        Err(error) => Err(error),
+    };
+    let closed = store.close().await;
+    served.and(closed.map_err(ServerError::from))
 }
 
 async fn serve_app(

@@ -17,6 +17,7 @@ use http::{Method, StatusCode, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use objects::Library;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogConfig, LogFormat};
@@ -29,6 +30,10 @@ const ACTIVE: &str = "http_server_active_requests";
 const SENT: &str = "http_server_response_body_bytes_total";
 const BROKEN: &str = "http_server_responses_broken_total";
 
+const AUDIT_LAG: &str = "penates_audit_lag_seconds";
+const REFUSING: &str = "penates_store_refusing_writes";
+const FREE: &str = "penates_store_free_bytes";
+
 /// Bounds of the histogram's buckets, seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
@@ -36,7 +41,10 @@ const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 pub fn init_logging(config: &LogConfig) -> Result<(), ServerError> {
     let filter = EnvFilter::try_new(&config.level)
         .map_err(|error| ServerError::Telemetry(format!("log.level `{}`: {error}", config.level)))?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     let begun = match config.format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
@@ -60,11 +68,20 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(ACTIVE, "Requests whose response has not ended");
     describe_counter!(SENT, "Bytes of response bodies");
     describe_counter!(BROKEN, "Responses that ended before they were whole");
+    describe_gauge!(AUDIT_LAG, "How long the oldest audit record that is not acknowledged has been waiting");
+    describe_gauge!(REFUSING, "1 while the store refuses writes");
+    describe_gauge!(FREE, "Free room on the store's disk");
     Ok(handle)
 }
 
-/// The text of `/metrics`.
-pub(crate) fn render(handle: &PrometheusHandle) -> Response {
+/// The text of `/metrics`, with how the library feels at this moment.
+pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Response {
+    let health = library.store().health().await;
+    gauge!(AUDIT_LAG).set(library.auditor().lag().as_secs_f64());
+    gauge!(REFUSING).set(if health.refusing_writes.is_some() { 1.0 } else { 0.0 });
+    if let Some(free) = health.free_bytes {
+        gauge!(FREE).set(free as f64);
+    }
     handle.run_upkeep();
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (content_type, handle.render()).into_response()
@@ -201,5 +218,48 @@ impl HttpBody for ObservedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    /// A request whose response has `body`, after `frames` of it were taken.
+    async fn observed(method: Method, body: Body, frames: usize) -> Observed {
+        let request = Request::builder().method(method).body(Body::empty()).unwrap();
+        let mut observed = Observed::begin(&request);
+        let response = Response::new(body);
+        observed.answered(&response);
+        let mut body = ObservedBody { body: response.into_body(), observed };
+        for _ in 0..frames {
+            let _ = body.frame().await;
+        }
+        body.observed
+    }
+
+    fn stream() -> Body {
+        Body::from_stream(futures::stream::iter(["one", "two"].map(Ok::<_, std::convert::Infallible>)))
+    }
+
+    #[tokio::test]
+    async fn a_response_is_whole_when_all_of_it_was_taken_and_not_before() {
+        assert!(!observed(Method::GET, stream(), 2).await.is_whole());
+        let whole = observed(Method::GET, stream(), 3).await;
+        assert!(whole.is_whole());
+        assert_eq!(whole.bytes_sent, 6);
+        assert!(!observed(Method::GET, Body::from("text"), 0).await.is_whole());
+        assert!(observed(Method::GET, Body::from("text"), 1).await.is_whole(), "its length is known");
+        assert!(observed(Method::GET, Body::empty(), 0).await.is_whole());
+        assert!(observed(Method::HEAD, stream(), 0).await.is_whole(), "nothing of it is sent");
+    }
+
+    #[tokio::test]
+    async fn a_response_that_fails_is_not_whole() {
+        let broken = futures::stream::iter([Ok("one"), Err(std::io::Error::other("damaged"))]);
+        assert!(!observed(Method::GET, Body::from_stream(broken), 2).await.is_whole());
     }
 }

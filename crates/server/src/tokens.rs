@@ -1,7 +1,7 @@
 //! Access tokens: 256 random bits each, shown once, kept as a hash.
 //!
 //! They are rows of one partition, guarded, keyed by name. A name is given once and for all, also after its token was revoked:
-//! the audit says *who* by it. All of them are held in memory, since there are few, and read again after each change.
+//! the audit says *who* by it. All of them are held in memory, since there are few.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,12 @@ use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{
-    Call, Class, Clock, Deadline, Expect, Guard, Outcome, Scan, Stamp, Step, Store, StoreError, Table, UnixMillis, envelope,
+    Call, Class, Clock, Deadline, Expect, Guard, Outcome, Scan, Stamp, Step, Store, StoreError, Table, UnixMillis,
+    envelope,
 };
 use subtle::ConstantTimeEq;
 use thiserror::Error;
+use tokio::sync::Mutex;
 
 /// What a token's text begins with, so that a secret scanner can find one that was published by mistake.
 const PREFIX: &str = "penates_";
@@ -95,12 +97,14 @@ pub struct Tokens {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     cached: RwLock<Vec<(Record, Stamp)>>,
+    /// Held while tokens are read or changed, so that what was read before a revocation is not taken for what stands after it.
+    turn: Mutex<()>,
 }
 
 impl Tokens {
     /// Reads them all.
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, TokenError> {
-        let tokens = Self { store, clock, cached: RwLock::default() };
+        let tokens = Self { store, clock, cached: RwLock::default(), turn: Mutex::default() };
         tokens.refresh().await?;
         Ok(tokens)
     }
@@ -118,9 +122,11 @@ impl Tokens {
         found
     }
 
-    /// All of them, by name, also those that were revoked.
-    pub fn list(&self) -> Vec<TokenInfo> {
-        self.cached.read().iter().map(|(record, _)| record.info.clone()).collect()
+    /// All of them, by name, also those that were revoked; read anew.
+    pub async fn list(&self) -> Result<Vec<TokenInfo>, TokenError> {
+        let _turn = self.turn.lock().await;
+        self.refresh().await?;
+        Ok(self.cached.read().iter().map(|(record, _)| record.info.clone()).collect())
     }
 
     /// Makes a token.
@@ -128,14 +134,13 @@ impl Tokens {
         if !is_name(name) {
             return Err(TokenError::Name);
         }
+        let _turn = self.turn.lock().await;
         let secret = Secret::random()?;
         let record = Record {
             info: TokenInfo { name: name.to_owned(), created: self.clock.now(), revoked: None },
             sha256: Sha256::digest(secret.reveal().as_bytes()).into(),
         };
-        let outcome = self.write(&record, Expect::Absent).await?;
-        self.refresh().await?;
-        match outcome {
+        match self.write(record, Expect::Absent).await? {
             Outcome::Applied => Ok(secret),
             Outcome::Refused { .. } => Err(TokenError::Exists(name.to_owned())),
             Outcome::Unknown { reason } => Err(TokenError::Unsure(reason)),
@@ -144,6 +149,7 @@ impl Tokens {
 
     /// Revokes a token; revoking it again changes nothing.
     pub async fn revoke(&self, name: &str) -> Result<TokenInfo, TokenError> {
+        let _turn = self.turn.lock().await;
         self.refresh().await?;
         let found = self.cached.read().iter().find(|(record, _)| record.info.name == name).cloned();
         let Some((mut record, stamp)) = found else { return Err(TokenError::Absent(name.to_owned())) };
@@ -151,27 +157,34 @@ impl Tokens {
             return Ok(record.info);
         }
         record.info.revoked = Some(self.clock.now());
-        let outcome = self.write(&record, Expect::Stamp(stamp)).await?;
-        self.refresh().await?;
-        match outcome {
-            Outcome::Applied => Ok(record.info),
+        let info = record.info.clone();
+        match self.write(record, Expect::Stamp(stamp)).await? {
+            Outcome::Applied => Ok(info),
             Outcome::Refused { .. } => Err(TokenError::Unsure(format!("`{name}` was changed by somebody else"))),
             Outcome::Unknown { reason } => Err(TokenError::Unsure(reason)),
         }
     }
 
-    async fn write(&self, record: &Record, expect: Expect) -> Result<Outcome, TokenError> {
-        let payload = serde_json::to_vec(record).map_err(|error| StoreError::Invalid(error.to_string()))?;
+    /// Writes a record. What was applied is in force from then on, whether or not the store can be read just now.
+    async fn write(&self, record: Record, expect: Expect) -> Result<Outcome, TokenError> {
+        let payload = serde_json::to_vec(&record).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let stamp = Stamp::fresh();
         let step = Step::CompareAndWrite {
             table: Table::Tokens,
             partition: PARTITION,
             sort: Bytes::copy_from_slice(record.info.name.as_bytes()),
             expect,
-            guard: Guard { stamp: Stamp::fresh(), tag: Bytes::new() },
+            guard: Guard { stamp, tag: Bytes::new() },
             value: envelope::seal(&payload),
             rows: Vec::new(),
         };
-        Ok(self.store.run(call(), vec![step]).await?)
+        let outcome = self.store.run(call(), vec![step]).await?;
+        if outcome.is_applied() {
+            let mut cached = self.cached.write();
+            cached.retain(|(other, _)| other.info.name != record.info.name);
+            cached.push((record, stamp));
+        }
+        Ok(outcome)
     }
 
     async fn refresh(&self) -> Result<(), TokenError> {
@@ -200,4 +213,55 @@ fn call() -> Call {
 fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte);
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use store::SystemClock;
+    use store::faults::{Fault, Faults, Kind};
+    use store_embedded::{EmbeddedOptions, EmbeddedStore};
+
+    use super::*;
+
+    async fn tokens() -> (Tokens, Arc<Faults>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(SystemClock);
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
+        let faults = Arc::new(Faults::new(store));
+        (Tokens::open(faults.clone(), clock).await.unwrap(), faults, folder)
+    }
+
+    #[tokio::test]
+    async fn a_token_names_whoever_shows_it_until_it_is_revoked() {
+        let (tokens, _faults, _folder) = tokens().await;
+        let secret = tokens.create("importer").await.unwrap();
+        let other = tokens.create("other").await.unwrap();
+        assert_eq!(tokens.name_of(secret.reveal()).as_deref(), Some("importer"));
+        assert_eq!(tokens.name_of(&secret.reveal()[1..]), None);
+        tokens.revoke("importer").await.unwrap();
+        assert_eq!(tokens.name_of(secret.reveal()), None);
+        assert_eq!(tokens.name_of(other.reveal()).as_deref(), Some("other"));
+    }
+
+    #[tokio::test]
+    async fn of_a_token_whose_making_is_unknown_nobody_has_the_text_and_it_can_be_revoked() {
+        let (tokens, faults, _folder) = tokens().await;
+        faults.next(Kind::Run, Fault::UnknownApplied);
+        assert!(matches!(tokens.create("a").await, Err(TokenError::Unsure(_))));
+        let listed = tokens.list().await.unwrap();
+        assert_eq!((listed[0].name.as_str(), listed[0].revoked), ("a", None));
+        assert!(tokens.revoke("a").await.unwrap().revoked.is_some());
+        faults.next(Kind::Run, Fault::UnknownNotApplied);
+        assert!(matches!(tokens.create("b").await, Err(TokenError::Unsure(_))));
+        tokens.create("b").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_secret_does_not_show_itself_in_a_log() {
+        let (tokens, _faults, _folder) = tokens().await;
+        let secret = tokens.create("a").await.unwrap();
+        assert_eq!(format!("{secret:?}"), "Secret");
+        assert_eq!(secret.reveal().len(), PREFIX.len() + 64);
+    }
 }

@@ -73,7 +73,7 @@ pub fn load(file: Option<&Path>, flags: impl Provider) -> Result<Loaded, ConfigE
 }
 
 impl Loaded {
-    /// Every value in force with its origin, in the order of the sections.
+    /// Every value in force with its origin, ordered by key.
     pub fn explain(&self) -> Vec<Setting> {
         let Ok(Value::Object(sections)) = serde_json::to_value(&self.config) else { return Vec::new() };
         let mut settings = Vec::new();

@@ -316,7 +316,8 @@ impl Config {
             return Err(refused("limits.connections and limits.http2_streams must be at least 1"));
         }
         let prefix = &self.data.prefix;
-        if !prefix.is_empty() && (!prefix.starts_with('/') || prefix.ends_with('/') || prefix.contains(['{', '}', '*'])) {
+        if !prefix.is_empty() && (!prefix.starts_with('/') || prefix.ends_with('/') || prefix.contains(['{', '}', '*']))
+        {
             return Err(refused(format!(
                 "data.prefix `{prefix}` must begin with `/`, not end with it, and have none of `{{}}*`"
             )));

@@ -46,7 +46,9 @@ pub(crate) mod address {
             return Ok(None);
         }
         text.parse().map(Some).map_err(|_| {
-            Error::custom(format!("`{text}` is no address to listen on: write IP:PORT, such as 127.0.0.1:8080, or `off`"))
+            Error::custom(format!(
+                "`{text}` is no address to listen on: write IP:PORT, such as 127.0.0.1:8080, or `off`"
+            ))
         })
     }
 }

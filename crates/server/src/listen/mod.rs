@@ -21,8 +21,8 @@ use crate::config::Config;
 use crate::error::ServerError;
 use crate::tls::KeyPair;
 
-pub(crate) use connection::Peer;
 use connection::Connections;
+pub(crate) use connection::Peer;
 
 /// The name of the administrator's socket in the data folder. Whoever may open it is the administrator.
 pub const SOCKET_NAME: &str = "penates.sock";
@@ -210,6 +210,8 @@ fn local_address(listener: Option<&TcpListener>) -> Option<SocketAddr> {
 /// Binds a socket that only its owner may open from the first moment on: it is made in a private folder and moved into place,
 /// which also replaces the one that a killed process has left.
 fn bind_private_socket(folder: &Path, path: &Path) -> io::Result<UnixListener> {
+    // The place where it is bound is shorter: what nobody could connect to is refused here.
+    std::os::unix::net::SocketAddr::from_pathname(path)?;
     let private = folder.join(".sock");
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&private)?;
     let fresh = private.join("s");

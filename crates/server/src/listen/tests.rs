@@ -142,7 +142,8 @@ async fn https_shows_the_self_made_certificate_and_agrees_on_http_2() {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let both = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_all_versions().build();
+    let both =
+        hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_all_versions().build();
     let client = Client::builder(TokioExecutor::new()).build::<_, Empty<Bytes>>(both);
     let port = running.addresses.tls.unwrap().port();
     for host in ["127.0.0.1", "localhost"] {
@@ -178,6 +179,19 @@ async fn an_address_that_is_taken_is_named() {
     config.listen.http = running.addresses.http;
     let message = Listeners::bind(&config).await.err().unwrap().to_string();
     assert!(message.contains(&running.addresses.http.unwrap().to_string()), "{message}");
+}
+
+#[tokio::test]
+async fn a_data_folder_whose_path_is_too_long_for_a_socket_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    // 107 bytes are what `sun_path` holds of a name; the folder alone fits.
+    let fill = 100_usize.checked_sub(folder.path().as_os_str().len() + 1).unwrap();
+    let mut config = Config::default();
+    config.store.path = folder.path().join("x".repeat(fill));
+    (config.listen.http, config.listen.tls) = (None, None);
+    fs::create_dir(&config.store.path).unwrap();
+    let message = Listeners::bind(&config).await.err().unwrap().to_string();
+    assert!(message.contains(SOCKET_NAME), "{message}");
 }
 
 /// A route whose response is what the test sends, piece by piece.
@@ -252,7 +266,10 @@ async fn a_client_that_reads_nothing_of_one_stream_is_cut_there_and_not_elsewher
     until("the response being let go", || held.strong_count() == 0).await;
     let other = soon("an answer", sender.send_request(request("/short"))).await.unwrap();
     assert_eq!(other.into_body().collect().await.unwrap().to_bytes(), "short");
-    assert!(soon("the end", stalled.into_body().collect()).await.is_err(), "a response that was cut must not look whole");
+    assert!(
+        soon("the end", stalled.into_body().collect()).await.is_err(),
+        "a response that was cut must not look whole"
+    );
 }
 
 #[tokio::test]
@@ -267,6 +284,17 @@ async fn a_client_that_does_not_finish_the_head_of_a_request_is_cut() {
     }
     let mut client = TcpStream::connect(running.addresses.tls.unwrap()).await.unwrap();
     let _ = soon("a TLS handshake that does not begin", client.read_to_end(&mut Vec::new())).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_kept_open_for_nothing_is_cut() {
+    let (router, _) = endless();
+    let running = Running::start(router, |config| config.limits.header_time = Duration::from_millis(100)).await;
+    let mut client = running.connect().await;
+    client.write_all(b"GET /short HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    soon("the end", client.read_to_end(&mut answer)).await.unwrap();
+    assert!(answer.ends_with(b"short"), "{}", String::from_utf8_lossy(&answer));
 }
 
 #[tokio::test]

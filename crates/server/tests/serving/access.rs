@@ -1,0 +1,188 @@
+//! Who may do what.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::{Method, StatusCode};
+use server::config::Access;
+
+use crate::support::{Server, VOLUME, config_for, open_store};
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+fn basic(token: &str) -> String {
+    format!("Basic {}", BASE64.encode(format!("anybody:{token}")))
+}
+
+/// Everything that needs the right to read, at the root and under the prefix.
+fn reading_paths() -> Vec<String> {
+    let under =
+        ["/volumes/", &format!("/volumes/{VOLUME}"), &format!("/volumes/{VOLUME}/pages/7"), "/volumes?volumeIDs=a.b"];
+    let doors = ["", "/data-api"].into_iter().flat_map(|prefix| under.map(|path| format!("{prefix}{path}")));
+    doors.chain(["/stat".to_owned(), "/metrics".to_owned()]).collect()
+}
+
+#[tokio::test]
+async fn where_reading_is_open_a_token_of_another_maker_does_no_harm() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    for path in reading_paths() {
+        for shown in ["", "Bearer eyJhbGciOi.of.others", "Basic bm90IG91cnM=", "Negotiate ???"] {
+            let answer = server.ask(Method::GET, &path, &[("authorization", shown)]).await;
+            assert_eq!(answer.status, StatusCode::OK, "{path} with `{shown}`: {}", answer.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_reading_needs_a_token_nothing_is_told_without_one() {
+    let (server, _folder) = Server::start(|config| config.auth.read = Access::Token).await;
+    let token = server.token("reader").await;
+    for path in reading_paths() {
+        let answer = server.get(&path).await;
+        assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path}");
+        let challenges: Vec<_> = answer.headers.get_all("www-authenticate").iter().collect();
+        assert_eq!(challenges.len(), 2, "{challenges:?}");
+        for shown in [bearer("penates_0"), bearer(&token[1..]), bearer(""), basic("penates_0")] {
+            let answer = server.ask(Method::GET, &path, &[("authorization", &shown)]).await;
+            assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path} with {shown}");
+        }
+        for shown in [bearer(&token), basic(&token)] {
+            let answer = server.ask(Method::GET, &path, &[("authorization", &shown)]).await;
+            assert_eq!(answer.status, StatusCode::OK, "{path} with {shown}: {}", answer.text());
+        }
+    }
+    for path in ["/", "/healthz", "/readyz"] {
+        assert_eq!(server.get(path).await.status, StatusCode::OK, "{path} tells nothing of the text");
+    }
+}
+
+#[tokio::test]
+async fn changing_needs_a_token_that_is_in_force() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let (good, revoked) = (server.token("good").await, server.token("revoked").await);
+    assert_eq!(server.admin(Method::DELETE, "/admin/tokens/revoked").await.status, StatusCode::OK);
+    for prefix in ["", "/data-api"] {
+        let path = format!("{prefix}/volumes/{VOLUME}");
+        for (method, path) in
+            [(Method::DELETE, path.clone()), (Method::PUT, path.clone()), (Method::POST, path + "/verify")]
+        {
+            for shown in ["", &bearer("of.others"), &bearer(&revoked), &basic(&revoked)] {
+                let answer = server.ask(method.clone(), &path, &[("authorization", shown)]).await;
+                assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{method} {path} with {shown}");
+            }
+        }
+    }
+    let path = format!("/volumes/{VOLUME}");
+    assert_eq!(server.get(&path).await.status, StatusCode::OK, "it is still there");
+    let answer = server.ask(Method::DELETE, &path, &[("authorization", &bearer(&good))]).await;
+    assert_eq!(answer.status, StatusCode::NO_CONTENT, "{}", answer.text());
+    assert_eq!(server.get(&path).await.status, StatusCode::GONE);
+}
+
+#[tokio::test]
+async fn where_changing_is_open_it_needs_no_token() {
+    let (server, _folder) = Server::start(|config| config.auth.write = Access::Open).await;
+    let answer = server.ask(Method::DELETE, &format!("/volumes/{VOLUME}"), &[]).await;
+    assert_eq!(answer.status, StatusCode::NO_CONTENT, "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_cannot_make_a_browser_change_anything() {
+    let (server, _folder) = Server::start(|config| config.auth.write = Access::Open).await;
+    let path = format!("/volumes/{VOLUME}/verify");
+    for (site, status) in
+        [("cross-site", StatusCode::FORBIDDEN), ("same-site", StatusCode::FORBIDDEN), ("same-origin", StatusCode::OK)]
+    {
+        let answer = server.ask(Method::POST, &path, &[("sec-fetch-site", site)]).await;
+        assert_eq!(answer.status, status, "{site}: {}", answer.text());
+    }
+    let read = server.ask(Method::GET, "/volumes/", &[("sec-fetch-site", "cross-site")]).await;
+    assert_eq!(read.status, StatusCode::OK, "a link to a volume may stand anywhere");
+}
+
+#[tokio::test]
+async fn the_administrators_routes_do_not_exist_on_the_network() {
+    let (server, _folder) = Server::start(|config| config.auth.write = Access::Open).await;
+    let token = server.token("admin").await;
+    for (method, path) in [
+        (Method::GET, "/admin/tokens"),
+        (Method::POST, "/admin/tokens?name=mine"),
+        (Method::DELETE, "/admin/tokens/admin"),
+        (Method::GET, "/admin/audit"),
+        (Method::POST, "/admin/sweep"),
+        (Method::GET, "/data-api/admin/tokens"),
+    ] {
+        let answer = server.ask(method.clone(), path, &[("authorization", &bearer(&token))]).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{method} {path}");
+    }
+    for (method, path) in
+        [(Method::GET, "/admin/tokens"), (Method::GET, "/admin/audit"), (Method::POST, "/admin/sweep")]
+    {
+        assert_eq!(server.admin(method.clone(), path).await.status, StatusCode::OK, "{method} {path} by the socket");
+    }
+}
+
+#[tokio::test]
+async fn the_administrators_socket_needs_no_token() {
+    let (server, _folder) = Server::start(|config| config.auth.read = Access::Token).await;
+    let path = format!("/volumes/{VOLUME}");
+    assert_eq!(server.admin(Method::GET, &path).await.status, StatusCode::OK);
+    assert_eq!(server.admin(Method::DELETE, &path).await.status, StatusCode::NO_CONTENT);
+}
+
+#[tokio::test]
+async fn a_token_is_shown_once_and_its_name_is_given_once() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let token = server.token("once").await;
+    let listed = server.admin(Method::GET, "/admin/tokens").await;
+    assert!(listed.text().contains("\"once\"") && !listed.text().contains(&token), "{}", listed.text());
+    for _ in 0..2 {
+        let again = server.admin(Method::POST, "/admin/tokens?name=once").await;
+        assert_eq!(again.status, StatusCode::CONFLICT, "also after it was revoked");
+        assert_eq!(server.admin(Method::DELETE, "/admin/tokens/once").await.status, StatusCode::OK);
+    }
+    assert_eq!(server.admin(Method::DELETE, "/admin/tokens/never").await.status, StatusCode::NOT_FOUND);
+    for name in ["", "a%20b", "a%2Fb", &"x".repeat(65)] {
+        let answer = server.admin(Method::POST, &format!("/admin/tokens?name={name}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_outlive_the_server() {
+    let (server, folder) = Server::start(|_| {}).await;
+    let (kept, revoked) = (server.token("kept").await, server.token("revoked").await);
+    server.admin(Method::DELETE, "/admin/tokens/revoked").await;
+    server.end().await;
+    let mut config = config_for(folder.path());
+    config.auth.read = Access::Token;
+    let server = Server::serve(config, open_store(folder.path())).await;
+    for (token, status) in [(kept, StatusCode::OK), (revoked, StatusCode::UNAUTHORIZED)] {
+        let answer = server.ask(Method::GET, "/volumes/", &[("authorization", &bearer(&token))]).await;
+        assert_eq!(answer.status, status);
+    }
+}
+
+#[tokio::test]
+async fn the_audit_says_who_by_the_tokens_name_or_the_address() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let token = server.token("historian").await;
+    let path = format!("/volumes/{VOLUME}/pages/7");
+    let headers = [("authorization", bearer(&token)), ("x-request-id", "asked-1".to_owned())];
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert_eq!(server.ask(Method::GET, &path, &headers).await.status, StatusCode::OK);
+    assert_eq!(server.get(&path).await.status, StatusCode::OK);
+    let audit = server.admin(Method::GET, "/admin/audit").await;
+    let records: Vec<serde_json::Value> =
+        audit.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let by = |key: &str, value: &str| records.iter().filter(|record| record["requester"][key] == value).count();
+    assert_eq!(by("name", "historian"), 2, "REQUESTED and ACCESSED: {}", audit.text());
+    assert_eq!(by("request_id", "asked-1"), 2);
+    assert_eq!(by("address", "127.0.0.1"), 4);
+    let top = server.admin(Method::GET, "/admin/audit?top=1").await.json();
+    assert_eq!(top["requests"], 2);
+    let later = server.admin(Method::GET, "/admin/audit?from=2999-01-01T00:00:00Z").await;
+    assert_eq!(later.text(), "");
+    assert_eq!(server.admin(Method::GET, "/admin/audit?from=yesterday").await.status, StatusCode::BAD_REQUEST);
+}

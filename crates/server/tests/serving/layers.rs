@@ -1,0 +1,99 @@
+//! What every request meets.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{Server, VOLUME, soon};
+
+#[tokio::test]
+async fn every_answer_carries_its_request_id_and_forbids_guessing_its_type() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let paths = ["/", "/healthz", "/volumes/", "/volumes/no.such", "/nowhere", "/volumes?x=y"];
+    for path in paths {
+        let made = server.get(path).await;
+        assert_eq!(made.header("x-request-id").len(), 16, "{path}");
+        assert_ne!(made.header("x-request-id"), server.get(path).await.header("x-request-id"), "{path}");
+        assert_eq!(made.header("x-content-type-options"), "nosniff", "{path}");
+        let taken = server.ask(Method::GET, path, &[("x-request-id", "mine-1")]).await;
+        assert_eq!(taken.header("x-request-id"), "mine-1", "{path}");
+        let refused = server.ask(Method::GET, path, &[("x-request-id", "mine 1\"")]).await;
+        assert_eq!(refused.header("x-request-id").len(), 16, "{path}");
+    }
+    let refused = server.ask(Method::DELETE, &format!("/volumes/{VOLUME}"), &[]).await;
+    assert_eq!((refused.status, refused.header("x-request-id").len()), (StatusCode::UNAUTHORIZED, 16));
+}
+
+#[tokio::test]
+async fn what_is_nowhere_is_a_problem() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let answer = server.get("/nowhere").await;
+    assert_eq!((answer.status, answer.header("content-type")), (StatusCode::NOT_FOUND, "application/problem+json"));
+    assert_eq!(answer.json()["status"], 404);
+}
+
+#[tokio::test]
+async fn metrics_count_by_route_and_name_neither_ids_nor_addresses() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    for path in
+        [format!("/volumes/{VOLUME}"), format!("/data-api/volumes/{VOLUME}/pages/7"), "/made-up-path".to_owned()]
+    {
+        server.get(&path).await;
+    }
+    server.ask(Method::from_bytes(b"BREW").unwrap(), "/", &[]).await;
+    let answer = server.get("/metrics").await;
+    assert!(answer.header("content-type").starts_with("text/plain; version=0.0.4"));
+    let metrics = answer.text();
+    for route in ["/volumes/{id}", "/data-api/volumes/{id}/pages/{seq}", "other"] {
+        let line =
+            format!("http_server_request_duration_seconds_count{{http_request_method=\"GET\",http_route=\"{route}\"");
+        assert!(metrics.contains(&line), "{route} is not in\n{metrics}");
+    }
+    for gauge in ["penates_audit_lag_seconds ", "penates_store_refusing_writes 0", "penates_store_free_bytes "] {
+        assert!(metrics.contains(gauge), "{gauge} is not in\n{metrics}");
+    }
+    for never in [VOLUME, "t0ks80527", "127.0.0.1", "made-up", "BREW"] {
+        assert!(!metrics.contains(never), "{never} is in\n{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn it_is_alive_and_ready_and_tells_how_much_it_holds() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    assert_eq!(server.get("/healthz").await.status, StatusCode::OK);
+    assert_eq!(server.get("/readyz").await.status, StatusCode::OK);
+    let stat = server.get("/stat").await.json();
+    assert_eq!((&stat["volumes"], &stat["pages"]), (&1.into(), &24.into()));
+}
+
+#[tokio::test]
+async fn a_request_body_that_pauses_for_too_long_is_given_up() {
+    let (server, _folder) = Server::start(|config| config.limits.body_pause = Duration::from_millis(100)).await;
+    let mut client = TcpStream::connect(server.http()).await.unwrap();
+    let head = "POST /volumes HTTP/1.1\r\nhost: test\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 99\r\n\r\n";
+    client.write_all(format!("{head}volumeIDs=").as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    soon("an answer", client.read_to_end(&mut answer)).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[tokio::test]
+async fn a_long_list_in_a_url_is_answered_on_http_1_and_http_2_alike() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let ids: Vec<String> = (0..2_500).map(|number| format!("lib.volume{number:08}")).collect();
+    let path = format!("/volumes?volumeIDs={}", ids.join("%7C"));
+    assert!((50_000..65_000).contains(&path.len()));
+    assert_eq!(server.get(&path).await.status, StatusCode::OK);
+    let stream = TcpStream::connect(server.http()).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = http::Request::get(format!("http://test{path}")).body(Empty::<bytes::Bytes>::new()).unwrap();
+    let response = soon("an answer", sender.send_request(request)).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    assert!(response.into_body().collect().await.unwrap().to_bytes().starts_with(b"PK"));
+}

@@ -1,0 +1,9 @@
+//! The server over real sockets on loopback, with the embedded engine and real volumes behind it.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod access;
+mod browser;
+mod folder;
+mod layers;
+mod support;

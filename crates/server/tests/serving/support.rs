@@ -1,0 +1,155 @@
+//! A server to test, and a client that shows everything.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::TokioIo;
+use objects::Library;
+use objects::import::Unchanged;
+use server::Addresses;
+use server::config::Config;
+use store::{Store, SystemClock};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Bounds every wait; nothing is right or wrong by how long it takes below that.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The sample volume that tests read: its id in its cleaned form.
+pub const VOLUME: &str = "psia.ark+=13960=t0ks80527";
+
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+}
+
+/// The default configuration for a data folder, on ports that the operating system picks.
+pub fn config_for(folder: &Path) -> Config {
+    let mut config = Config::default();
+    config.store.path = folder.to_owned();
+    config.listen.http = Some("127.0.0.1:0".parse().unwrap());
+    config.listen.tls = None;
+    config
+}
+
+pub fn open_store(folder: &Path) -> Arc<dyn Store> {
+    EmbeddedStore::open(folder, EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap()
+}
+
+/// Imports the sample volumes whose path contains one of the words.
+pub async fn import_samples(store: Arc<dyn Store>, words: &[&str]) {
+    let library = Library::open(store, Arc::new(SystemClock), Default::default()).await.unwrap();
+    let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../samples/pairtree");
+    for files in hathi::discover(&samples) {
+        let files = files.unwrap();
+        if words.iter().any(|word| files.zip.to_string_lossy().contains(word)) {
+            library.import(files.open().unwrap(), Unchanged::Skip, |_| {}).await.unwrap();
+        }
+    }
+}
+
+pub struct Server {
+    pub addresses: Addresses,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<Result<(), server::ServerError>>,
+}
+
+impl Server {
+    /// Serves a store.
+    pub async fn serve(config: Config, store: Arc<dyn Store>) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let (tell, told) = oneshot::channel();
+        let serving =
+            tokio::spawn(server::serve(config, store, move |addresses| tell.send(addresses).unwrap(), async move {
+                let _ = stopped.await;
+            }));
+        let addresses = soon("the server's addresses", told).await.unwrap();
+        Self { addresses, stop, serving }
+    }
+
+    /// Serves a fresh store with one volume.
+    pub async fn start(change: impl FnOnce(&mut Config)) -> (Self, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open_store(folder.path());
+        import_samples(store.clone(), &["t0ks80527"]).await;
+        let mut config = config_for(folder.path());
+        change(&mut config);
+        (Self::serve(config, store).await, folder)
+    }
+
+    pub fn http(&self) -> SocketAddr {
+        self.addresses.http.unwrap()
+    }
+
+    pub async fn end(self) {
+        self.stop.send(()).unwrap();
+        soon("the end of the server", self.serving).await.unwrap().unwrap();
+    }
+
+    /// Asks over the network.
+    pub async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
+        ask(TcpStream::connect(self.http()).await.unwrap(), method, path, headers).await
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path, &[]).await
+    }
+
+    /// Asks over the administrator's socket.
+    pub async fn admin(&self, method: Method, path: &str) -> Answer {
+        ask(UnixStream::connect(&self.addresses.socket).await.unwrap(), method, path, &[]).await
+    }
+
+    /// Makes a token.
+    pub async fn token(&self, name: &str) -> String {
+        let answer = self.admin(Method::POST, &format!("/admin/tokens?name={name}")).await;
+        assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text());
+        answer.json()["token"].as_str().unwrap().to_owned()
+    }
+}
+
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+async fn ask<S>(stream: S, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut request = Request::builder().method(method).uri(path).header("host", "test");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    let response = soon(path, sender.send_request(request)).await.unwrap();
+    let (head, body) = response.into_parts();
+    let body = soon(path, body.collect()).await.unwrap().to_bytes();
+    connection.abort();
+    Answer { status: head.status, headers: head.headers, body }
+}
