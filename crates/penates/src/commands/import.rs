@@ -76,6 +76,7 @@ pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
         return Err(CliError::Usage(format!("there is no {}", missing.display())).into());
     }
     let mut failed = FailedList::new(args.failed.as_deref())?;
+    let stop = interrupt::stop_token()?;
     let target = target(&args).await?;
     let bar = progress::bytes(Some(0));
     let size = {
@@ -86,8 +87,7 @@ pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
         Some((root, ids)) => ingest::from_ids(root, ids, size).boxed(),
         None => ingest::from_paths(args.paths.clone(), size).boxed(),
     };
-    let ingest =
-        Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(), bar, stop: interrupt::stop_token()? };
+    let ingest = Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(), bar, stop };
     let summary = ingest.run(sources, &mut failed).await?;
     ingest.bar.finish_and_clear();
     close(target).await?;

@@ -129,10 +129,10 @@ async fn import_all(
     jobs: usize,
     bar: &ProgressBar,
 ) -> anyhow::Result<Summary> {
+    let stop = interrupt::stop_token()?;
     let target = import::into_target(reach::find(&args.reach, IfVacant::Create).await?).await?;
     // The bar counts volumes; the one of the ingest would count bytes, whose sum nobody knows yet.
     let sources = made.map(|volume| Ok(source(volume))).inspect(|_| bar.inc(1));
-    let stop = interrupt::stop_token()?;
     let ingest = Ingest { target: &target, mode: Mode::Import, jobs, bar: ProgressBar::hidden(), stop };
     let summary = ingest.run(sources, &mut FailedList::new(None)?).await?;
     import::close(target).await?;

@@ -194,14 +194,15 @@ async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, tri
             Ok(()) => continue,
             Err(error) => error,
         };
-        let passing = error.downcast_ref::<ClientError>().is_some_and(ClientError::is_passing);
+        let passing_after = error.downcast_ref().and_then(ClientError::passing_after);
         failures = if sink.len_bytes() > before { 1 } else { failures + 1 };
-        if !passing || failures >= tries {
+        let Some(least) = passing_after.filter(|_| failures < tries) else {
             bar.abandon();
             return Err(error);
-        }
+        };
         bar.suspend(|| eprintln!("Broken at byte {}: {}. Trying again.", sink.len_bytes(), told(error.as_ref())));
-        tokio::time::sleep((FIRST_PAUSE * 2u32.saturating_pow(failures - 1)).min(PAUSE_MAX)).await;
+        let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
+        tokio::time::sleep(pause.max(least).min(PAUSE_MAX)).await;
     }
     bar.finish_and_clear();
     Ok(())

@@ -82,7 +82,7 @@ impl From<ObjectsError> for FailedVolume {
 impl From<ClientError> for FailedVolume {
     fn from(error: ClientError) -> Self {
         let kind = match error.status().map(|status| status.as_u16()) {
-            None if error.is_passing() => "unreachable",
+            None if error.passing_after().is_some() => "unreachable",
             Some(401 | 403) => "not-allowed",
             Some(409) => "conflict",
             Some(413) => "over-limit",

@@ -62,6 +62,12 @@ impl Summary {
         self.new + self.replaced + self.unchanged + self.checked
     }
 
+    /// How far it is, in few words.
+    fn told(&self) -> String {
+        let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
+        format!("{} volumes, {} pages{failed}", self.sound(), self.pages)
+    }
+
     fn add(&mut self, done: Done) {
         let count = match done.result {
             Result::New => &mut self.new,
@@ -112,12 +118,7 @@ impl Ingest<'_> {
                     self.bar.suspend(|| failed.add(&volume))?;
                 }
             }
-            self.bar.set_message(format!(
-                "{} volumes, {} pages, {} failed",
-                summary.sound(),
-                summary.pages,
-                summary.failed
-            ));
+            self.bar.set_message(summary.told());
         }
         summary.interrupted = self.stop.is_cancelled();
         Ok(summary)

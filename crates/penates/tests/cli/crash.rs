@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -332,7 +333,7 @@ async fn read_along(corpus: &Corpus, client: &Client, killing: &AtomicBool) {
             Ok(Some(entries)) => drop(corpus.version_of(volume, &entries)),
             Ok(None) => {}
             Err(_) if killing.load(Ordering::SeqCst) => return,
-            Err(error) if error.is_passing() && error.status().is_some() => {}
+            Err(error) if error.passing_after().is_some() && error.status().is_some() => {}
             Err(error) => panic!("{error}"),
         }
     }
@@ -361,7 +362,8 @@ async fn kill_a_server(store: &TestStore, corpus: &Corpus, writers: &mut [Writer
 fn kill_an_import(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rng: &mut StdRng) {
     let version = rng.random_range(0..VERSIONS.len());
     let pairtree = corpus.pairtrees[version].to_str().unwrap();
-    let mut import = store.command(&["import", "--force", "--jobs", "3", pairtree]).spawn().unwrap();
+    let mut import = store.command(&["import", "--force", "--jobs", "3", pairtree]);
+    let mut import = import.stdout(Stdio::null()).spawn().unwrap();
     let until = Instant::now() + Duration::from_millis(rng.random_range(0..800));
     let ended = loop {
         match import.try_wait().unwrap() {
