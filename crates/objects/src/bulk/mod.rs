@@ -1,17 +1,21 @@
 //! Many volumes at once: from a list of ids to a plan, from a plan to a stream.
 //!
 //! How to read it: `request.rs` is what is asked for; `plan.rs` makes a [`BulkPlan`] of it, with the exact length and the ETag;
-//! `errors.rs` says what is missing; `source.rs` reads what a plan names, for `pack`; `stream.rs` sends it. `selection.rs` stores
-//! plans, so that a download can be resumed for days. `token_counts.rs` counts words, `token_stream.rs` sends the counts.
+//! `errors.rs` says what is missing. `source.rs` reads what a plan names, for `pack` (`retry.rs`: again where that helps;
+//! `trail.rs`: not before it is in the audit), and `stream.rs` sends it. `selection.rs` stores plans (`stored_plan.rs`), so that
+//! a download can be resumed for days. `token_counts.rs` counts words, `token_stream.rs` sends the counts.
 
 mod errors;
 mod plan;
 mod request;
+mod retry;
 mod selection;
 mod source;
+mod stored_plan;
 mod stream;
 mod token_counts;
 mod token_stream;
+mod trail;
 
 use std::sync::Arc;
 

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hathi::VolumeId;
-use pack::{Archive, Group, GroupPages, Layout, Level, Member, PageMember, Sums};
+use pack::Level;
 use serde::{Deserialize, Serialize};
 use store::{Class, NewRow, Removal, Scan, Step, Table, UnixMillis, envelope};
 
-use super::errors::Missing;
-use super::plan::{BulkPlan, LAYOUT_VERSION, PlannedVolume};
+use super::plan::{BulkPlan, LAYOUT_VERSION};
 use super::request::{BulkRequest, OnDamage};
+use super::stored_plan::StoredPlan;
 use crate::audit::Requester;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head;
@@ -77,30 +77,6 @@ struct StoredInfo {
     info: SelectionInfo,
     layout_version: u8,
     chunks: u32,
-}
-
-/// A plan as it is stored. Everything that the bytes of the archive depend on is in it, `ERROR.err` word by word.
-#[derive(Serialize, Deserialize)]
-struct StoredPlan {
-    layout: Layout,
-    level: Level,
-    groups: Vec<StoredGroup>,
-    volumes: Vec<PlannedVolume>,
-    missing: Vec<Missing>,
-    errors: Option<Bytes>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredGroup {
-    name: Box<str>,
-    pages: StoredPages,
-    mets: Option<Member>,
-}
-
-#[derive(Serialize, Deserialize)]
-enum StoredPages {
-    All { sums: Sums, crc32: u32 },
-    Some(Box<[PageMember]>),
 }
 
 /// Marks and other single rows of a selection's partition.
@@ -172,21 +148,8 @@ impl Library {
     pub async fn selection(&self, id: &str) -> ObjectsResult<Arc<BulkPlan>> {
         let started = self.inner.clock.now();
         let stored = self.live_selection(id).await?;
-        let StoredPlan { layout, level, groups, volumes, missing, errors } =
-            self.stored_plan(id, stored.chunks).await?;
-        let groups = groups.into_iter().map(Group::from).collect();
-        let archive = Archive { layout, level, groups, errors, descriptors: false };
-        let SelectionInfo { len_bytes, etag, entries, .. } = stored.info;
-        Ok(Arc::new(BulkPlan {
-            archive: Arc::new(archive),
-            volumes: volumes.into(),
-            len_bytes: Some(len_bytes),
-            etag: Some(etag),
-            missing,
-            entries,
-            started,
-            on_damage: OnDamage::Break,
-        }))
+        let plan = self.stored_plan(id, stored.chunks).await?;
+        Ok(Arc::new(plan.into_plan(stored.info, started)))
     }
 
     /// What is known of a selection. Errors as of [`Library::selection`].
@@ -267,7 +230,7 @@ impl Library {
         let partition = partition(&info.id);
         let put = |rows| Step::Put { table: Table::Selections, partition: partition.clone(), rows };
         let forgotten_at = Some(self.forgotten_at(info));
-        let encoded = encode(plan)?;
+        let encoded = StoredPlan::encode(plan)?;
         let chunks: Vec<&[u8]> = encoded.chunks(CHUNK_BYTES).collect();
         let chunk_count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
         let stored = StoredInfo { info: info.clone(), layout_version: LAYOUT_VERSION, chunks: chunk_count };
@@ -339,7 +302,7 @@ impl Library {
         if read != chunks {
             return Err(corrupt("chunks of a selection are missing"));
         }
-        postcard::from_bytes(&encoded).map_err(|error| corrupt(&error.to_string()))
+        StoredPlan::decode(&encoded)
     }
 
     /// Sweeps one selection, if it is time; false: it is not, or it was done before.
@@ -355,10 +318,7 @@ impl Library {
             return Ok(false);
         }
         match self.stored_plan(id, standing.stored.chunks).await {
-            Ok(plan) => {
-                let volumes = plan.groups.iter().filter_map(|group| VolumeId::from_cleaned(&group.name).ok());
-                self.unpin(&volumes.collect::<Vec<_>>(), id).await?;
-            }
+            Ok(plan) => self.unpin(&plan.volumes(), id).await?,
             // It never became complete, or is damaged: its pins end by themselves.
             Err(error) if error.is_damage() => tracing::warn!(id, %error, "a selection cannot be unpinned"),
             Err(error) => return Err(error),
@@ -378,26 +338,6 @@ impl Library {
     }
 }
 
-impl From<StoredGroup> for Group {
-    fn from(stored: StoredGroup) -> Self {
-        let pages = match stored.pages {
-            StoredPages::All { sums, crc32 } => GroupPages::All { sums, crc32 },
-            StoredPages::Some(pages) => GroupPages::Some(pages),
-        };
-        Self { name: stored.name, pages, mets: stored.mets }
-    }
-}
-
-impl From<&Group> for StoredGroup {
-    fn from(group: &Group) -> Self {
-        let pages = match &group.pages {
-            GroupPages::All { sums, crc32 } => StoredPages::All { sums: *sums, crc32: *crc32 },
-            GroupPages::Some(pages) => StoredPages::Some(pages.clone()),
-        };
-        Self { name: group.name.clone(), pages, mets: group.mets }
-    }
-}
-
 fn describe(
     id: String,
     owner: String,
@@ -410,19 +350,6 @@ fn describe(
     };
     let (volumes, missing) = (plan.volumes.len() as u64, plan.missing.len() as u64);
     Ok(SelectionInfo { id, owner, created, ends, len_bytes, etag, entries: plan.entries, volumes, missing })
-}
-
-fn encode(plan: &BulkPlan) -> ObjectsResult<Vec<u8>> {
-    let archive = &plan.archive;
-    let stored = StoredPlan {
-        layout: archive.layout,
-        level: archive.level,
-        groups: archive.groups.iter().map(StoredGroup::from).collect(),
-        volumes: plan.volumes.to_vec(),
-        missing: plan.missing.clone(),
-        errors: archive.errors.clone(),
-    };
-    postcard::to_stdvec(&stored).map_err(|error| ObjectsError::Internal(format!("encoding a plan: {error}")))
 }
 
 fn partition(id: &str) -> Bytes {

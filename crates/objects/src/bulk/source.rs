@@ -4,7 +4,6 @@
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -15,24 +14,14 @@ use store::UnixMillis;
 
 use super::errors::{Missing, MissingPart, MissingReason, error_text};
 use super::plan::{BulkPlan, PlannedPage, PlannedVolume, volume_id};
+use super::retry::retried;
+use super::trail::AuditTrail;
 use crate::audit::{AuditAction, Requester};
 use crate::damage::WHOLE_VOLUME;
 use crate::directory::Entry;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::fairness::Fairness;
 use crate::library::Library;
-
-/// How often a read that fails for a passing reason is tried in all.
-const TRIES: u32 = 5;
-
-/// The pause after the first failure; each further one is [`PAUSE_FACTOR`] times as long, at most [`PAUSE_MAX`].
-const PAUSE_FIRST: Duration = Duration::from_millis(200);
-const PAUSE_FACTOR: u32 = 3;
-const PAUSE_MAX: Duration = Duration::from_secs(5);
-
-/// Volumes of an audit window at most. Windows begin with one volume and double, so that a request that reads little of a long
-/// archive is not said to have read much.
-const AUDIT_WINDOW_MAX: usize = 64;
 
 /// Directory entries kept of the volume being read.
 const ENTRIES_KEPT: u32 = 1_024;
@@ -46,24 +35,13 @@ pub(super) struct PlanSource {
     archive: Arc<Archive>,
     volumes: Arc<[PlannedVolume]>,
     started: UnixMillis,
-    audit: Option<AuditTrail>,
+    /// `None` while only members are asked for.
+    trail: Option<AuditTrail>,
     entries: Mutex<Option<KeptEntries>>,
     /// What was found while streaming, in report mode.
     left_out: Mutex<Vec<Missing>>,
     /// Members whose frames `pack` found to be other than their entries say; marked when the stream ends.
     noticed: Mutex<Vec<(usize, Option<u32>, String)>>,
-}
-
-/// Who is told of in the audit, and up to which group that was done.
-struct AuditTrail {
-    requester: Requester,
-    action: AuditAction,
-    plan: Option<String>,
-    written: Mutex<AuditWindow>,
-}
-
-struct AuditWindow {
-    groups: Range<usize>,
 }
 
 /// Some consecutive entries of one group.
@@ -86,7 +64,7 @@ impl PlanSource {
             archive,
             volumes,
             started,
-            audit: None,
+            trail: None,
             entries: Mutex::default(),
             left_out: Mutex::default(),
             noticed: Mutex::default(),
@@ -95,14 +73,8 @@ impl PlanSource {
 
     /// A source to stream `plan` from, for somebody.
     pub(super) fn for_stream(library: Library, plan: &BulkPlan, requester: Requester, action: AuditAction) -> Self {
-        let audit = AuditTrail {
-            requester,
-            action,
-            plan: plan.etag.clone(),
-            written: Mutex::new(AuditWindow { groups: 0..0 }),
-        };
         Self {
-            audit: Some(audit),
+            trail: Some(AuditTrail::new(requester, action, plan.etag.clone())),
             ..Self::for_planning(library, plan.archive.clone(), plan.volumes.clone(), plan.started)
         }
     }
@@ -228,20 +200,16 @@ impl PlanSource {
         Some(rest[..rest.len().min(pages.len())].into())
     }
 
-    /// The frames of a run of entries. Where one of them is damaged: those before it; where that is the first, all damaged pages of
-    /// the rest of the volume are looked for and marked, so that whoever asks next is told of all of them.
+    /// The frames of a run of entries; only the first one's where something in the run is damaged. Where that is the first, all
+    /// damaged pages of the rest of the volume are looked for and marked, so that whoever asks next is told of all of them.
     async fn frames_of(&self, group: usize, first: u32, run: &[Entry]) -> ObjectsResult<Vec<Bytes>> {
         let id = self.volume_id(group)?;
         let generation = self.volumes[group].generation;
-        let read = self.read(|| self.library.frames(&id, generation, run)).await;
-        match read {
-            Err(error) if error.is_damage() && run.len() > 1 => {
-                let one = &run[..1];
-                match self.read(|| self.library.frames(&id, generation, one)).await {
-                    Err(error) if error.is_damage() => Err(self.damage_from(&id, group, first, error).await),
-                    frames => frames,
-                }
-            }
+        let mut frames = self.read(|| self.library.frames(&id, generation, run)).await;
+        if run.len() > 1 && frames.as_ref().is_err_and(ObjectsError::is_damage) {
+            frames = self.read(|| self.library.frames(&id, generation, &run[..1])).await;
+        }
+        match frames {
             Err(error) if error.is_damage() => Err(self.damage_from(&id, group, first, error).await),
             frames => frames,
         }
@@ -312,20 +280,6 @@ impl PlanSource {
     }
 }
 
-/// Tries again, with growing pauses, what fails for a passing reason.
-async fn retried<T, F: Future<Output = ObjectsResult<T>>>(attempt: impl Fn() -> F) -> ObjectsResult<T> {
-    let mut pause = PAUSE_FIRST;
-    for _ in 1..TRIES {
-        match attempt().await {
-            Err(error) if error.is_passing() => tracing::debug!(%error, "a read is tried again"),
-            result => return result,
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * PAUSE_FACTOR).min(PAUSE_MAX);
-    }
-    attempt().await
-}
-
 /// How many entries to read at once: as many frames as fit `max_bytes`, but where they lie in several packs, only up to the end of
 /// one, so that the next call does not read a pack again.
 fn run_len(entries: &[Entry], max_bytes: usize) -> usize {
@@ -388,21 +342,10 @@ impl Source for PlanSource {
     }
 
     async fn before_group(&self, group: usize) -> ObjectsResult<()> {
-        let Some(audit) = &self.audit else { return Ok(()) };
-        let window = {
-            let written = &audit.written.lock().groups;
-            if written.contains(&group) {
-                return Ok(());
-            }
-            let len = (2 * written.len()).clamp(1, AUDIT_WINDOW_MAX);
-            group..(group + len).min(self.archive.groups.len())
-        };
-        let volumes = BulkPlan::audited(&self.archive, window.clone())?;
-        let auditor = self.library.auditor();
-        let plan = audit.plan.as_deref();
-        retried(|| auditor.accessed(&audit.requester, audit.action, plan, volumes.clone())).await?;
-        audit.written.lock().groups = window;
-        Ok(())
+        match &self.trail {
+            Some(trail) => trail.before_group(self.library.auditor(), &self.archive, group).await,
+            None => Ok(()),
+        }
     }
 
     fn piece_bytes(&self) -> usize {
@@ -448,27 +391,5 @@ mod tests {
         assert_eq!(run_len(&entries, 100), 2, "three fit, but the third's pack goes on");
         assert_eq!(run_len(&entries, 40), 1, "one fits");
         assert_eq!(run_len(&entries, 1), 1, "one that does not fit is read all the same");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_fails_for_a_passing_reason_is_tried_five_times() {
-        let tries = std::cell::Cell::new(0);
-        let never = retried(|| async {
-            tries.set(tries.get() + 1);
-            Err::<(), _>(ObjectsError::Overloaded("busy".to_owned()))
-        });
-        assert!(never.await.unwrap_err().is_passing());
-        assert_eq!(tries.replace(0), 5);
-        let third = retried(|| async {
-            tries.set(tries.get() + 1);
-            if tries.get() < 3 { Err(ObjectsError::Overloaded("busy".to_owned())) } else { Ok(tries.get()) }
-        });
-        assert_eq!(third.await.unwrap(), 3);
-        let other = retried(|| async {
-            tries.set(tries.get() + 1);
-            Err::<(), _>(ObjectsError::Invalid("never".to_owned()))
-        });
-        assert!(other.await.is_err());
-        assert_eq!(tries.get(), 4, "what does not pass is not tried again");
     }
 }

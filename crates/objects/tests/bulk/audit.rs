@@ -114,7 +114,7 @@ async fn records_that_wait_are_written_together() {
 async fn a_write_of_unknown_outcome_is_repeated_and_told_once() {
     let bench = bench().await;
     let a = bench.add("t.a", &["one"]).await;
-    for fault in [Fault::UnknownApplied, Fault::UnknownNotApplied, Fault::Unavailable] {
+    for fault in [Fault::UnknownNotApplied, Fault::Unavailable, Fault::UnknownApplied] {
         bench.faults.next(Kind::Run, fault);
     }
     bench.library.auditor().page(&somebody(), &a, Seq::new(1).unwrap()).await.unwrap();

@@ -1,0 +1,111 @@
+//! Reading the audit back.
+
+use std::collections::HashMap;
+
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use hathi::VolumeId;
+use serde::Serialize;
+use store::{Class, Row, Scan, Table, UnixMillis};
+
+use super::keys;
+use super::{AuditAction, AuditRecord, Auditor};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head;
+use crate::library::Library;
+
+/// Bytes of one page of a scan.
+const SCAN_BYTES: usize = 1 << 20;
+
+/// What is asked for most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AuditTop {
+    /// Requests in the time.
+    pub requests: u64,
+    /// Volumes, with the number of requests that named them, most first; ties by id.
+    pub volumes: Vec<(VolumeId, u64)>,
+    /// Who asked ([`Requester::identity`]), with the number of requests, most first; ties by name.
+    pub requesters: Vec<(String, u64)>,
+}
+
+impl Library {
+    /// The audit's writer.
+    pub fn auditor(&self) -> &Auditor {
+        &self.inner.bulk.auditor
+    }
+
+    /// Audit records from `from` (inclusive) to `to` (exclusive), in the order in which they were written.
+    pub fn audit_read(&self, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditRecord>> {
+        let library = self.clone();
+        let hours = async move {
+            let hours = library.audit_hours(from, to).await?;
+            let scans = hours.into_iter().map(move |hour| library.clone().audit_hour(hour, from, to));
+            Ok::<_, ObjectsError>(futures::stream::iter(scans).flatten())
+        };
+        futures::stream::once(hours).try_flatten().boxed()
+    }
+
+    /// What was asked for most from `from` (inclusive) to `to` (exclusive): the `most` first of each list. Takes memory for each
+    /// volume that was asked for in that time.
+    pub async fn audit_top(&self, from: UnixMillis, to: UnixMillis, most: usize) -> ObjectsResult<AuditTop> {
+        let mut requests = 0;
+        let mut volumes: HashMap<VolumeId, u64> = HashMap::new();
+        let mut requesters: HashMap<String, u64> = HashMap::new();
+        let mut records = self.audit_read(from, to);
+        while let Some(record) = records.try_next().await? {
+            if record.action != AuditAction::Requested {
+                continue;
+            }
+            if record.part == 0 {
+                requests += 1;
+                *requesters.entry(record.requester.identity()).or_default() += 1;
+            }
+            for volume in record.volumes {
+                *volumes.entry(volume.volume).or_default() += 1;
+            }
+        }
+        Ok(AuditTop { requests, volumes: top(volumes, most), requesters: top(requesters, most) })
+    }
+
+    /// The hours between `from` and `to` of which there are records, ascending.
+    async fn audit_hours(&self, from: UnixMillis, to: UnixMillis) -> ObjectsResult<Vec<u32>> {
+        const AT_ONCE: usize = 1_000;
+        let wanted = keys::hour_of(from)..=keys::hour_of(to);
+        let mut hours = Vec::new();
+        let mut next = None;
+        loop {
+            let page = self.inner.store.walk(self.call(Class::Audit), Table::Audit, next, AT_ONCE).await?;
+            let known = page.partitions.iter().filter_map(|partition| keys::hour_of_partition(partition));
+            hours.extend(known.filter(|hour| wanted.contains(hour)));
+            next = page.next;
+            if next.is_none() {
+                hours.sort_unstable();
+                return Ok(hours);
+            }
+        }
+    }
+
+    /// The records of one hour that lie between `from` and `to`.
+    fn audit_hour(self, hour: u32, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditRecord>> {
+        let scan = Scan { to: Some(keys::sort_from(to)), ..Scan::prefix(keys::sort_from(from), SCAN_BYTES) };
+        let pages = futures::stream::try_unfold(Some(scan), move |scan| {
+            let library = self.clone();
+            async move {
+                let Some(scan) = scan else { return Ok::<_, ObjectsError>(None) };
+                let call = library.call(Class::Audit);
+                let page = library.inner.store.scan(call, Table::Audit, &keys::partition(hour), scan.clone()).await?;
+                let record = |row: Row| head::open::<AuditRecord>(Table::Audit, &row.value);
+                let records = futures::stream::iter(page.rows.into_iter().map(record));
+                Ok(Some((records, scan.resumed(page.next))))
+            }
+        });
+        pages.try_flatten().boxed()
+    }
+}
+
+fn top<K: Ord + Clone>(counts: HashMap<K, u64>, most: usize) -> Vec<(K, u64)> {
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_unstable_by(|(a_key, a), (b_key, b)| b.cmp(a).then_with(|| a_key.cmp(b_key)));
+    counts.truncate(most);
+    counts
+}

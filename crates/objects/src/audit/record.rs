@@ -1,0 +1,77 @@
+//! What a record of the audit says.
+
+use std::net::IpAddr;
+
+use hathi::VolumeId;
+use serde::{Deserialize, Serialize};
+use store::UnixMillis;
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requester {
+    /// The name of the token, if one was shown.
+    pub name: Option<String>,
+    /// Where the request came from, if it came over a network.
+    pub address: Option<IpAddr>,
+    /// The request's id, as the logs have it.
+    pub request_id: String,
+}
+
+impl Requester {
+    /// One name for the same asker over many requests: the token's name, or else the address.
+    pub fn identity(&self) -> String {
+        match (&self.name, self.address) {
+            (Some(name), _) => format!("token {name}"),
+            (None, Some(address)) => format!("address {address}"),
+            (None, None) => "local".to_owned(),
+        }
+    }
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum AuditAction {
+    /// It was asked for.
+    Requested,
+    /// It was sent, or was about to be.
+    Accessed,
+    /// Its words were counted and the counts were sent, or were about to be.
+    TokenCountAccessed,
+}
+
+impl AuditAction {
+    /// The word that the HTRC Data API's audit has for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Requested => "REQUESTED",
+            Self::Accessed => "ACCESSED",
+            Self::TokenCountAccessed => "TOKEN_COUNT_ACCESSED",
+        }
+    }
+}
+
+/// A volume in an audit record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditedVolume {
+    /// Which one.
+    pub volume: VolumeId,
+    /// The sequences of the pages; `None`: all.
+    pub pages: Option<Vec<u32>>,
+}
+
+/// One record of the audit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// When it was written.
+    pub at: UnixMillis,
+    /// By whose request.
+    pub requester: Requester,
+    /// What was done.
+    pub action: AuditAction,
+    /// The ETag of the plan, for a bulk request that has one.
+    pub plan: Option<String>,
+    /// 0 for the first record of one event; lists too long for one record go on in 1, 2 and so on.
+    pub part: u32,
+    /// With what.
+    pub volumes: Vec<AuditedVolume>,
+}

@@ -1,0 +1,50 @@
+//! The trail that a stream leaves in the audit: what it is about to send, a window of volumes ahead.
+
+use std::ops::Range;
+
+use pack::Archive;
+use parking_lot::Mutex;
+
+use super::plan::BulkPlan;
+use super::retry::retried;
+use crate::audit::{AuditAction, Auditor, Requester};
+use crate::error::ObjectsResult;
+
+/// Volumes of an audit window at most. Windows begin with one volume and double, so that a request that reads little of a long
+/// archive is not said to have read much.
+const AUDIT_WINDOW_MAX: usize = 64;
+
+/// For whom, and as what, a stream's volumes are recorded.
+pub(super) struct AuditTrail {
+    requester: Requester,
+    action: AuditAction,
+    plan: Option<String>,
+    /// The groups of the window that was written last.
+    written: Mutex<Range<usize>>,
+}
+
+impl AuditTrail {
+    pub(super) fn new(requester: Requester, action: AuditAction, plan: Option<String>) -> Self {
+        Self { requester, action, plan, written: Mutex::new(0..0) }
+    }
+
+    /// Sees to it that a group is in the audit before any of it is sent.
+    pub(super) async fn before_group(&self, auditor: &Auditor, archive: &Archive, group: usize) -> ObjectsResult<()> {
+        let Some(window) = self.window(group, archive.groups.len()) else { return Ok(()) };
+        let volumes = BulkPlan::audited(archive, window.clone())?;
+        let plan = self.plan.as_deref();
+        retried(|| auditor.accessed(&self.requester, self.action, plan, volumes.clone())).await?;
+        *self.written.lock() = window;
+        Ok(())
+    }
+
+    /// The window that is to be written before `group` is sent; `None`: it is in the last one.
+    fn window(&self, group: usize, groups: usize) -> Option<Range<usize>> {
+        let written = self.written.lock();
+        if written.contains(&group) {
+            return None;
+        }
+        let len = (2 * written.len()).clamp(1, AUDIT_WINDOW_MAX);
+        Some(group..(group + len).min(groups))
+    }
+}
