@@ -134,9 +134,9 @@ async fn import_all(
     // The bar counts volumes; the one of the ingest would count bytes, whose sum nobody knows yet.
     let sources = made.map(|volume| Ok(source(volume))).inspect(|_| bar.inc(1));
     let ingest = Ingest { target: &target, mode: Mode::Import, jobs, bar: ProgressBar::hidden(), stop };
-    let summary = ingest.run(sources, &mut FailedList::new(None)?).await?;
+    let ended = ingest.run(sources, &mut FailedList::new(None)?).await;
     import::close(target).await?;
-    Ok(summary)
+    ended
 }
 
 fn source(volume: SynthVolume) -> Source {

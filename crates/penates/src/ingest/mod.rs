@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 pub use failed::{FailedList, FailedVolume};
-pub use source::{MemoryVolume, Source, from_ids, from_paths};
+pub use source::{MemoryVolume, Source, Wanted};
 pub use target::{Mode, Target};
 
 /// How importing one volume ended.
