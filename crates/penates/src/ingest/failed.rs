@@ -16,8 +16,8 @@ use crate::exit;
 /// A volume that could not be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedVolume {
-    /// Where its files are, if it has files.
-    pub path: Option<PathBuf>,
+    /// Where its files are, if it has files; what is no UTF-8 in it is replaced.
+    pub path: Option<String>,
     /// Its id, where that is known.
     pub id: Option<VolumeId>,
     /// The kind of failure, as a word.
@@ -36,7 +36,7 @@ impl FailedVolume {
 
     /// Says which one it is.
     pub fn of(mut self, path: Option<&Path>, id: Option<&VolumeId>) -> Self {
-        self.path = self.path.or(path.map(Path::to_path_buf));
+        self.path = self.path.or(path.map(|path| path.to_string_lossy().into_owned()));
         self.id = self.id.or(id.cloned());
         self
     }
@@ -110,8 +110,7 @@ impl FailedList {
 
     /// Adds one.
     pub fn add(&mut self, volume: &FailedVolume) -> anyhow::Result<()> {
-        let path = volume.path.as_ref().map(|path| path.display().to_string());
-        let name = volume.id.as_ref().map(ToString::to_string).or(path).unwrap_or_default();
+        let name = volume.id.as_ref().map(ToString::to_string).or(volume.path.clone()).unwrap_or_default();
         eprintln!("failed: {name}: {}", volume.reason);
         if let Some(file) = &mut self.file {
             let mut line = serde_json::to_vec(volume).context("encoding a failure")?;
