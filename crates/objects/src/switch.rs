@@ -9,7 +9,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Class, Expect, NewRow, Outcome, Stamp, Step, Table};
+use store::{Class, Expect, Guard, NewRow, Outcome, Stamp, Step, Table};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{Body, Head, HeadRow, State};
@@ -18,7 +18,7 @@ use crate::library::Library;
 use crate::revision::RevisionId;
 
 /// How often the same thing is tried before the caller is told that it could not be done, or that nobody knows.
-const TRIES_MAX: u32 = 20;
+const TRIES_MAX: u32 = 12;
 /// The pause before the second try; each further one is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(2);
 /// The longest pause.
@@ -86,7 +86,7 @@ impl Switch {
             head.condemned = base.head.condemned;
         }
         let mut steps = self.before.clone();
-        steps.push(compare_and_write(&self.partition, self.base.as_ref(), &head, self.log_entry()?)?);
+        steps.push(compare_and_write(&self.partition, self.base.as_ref(), &head, head.guard(), self.log_entry()?)?);
         steps.extend(self.after.iter().cloned());
         Ok(steps)
     }
@@ -102,59 +102,56 @@ impl Library {
     /// Switches a head, and finds out what came of it. [`ObjectsError::Unknown`] only when it cannot be found out.
     pub(crate) async fn switch(&self, mut switch: Switch) -> ObjectsResult<Switched> {
         let revision = switch.head.revision;
-        let head_step = switch.before.len();
         let mut tries = Tries::new();
+        // Whether a try may still be on its way; none is, once the stamp that it compares with has moved.
         let mut unsure = false;
         loop {
-            let outcome = self.inner.store.run(self.call(Class::Description), switch.steps()?).await;
-            let (required, failed) = match outcome {
-                Ok(Outcome::Applied) => return Ok(Switched::Applied),
-                Ok(Outcome::Refused { step, .. }) => (step < head_step, None),
-                Ok(Outcome::Unknown { reason }) => {
-                    unsure = true;
-                    (false, Some(ObjectsError::Unknown(reason)))
-                }
-                Err(error) => (false, Some(ObjectsError::from(error))),
-            };
-            if let (false, Some(error)) = (unsure, &failed)
-                && !error.is_passing()
-            {
-                return Err(failed.unwrap_or_else(|| ObjectsError::Internal("a failure without an error".to_owned())));
+            let answer = self.try_switch(&switch).await?;
+            unsure |= matches!(answer, Answer::Unknown(_));
+            match answer {
+                Answer::Applied => return Ok(Switched::Applied),
+                Answer::Failed(error) if !unsure && !error.is_passing() => return Err(error),
+                _ => {}
             }
-            let stands = self.look(&switch.partition, revision, unsure).await?;
-            let stands = match stands {
+            match self.look(&switch.partition, revision, unsure).await? {
                 Stands::Switched => {
-                    // What comes after the head may not have been applied with it; it may also be lost.
                     if unsure && !switch.after.is_empty() {
+                        // What comes after the head may not have come with it. It may be lost, so nobody waits for it.
                         let _ = self.inner.store.run(self.call(Class::Description), switch.after).await;
                     }
                     return Ok(Switched::Applied);
                 }
-                Stands::Otherwise(stands) => stands.map(|row| *row),
-            };
-            if !same_stamp(stands.as_ref(), switch.base.as_ref()) {
-                if !same_to_clients(stands.as_ref(), switch.base.as_ref()) {
+                Stands::Otherwise(stands) if same_stamp(stands.as_deref(), switch.base.as_ref()) => match answer {
+                    Answer::Required => return Ok(Switched::Required { unsure }),
+                    Answer::Failed(error) if !error.is_passing() => {
+                        return Err(ObjectsError::Unknown(error.to_string()));
+                    }
+                    _ => {}
+                },
+                Stands::Otherwise(stands) if !same_to_clients(stands.as_deref(), switch.base.as_ref()) => {
                     return Ok(Switched::Moved);
                 }
-                if floor_of(stands.as_ref()) >= revision {
-                    return Ok(Switched::Fenced);
+                Stands::Otherwise(stands) if floor_of(stands.as_deref()) >= revision => return Ok(Switched::Fenced),
+                Stands::Otherwise(stands) => {
+                    switch.base = stands.map(|row| *row);
+                    unsure = false;
                 }
-                switch.base = stands;
-                unsure = false;
-            } else if required {
-                return Ok(Switched::Required { unsure });
             }
-            let passing =
-                failed.as_ref().is_none_or(|error| error.is_passing() || matches!(error, ObjectsError::Unknown(_)));
-            if !passing || !tries.again().await {
-                let reason =
-                    failed.map_or_else(|| "the head was refused again and again".to_owned(), |error| error.to_string());
-                return Err(match unsure {
-                    true => ObjectsError::Unknown(reason),
-                    false => ObjectsError::Overloaded(reason),
-                });
+            if !tries.again().await {
+                return Err(answer.given_up(unsure));
             }
         }
+    }
+
+    async fn try_switch(&self, switch: &Switch) -> ObjectsResult<Answer> {
+        let outcome = self.inner.store.run(self.call(Class::Description), switch.steps()?).await;
+        Ok(match outcome {
+            Ok(Outcome::Applied) => Answer::Applied,
+            Ok(Outcome::Refused { step, .. }) if step < switch.before.len() => Answer::Required,
+            Ok(Outcome::Refused { .. }) => Answer::Refused,
+            Ok(Outcome::Unknown { reason }) => Answer::Unknown(reason),
+            Err(error) => Answer::Failed(error.into()),
+        })
     }
 
     /// Whether `revision` was ever switched in: the head first, then its log.
@@ -216,10 +213,9 @@ impl Library {
         rows: Vec<NewRow>,
         mut before: Vec<Step>,
     ) -> ObjectsResult<Option<HeadRow>> {
-        let step = compare_and_write(partition, base, &head, rows)?;
-        let Step::CompareAndWrite { guard, .. } = &step else { unreachable!("made one line above") };
+        let guard = head.guard();
         let stamp = guard.stamp;
-        before.push(step);
+        before.push(compare_and_write(partition, base, &head, guard, rows)?);
         match self.inner.store.run(self.call(Class::Description), before).await {
             Ok(Outcome::Applied) => Ok(Some(HeadRow { head, stamp })),
             Ok(Outcome::Refused { .. } | Outcome::Unknown { .. }) => Ok(None),
@@ -261,6 +257,32 @@ impl Library {
     }
 }
 
+/// What the store says to one try of a switch.
+enum Answer {
+    Applied,
+    /// A step before the head was refused.
+    Required,
+    /// The head was refused.
+    Refused,
+    /// Nobody knows.
+    Unknown(String),
+    /// Nothing was applied.
+    Failed(ObjectsError),
+}
+
+impl Answer {
+    /// What to say when this was the last of many tries.
+    fn given_up(self, unsure: bool) -> ObjectsError {
+        match self {
+            Answer::Failed(error) if !unsure => error,
+            Answer::Failed(error) => ObjectsError::Unknown(error.to_string()),
+            Answer::Unknown(reason) => ObjectsError::Unknown(reason),
+            _ if unsure => ObjectsError::Unknown("an earlier try may still arrive".to_owned()),
+            _ => ObjectsError::Overloaded("a head is being changed by others all the time".to_owned()),
+        }
+    }
+}
+
 /// What a look at a head and its log found.
 enum Stands {
     /// The revision is or was there.
@@ -284,13 +306,19 @@ impl Head {
     }
 }
 
-fn compare_and_write(partition: &Bytes, base: Option<&HeadRow>, head: &Head, rows: Vec<NewRow>) -> ObjectsResult<Step> {
+fn compare_and_write(
+    partition: &Bytes,
+    base: Option<&HeadRow>,
+    head: &Head,
+    guard: Guard,
+    rows: Vec<NewRow>,
+) -> ObjectsResult<Step> {
     Ok(Step::CompareAndWrite {
         table: Table::Objects,
         partition: partition.clone(),
         sort: keys::head(),
         expect: base.map_or(Expect::Absent, |base| Expect::Stamp(base.stamp)),
-        guard: head.guard(),
+        guard,
         value: head.seal()?,
         rows,
     })

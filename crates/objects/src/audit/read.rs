@@ -24,7 +24,7 @@ pub struct AuditTop {
     pub requests: u64,
     /// Volumes, with the number of requests that named them, most first; ties by id.
     pub volumes: Vec<(VolumeId, u64)>,
-    /// Who asked ([`Requester::identity`]), with the number of requests, most first; ties by name.
+    /// Who asked ([`identity`](super::Requester::identity)), with the number of requests, most first; ties by name.
     pub requesters: Vec<(String, u64)>,
 }
 

@@ -55,7 +55,7 @@ impl AuditAction {
 pub struct AuditedVolume {
     /// Which one.
     pub volume: VolumeId,
-    /// The sequences of the pages; `None`: all.
+    /// The sequences of the pages; `None`: all; empty: something else of it (METS, the record).
     pub pages: Option<Vec<u32>>,
 }
 

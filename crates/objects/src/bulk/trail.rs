@@ -48,3 +48,34 @@ impl AuditTrail {
         Some(group..(group + len).min(groups))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The windows that are written while groups `from..groups` are sent one after the other.
+    fn windows(from: usize, groups: usize) -> Vec<Range<usize>> {
+        let trail = AuditTrail::new(Requester::default(), AuditAction::Accessed, None);
+        let mut windows = Vec::new();
+        for group in from..groups {
+            if let Some(window) = trail.window(group, groups) {
+                *trail.written.lock() = window.clone();
+                windows.push(window);
+            }
+        }
+        windows
+    }
+
+    #[test]
+    fn windows_double_up_to_their_bound_and_cover_each_group_once() {
+        let written = windows(0, 300);
+        let lens: Vec<usize> = written.iter().map(Range::len).collect();
+        assert_eq!(lens, [1, 2, 4, 8, 16, 32, 64, 64, 64, 45]);
+        assert!(written.into_iter().flatten().eq(0..300));
+    }
+
+    #[test]
+    fn who_resumes_in_the_middle_begins_with_a_small_window_there() {
+        assert_eq!(windows(10, 14), [10..11, 11..13, 13..14]);
+    }
+}

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use hathi::{VolumeId, VolumeParts};
 use md5::{Digest, Md5};
 use objects::{Imported, Library, LibraryOptions, ListToken, ObjectsResult, Unchanged};
-use store::{ManualClock, Store, UnixMillis};
+use store::limited::Limited;
+use store::{Limits, ManualClock, Store, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 
@@ -29,7 +30,8 @@ pub async fn fixture() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(START));
     let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
-    let store: Arc<dyn Store> = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
+    let engine = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
+    let store: Arc<dyn Store> = Arc::new(Limited::new(engine, Limits::default()));
     let library = Library::open(store.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
     Fixture { library, clock, store, folder }
 }
