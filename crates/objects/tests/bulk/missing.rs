@@ -79,3 +79,16 @@ async fn a_hundred_thousand_ids_are_planned() {
     assert_eq!(names(&archive), ["t.50000/", "t.50000/00000001.txt", "ERROR.err"]);
     assert_eq!(entry(&archive, "ERROR.err").lines().count(), 1 + 99_999);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_whose_sequences_have_gaps_are_found() {
+    let bench = bench().await;
+    let mut parts = crate::support::volume("t.gaps", &["ten", "twenty"]);
+    let mets = String::from_utf8(parts.mets).unwrap();
+    parts.mets = mets.replace("ORDER=\"1\"", "ORDER=\"10\"").replace("ORDER=\"2\"", "ORDER=\"20\"").into_bytes();
+    crate::support::import(&bench.library, parts).await.unwrap();
+    let wanted = vec![pages(&id("t.gaps"), &[20, 1, 10])];
+    let plan = bench.plan(&request(wanted, Layout::Pages, Level::Frames, false)).await;
+    let archive = bench.whole(&plan).await;
+    assert_eq!(names(&archive), ["t.gaps/", "t.gaps/00000020.txt", "t.gaps/00000010.txt", "ERROR.err"]);
+}
