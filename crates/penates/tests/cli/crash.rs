@@ -22,7 +22,7 @@ use serde::Deserialize;
 use crate::harness::*;
 
 /// Rounds when nobody says how many.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 12;
 /// Writers at once; each has volumes of its own, so that it knows what is stored of them.
 const WRITERS: usize = 3;
 /// Volumes of each writer.
@@ -35,8 +35,8 @@ const VERSIONS: [u32; 3] = [60, 90, 140];
 const SELECTIONS_EACH: usize = 4;
 /// What is superseded is collected soon.
 const SOON: [&str; 5] = [
-    "--set=store.grace=2s",
-    "--set=store.plan_life=1200ms",
+    "--set=store.grace=4s",
+    "--set=store.plan_life=3s",
     "--set=store.clock_skew_max=500ms",
     "--set=store.sweep_interval=100ms",
     "--set=auth.write=open",
@@ -246,7 +246,8 @@ impl Writer {
         for mut kept in std::mem::take(&mut self.selections) {
             match client.get(&kept.told.address, "application/zip").await {
                 Ok(response) => {
-                    let bytes = client::whole(response).await.unwrap();
+                    let whole = client::whole(response).await;
+                    let bytes = whole.unwrap_or_else(|error| panic!("a selection cannot be read: {error}"));
                     assert_eq!(bytes.len(), kept.told.len_bytes);
                     let mut entries = unzip(&bytes);
                     let some_missing = kept.holds.iter().any(|(_, stored)| stored.is_none());
