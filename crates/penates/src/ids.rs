@@ -56,5 +56,6 @@ fn read_text(file: &Path) -> anyhow::Result<String> {
         std::io::stdin().read_to_string(&mut text).context("reading standard input")?;
         return Ok(text);
     }
-    std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
+    std::fs::read_to_string(file)
+        .map_err(|error| CliError::Usage(format!("the list {} cannot be read: {error}", file.display())).into())
 }

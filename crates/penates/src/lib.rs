@@ -6,7 +6,7 @@
 //! - `reach.rs`: how a command gets to the data: a server elsewhere, the server that holds the store (by its socket), or a
 //!   router in this process when nobody holds it. All three are one [`client::Client`], so that a command is written once.
 //! - `settings.rs`, `local.rs`: the configuration in force; a store that this process holds itself.
-//! - `ingest/`: importing many volumes in parallel, into a store of one's own or to a server; `download.rs`: downloads that
+//! - `ingest/`: importing many volumes in parallel, into a store of one's own or to a server; `download/`: downloads that
 //!   resume.
 //! - `output.rs`, `progress.rs`, `exit.rs`: what a person or a program sees of it.
 

@@ -8,7 +8,7 @@ pub fn bytes(len_bytes: Option<u64>) -> ProgressBar {
     match len_bytes {
         Some(len_bytes) => styled(
             ProgressBar::new(len_bytes),
-            "{bar:30} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left  {wide_msg}",
+            "{bar:16} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta} left  {wide_msg}",
         ),
         None => styled(ProgressBar::no_length(), "{spinner} {binary_bytes}  {binary_bytes_per_sec}  {wide_msg}"),
     }
@@ -16,7 +16,7 @@ pub fn bytes(len_bytes: Option<u64>) -> ProgressBar {
 
 /// How far a work measured in volumes is.
 pub fn volumes(count: u64) -> ProgressBar {
-    styled(ProgressBar::new(count), "{bar:30} {pos}/{len} volumes  {per_sec}  {eta} left  {wide_msg}")
+    styled(ProgressBar::new(count), "{bar:16} {pos}/{len} volumes  {per_sec}  {eta} left  {wide_msg}")
 }
 
 /// A template that indicatif does not take is a defect, which the tests find; a plain bar is shown then.

@@ -90,12 +90,16 @@ pub struct Reached {
 impl Reached {
     /// Gets to the data. Where this process holds the store itself, the same doors answer, without a listener.
     pub async fn open(args: &ReachArgs) -> anyhow::Result<Self> {
-        Self::open_or(args, IfVacant::Refuse).await
+        Self::by(find(args, IfVacant::Refuse).await?).await
     }
 
-    /// The same, where a store may have to be made first.
-    pub async fn open_or(args: &ReachArgs, if_vacant: IfVacant) -> anyhow::Result<Self> {
-        match find(args, if_vacant).await? {
+    /// Gets to the data as its administrator: to the store itself, or to the server that holds it by its socket.
+    pub async fn open_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Self> {
+        Self::by(find_local(args, if_vacant).await?).await
+    }
+
+    async fn by(way: Way) -> anyhow::Result<Self> {
+        match way {
             Way::Server(client) => Ok(Self { client, app: None }),
             Way::Free(store, config) => {
                 let app = App::open(*config, store).await?;

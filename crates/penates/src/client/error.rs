@@ -1,5 +1,7 @@
 //! Why a request has no good answer.
 
+use std::time::Duration;
+
 use http::{Response, StatusCode};
 use serde::Deserialize;
 use thiserror::Error;
@@ -74,14 +76,16 @@ impl ClientError {
         }
     }
 
-    /// Whether the same request may succeed if it is tried again.
-    pub fn is_passing(&self) -> bool {
+    /// After how long the same request may succeed if it is tried again; none: it will not.
+    pub fn passing_after(&self) -> Option<Duration> {
         match self {
-            Self::Unreachable(_) | Self::Broken(_) => true,
-            Self::Refused { status, .. } => {
-                matches!(*status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
-            }
-            _ => false,
+            Self::Unreachable(_) | Self::Broken(_) => Some(Duration::ZERO),
+            Self::Refused {
+                status: StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS,
+                retry_after_s,
+                ..
+            } => Some(Duration::from_secs(retry_after_s.unwrap_or(0))),
+            _ => None,
         }
     }
 }
@@ -95,6 +99,21 @@ fn told(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn refused(status: u16, retry_after_s: Option<u64>) -> ClientError {
+        let status = StatusCode::from_u16(status).unwrap_or_default();
+        ClientError::Refused { status, detail: String::new(), retry_after_s }
+    }
+
+    #[test]
+    fn what_passes_is_tried_again_when_the_server_says_and_nothing_else_is() {
+        assert_eq!(refused(503, Some(7)).passing_after(), Some(Duration::from_secs(7)));
+        assert_eq!(refused(429, None).passing_after(), Some(Duration::ZERO));
+        assert_eq!(ClientError::Broken("cut".into()).passing_after(), Some(Duration::ZERO));
+        for status in [400, 401, 404, 409, 410, 413, 500, 504, 507] {
+            assert_eq!(refused(status, Some(7)).passing_after(), None, "{status}");
+        }
+    }
 
     #[test]
     fn the_detail_of_a_problem_document_is_told() {

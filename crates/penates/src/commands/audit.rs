@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use store::UnixMillis;
 
-use crate::cli::{OutputArgs, ReachArgs};
+use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{Client, query_value};
 use crate::output::Output;
-use crate::reach::Reached;
+use crate::reach::{IfVacant, Reached};
 
 /// Tells who asked for what. Only on the machine of the store: by its folder or its server's socket.
 #[derive(Debug, Args)]
@@ -33,9 +33,9 @@ pub struct AuditArgs {
     /// How.
     #[command(flatten)]
     output: OutputArgs,
-    /// Where.
+    /// Which store.
     #[command(flatten)]
-    reach: ReachArgs,
+    store: StoreArgs,
 }
 
 fn parse_time(text: &str) -> Result<jiff::Timestamp, String> {
@@ -55,7 +55,7 @@ impl AuditArgs {
 
 /// Runs it.
 pub async fn run(args: AuditArgs) -> anyhow::Result<()> {
-    let reached = Reached::open(&args.reach).await?;
+    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
     let outcome = tell(&args, &reached.client).await;
     reached.close().await?;
     outcome

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clap::Args;
-use hathi::VolumeReader;
+use hathi::{VolumeId, VolumeReader};
 use server::Addresses;
 
 use crate::cli::{JobsArgs, StoreArgs};
@@ -67,16 +67,14 @@ fn source(parts: SampleParts) -> Source {
     })
 }
 
-/// Says what to try.
+/// Says what to try, with the last of the samples: its id needs no percent-encoding anywhere.
 fn tell(addresses: Addresses) {
-    let Some(http) = addresses.http else { return };
+    let (Some(http), Some(id)) = (addresses.http, samples::volumes().pop().and_then(id)) else { return };
     let base = format!("http://{http}");
-    let ids: Vec<String> = samples::volumes().into_iter().filter_map(cleaned_id).collect();
-    let Some(id) = ids.first() else { return };
     eprintln!(
         "
 Open in a browser:          {base}/
-One page:                   curl '{base}/volumes/{id}/pages/7'
+One page:                   curl '{base}/volumes/{id}/pages/13'
 One volume as a ZIP:        curl -o volume.zip '{base}/volumes?volumeIDs={id}'
 All volumes as one ZIP:     curl '{base}/volumes/?format=text' | curl -o volumes.zip -H 'Content-Type: text/plain' --data-binary @- '{base}/volumes'
 
@@ -84,7 +82,6 @@ Ctrl-C ends it."
     );
 }
 
-/// The form of an id that needs no percent-encoding in a path.
-fn cleaned_id(parts: SampleParts) -> Option<String> {
-    Some(VolumeReader::new(parts).ok()?.id().cleaned().to_string())
+fn id(parts: SampleParts) -> Option<VolumeId> {
+    Some(VolumeReader::new(parts).ok()?.id().clone())
 }

@@ -4,13 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use futures::StreamExt;
-use hathi::VolumeId;
 
 use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
 use crate::exit::CliError;
 use crate::ids::read_ids;
-use crate::ingest::{self, FailedList, Ingest, Mode, Summary, Target};
+use crate::ingest::{FailedList, Ingest, Mode, Summary, Target, Wanted};
 use crate::output::{Output, human_bytes};
 use crate::reach::{self, IfVacant, Way};
 use crate::{interrupt, local, progress};
@@ -59,12 +57,16 @@ impl ImportArgs {
         }
     }
 
-    /// The ids that are wanted, and the root of the pairtree they are in.
-    fn wanted(&self) -> anyhow::Result<Option<(PathBuf, Vec<VolumeId>)>> {
-        let Some(file) = &self.ids else { return Ok(None) };
-        match self.paths.as_slice() {
-            [root] => Ok(Some((root.clone(), read_ids(file)?))),
-            _ => Err(CliError::Usage("--ids needs exactly one PATH, the root of a pairtree".to_owned()).into()),
+    fn wanted(&self) -> anyhow::Result<Wanted> {
+        if let Some(missing) = self.paths.iter().find(|path| !path.exists()) {
+            return Err(CliError::Usage(format!("there is no {}", missing.display())).into());
+        }
+        match (&self.ids, self.paths.as_slice()) {
+            (None, paths) => Ok(Wanted::Paths(paths.to_vec())),
+            (Some(file), [root]) => Ok(Wanted::Ids { root: root.clone(), ids: read_ids(file)? }),
+            (Some(_), _) => {
+                Err(CliError::Usage("--ids needs exactly one PATH, the root of a pairtree".to_owned()).into())
+            }
         }
     }
 }
@@ -72,25 +74,19 @@ impl ImportArgs {
 /// Runs it.
 pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
     let wanted = args.wanted()?;
-    if let Some(missing) = args.paths.iter().find(|path| !path.exists()) {
-        return Err(CliError::Usage(format!("there is no {}", missing.display())).into());
-    }
     let mut failed = FailedList::new(args.failed.as_deref())?;
+    let stop = interrupt::stop_token()?;
     let target = target(&args).await?;
     let bar = progress::bytes(Some(0));
-    let size = {
+    if !bar.is_hidden() {
         let bar = bar.clone();
-        move |zip_bytes| bar.inc_length(zip_bytes)
-    };
-    let sources = match wanted {
-        Some((root, ids)) => ingest::from_ids(root, ids, size).boxed(),
-        None => ingest::from_paths(args.paths.clone(), size).boxed(),
-    };
-    let ingest =
-        Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(), bar, stop: interrupt::stop_token()? };
-    let summary = ingest.run(sources, &mut failed).await?;
+        wanted.clone().measure(move |zip_bytes| bar.inc_length(zip_bytes));
+    }
+    let ingest = Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(), bar, stop };
+    let ended = ingest.run(wanted.sources(), &mut failed).await;
     ingest.bar.finish_and_clear();
     close(target).await?;
+    let summary = ended?;
     print(&summary, args.output)?;
     outcome(&summary)
 }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
 use futures::{Stream, StreamExt, TryStreamExt};
-use hathi::{Sampler, SynthOptions, SynthVolume, VolumeReader};
+use hathi::{Mets, Sampler, SynthOptions, SynthVolume, VolumeReader};
 use indicatif::ProgressBar;
 
 use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
@@ -106,21 +106,25 @@ async fn write_pairtree(
 ) -> anyhow::Result<Summary> {
     let written = made.map(|volume| {
         let folder = folder.to_path_buf();
-        blocking(move || {
-            let zip_bytes = volume.zip.len() as u64;
-            let writing = volume.write_pairtree(&folder);
-            writing.with_context(|| format!("writing into {}", folder.display())).map(|()| zip_bytes)
-        })
+        blocking(move || write_volume(&volume, &folder))
     });
     written
         .buffer_unordered(jobs)
-        .try_fold(Summary::default(), async |mut summary, zip_bytes| {
+        .try_fold(Summary::default(), async |mut summary, (pages, zip_bytes)| {
             bar.inc(1);
             summary.new += 1;
+            summary.pages += pages;
             summary.zip_bytes += zip_bytes;
             Ok(summary)
         })
         .await
+}
+
+/// Writes one volume; answers with its pages and the bytes of its ZIP.
+fn write_volume(volume: &SynthVolume, folder: &Path) -> anyhow::Result<(u64, u64)> {
+    let pages = Mets::parse(&volume.mets).context("reading the METS that was made")?.pages.len();
+    volume.write_pairtree(folder).with_context(|| format!("writing into {}", folder.display()))?;
+    Ok((pages as u64, volume.zip.len() as u64))
 }
 
 async fn import_all(
@@ -129,14 +133,14 @@ async fn import_all(
     jobs: usize,
     bar: &ProgressBar,
 ) -> anyhow::Result<Summary> {
+    let stop = interrupt::stop_token()?;
     let target = import::into_target(reach::find(&args.reach, IfVacant::Create).await?).await?;
     // The bar counts volumes; the one of the ingest would count bytes, whose sum nobody knows yet.
     let sources = made.map(|volume| Ok(source(volume))).inspect(|_| bar.inc(1));
-    let stop = interrupt::stop_token()?;
     let ingest = Ingest { target: &target, mode: Mode::Import, jobs, bar: ProgressBar::hidden(), stop };
-    let summary = ingest.run(sources, &mut FailedList::new(None)?).await?;
+    let ended = ingest.run(sources, &mut FailedList::new(None)?).await;
     import::close(target).await?;
-    Ok(summary)
+    ended
 }
 
 fn source(volume: SynthVolume) -> Source {

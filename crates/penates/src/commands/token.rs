@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::Value;
 
-use crate::cli::{OutputArgs, ReachArgs};
+use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{self, query_value};
 use crate::output::{Output, cell};
 use crate::reach::{IfVacant, Reached};
@@ -38,9 +38,9 @@ struct NamedToken {
     /// How it is shown.
     #[command(flatten)]
     output: OutputArgs,
-    /// Where.
+    /// Which store.
     #[command(flatten)]
-    reach: ReachArgs,
+    store: StoreArgs,
 }
 
 /// Arguments of `token revoke`.
@@ -50,9 +50,9 @@ struct NamedToken {
 struct RevokedToken {
     /// Its name.
     name: String,
-    /// Where.
+    /// Which store.
     #[command(flatten)]
-    reach: ReachArgs,
+    store: StoreArgs,
 }
 
 /// Arguments of `token list`.
@@ -63,9 +63,9 @@ struct ListTokens {
     /// How.
     #[command(flatten)]
     output: OutputArgs,
-    /// Where.
+    /// Which store.
     #[command(flatten)]
-    reach: ReachArgs,
+    store: StoreArgs,
 }
 
 /// Runs it.
@@ -78,7 +78,7 @@ pub async fn run(args: TokenArgs) -> anyhow::Result<()> {
 }
 
 async fn create(args: NamedToken) -> anyhow::Result<()> {
-    let reached = Reached::open_or(&args.reach, IfVacant::Create).await?;
+    let reached = Reached::open_local(&args.store, IfVacant::Create).await?;
     let path = format!("/admin/tokens?name={}", query_value(&args.name));
     let created = reached.client.ask_json::<Value>(Method::POST, &path).await;
     reached.close().await?;
@@ -94,7 +94,7 @@ async fn create(args: NamedToken) -> anyhow::Result<()> {
 }
 
 async fn list(args: ListTokens) -> anyhow::Result<()> {
-    let reached = Reached::open(&args.reach).await?;
+    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
     let tokens = reached.client.get_json::<Vec<Value>>("/admin/tokens").await;
     reached.close().await?;
     let tokens = tokens?;
@@ -111,7 +111,7 @@ async fn list(args: ListTokens) -> anyhow::Result<()> {
 }
 
 async fn revoke(args: RevokedToken) -> anyhow::Result<()> {
-    let reached = Reached::open(&args.reach).await?;
+    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
     let request = http::Request::builder().method(Method::DELETE);
     let path = format!("/admin/tokens/{}", query_value(&args.name));
     let revoked = reached.client.ask(&path, request, client::empty()).await;

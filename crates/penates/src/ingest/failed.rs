@@ -16,8 +16,8 @@ use crate::exit;
 /// A volume that could not be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedVolume {
-    /// Where its files are, if it has files.
-    pub path: Option<PathBuf>,
+    /// Where its files are, if it has files; what is no UTF-8 in it is replaced.
+    pub path: Option<String>,
     /// Its id, where that is known.
     pub id: Option<VolumeId>,
     /// The kind of failure, as a word.
@@ -36,7 +36,7 @@ impl FailedVolume {
 
     /// Says which one it is.
     pub fn of(mut self, path: Option<&Path>, id: Option<&VolumeId>) -> Self {
-        self.path = self.path.or(path.map(Path::to_path_buf));
+        self.path = self.path.or(path.map(|path| path.to_string_lossy().into_owned()));
         self.id = self.id.or(id.cloned());
         self
     }
@@ -82,7 +82,7 @@ impl From<ObjectsError> for FailedVolume {
 impl From<ClientError> for FailedVolume {
     fn from(error: ClientError) -> Self {
         let kind = match error.status().map(|status| status.as_u16()) {
-            None if error.is_passing() => "unreachable",
+            None if error.passing_after().is_some() => "unreachable",
             Some(401 | 403) => "not-allowed",
             Some(409) => "conflict",
             Some(413) => "over-limit",
@@ -110,8 +110,7 @@ impl FailedList {
 
     /// Adds one.
     pub fn add(&mut self, volume: &FailedVolume) -> anyhow::Result<()> {
-        let path = volume.path.as_ref().map(|path| path.display().to_string());
-        let name = volume.id.as_ref().map(ToString::to_string).or(path).unwrap_or_default();
+        let name = volume.id.as_ref().map(ToString::to_string).or(volume.path.clone()).unwrap_or_default();
         eprintln!("failed: {name}: {}", volume.reason);
         if let Some(file) = &mut self.file {
             let mut line = serde_json::to_vec(volume).context("encoding a failure")?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 pub use failed::{FailedList, FailedVolume};
-pub use source::{MemoryVolume, Source, from_ids, from_paths};
+pub use source::{MemoryVolume, Source, Wanted};
 pub use target::{Mode, Target};
 
 /// How importing one volume ended.
@@ -60,6 +60,12 @@ impl Summary {
     /// Volumes that did not fail.
     pub fn sound(&self) -> u64 {
         self.new + self.replaced + self.unchanged + self.checked
+    }
+
+    /// How far it is, in few words.
+    fn told(&self) -> String {
+        let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
+        format!("{} volumes, {} pages{failed}", self.sound(), self.pages)
     }
 
     fn add(&mut self, done: Done) {
@@ -112,12 +118,7 @@ impl Ingest<'_> {
                     self.bar.suspend(|| failed.add(&volume))?;
                 }
             }
-            self.bar.set_message(format!(
-                "{} volumes, {} pages, {} failed",
-                summary.sound(),
-                summary.pages,
-                summary.failed
-            ));
+            self.bar.set_message(summary.told());
         }
         summary.interrupted = self.stop.is_cancelled();
         Ok(summary)

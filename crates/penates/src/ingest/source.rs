@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use futures::Stream;
-use hathi::{VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
+use hathi::{DiscoverError, VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
 use tokio::sync::mpsc;
 
 use super::FailedVolume;
@@ -89,51 +89,47 @@ fn zip_bytes(files: &VolumeFiles) -> u64 {
     fs::metadata(&files.zip).map_or(0, |metadata| metadata.len())
 }
 
-/// The volumes found under some paths, while they are found. `size` is told of each ZIP's bytes by a second, faster search that
-/// runs ahead, so that the time left can be told early without remembering millions of paths.
-pub fn from_paths(
-    paths: Vec<PathBuf>,
-    size: impl Fn(u64) + Send + 'static,
-) -> impl Stream<Item = Result<Source, FailedVolume>> {
-    let measured = paths.clone();
-    tokio::task::spawn_blocking(move || {
-        measured.iter().flat_map(|path| hathi::discover(path)).flatten().for_each(|files| size(zip_bytes(&files)));
-    });
-    found(move |send| {
-        for volume in paths.iter().flat_map(|path| hathi::discover(path)) {
-            if !send(volume.map_err(FailedVolume::from)) {
-                return;
-            }
-        }
-    })
+/// Which volumes are to be found in the file system.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// All that lie at these paths or below.
+    Paths(Vec<PathBuf>),
+    /// Those with these ids.
+    Ids {
+        /// The root of the pairtree they are in.
+        root: PathBuf,
+        /// The ids.
+        ids: Vec<VolumeId>,
+    },
 }
 
-/// The volumes of a list of ids under a pairtree's root.
-pub fn from_ids(
-    root: PathBuf,
-    ids: Vec<VolumeId>,
-    size: impl Fn(u64) + Send + 'static,
-) -> impl Stream<Item = Result<Source, FailedVolume>> {
-    found(move |send| {
-        for id in ids {
-            let located = hathi::locate(&root, &id);
-            if let Ok(files) = &located {
-                size(zip_bytes(files));
-            }
-            if !send(located.map_err(FailedVolume::from)) {
-                return;
-            }
+impl Wanted {
+    /// Finds them, one after the other.
+    fn find(&self) -> Box<dyn Iterator<Item = Result<VolumeFiles, DiscoverError>> + '_> {
+        match self {
+            Self::Paths(paths) => Box::new(paths.iter().flat_map(|path| hathi::discover(path))),
+            Self::Ids { root, ids } => Box::new(ids.iter().map(|id| hathi::locate(root, id))),
         }
-    })
-}
+    }
 
-/// Runs a search on a thread of its own; `send` waits while enough is found ahead, and is false when nobody wants more.
-fn found(
-    search: impl FnOnce(&dyn Fn(Result<VolumeFiles, FailedVolume>) -> bool) + Send + 'static,
-) -> impl Stream<Item = Result<Source, FailedVolume>> {
-    let (sender, receiver) = mpsc::channel(FOUND_AHEAD);
-    tokio::task::spawn_blocking(move || search(&|found| sender.blocking_send(found.map(Source::Files)).is_ok()));
-    futures::stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) })
+    /// Tells `size` the bytes of each ZIP. This runs ahead of the import, so that the time left can be told early without
+    /// remembering millions of paths.
+    pub fn measure(self, size: impl Fn(u64) + Send + 'static) {
+        tokio::task::spawn_blocking(move || self.find().flatten().for_each(|files| size(zip_bytes(&files))));
+    }
+
+    /// The volumes, found on a thread of its own, a few ahead of their import.
+    pub fn sources(self) -> impl Stream<Item = Result<Source, FailedVolume>> {
+        let (sender, receiver) = mpsc::channel(FOUND_AHEAD);
+        tokio::task::spawn_blocking(move || {
+            for found in self.find() {
+                if sender.blocking_send(found.map(Source::Files).map_err(FailedVolume::from)).is_err() {
+                    return;
+                }
+            }
+        });
+        futures::stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) })
+    }
 }
 
 fn identity<R: Read + Seek>(parts: VolumeParts<R>) -> Result<(VolumeId, u64), VolumeError> {

@@ -46,28 +46,37 @@ impl Target {
     pub async fn take(&self, source: Source, mode: Mode) -> Result<Done, FailedVolume> {
         let outcome = match self {
             Self::Nowhere => check(&source).await.map_err(FailedVolume::from),
-            Self::Library(library) => retried(|| into_library(library, &source, mode), ObjectsError::is_passing).await,
+            Self::Library(library) => retried(|| into_library(library, &source, mode), passing_after).await,
             Self::Server(client) => to_server(client, &source, mode).await,
         };
         outcome.map_err(|failed| failed.of(source.path(), source.id()))
     }
 }
 
-/// Tries again, after ever longer pauses, while errors are passing.
-async fn retried<T, E, F>(mut attempt: impl FnMut() -> F, is_passing: impl Fn(&E) -> bool) -> Result<T, FailedVolume>
+/// Tries again, after ever longer pauses, while errors are passing; `passing_after` tells how long one takes at least to pass.
+async fn retried<T, E, F>(
+    mut attempt: impl FnMut() -> F,
+    passing_after: impl Fn(&E) -> Option<Duration>,
+) -> Result<T, FailedVolume>
 where
     F: Future<Output = Result<T, E>>,
     FailedVolume: From<E>,
 {
     let mut pause = FIRST_PAUSE;
     for _ in 1..TRIES {
-        match attempt().await {
-            Err(error) if is_passing(&error) => tokio::time::sleep(pause).await,
-            outcome => return outcome.map_err(FailedVolume::from),
-        }
-        pause = (pause * 2).min(PAUSE_MAX);
+        let error = match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let Some(least) = passing_after(&error) else { return Err(error.into()) };
+        tokio::time::sleep(pause.max(least).min(PAUSE_MAX)).await;
+        pause *= 2;
     }
     attempt().await.map_err(FailedVolume::from)
+}
+
+fn passing_after(error: &ObjectsError) -> Option<Duration> {
+    error.is_passing().then_some(Duration::ZERO)
 }
 
 async fn into_library(library: &Library, source: &Source, mode: Mode) -> Result<Done, ObjectsError> {
@@ -94,7 +103,7 @@ async fn check(source: &Source) -> Result<Done, ObjectsError> {
 
 async fn to_server(client: &Client, source: &Source, mode: Mode) -> Result<Done, FailedVolume> {
     let (id, pages) = source.identify().await?;
-    let sent = retried(|| put(client, &id, source, mode), ClientError::is_passing).await;
+    let sent = retried(|| put(client, &id, source, mode), ClientError::passing_after).await;
     let result = sent.map_err(|failed| failed.of(None, Some(&id)))?;
     Ok(Done { result, pages })
 }

@@ -120,6 +120,8 @@ fn command_lines_that_make_no_sense_have_exit_code_2_and_change_nothing() {
         &["import", nowhere.to_str().unwrap()],
         &["synth", "--volumes", "0"],
         &["synth", "--volumes", "1", "--page-scale", "0"],
+        &["get", "--ids", nowhere.to_str().unwrap()],
+        &["import", "--ids", nowhere.to_str().unwrap(), "."],
         &["ls", "--set", "nonsense"],
         &["ls", "--set", "store.no_such_key=1"],
         &["ls", "--config", nowhere.to_str().unwrap()],

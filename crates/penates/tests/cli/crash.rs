@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use serde::Deserialize;
 use crate::harness::*;
 
 /// Rounds when nobody says how many.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 12;
 /// Writers at once; each has volumes of its own, so that it knows what is stored of them.
 const WRITERS: usize = 3;
 /// Volumes of each writer.
@@ -34,8 +35,8 @@ const VERSIONS: [u32; 3] = [60, 90, 140];
 const SELECTIONS_EACH: usize = 4;
 /// What is superseded is collected soon.
 const SOON: [&str; 5] = [
-    "--set=store.grace=2s",
-    "--set=store.plan_life=1200ms",
+    "--set=store.grace=4s",
+    "--set=store.plan_life=3s",
     "--set=store.clock_skew_max=500ms",
     "--set=store.sweep_interval=100ms",
     "--set=auth.write=open",
@@ -245,7 +246,8 @@ impl Writer {
         for mut kept in std::mem::take(&mut self.selections) {
             match client.get(&kept.told.address, "application/zip").await {
                 Ok(response) => {
-                    let bytes = client::whole(response).await.unwrap();
+                    let whole = client::whole(response).await;
+                    let bytes = whole.unwrap_or_else(|error| panic!("a selection cannot be read: {error}"));
                     assert_eq!(bytes.len(), kept.told.len_bytes);
                     let mut entries = unzip(&bytes);
                     let some_missing = kept.holds.iter().any(|(_, stored)| stored.is_none());
@@ -332,7 +334,7 @@ async fn read_along(corpus: &Corpus, client: &Client, killing: &AtomicBool) {
             Ok(Some(entries)) => drop(corpus.version_of(volume, &entries)),
             Ok(None) => {}
             Err(_) if killing.load(Ordering::SeqCst) => return,
-            Err(error) if error.is_passing() && error.status().is_some() => {}
+            Err(error) if error.passing_after().is_some() && error.status().is_some() => {}
             Err(error) => panic!("{error}"),
         }
     }
@@ -361,7 +363,8 @@ async fn kill_a_server(store: &TestStore, corpus: &Corpus, writers: &mut [Writer
 fn kill_an_import(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rng: &mut StdRng) {
     let version = rng.random_range(0..VERSIONS.len());
     let pairtree = corpus.pairtrees[version].to_str().unwrap();
-    let mut import = store.command(&["import", "--force", "--jobs", "3", pairtree]).spawn().unwrap();
+    let mut import = store.command(&["import", "--force", "--jobs", "3", pairtree]);
+    let mut import = import.stdout(Stdio::null()).spawn().unwrap();
     let until = Instant::now() + Duration::from_millis(rng.random_range(0..800));
     let ended = loop {
         match import.try_wait().unwrap() {

@@ -181,20 +181,14 @@ impl Served {
 
     /// Its address with TLS, once it has said it.
     pub fn tls_url(&self) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some((_, rest)) = self.said_later.lock().unwrap().split_once("https://") {
-                return format!("https://{}", rest.split('/').next().unwrap().trim());
-            }
-            assert!(Instant::now() < deadline, "it says no https:// address");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let said = || self.said_later.lock().unwrap().clone();
+        wait_until(|| said().contains("https://"));
+        format!("https://{}", said().split("https://").nth(1).unwrap().split('/').next().unwrap())
     }
 
     /// Ends it politely; answers with its exit code and what it said meanwhile.
     pub fn stop(self, signal: &str) -> (i32, String) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+        self::signal(&self.child, signal);
         self.ended()
     }
 
@@ -205,14 +199,8 @@ impl Served {
     }
 
     fn ended(mut self) -> (i32, String) {
-        let deadline = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(Instant::now() < deadline, "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        };
+        wait_until(|| self.child.try_wait().unwrap().is_some());
+        let status = self.child.wait().unwrap();
         self.reader.take().unwrap().join().unwrap();
         let said_later = std::mem::take(&mut *self.said_later.lock().unwrap());
         (status.code().unwrap_or(-1), said_later)
@@ -224,6 +212,22 @@ impl Drop for Served {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited for too long");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal to a process.
+pub fn signal(child: &Child, name: &str) {
+    let kill = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
 }
 
 /// A running command whose standard output the test holds.

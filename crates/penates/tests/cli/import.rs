@@ -88,3 +88,22 @@ fn a_served_store_takes_volumes_from_whoever_shows_a_token() {
     let checked = with_token(&[&args[..], &["--dry-run"]].concat()).ends_with(0).json();
     assert_eq!(checked["checked"], 1);
 }
+
+#[test]
+fn an_interrupted_import_ends_what_is_under_way_and_the_next_one_does_the_rest() {
+    let store = TestStore::vacant();
+    let corpus = store.beside("corpus");
+    Ran::of(penates(&["synth", "--volumes", "60", "--pages", "200", "--out", corpus.to_str().unwrap()])).ends_with(0);
+    let (import, stdout) = piped(store.command(&["import", "--json", "--jobs", "1", corpus.to_str().unwrap()]));
+    // Once the data folder is there, the signal is caught: interrupting earlier would simply kill it.
+    wait_until(|| store.path().join("format").exists());
+    signal(&import, "INT");
+    let output = import.wait_with_output().unwrap();
+    let summary: serde_json::Value = serde_json::from_reader(stdout).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let done = summary["new"].as_u64().unwrap();
+    assert_eq!((output.status.code(), &summary["interrupted"]), (Some(130), &json!(true)), "{said}");
+    assert!(done < 60, "{summary}");
+    let rest = store.run(&["import", "--json", corpus.to_str().unwrap()]).ends_with(0).json();
+    assert_eq!((&rest["unchanged"], &rest["new"]), (&json!(done), &json!(60 - done)));
+}

@@ -102,3 +102,14 @@ fn a_prefix_in_the_servers_address_is_put_before_every_path() {
     let got = Ran::of(penates(&["get", SMALL, "--server", &url])).ends_with(0);
     assert_eq!(unzip(&got.stdout), expected_entries(&sample_folder(SMALL)));
 }
+
+#[test]
+fn a_store_that_is_held_by_what_is_no_server_is_named_as_held() {
+    let store = TestStore::with(&[SMALL]);
+    let lock = fs::File::options().write(true).open(store.path().join("lock")).unwrap();
+    lock.lock().unwrap();
+    let held = store.run(&["ls"]).ends_with(3);
+    assert!(held.stderr.contains("another process holds"), "{}", held.stderr);
+    lock.unlock().unwrap();
+    assert_eq!(store.ids(), [SMALL]);
+}

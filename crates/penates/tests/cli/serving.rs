@@ -36,9 +36,11 @@ fn every_command_line_that_the_demo_prints_works() {
         shell.args(["-c", &line.replace("curl ", "curl -sS --fail ")]).current_dir(place.path());
         let ran = Ran::of(shell).ends_with(0);
         assert_eq!(ran.stderr, "", "{line}");
+        assert_eq!(line.contains("/pages/"), ran.text().contains("General"), "{line}: {}", ran.text());
     }
     assert_eq!(unzip(&std::fs::read(place.path().join("volumes.zip")).unwrap()).len(), 3744);
-    assert!(!unzip(&std::fs::read(place.path().join("volume.zip")).unwrap()).is_empty());
+    let volume = std::fs::read(place.path().join("volume.zip")).unwrap();
+    assert_eq!(unzip(&volume), expected_entries(&sample_folder("yale.39002015008130")));
 }
 
 #[test]

@@ -48,7 +48,8 @@ fn what_is_made_into_a_folder_is_what_is_made_into_a_store() {
     let made = store.run(&[&["synth", "--json"], &options[..]].concat()).ends_with(0).json();
     assert_eq!((&made["new"], &made["pages"]), (&json!(4), &json!(60)));
     store.run(&["verify"]).ends_with(0);
-    Ran::of(penates(&[&["synth", "--out", out.to_str().unwrap()], &options[..]].concat())).ends_with(0);
+    let written = penates(&[&["synth", "--json", "--out", out.to_str().unwrap()], &options[..]].concat());
+    assert_eq!(Ran::of(written).ends_with(0).json(), made);
     let imported = store.run(&["import", "--json", out.to_str().unwrap()]).ends_with(0).json();
     assert_eq!((&imported["unchanged"], &imported["new"]), (&json!(4), &json!(0)));
 }

@@ -4,12 +4,13 @@
 //! the connection breaks, the rest is asked for. Into a file `F`, the bytes go to `F.part` first and the selection's address
 //! to `F.part.json`, so that the same command, given again, goes on where an earlier run ended.
 
-use std::fs::{self, File};
-use std::io::{Seek, SeekFrom, Write};
+mod sink;
+
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use futures::StreamExt;
 use http::header::{CONTENT_LENGTH, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -18,8 +19,9 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{self, Body, Client, ClientError};
-use crate::exit::{CliError, told};
+use crate::exit::told;
 use crate::progress;
+use sink::{Part, Sink, Stdout, beside};
 
 /// The first pause before another try; each further one without progress is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -83,104 +85,60 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     text(headers, name)?.parse().ok()
 }
 
-/// Where the bytes go. It knows how many it has.
-trait Sink {
-    /// How many bytes it has.
-    fn len_bytes(&self) -> u64;
-    /// Appends.
-    fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()>;
-}
-
-/// Standard output.
-struct Stdout {
-    written: u64,
-}
-
-impl Sink for Stdout {
-    fn len_bytes(&self) -> u64 {
-        self.written
-    }
-
-    fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        std::io::stdout().write_all(bytes).map_err(|error| match error.kind() {
-            std::io::ErrorKind::BrokenPipe => CliError::OutputClosed.into(),
-            _ => anyhow!(error).context("writing standard output"),
-        })?;
-        self.written += bytes.len() as u64;
-        Ok(())
-    }
-}
-
-/// A file that is not whole yet, beside the one that it will be.
-struct Part {
-    file: File,
-    path: PathBuf,
-    len_bytes: u64,
-}
-
-impl Part {
-    /// Opens it, to go on or anew.
-    fn open(path: PathBuf, anew: bool) -> anyhow::Result<Self> {
-        let opening = || format!("opening {}", path.display());
-        let mut file = File::options().create(true).write(true).truncate(anew).open(&path).with_context(opening)?;
-        let len_bytes = file.seek(SeekFrom::End(0)).with_context(opening)?;
-        Ok(Self { file, path, len_bytes })
-    }
-
-    /// Makes it durable under its final name.
-    fn finish(self, target: &Path) -> anyhow::Result<()> {
-        self.file.sync_all().with_context(|| format!("writing {}", self.path.display()))?;
-        fs::rename(&self.path, target)
-            .with_context(|| format!("renaming {} to {}", self.path.display(), target.display()))
-    }
-}
-
-impl Sink for Part {
-    fn len_bytes(&self) -> u64 {
-        self.len_bytes
-    }
-
-    fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        self.file.write_all(bytes).with_context(|| format!("writing {}", self.path.display()))?;
-        self.len_bytes += bytes.len() as u64;
-        Ok(())
-    }
-}
-
 /// Downloads what `form` selects to standard output, and answers with what it was.
 pub async fn to_stdout(client: &Client, form: &str, tries: u32) -> anyhow::Result<Selection> {
     let selection = Selection::create(client, form).await?;
-    let fetched = fetch(client, &selection, &mut Stdout { written: 0 }, tries).await;
+    let fetched = fetch(client, &selection, &mut Stdout::open()?, tries).await;
     selection.discard(client).await;
     fetched.map(|()| selection)
 }
 
 /// Downloads what `form` selects to a file, going on where an earlier run ended.
 pub async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow::Result<Selection> {
-    let part_path = beside(target, ".part");
-    let state_path = beside(target, ".part.json");
-    let (selection, mut part) = match resumable(client, form, &part_path, &state_path).await {
+    let (mut selection, mut part) = match resumable(client, form, target).await {
         Some(selection) => {
-            let part = Part::open(part_path, false)?;
-            eprintln!("Going on with {} after {} of {} bytes.", target.display(), part.len_bytes, selection.len_bytes);
+            let part = Part::open(target, false)?;
+            eprintln!(
+                "Going on with {} after {} of {} bytes.",
+                target.display(),
+                part.len_bytes(),
+                selection.len_bytes
+            );
             (selection, part)
         }
-        None => {
-            let state = State { form: form.to_owned(), selection: Selection::create(client, form).await? };
-            // The part is emptied first: a state never stands beside bytes of another download.
-            let part = Part::open(part_path, true)?;
-            let json = serde_json::to_vec(&state).context("encoding the state of the download")?;
-            fs::write(&state_path, json).with_context(|| format!("writing {}", state_path.display()))?;
-            (state.selection, part)
-        }
+        None => begin(client, form, target).await?,
     };
-    let fetched = fetch(client, &selection, &mut part, tries).await;
-    fetched
-        .with_context(|| format!("{} is not whole yet: the same command, given again, goes on", target.display()))?;
+    while let Err(error) = fetch(client, &selection, &mut part, tries).await {
+        let unfinished = || format!("{} is not whole yet: the same command, given again, goes on", target.display());
+        if !matches!(error.downcast_ref(), Some(ClientError::Broken(_))) {
+            return Err(error.context(unfinished()));
+        }
+        // Always broken off at the same place: damage was found there, and a new selection leaves it out.
+        let found = Selection::create(client, form).await?;
+        found.discard(client).await;
+        if found.etag == selection.etag {
+            return Err(error.context(unfinished()));
+        }
+        eprintln!("Damage was found in what was selected: beginning again without it.");
+        selection.discard(client).await;
+        (selection, part) = begin(client, form, target).await?;
+    }
     part.finish(target)?;
-    fs::remove_file(&state_path).with_context(|| format!("removing {}", state_path.display()))?;
+    let state = state_path(target);
+    fs::remove_file(&state).with_context(|| format!("removing {}", state.display()))?;
     selection.discard(client).await;
     Ok(selection)
+}
+
+/// Makes a selection and begins to download it.
+async fn begin(client: &Client, form: &str, target: &Path) -> anyhow::Result<(Selection, Part)> {
+    let state = State { form: form.to_owned(), selection: Selection::create(client, form).await? };
+    // The part is emptied first: a state never stands beside bytes of another download.
+    let part = Part::open(target, true)?;
+    let json = serde_json::to_vec(&state).context("encoding the state of the download")?;
+    let path = state_path(target);
+    fs::write(&path, json).with_context(|| format!("writing {}", path.display()))?;
+    Ok((state.selection, part))
 }
 
 /// Downloads an archive that has no length and cannot be resumed: what is broken begins anew. Answers with how many bytes came,
@@ -195,9 +153,9 @@ pub async fn unresumable(
     let missing = number(response.headers(), "penates-missing").unwrap_or(0);
     let bar = progress::bytes(number(response.headers(), CONTENT_LENGTH.as_str()));
     match target {
-        None => copy(response, &mut Stdout { written: 0 }, &bar).await?,
+        None => copy(response, &mut Stdout::open()?, &bar).await?,
         Some(target) => {
-            let mut part = Part::open(beside(target, ".part"), true)?;
+            let mut part = Part::open(target, true)?;
             copy(response, &mut part, &bar).await?;
             part.finish(target)?;
         }
@@ -206,16 +164,15 @@ pub async fn unresumable(
     Ok((bar.position(), missing))
 }
 
-fn beside(target: &Path, suffix: &str) -> PathBuf {
-    let mut path = target.as_os_str().to_owned();
-    path.push(suffix);
-    path.into()
+/// Where the state of a download that is under way is kept.
+fn state_path(target: &Path) -> PathBuf {
+    beside(target, ".part.json")
 }
 
 /// What an earlier run left, if it asked for the same, has written some of it, and its selection has not ended.
-async fn resumable(client: &Client, form: &str, part: &Path, state: &Path) -> Option<Selection> {
-    let State { form: begun_with, selection } = serde_json::from_slice(&fs::read(state).ok()?).ok()?;
-    let begun_bytes = fs::metadata(part).ok()?.len();
+async fn resumable(client: &Client, form: &str, target: &Path) -> Option<Selection> {
+    let State { form: begun_with, selection } = serde_json::from_slice(&fs::read(state_path(target)).ok()?).ok()?;
+    let begun_bytes = Part::begun_bytes(target)?;
     if begun_with != form || begun_bytes == 0 || begun_bytes > selection.len_bytes {
         return None;
     }
@@ -237,14 +194,15 @@ async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, tri
             Ok(()) => continue,
             Err(error) => error,
         };
-        let passing = error.downcast_ref::<ClientError>().is_some_and(ClientError::is_passing);
+        let passing_after = error.downcast_ref().and_then(ClientError::passing_after);
         failures = if sink.len_bytes() > before { 1 } else { failures + 1 };
-        if !passing || failures >= tries {
+        let Some(least) = passing_after.filter(|_| failures < tries) else {
             bar.abandon();
             return Err(error);
-        }
+        };
         bar.suspend(|| eprintln!("Broken at byte {}: {}. Trying again.", sink.len_bytes(), told(error.as_ref())));
-        tokio::time::sleep((FIRST_PAUSE * 2u32.saturating_pow(failures - 1)).min(PAUSE_MAX)).await;
+        let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
+        tokio::time::sleep(pause.max(least).min(PAUSE_MAX)).await;
     }
     bar.finish_and_clear();
     Ok(())
@@ -278,14 +236,4 @@ async fn copy(response: Response<Body>, sink: &mut impl Sink, bar: &ProgressBar)
         bar.inc(piece.len() as u64);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_whole_lies_beside_the_target() {
-        assert_eq!(beside(Path::new("a/b.zip"), ".part"), Path::new("a/b.zip.part"));
-    }
 }

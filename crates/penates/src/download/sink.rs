@@ -1,0 +1,105 @@
+//! Where downloaded bytes go: to standard output, or to a file that is not whole yet.
+
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::exit::CliError;
+
+/// Where the bytes go. It knows how many it has.
+pub(super) trait Sink {
+    /// How many bytes it has.
+    fn len_bytes(&self) -> u64;
+    /// Appends.
+    fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()>;
+}
+
+/// Standard output, without the buffer that looks for ends of lines.
+pub(super) struct Stdout {
+    file: File,
+    written: u64,
+}
+
+impl Stdout {
+    pub(super) fn open() -> anyhow::Result<Self> {
+        let descriptor = io::stdout().as_fd().try_clone_to_owned().context("opening standard output")?;
+        Ok(Self { file: File::from(descriptor), written: 0 })
+    }
+}
+
+impl Sink for Stdout {
+    fn len_bytes(&self) -> u64 {
+        self.written
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.file.write_all(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => CliError::OutputClosed.into(),
+            _ => anyhow::Error::new(error).context("writing standard output"),
+        })?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// A file that is not whole yet, beside the one that it will be.
+pub(super) struct Part {
+    file: File,
+    path: PathBuf,
+    len_bytes: u64,
+}
+
+impl Part {
+    /// Opens the part of `target`, to go on or anew.
+    pub(super) fn open(target: &Path, anew: bool) -> anyhow::Result<Self> {
+        let path = beside(target, ".part");
+        let opening = || format!("opening {}", path.display());
+        let mut file = File::options().create(true).write(true).truncate(anew).open(&path).with_context(opening)?;
+        let len_bytes = file.seek(SeekFrom::End(0)).with_context(opening)?;
+        Ok(Self { file, path, len_bytes })
+    }
+
+    /// How many bytes an earlier run has left of `target`; none: it left nothing.
+    pub(super) fn begun_bytes(target: &Path) -> Option<u64> {
+        Some(fs::metadata(beside(target, ".part")).ok()?.len())
+    }
+
+    /// Makes it durable under its final name.
+    pub(super) fn finish(self, target: &Path) -> anyhow::Result<()> {
+        self.file.sync_all().with_context(|| format!("writing {}", self.path.display()))?;
+        fs::rename(&self.path, target)
+            .with_context(|| format!("renaming {} to {}", self.path.display(), target.display()))
+    }
+}
+
+impl Sink for Part {
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.file.write_all(bytes).with_context(|| format!("writing {}", self.path.display()))?;
+        self.len_bytes += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// The path of a file beside another: its name with a suffix.
+pub(super) fn beside(target: &Path, suffix: &str) -> PathBuf {
+    let mut path = target.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_whole_lies_beside_the_target() {
+        assert_eq!(beside(Path::new("a/b.zip"), ".part"), Path::new("a/b.zip.part"));
+    }
+}
