@@ -9,7 +9,6 @@ pub type ObjectsResult<T> = Result<T, ObjectsError>;
 
 /// Why not.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum ObjectsError {
     /// It never was here.
     #[error("{0} is not in the store")]

@@ -33,6 +33,7 @@ pub struct Fairness {
     /// Bytes that all requests hold together.
     held_bytes: AtomicUsize,
     turns: Semaphore,
+    planning: Semaphore,
     counting: Arc<Semaphore>,
 }
 
@@ -52,6 +53,7 @@ impl Fairness {
             active: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
             turns: Semaphore::new((2 * processors).max(4)),
+            planning: Semaphore::new(processors),
             counting: Arc::new(Semaphore::new(options.counting_threads.max(1))),
         })
     }
@@ -83,6 +85,12 @@ impl Fairness {
     /// Waits for a turn at the store: first come, first served, so that no request takes two while another waits for its first.
     pub async fn turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
         self.turns.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
+    }
+
+    /// Waits for a turn at planning. A plan of thousands of volumes takes processor time and, while it is made, much more memory than
+    /// after; so only as many as there are processors are made at once.
+    pub async fn planning_turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
+        self.planning.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
     }
 
     /// Runs a job that takes processor time rather than waiting, when it is its turn. The turn lasts until the job has ended, even

@@ -179,11 +179,9 @@ impl Library {
     pub async fn resolve_pages(&self, volume: &Volume, seqs: &[Seq]) -> ObjectsResult<Vec<Option<(u32, Entry)>>> {
         let count = volume.page_count();
         let guesses = seqs.iter().map(|seq| seq.get() - 1).filter(|index| *index < count);
-        let (Some(first), Some(last)) = (guesses.clone().min(), guesses.max()) else {
-            return Ok(vec![None; seqs.len()]);
-        };
-        // Sequences rise and begin at 1 or later: no page stands after the place where the usual one would be.
-        let near = self.entries(&volume.id, volume.body.generation, first..last + 1).await?;
+        // Sequences rise and begin at 1 or later, but may have gaps.
+        let (first, end) = (guesses.clone().min().unwrap_or(0), guesses.max().map_or(0, |last| last + 1));
+        let near = self.entries(&volume.id, volume.body.generation, first..end).await?;
         let usual = |seq: &Seq| {
             let index = seq.get() - 1;
             if index >= count {

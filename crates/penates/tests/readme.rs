@@ -99,7 +99,11 @@ impl Demo {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let address = lines.by_ref().map_while(Result::ok).find_map(|line| address_in(&line)).expect("the demo tells its address");
+        let address = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| address_in(&line))
+            .expect("the demo tells its address");
         // Go on reading, so that the demo never waits for us.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, address }

@@ -130,7 +130,7 @@ impl Observed {
     fn answered(&mut self, response: &Response) {
         let status = response.status();
         self.status = Some(status);
-        self.bytes_promised = response.body().size_hint().exact();
+        self.bytes_promised = response.body().size_hint().exact().or_else(|| content_length(response));
         self.is_ended = self.method == Method::HEAD || response.body().is_end_stream();
         self.answered_after = self.begun.elapsed();
         let labels = [
@@ -167,6 +167,11 @@ impl Drop for Observed {
             "request"
         );
     }
+}
+
+/// What a streamed body does not say of itself, its header does.
+fn content_length(response: &Response) -> Option<u64> {
+    response.headers().get(http::header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -6,7 +6,8 @@
 //! | 1 expiring | 8 bytes Unix milliseconds, big-endian; value |
 //! | 2 guarded | 16 bytes stamp; 1 byte length of the tag; tag; value |
 //!
-//! The value is handed out as a slice of what the engine read, without copying it; it keeps alive the block it lies in.
+//! A large value is handed out as a slice of what the engine read, without copying it; it keeps alive the block it lies in. A small
+//! one is copied: thousands of heads would otherwise keep thousands of blocks of 32 KiB.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use store::{Guard, Stamp, StoreError, StoreResult, UnixMillis};
@@ -14,6 +15,9 @@ use store::{Guard, Stamp, StoreError, StoreResult, UnixMillis};
 const PLAIN: u8 = 0;
 const EXPIRING: u8 = 1;
 const GUARDED: u8 = 2;
+
+/// Values up to this size are copied out of their block.
+const SMALL_BYTES: usize = 4 << 10;
 
 const STAMP_BYTES: usize = 16;
 const EXPIRY_BYTES: usize = 8;
@@ -66,25 +70,29 @@ pub(crate) fn encode_guarded(value: &[u8], guard: &Guard) -> StoreResult<Bytes> 
 /// Takes a value apart; `None`: it was not made by this module.
 pub(crate) fn decode(encoded: &Bytes) -> Option<Value> {
     match *encoded.first()? {
-        PLAIN => Some(Value { value: encoded.slice(1..), guard: None, expires_at: None }),
+        PLAIN => Some(Value { value: value_at(encoded, 1), guard: None, expires_at: None }),
         EXPIRING => {
             let expires_at = u64::from_be_bytes(encoded.get(1..1 + EXPIRY_BYTES)?.try_into().ok()?);
-            let value = encoded.slice(1 + EXPIRY_BYTES..);
+            let value = value_at(encoded, 1 + EXPIRY_BYTES);
             Some(Value { value, guard: None, expires_at: Some(UnixMillis(expires_at)) })
         }
         GUARDED => {
             let stamp = Stamp(encoded.get(1..1 + STAMP_BYTES)?.try_into().ok()?);
             let tag_at = 2 + STAMP_BYTES;
-            let value_at = tag_at + usize::from(*encoded.get(1 + STAMP_BYTES)?);
-            if encoded.len() < value_at {
+            let at = tag_at + usize::from(*encoded.get(1 + STAMP_BYTES)?);
+            if encoded.len() < at {
                 return None;
             }
             // The tag is small and outlives its block in many a head that is kept: copied, so as not to keep the block.
-            let tag = Bytes::copy_from_slice(&encoded[tag_at..value_at]);
-            Some(Value { value: encoded.slice(value_at..), guard: Some(Guard { stamp, tag }), expires_at: None })
+            let tag = Bytes::copy_from_slice(&encoded[tag_at..at]);
+            Some(Value { value: value_at(encoded, at), guard: Some(Guard { stamp, tag }), expires_at: None })
         }
         _ => None,
     }
+}
+
+fn value_at(encoded: &Bytes, at: usize) -> Bytes {
+    if encoded.len() - at <= SMALL_BYTES { Bytes::copy_from_slice(&encoded[at..]) } else { encoded.slice(at..) }
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ pub type StoreResult<T> = Result<T, StoreError>;
 /// Why a call has no answer. A failed [`crate::Store::run`] applied nothing; where that is not sure, it answers
 /// [`crate::Outcome::Unknown`] instead.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum StoreError {
     /// A limit of the seam was passed (see [`crate::Limits`]); the same request will never succeed.
     #[error("over a limit of the store: {what} is {actual}, at most {max} are allowed")]

@@ -30,6 +30,9 @@ use crate::revision::RevisionId;
 /// differently, so that nobody resumes in the middle of another one.
 pub const LAYOUT_VERSION: u8 = 1;
 
+/// Volumes that are planned without waiting for a turn: they are planned in no time, and must not stand behind thousands.
+const SMALL_PLAN: usize = 16;
+
 /// Heads read in one call.
 const HEADS_AT_ONCE: usize = 512;
 
@@ -124,6 +127,10 @@ impl Library {
         if request.mets && request.layout == pack::Layout::WordSeq {
             return Err(ObjectsError::Invalid("a word sequence has no place for METS".to_owned()));
         }
+        let _turn = match request.wanted.len() {
+            0..=SMALL_PLAN => None,
+            _ => Some(self.inner.bulk.fairness.planning_turn().await?),
+        };
         let started = self.inner.clock.now();
         let mut draft = Draft::default();
         for wanted in request.wanted.chunks(HEADS_AT_ONCE) {

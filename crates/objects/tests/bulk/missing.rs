@@ -91,4 +91,6 @@ async fn pages_whose_sequences_have_gaps_are_found() {
     let plan = bench.plan(&request(wanted, Layout::Pages, Level::Frames, false)).await;
     let archive = bench.whole(&plan).await;
     assert_eq!(names(&archive), ["t.gaps/", "t.gaps/00000020.txt", "t.gaps/00000010.txt", "ERROR.err"]);
+    let last = bench.library.page(&id("t.gaps"), hathi::Seq::new(20).unwrap()).await.unwrap();
+    assert_eq!(last.text().unwrap(), b"twenty", "also where it is the only one asked for");
 }
