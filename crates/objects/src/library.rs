@@ -53,7 +53,7 @@ impl Default for LibraryOptions {
             call_timeout: Duration::from_secs(10),
             frame_level: 6,
             shards: 16,
-            read_ahead_bytes: 32 << 20,
+            read_ahead_bytes: 8 << 20,
             bulk_requests_max: 256,
             counting_threads: std::thread::available_parallelism().map_or(2, usize::from),
             audit_max_lag: Duration::from_secs(5),

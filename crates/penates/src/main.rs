@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+/// The system's allocator keeps an arena a thread, and what bulk readers let go of stays with it: 50 slow clients took 390 MB where
+/// this one took 170. How it is set stands in `.cargo/config.toml`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     penates::main()
 }

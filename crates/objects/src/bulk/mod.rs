@@ -10,6 +10,7 @@ mod plan;
 mod request;
 mod retry;
 mod selection;
+mod shared_plans;
 mod source;
 mod stored_plan;
 mod stream;
@@ -28,6 +29,8 @@ pub use selection::{Selection, SelectionInfo};
 pub use token_counts::{SortBy, TokenCounter, TokenOrder};
 pub use token_stream::{TokenLevel, TokenRequest};
 
+use shared_plans::SharedPlans;
+
 use crate::audit::Auditor;
 use crate::fairness::Fairness;
 use crate::library::LibraryOptions;
@@ -36,12 +39,13 @@ use crate::library::LibraryOptions;
 pub(crate) struct Bulk {
     pub(crate) fairness: Arc<Fairness>,
     pub(crate) auditor: Auditor,
+    pub(crate) plans: SharedPlans,
 }
 
 impl Bulk {
     /// Must be called within a tokio runtime.
     pub(crate) fn new(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, options: &LibraryOptions) -> Self {
         let auditor = Auditor::new(store.clone(), clock.clone(), options);
-        Self { fairness: Fairness::new(options), auditor }
+        Self { fairness: Fairness::new(options), auditor, plans: SharedPlans::default() }
     }
 }

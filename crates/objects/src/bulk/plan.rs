@@ -13,6 +13,7 @@ use pack::{Archive, Group, GroupPages, Level, PageMember};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{Strength, UnixMillis};
+use tokio::sync::SemaphorePermit;
 
 use super::errors::{Missing, MissingPart, MissingReason, error_text};
 use super::request::{BulkRequest, OnDamage, Wanted};
@@ -124,13 +125,27 @@ impl Library {
     ///
     /// Fails only where the store cannot answer for now, or where the request contradicts itself.
     pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
+        let _turn = self.planning_turn(request).await?;
+        self.plan_in_turn(request, on_damage).await
+    }
+
+    /// Waits until it is the turn of a request to be planned. Small ones need no turn.
+    pub(super) async fn planning_turn(&self, request: &BulkRequest) -> ObjectsResult<Option<SemaphorePermit<'_>>> {
+        match request.wanted.len() {
+            0..=SMALL_PLAN => Ok(None),
+            _ => self.inner.bulk.fairness.planning_turn().await.map(Some),
+        }
+    }
+
+    /// Plans as [`Library::plan`] does; the caller has the turn.
+    pub(super) async fn plan_in_turn(
+        &self,
+        request: &BulkRequest,
+        on_damage: OnDamage,
+    ) -> ObjectsResult<Arc<BulkPlan>> {
         if request.mets && request.layout == pack::Layout::WordSeq {
             return Err(ObjectsError::Invalid("a word sequence has no place for METS".to_owned()));
         }
-        let _turn = match request.wanted.len() {
-            0..=SMALL_PLAN => None,
-            _ => Some(self.inner.bulk.fairness.planning_turn().await?),
-        };
         let started = self.inner.clock.now();
         let mut draft = Draft::default();
         for wanted in request.wanted.chunks(HEADS_AT_ONCE) {
@@ -234,6 +249,10 @@ impl Library {
         let len_bytes = archive.len(&source).await?;
         let etag = len_bytes.map(|_| etag(&archive, &volumes));
         let entries = archive.entry_count();
+        let (archive, volumes) = match &etag {
+            Some(etag) => self.inner.bulk.plans.share(etag, archive, volumes),
+            None => (archive, volumes),
+        };
         Ok(Arc::new(BulkPlan { archive, volumes, len_bytes, etag, missing, entries, started, on_damage }))
     }
 

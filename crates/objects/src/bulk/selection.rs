@@ -129,9 +129,11 @@ impl Library {
         }
         let created = self.inner.clock.now();
         let ends = created.plus(life);
+        // Pinning costs as much as planning: it belongs to the turn.
+        let _turn = self.planning_turn(request).await?;
         for _ in 0..ATTEMPTS_MAX {
             let id = hex::encode(rand::random::<[u8; 16]>());
-            let plan = self.plan(request, OnDamage::Break).await?;
+            let plan = self.plan_in_turn(request, OnDamage::Break).await?;
             if self.pin_plan(&plan, &id, ends).await? {
                 let info = describe(id, owner, created, ends, &plan)?;
                 self.store_selection(&info, &plan).await?;
@@ -148,8 +150,10 @@ impl Library {
     pub async fn selection(&self, id: &str) -> ObjectsResult<Arc<BulkPlan>> {
         let started = self.inner.clock.now();
         let stored = self.live_selection(id).await?;
-        let plan = self.stored_plan(id, stored.chunks).await?;
-        Ok(Arc::new(plan.into_plan(stored.info, started)))
+        let plan = self.stored_plan(id, stored.chunks).await?.into_plan(stored.info, started);
+        let etag = plan.etag.as_deref().unwrap_or_default();
+        let (archive, volumes) = self.inner.bulk.plans.share(etag, plan.archive, plan.volumes);
+        Ok(Arc::new(BulkPlan { archive, volumes, ..plan }))
     }
 
     /// What is known of a selection. Errors as of [`Library::selection`].
