@@ -130,10 +130,10 @@ impl Library {
             *generation <= condemned.floor && *generation != condemned.named && !pinned.contains(generation)
         });
         for generation in &doomed {
-            let steps = keys::generation_prefixes().map(|kind| {
+            let steps = keys::generation_prefixes().map(|(table, kind)| {
                 let first = keys::generation_rows(&kind, *generation);
                 let rows = Removal::Range(first.clone(), prefix_end(&first));
-                Step::Remove { table: Table::Objects, partition: partition.clone(), rows }
+                Step::Remove { table, partition: partition.clone(), rows }
             });
             self.put_acknowledged(Class::Content, steps.into()).await?;
         }
@@ -169,11 +169,11 @@ impl Library {
     async fn generations(&self, id: &VolumeId) -> ObjectsResult<BTreeSet<RevisionId>> {
         let partition = keys::volume_partition(id);
         let mut generations = BTreeSet::new();
-        for kind in keys::generation_prefixes() {
+        for (table, kind) in keys::generation_prefixes() {
             let mut scan = Scan::prefix(kind.clone(), 1);
             loop {
                 let call = self.call(Class::Description).strong();
-                let page = self.inner.store.scan(call, Table::Objects, &partition, scan.clone()).await?;
+                let page = self.inner.store.scan(call, table, &partition, scan.clone()).await?;
                 let Some(generation) = page.rows.first().and_then(|row| keys::revision_of(&row.sort)) else { break };
                 generations.insert(generation);
                 let Some(from) = prefix_end(&keys::generation_rows(&kind, generation)) else { break };

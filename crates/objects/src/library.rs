@@ -6,6 +6,7 @@ use std::time::Duration;
 use store::{Call, Class, Clock, Deadline, Store};
 
 use crate::bulk::Bulk;
+use crate::damage::UnwrittenMarks;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::revision::RevisionClock;
 
@@ -93,6 +94,7 @@ pub(crate) struct Inner {
     pub(crate) revisions: RevisionClock,
     pub(crate) options: LibraryOptions,
     pub(crate) bulk: Bulk,
+    pub(crate) unwritten_marks: UnwrittenMarks,
 }
 
 impl Inner {
@@ -100,7 +102,7 @@ impl Inner {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: LibraryOptions) -> Self {
         let revisions = RevisionClock::new(clock.clone());
         let bulk = Bulk::new(&store, &clock, &options);
-        Self { store, clock, revisions, options, bulk }
+        Self { store, clock, revisions, options, bulk, unwritten_marks: UnwrittenMarks::default() }
     }
 }
 
