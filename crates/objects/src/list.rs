@@ -89,7 +89,8 @@ impl Library {
         Ok(Listing { volumes, next: None })
     }
 
-    /// Those of `names` that are live, each once. Sweeps what is not settled.
+    /// Those of `names` that are live, each once. Sweeps what is not settled. What neither its marks nor its head can tell,
+    /// because the head is damaged, is left out.
     async fn live_of(&self, parent: &Parent, names: Vec<Name>) -> ObjectsResult<Vec<VolumeId>> {
         let mut ids = Vec::with_capacity(names.len());
         for name in &names {
@@ -106,9 +107,14 @@ impl Library {
         let mut live = Vec::with_capacity(ids.len());
         for (id, name) in ids.into_iter().zip(names) {
             let is_live = match name.unsettled() {
-                false => name.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Live),
-                true => match heads.next().transpose()? {
-                    Some(head) => self.settle(parent, &id, &name, head.as_ref()).await,
+                false => name.is_settled_live(),
+                true => match heads.next() {
+                    Some(Ok(head)) => self.settle(parent, &id, &name, head.as_ref()).await,
+                    Some(Err(error)) if error.is_damage() => {
+                        tracing::warn!(volume = %id, %error, "a head that a listing asks cannot be read");
+                        name.is_settled_live()
+                    }
+                    Some(Err(error)) => return Err(error),
                     None => false,
                 },
             };
@@ -184,6 +190,11 @@ struct Name {
 impl Name {
     fn unsettled(&self) -> bool {
         self.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Unsettled)
+    }
+
+    /// Whether marks alone say that it is live.
+    fn is_settled_live(&self) -> bool {
+        self.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Live)
     }
 
     fn is_dead(&self) -> bool {

@@ -177,6 +177,29 @@ async fn a_head_that_cannot_be_read_is_a_finding_and_not_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_unsettled_child_with_a_damaged_head_does_not_keep_the_others_from_being_listed() {
+    let faulty = stored().await;
+    for name in ["t.b", "t.c", "t.d"] {
+        import(&faulty.library, volume(name, &["one"])).await.unwrap();
+    }
+    let of_a = keys::volume_partition(&id("t.a"));
+    let head = faulty.store.row(Table::Objects, &of_a, &keys::head());
+    // Without the mark that says it was created, the head has to be asked.
+    faulty.store.tamper(|table, sort, value| match table {
+        Table::Children if sort.starts_with(b"t.a") && sort.ends_with(b"c") => None,
+        Table::Objects if head.as_ref() == Some(&value) => Some(flipped(value)),
+        _ => Some(value),
+    });
+    assert_eq!(listed(&faulty.library, 10).await, ["t.b", "t.c", "t.d"]);
+    assert_eq!(listed(&faulty.library, 1).await, ["t.b", "t.c", "t.d"]);
+    faulty.store.tamper(|table, sort, value| match table == Table::Objects && sort[..] == keys::head()[..] {
+        true if head == Some(flipped(value.clone())) => head.clone(),
+        _ => Some(value),
+    });
+    assert_eq!(listed(&faulty.library, 10).await, ["t.a", "t.b", "t.c", "t.d"], "nothing was marked meanwhile");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_marks_at_once_are_all_counted_once() {
     let faulty = stored().await;
     let revision = faulty.library.volume(&id("t.a")).await.unwrap().revision;
