@@ -35,4 +35,3 @@ mod value;
 
 pub use engine::EmbeddedStore;
 pub use options::EmbeddedOptions;
-pub use sweep::Swept;
