@@ -3,7 +3,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use hathi::VolumeId;
-use store::Table;
+use store::{Table, UnixMillis};
 
 use crate::containment::Mark;
 use crate::revision::RevisionId;
@@ -123,6 +123,22 @@ pub fn collecting_partition() -> Bytes {
 /// The record that revision `revision` of a volume left, or may have left, something to collect. Ordered by time.
 pub fn collecting(revision: RevisionId, id: &VolumeId) -> Bytes {
     Bytes::from([&revision.0, id.as_str().as_bytes()].concat())
+}
+
+/// The partition of [`Table::Work`] that holds which partitions of children are not named any more.
+pub fn dropping_partition() -> Bytes {
+    Bytes::from_static(b"dropping")
+}
+
+/// The record that a partition of children was found not to be named any more.
+pub fn dropping(children: &Bytes, found_at: UnixMillis) -> Bytes {
+    Bytes::from([children, &found_at.0.to_be_bytes()[..]].concat())
+}
+
+/// When a record of a partition of children says that it was found.
+pub fn dropping_since(sort: &[u8], children: &Bytes) -> Option<UnixMillis> {
+    let found_at = sort.strip_prefix(&children[..])?.try_into().ok()?;
+    Some(UnixMillis(u64::from_be_bytes(found_at)))
 }
 
 /// The kinds of rows that belong to one generation and are collected with it: their table, and the prefix of their sort keys.
