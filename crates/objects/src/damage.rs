@@ -7,7 +7,10 @@
 //! mark on the whole volume; and what could not be written (a full disk, a store that refuses writes) is kept by this process
 //! until it is written or found sound, so that its next plan does not promise again what it could not keep.
 //!
-//! A new import heals: its rows stand under keys of their own, and nobody reads the damaged ones any more.
+//! A new import heals: its rows stand under keys of their own, and nobody reads the damaged ones any more. What cannot be healed in
+//! place is a head that cannot be read: what it was compared with, which incarnation the container lists, and what is condemned
+//! stood in it alone, so that an import, a deletion and a verification of that volume all say that it is damaged. Such a volume
+//! has to be imported into a new store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
