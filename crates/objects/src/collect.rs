@@ -47,6 +47,8 @@ pub struct Collected {
     pub finished: u64,
     /// Volumes that could not be dealt with now; why is in the log.
     pub failed: u64,
+    /// Shards of the container that were rewritten without what is past.
+    pub shards_rewritten: u64,
 }
 
 /// What was done to one volume.
@@ -59,20 +61,30 @@ enum Progress {
 
 impl Library {
     /// One pass over all recorded work: condemns what no head names, and removes what was condemned longer than the grace ago
-    /// and nobody pinned. Whatever a pass does not end, a later one does.
+    /// and nobody pinned; and looks at one shard of the container, the next in turn, whether it should be rewritten. Whatever a
+    /// pass does not end, a later one does.
     pub async fn collect_once(&self, limits: CollectLimits) -> ObjectsResult<Collected> {
+        let collected = self.collect_volumes(limits).await;
+        let shards_rewritten = u64::from(self.tend_next_shard().await?);
+        Ok(Collected { shards_rewritten, ..collected? })
+    }
+
+    async fn collect_volumes(&self, limits: CollectLimits) -> ObjectsResult<Collected> {
         let mut collected = Collected::default();
         let partition = keys::collecting_partition();
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
         while let Some(range) = scan {
-            let call = self.call(Class::Description);
-            let page = self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?;
+            let scanned = self.patiently(|| async {
+                let call = self.call(Class::Description);
+                Ok(self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?)
+            });
+            let page = scanned.await?;
             for (id, records) in by_volume(page.rows.iter().map(|row| &row.sort)) {
                 if collected.condemned + collected.removed >= limits.volumes_max {
                     return Ok(collected);
                 }
                 collected.volumes += 1;
-                match self.collect_volume(&id, &records).await {
+                match self.patiently(|| self.collect_volume(&id, &records)).await {
                     Ok(Progress::Condemned) => collected.condemned += 1,
                     Ok(Progress::Removed(generations)) => collected.removed += generations,
                     Ok(Progress::Waiting) => collected.waiting += 1,
@@ -130,10 +142,10 @@ impl Library {
             *generation <= condemned.floor && *generation != condemned.named && !pinned.contains(generation)
         });
         for generation in &doomed {
-            let steps = keys::generation_prefixes().map(|kind| {
+            let steps = keys::generation_prefixes().map(|(table, kind)| {
                 let first = keys::generation_rows(&kind, *generation);
                 let rows = Removal::Range(first.clone(), prefix_end(&first));
-                Step::Remove { table: Table::Objects, partition: partition.clone(), rows }
+                Step::Remove { table, partition: partition.clone(), rows }
             });
             self.put_acknowledged(Class::Content, steps.into()).await?;
         }
@@ -169,11 +181,11 @@ impl Library {
     async fn generations(&self, id: &VolumeId) -> ObjectsResult<BTreeSet<RevisionId>> {
         let partition = keys::volume_partition(id);
         let mut generations = BTreeSet::new();
-        for kind in keys::generation_prefixes() {
+        for (table, kind) in keys::generation_prefixes() {
             let mut scan = Scan::prefix(kind.clone(), 1);
             loop {
                 let call = self.call(Class::Description).strong();
-                let page = self.inner.store.scan(call, Table::Objects, &partition, scan.clone()).await?;
+                let page = self.inner.store.scan(call, table, &partition, scan.clone()).await?;
                 let Some(generation) = page.rows.first().and_then(|row| keys::revision_of(&row.sort)) else { break };
                 generations.insert(generation);
                 let Some(from) = prefix_end(&keys::generation_rows(&kind, generation)) else { break };
@@ -183,7 +195,7 @@ impl Library {
         Ok(generations)
     }
 
-    fn grace_passed(&self, since: UnixMillis) -> bool {
+    pub(crate) fn grace_passed(&self, since: UnixMillis) -> bool {
         self.inner.clock.now().since(since) >= self.inner.options.grace
     }
 }

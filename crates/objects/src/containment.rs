@@ -8,7 +8,7 @@ use hathi::VolumeId;
 use store::{Condition, NewRow, Step, Table, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head::{ContainerBody, HeadRow};
+use crate::head::{ContainerBody, HeadRow, ShardEpochs};
 use crate::keys;
 use crate::library::{Library, VOLUMES};
 use crate::revision::RevisionId;
@@ -65,6 +65,22 @@ impl Marks {
         }
     }
 
+    /// Whether it is gone for good, or never came to be.
+    pub fn removed(&self) -> bool {
+        self.removed
+    }
+
+    /// Each mark.
+    pub fn iter(&self) -> impl Iterator<Item = Mark> {
+        let marks = [
+            (self.added, Mark::Added),
+            (self.confirmed, Mark::Confirmed),
+            (self.removing, Mark::Removing),
+            (self.removed, Mark::Removed),
+        ];
+        marks.into_iter().filter_map(|(is_there, mark)| is_there.then_some(mark))
+    }
+
     /// Whether its deletion was at least begun.
     pub fn removing(&self) -> bool {
         self.removing
@@ -116,9 +132,17 @@ impl Parent {
     /// The partitions in which the marks of a shard are: the current epoch, and the next one while it is being filled.
     pub fn partitions(&self, shard: u16) -> impl Iterator<Item = Bytes> {
         let epochs = self.body.epochs(shard);
-        let named = std::iter::once(epochs.current).chain(epochs.next);
-        let incarnation = self.incarnation;
-        named.map(move |epoch| keys::children_partition(VOLUMES, incarnation, shard, epoch))
+        std::iter::once(epochs.current).chain(epochs.next).map(move |epoch| self.partition(shard, epoch))
+    }
+
+    /// The partition of one epoch of a shard.
+    pub fn partition(&self, shard: u16, epoch: u32) -> Bytes {
+        keys::children_partition(VOLUMES, self.incarnation, shard, epoch)
+    }
+
+    /// The epochs of a shard.
+    pub fn epochs(&self, shard: u16) -> ShardEpochs {
+        self.body.epochs(shard)
     }
 
     /// Puts a mark on a child, in the epoch that is the target now.
@@ -127,8 +151,8 @@ impl Parent {
         let target = self.body.epochs(shard).target();
         Step::Put {
             table: Table::Children,
-            partition: keys::children_partition(VOLUMES, self.incarnation, shard, target),
-            rows: vec![NewRow::new(keys::child_mark(name.as_str(), incarnation, mark), envelope::seal(&[]))],
+            partition: self.partition(shard, target),
+            rows: vec![mark_row(name.as_str(), incarnation, mark)],
         }
     }
 
@@ -146,6 +170,11 @@ impl Parent {
         let shard = crc32fast::hash(name.as_str().as_bytes()) % u32::from(self.body.shards.max(1));
         u16::try_from(shard).unwrap_or(0)
     }
+}
+
+/// The row that is a mark.
+pub(crate) fn mark_row(name: &str, incarnation: RevisionId, mark: Mark) -> NewRow {
+    NewRow::new(keys::child_mark(name, incarnation, mark), envelope::seal(&[]))
 }
 
 #[cfg(test)]

@@ -1,38 +1,46 @@
 //! Marks on what is stored but is not what came in: one row a member, counted in the head, so that a plan looks for them only
 //! where there are some.
+//!
+//! They stand in a table of their own ([`Table::Damage`]): one broken block of an engine's takes rows of several kinds with it,
+//! and a mark must be there also for a volume whose other rows around it cannot be read. Three things make up for a mark that
+//! cannot stand there: a head that cannot be read says by itself that its volume is damaged; marks that cannot be read count as a
+//! mark on the whole volume; and what could not be written (a full disk, a store that refuses writes) is kept by this process
+//! until it is written or found sound, so that its next plan does not promise again what it could not keep.
+//!
+//! A new import heals: its rows stand under keys of their own, and nobody reads the damaged ones any more. What cannot be healed in
+//! place is a head that cannot be read: what it was compared with, which incarnation the container lists, and what is condemned
+//! stood in it alone, so that an import, a deletion and a verification of that volume all say that it is damaged. Such a volume
+//! has to be imported into a new store.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hathi::VolumeId;
-use serde::{Deserialize, Serialize};
-use store::{Class, NewRow, Removal, Scan, Step, Table, UnixMillis};
+use parking_lot::Mutex;
+use store::{Class, NewRow, Removal, Scan, Step, Table, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head::{self, Body, Head, HeadRow, VolumeBody};
+use crate::head::{Body, Head, HeadRow, VolumeBody};
 use crate::keys;
 use crate::library::Library;
+use crate::read::Volume;
 use crate::revision::RevisionId;
 use crate::switch::Tries;
 
 /// The member number of a mark that says that the whole volume cannot be read: its directory is damaged.
 pub const WHOLE_VOLUME: u32 = u32::MAX;
 
-/// Characters of an explanation that are kept.
-const DETAIL_CHARS_MAX: usize = 500;
-
 /// Bytes of one page of a scan over marks.
 const SCAN_BYTES: usize = 256 << 10;
 
-/// The value of a mark.
-#[derive(Serialize, Deserialize)]
-struct Damage {
-    detail: String,
-    found_at: UnixMillis,
-}
+/// Volumes whose marks wait to be written; beyond them marks are found again by the next reader.
+const UNWRITTEN_VOLUMES_MAX: usize = 4_096;
 
 impl Library {
     /// Marks a member of a volume's current revision as damaged: the index of a page in METS order, the number of pages for
-    /// METS, one more for the record, [`WHOLE_VOLUME`]. Of a revision that is no longer current nothing is marked.
+    /// METS, one more for the record, [`WHOLE_VOLUME`]. Of a revision that is no longer current nothing is marked. `detail`, how
+    /// it was noticed, goes into the log.
+    ///
+    /// If the mark cannot be written, this process remembers it all the same.
     pub async fn mark_damaged(
         &self,
         id: &VolumeId,
@@ -40,25 +48,46 @@ impl Library {
         member: u32,
         detail: &str,
     ) -> ObjectsResult<()> {
-        self.change_damage(id, revision, &[(member, detail.to_owned())], |_| false).await
+        let marked = self.change_damage(id, revision, &[(member, detail.to_owned())], |_| false).await;
+        if marked.is_err() {
+            self.inner.unwritten_marks.add(id, revision, member);
+        }
+        marked
     }
 
     /// The members of a revision that carry a mark, ascending.
     pub async fn damaged_members(&self, id: &VolumeId, revision: RevisionId) -> ObjectsResult<Vec<u32>> {
+        let mut members = self.written_marks(id, revision).await?;
+        members.extend(self.inner.unwritten_marks.of(id, revision));
+        Ok(members.into_iter().collect())
+    }
+
+    /// What is known to be damaged of a volume that was just read, ascending: a look at its marks only if its head counts some.
+    pub(crate) async fn known_damage(&self, volume: &Volume) -> ObjectsResult<Vec<u32>> {
+        if volume.body.damaged > 0 {
+            return self.damaged_members(&volume.id, volume.revision).await;
+        }
+        Ok(self.inner.unwritten_marks.of(&volume.id, volume.revision).into_iter().collect())
+    }
+
+    /// The members whose marks are in the store.
+    async fn written_marks(&self, id: &VolumeId, revision: RevisionId) -> ObjectsResult<BTreeSet<u32>> {
         let partition = keys::volume_partition(id);
-        let mut members = Vec::new();
+        let mut members = BTreeSet::new();
         let mut scan = Some(Scan::prefix(keys::damage_prefix(revision), SCAN_BYTES));
         while let Some(range) = scan {
             let call = self.call(Class::Description).strong();
-            let page = self.inner.store.scan(call, Table::Objects, &partition, range.clone()).await?;
+            let page = self.inner.store.scan(call, Table::Damage, &partition, range.clone()).await;
+            let page = page.map_err(|error| ObjectsError::from(error).of_volume(id))?;
             members.extend(page.rows.iter().filter_map(|row| keys::number_of(&row.sort)));
             scan = range.resumed(page.next);
         }
         Ok(members)
     }
 
-    /// Marks what was found and clears the marks of what is sound, and sets the head's count to what is left. Rows to be cleared
-    /// go first: a crash in between leaves a count that is too high, which costs a look, never one that is too low.
+    /// Marks what was found and clears the marks of what is sound, and sets the head's count to what is left. Rows change before
+    /// the head: a crash in between leaves a count that is too high, which costs a look, or marks that are not counted yet; those
+    /// were not acknowledged, and whoever meets the damage again counts them.
     pub(crate) async fn change_damage(
         &self,
         id: &VolumeId,
@@ -66,37 +95,51 @@ impl Library {
         found: &[(u32, String)],
         is_sound: impl Fn(u32) -> bool,
     ) -> ObjectsResult<()> {
-        let partition = keys::volume_partition(id);
         let mut tries = Tries::new();
         loop {
             let row = self.patiently(|| self.head(id)).await?;
             let Some((row, body)) = row.as_ref().and_then(|row| current_volume(row, revision)) else { return Ok(()) };
-            let marked: BTreeSet<u32> =
-                self.patiently(|| self.damaged_members(id, revision)).await?.into_iter().collect();
+            let marked = self.marks_to_change(id, revision, body, found).await?;
             let new: Vec<_> = found.iter().filter(|(member, _)| !marked.contains(member)).collect();
             let cleared: Vec<u32> = marked.iter().copied().filter(|member| is_sound(*member)).collect();
             let left = marked.len() - cleared.len() + new.len();
             let damaged = u32::try_from(left).unwrap_or(u32::MAX);
-            if new.is_empty() && cleared.is_empty() && damaged == body.damaged {
-                return Ok(());
+            if !new.is_empty() || !cleared.is_empty() || damaged != body.damaged {
+                let head = Head { body: Body::Volume(VolumeBody { damaged, ..body.clone() }), ..row.head.clone() };
+                let new_members: Vec<u32> = new.iter().map(|(member, _)| *member).collect();
+                let before = [putting(id, revision, &new_members), clearing(id, revision, &cleared)];
+                let before = before.into_iter().flatten().collect();
+                let partition = keys::volume_partition(id);
+                if self.try_amend(&partition, Some(row), head, Vec::new(), before).await?.is_none() {
+                    if tries.again().await {
+                        continue;
+                    }
+                    return Err(ObjectsError::Overloaded(format!("damage of {id} could not be marked")));
+                }
             }
-            let head = Head { body: Body::Volume(VolumeBody { damaged, ..body.clone() }), ..row.head.clone() };
-            let rows = new.iter().map(|(member, detail)| self.damage_row(revision, *member, detail));
-            let rows = rows.collect::<ObjectsResult<Vec<_>>>()?;
-            let before = clearing(&partition, revision, &cleared);
-            if self.try_amend(&partition, Some(row), head, rows, before).await?.is_some() {
-                return Ok(());
+            for (member, detail) in new {
+                tracing::warn!(volume = %id, %revision, member, detail, "marked as damaged");
             }
-            if !tries.again().await {
-                return Err(ObjectsError::Overloaded(format!("damage of {id} could not be marked")));
-            }
+            self.inner
+                .unwritten_marks
+                .forget(id, |member| is_sound(member) || found.iter().any(|(known, _)| *known == member));
+            return Ok(());
         }
     }
 
-    fn damage_row(&self, revision: RevisionId, member: u32, detail: &str) -> ObjectsResult<NewRow> {
-        let detail = detail.chars().take(DETAIL_CHARS_MAX).collect();
-        let damage = Damage { detail, found_at: self.inner.clock.now() };
-        Ok(NewRow::new(keys::damage(revision, member), head::seal(&damage)?))
+    /// The marks that a change starts from. If they cannot be read, a change that adds some starts from none: what is there stays,
+    /// and the head's count will make plans look and find that they cannot read it.
+    async fn marks_to_change(
+        &self,
+        id: &VolumeId,
+        revision: RevisionId,
+        body: &VolumeBody,
+        found: &[(u32, String)],
+    ) -> ObjectsResult<BTreeSet<u32>> {
+        match self.patiently(|| self.written_marks(id, revision)).await {
+            Err(error) if error.is_damage() && (!found.is_empty() || body.damaged == 0) => Ok(BTreeSet::new()),
+            marked => marked,
+        }
     }
 }
 
@@ -105,10 +148,52 @@ fn current_volume(row: &HeadRow, revision: RevisionId) -> Option<(&HeadRow, &Vol
     Some((row, body))
 }
 
-fn clearing(partition: &bytes::Bytes, revision: RevisionId, members: &[u32]) -> Vec<Step> {
-    if members.is_empty() {
-        return Vec::new();
+/// The step that puts marks. A mark says nothing but its key, so that two who put the same one put the same row.
+fn putting(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Option<Step> {
+    let mark = |member: &u32| NewRow::new(keys::damage(revision, *member), envelope::seal(&[]));
+    let rows: Vec<NewRow> = members.iter().map(mark).collect();
+    (!rows.is_empty()).then(|| Step::Put { table: Table::Damage, partition: keys::volume_partition(id), rows })
+}
+
+fn clearing(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Option<Step> {
+    let sorts: Vec<_> = members.iter().map(|member| keys::damage(revision, *member)).collect();
+    let (table, partition) = (Table::Damage, keys::volume_partition(id));
+    (!sorts.is_empty()).then(|| Step::Remove { table, partition, rows: Removal::Rows(sorts) })
+}
+
+/// Marks that could not be written, of this process alone.
+#[derive(Default)]
+pub(crate) struct UnwrittenMarks(Mutex<BTreeMap<VolumeId, (RevisionId, BTreeSet<u32>)>>);
+
+impl UnwrittenMarks {
+    /// Remembers a mark; those of another revision of the volume are forgotten.
+    fn add(&self, id: &VolumeId, revision: RevisionId, member: u32) {
+        let mut volumes = self.0.lock();
+        if volumes.len() >= UNWRITTEN_VOLUMES_MAX && !volumes.contains_key(id) {
+            return;
+        }
+        let marks = volumes.entry(id.clone()).or_insert_with(|| (revision, BTreeSet::new()));
+        if marks.0 != revision {
+            *marks = (revision, BTreeSet::new());
+        }
+        marks.1.insert(member);
     }
-    let rows = members.iter().map(|member| keys::damage(revision, *member)).collect();
-    vec![Step::Remove { table: Table::Objects, partition: partition.clone(), rows: Removal::Rows(rows) }]
+
+    /// The members of a revision that are remembered.
+    pub(crate) fn of(&self, id: &VolumeId, revision: RevisionId) -> BTreeSet<u32> {
+        let volumes = self.0.lock();
+        let marks = volumes.get(id).filter(|(marked, _)| *marked == revision);
+        marks.map(|(_, members)| members.clone()).unwrap_or_default()
+    }
+
+    /// Forgets members of a volume.
+    fn forget(&self, id: &VolumeId, is_over: impl Fn(u32) -> bool) {
+        let mut volumes = self.0.lock();
+        if let Some((_, members)) = volumes.get_mut(id) {
+            members.retain(|member| !is_over(*member));
+            if members.is_empty() {
+                volumes.remove(id);
+            }
+        }
+    }
 }

@@ -61,6 +61,16 @@ impl ObjectsError {
         Self::Store(StoreError::Corrupt { table, detail: detail.to_owned() })
     }
 
+    /// The same, with the volume that damaged rows belong to.
+    pub(crate) fn of_volume(self, id: &VolumeId) -> Self {
+        match self {
+            Self::Store(StoreError::Corrupt { .. }) => {
+                Self::Damaged { volume: id.clone(), member: None, detail: self.to_string() }
+            }
+            other => other,
+        }
+    }
+
     /// Whether what is stored is wrong, rather than out of reach for now.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Store(StoreError::Corrupt { .. }))

@@ -92,6 +92,17 @@ impl ContainerBody {
     }
 }
 
+impl ContainerBody {
+    /// The same, with other epochs of one shard.
+    pub fn with_epochs(&self, epochs: ShardEpochs) -> Self {
+        let mut rewritten = self.rewritten.clone();
+        rewritten.retain(|known| known.shard != epochs.shard);
+        rewritten.push(epochs);
+        rewritten.sort_unstable_by_key(|known| known.shard);
+        Self { rewritten, ..self.clone() }
+    }
+}
+
 impl ShardEpochs {
     /// Where new rows go.
     pub fn target(&self) -> u32 {

@@ -132,7 +132,7 @@ impl Library {
             for _ in 0..ATTEMPTS_MAX {
                 let base = runtime.block_on(library.patiently(|| library.head(&id)))?;
                 if unchanged == Unchanged::Skip
-                    && let Some(same) = digests.unchanged(&id, base.as_ref())
+                    && let Some(same) = digests.unchanged(&library, &id, base.as_ref())
                 {
                     return Ok(same);
                 }
@@ -197,13 +197,14 @@ impl Digests {
     }
 
     /// The answer for a volume that is stored already just so, and undamaged.
-    fn unchanged(&self, id: &VolumeId, base: Option<&HeadRow>) -> Option<Imported> {
+    fn unchanged(&self, library: &Library, id: &VolumeId, base: Option<&HeadRow>) -> Option<Imported> {
         let head = &base?.head;
         let body = head.live_volume()?;
         let same = body.members_digest == self.members
             && body.mets_sha256 == self.mets_sha256
             && body.record_sha256 == self.record_sha256
-            && body.damaged == 0;
+            && body.damaged == 0
+            && library.inner.unwritten_marks.of(id, head.revision).is_empty();
         same.then(|| Imported::Unchanged {
             id: id.clone(),
             revision: head.revision,

@@ -3,11 +3,12 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use hathi::VolumeId;
+use store::{Table, UnixMillis};
 
 use crate::containment::Mark;
 use crate::revision::RevisionId;
 
-/// Kinds of rows in an object's partition.
+/// Kinds of rows in an object's partition (the marks on damage: in its partition of [`Table::Damage`]).
 mod kind {
     pub const HEAD: u8 = 0x00;
     pub const LOG: u8 = 0x01;
@@ -71,7 +72,7 @@ pub fn pin_prefix() -> Bytes {
     Bytes::from_static(&[kind::PIN])
 }
 
-/// The damage mark of a member of a revision.
+/// The damage mark of a member of a revision, in [`Table::Damage`].
 pub fn damage(revision: RevisionId, member: u32) -> Bytes {
     revision_key(kind::DAMAGE, revision, Some(member))
 }
@@ -114,7 +115,7 @@ pub fn child_of(sort: &[u8]) -> Option<(&str, RevisionId, Mark)> {
     Some((std::str::from_utf8(name).ok()?, RevisionId(incarnation), Mark::from_byte(rest[17])?))
 }
 
-/// The partition of [`store::Table::Work`] that holds what is to be collected.
+/// The partition of [`Table::Work`] that holds what is to be collected.
 pub fn collecting_partition() -> Bytes {
     Bytes::from_static(b"collecting")
 }
@@ -124,10 +125,31 @@ pub fn collecting(revision: RevisionId, id: &VolumeId) -> Bytes {
     Bytes::from([&revision.0, id.as_str().as_bytes()].concat())
 }
 
-/// The kinds of rows that belong to one generation and are collected with it, as prefixes of their sort keys.
-pub fn generation_prefixes() -> [Bytes; 4] {
-    [&[kind::DIRECTORY], &[kind::FIXITY], &[kind::PACK], &[kind::DAMAGE]]
-        .map(|prefix: &'static [u8; 1]| Bytes::from_static(prefix))
+/// The partition of [`Table::Work`] that holds which partitions of children are not named any more.
+pub fn dropping_partition() -> Bytes {
+    Bytes::from_static(b"dropping")
+}
+
+/// The record that a partition of children was found not to be named any more.
+pub fn dropping(children: &Bytes, found_at: UnixMillis) -> Bytes {
+    Bytes::from([children, &found_at.0.to_be_bytes()[..]].concat())
+}
+
+/// When a record of a partition of children says that it was found.
+pub fn dropping_since(sort: &[u8], children: &Bytes) -> Option<UnixMillis> {
+    let found_at = sort.strip_prefix(&children[..])?.try_into().ok()?;
+    Some(UnixMillis(u64::from_be_bytes(found_at)))
+}
+
+/// The kinds of rows that belong to one generation and are collected with it: their table, and the prefix of their sort keys.
+pub fn generation_prefixes() -> [(Table, Bytes); 4] {
+    [
+        (Table::Objects, kind::DIRECTORY),
+        (Table::Objects, kind::FIXITY),
+        (Table::Objects, kind::PACK),
+        (Table::Damage, kind::DAMAGE),
+    ]
+    .map(|(table, kind)| (table, Bytes::copy_from_slice(&[kind])))
 }
 
 /// The revision and the volume that such a record names.

@@ -11,13 +11,15 @@
 //!   frames are read (twice, before anything is called damaged).
 //! - `switch.rs` and `containment.rs`: the protocols that change heads and say what a container contains.
 //! - `import.rs` (with `packer.rs`, the pure part), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
-//!   `list.rs`, `statistics.rs`: to all of them.
-//! - `collect.rs` and `pins.rs`: how what no head names is taken away, and what holds that up.
+//!   `list.rs` (with `children.rs`, which reads a shard), `statistics.rs`: to all of them.
+//! - `collect.rs` and `pins.rs`: how what no head names is taken away, and what holds that up; `rewrite.rs`: how a
+//!   shard gets rid of its past members.
 //! - `bulk/`: from a list of ids to a plan, from a plan to a stream; selections; token counts. `fairness.rs`: how those who
 //!   stream at the same time share what there is. `audit.rs`: who asked for what.
 
 pub mod audit;
 pub mod bulk;
+mod children;
 pub mod collect;
 pub mod containment;
 pub mod damage;
@@ -36,6 +38,7 @@ pub mod page;
 pub mod pins;
 pub mod read;
 pub mod revision;
+mod rewrite;
 pub mod statistics;
 mod switch;
 pub mod verify;

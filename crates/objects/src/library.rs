@@ -1,11 +1,13 @@
 //! The handle that everything in this crate hangs on.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
 use store::{Call, Class, Clock, Deadline, Store};
 
 use crate::bulk::Bulk;
+use crate::damage::UnwrittenMarks;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::revision::RevisionClock;
 
@@ -31,6 +33,8 @@ pub struct LibraryOptions {
     pub frame_level: u8,
     /// Shards of a new container.
     pub shards: u16,
+    /// Rows of past members from which on a shard is rewritten, if they are a quarter of it at least.
+    pub rewrite_dead_rows_min: u64,
     /// Bytes that all bulk readers together may hold ahead of their clients.
     pub read_ahead_bytes: usize,
     /// Bulk requests that may be streaming at once; one more is told to come again later.
@@ -53,6 +57,7 @@ impl Default for LibraryOptions {
             call_timeout: Duration::from_secs(10),
             frame_level: 6,
             shards: 16,
+            rewrite_dead_rows_min: 1_000,
             read_ahead_bytes: 8 << 20,
             bulk_requests_max: 256,
             counting_threads: std::thread::available_parallelism().map_or(2, usize::from),
@@ -93,6 +98,9 @@ pub(crate) struct Inner {
     pub(crate) revisions: RevisionClock,
     pub(crate) options: LibraryOptions,
     pub(crate) bulk: Bulk,
+    pub(crate) unwritten_marks: UnwrittenMarks,
+    /// The shard that the collector looks at next.
+    pub(crate) shard_in_turn: AtomicU16,
 }
 
 impl Inner {
@@ -100,7 +108,15 @@ impl Inner {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: LibraryOptions) -> Self {
         let revisions = RevisionClock::new(clock.clone());
         let bulk = Bulk::new(&store, &clock, &options);
-        Self { store, clock, revisions, options, bulk }
+        Self {
+            store,
+            clock,
+            revisions,
+            options,
+            bulk,
+            unwritten_marks: UnwrittenMarks::default(),
+            shard_in_turn: AtomicU16::new(0),
+        }
     }
 }
 

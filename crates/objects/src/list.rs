@@ -1,6 +1,5 @@
 //! Listing the volumes: shard by shard, in each by name, in pages. What marks do not settle is looked up, and said by a mark.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,17 +8,15 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use hathi::VolumeId;
-use store::{Class, Direction, Scan, Step, Strength, Table};
+use store::{Class, Step, Strength, Table};
 
+use crate::children::{Children, Name};
 use crate::containment::{Mark, Marks, Parent, Settled};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{HeadRow, State};
 use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
-
-/// Bytes of one page of a scan over marks.
-const SCAN_BYTES: usize = 64 << 10;
 
 /// How old an intent must be before a sweep fences it: politeness towards a creator that is still at work, nothing more.
 const SWEEP_AFTER: Duration = Duration::from_secs(60);
@@ -74,7 +71,7 @@ impl Library {
                 Some(token) if token.shard == shard => keys::after_child(&token.name),
                 _ => Bytes::new(),
             };
-            let mut children = Children::new(parent.partitions(shard), from);
+            let mut children = Children::new(parent.partitions(shard), from, Strength::Usual);
             // What is unsettled is looked up in batches, so a page may at first hold too few.
             while volumes.len() < max {
                 let names = children.take(self, max - volumes.len()).await?;
@@ -89,7 +86,8 @@ impl Library {
         Ok(Listing { volumes, next: None })
     }
 
-    /// Those of `names` that are live, each once. Sweeps what is not settled.
+    /// Those of `names` that are live, each once. Sweeps what is not settled. What neither its marks nor its head can tell,
+    /// because the head is damaged, is left out.
     async fn live_of(&self, parent: &Parent, names: Vec<Name>) -> ObjectsResult<Vec<VolumeId>> {
         let mut ids = Vec::with_capacity(names.len());
         for name in &names {
@@ -106,9 +104,14 @@ impl Library {
         let mut live = Vec::with_capacity(ids.len());
         for (id, name) in ids.into_iter().zip(names) {
             let is_live = match name.unsettled() {
-                false => name.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Live),
-                true => match heads.next().transpose()? {
-                    Some(head) => self.settle(parent, &id, &name, head.as_ref()).await,
+                false => name.is_settled_live(),
+                true => match heads.next() {
+                    Some(Ok(head)) => self.settle(parent, &id, &name, head.as_ref()).await,
+                    Some(Err(error)) if error.is_damage() => {
+                        tracing::warn!(volume = %id, %error, "a head that a listing asks cannot be read");
+                        name.is_settled_live()
+                    }
+                    Some(Err(error)) => return Err(error),
                     None => false,
                 },
             };
@@ -173,108 +176,6 @@ impl Library {
 
 fn is_live_at(head: Option<&HeadRow>, incarnation: RevisionId) -> bool {
     head.is_some_and(|row| row.head.state == State::Live && row.head.incarnation == incarnation)
-}
-
-/// A name with all incarnations under which it has marks.
-struct Name {
-    name: String,
-    incarnations: Vec<(RevisionId, Marks)>,
-}
-
-impl Name {
-    fn unsettled(&self) -> bool {
-        self.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Unsettled)
-    }
-
-    fn is_dead(&self) -> bool {
-        self.incarnations.iter().all(|(_, marks)| marks.settled() == Settled::Dead)
-    }
-
-    fn add(&mut self, incarnation: RevisionId, mark: Mark) {
-        match self.incarnations.iter_mut().find(|(known, _)| *known == incarnation) {
-            Some((_, marks)) => marks.add(mark),
-            None => {
-                let mut marks = Marks::default();
-                marks.add(mark);
-                self.incarnations.push((incarnation, marks));
-            }
-        }
-    }
-}
-
-/// The names of one shard in order, with the marks of all its epochs united.
-struct Children {
-    epochs: Vec<Epoch>,
-}
-
-/// What was read of one epoch and not used yet, and what is to be read.
-struct Epoch {
-    partition: Bytes,
-    read: VecDeque<(String, RevisionId, Mark)>,
-    rest: Option<Scan>,
-}
-
-impl Children {
-    fn new(partitions: impl Iterator<Item = Bytes>, from: Bytes) -> Self {
-        let scan = Scan { from, to: None, direction: Direction::Forward, max_bytes: SCAN_BYTES };
-        let epoch = |partition| Epoch { partition, read: VecDeque::new(), rest: Some(scan.clone()) };
-        Self { epochs: partitions.map(epoch).collect() }
-    }
-
-    /// The next names that are not settled dead, at most `max`; none: there are no more.
-    async fn take(&mut self, library: &Library, max: usize) -> ObjectsResult<Vec<Name>> {
-        let mut names = Vec::new();
-        while names.len() < max {
-            let Some(name) = self.next(library).await? else { break };
-            if !name.is_dead() {
-                names.push(name);
-            }
-        }
-        Ok(names)
-    }
-
-    async fn next(&mut self, library: &Library) -> ObjectsResult<Option<Name>> {
-        let mut first: Option<String> = None;
-        for epoch in &mut self.epochs {
-            if let Some(name) = epoch.peek(library).await?
-                && first.as_deref().is_none_or(|known| name < known)
-            {
-                first = Some(name.to_owned());
-            }
-        }
-        let Some(name) = first else { return Ok(None) };
-        let mut united = Name { name, incarnations: Vec::new() };
-        for epoch in &mut self.epochs {
-            while epoch.peek(library).await? == Some(&united.name) {
-                if let Some((_, incarnation, mark)) = epoch.read.pop_front() {
-                    united.add(incarnation, mark);
-                }
-            }
-        }
-        Ok(Some(united))
-    }
-}
-
-impl Epoch {
-    /// The name of the next mark, read if need be.
-    async fn peek(&mut self, library: &Library) -> ObjectsResult<Option<&str>> {
-        while self.read.is_empty() {
-            let Some(scan) = self.rest.take() else { return Ok(None) };
-            let page = library
-                .patiently(|| async {
-                    let call = library.call(Class::Description);
-                    Ok(library.inner.store.scan(call, Table::Children, &self.partition, scan.clone()).await?)
-                })
-                .await?;
-            self.rest = scan.resumed(page.next);
-            for row in page.rows {
-                let (name, incarnation, mark) =
-                    keys::child_of(&row.sort).ok_or_else(|| ObjectsError::corrupt(Table::Children, "a strange key"))?;
-                self.read.push_back((name.to_owned(), incarnation, mark));
-            }
-        }
-        Ok(self.read.front().map(|(name, _, _)| name.as_str()))
-    }
 }
 
 #[cfg(test)]

@@ -64,9 +64,9 @@ impl Library {
         Ok(heads)
     }
 
-    /// The head of one volume, read strongly.
+    /// The head of one volume, read strongly. One that cannot be read as a head is [`ObjectsError::Damaged`].
     pub async fn head(&self, id: &VolumeId) -> ObjectsResult<Option<HeadRow>> {
-        self.head_at(&keys::volume_partition(id)).await
+        self.head_at(&keys::volume_partition(id)).await.map_err(|error| error.of_volume(id))
     }
 
     /// The head of any object, read strongly.

@@ -23,7 +23,7 @@ const BATCH_BYTES: u64 = 8 << 20;
 pub struct Verified {
     /// Which volume.
     pub id: VolumeId,
-    /// The revision that was verified.
+    /// The revision that was verified; [`RevisionId::ZERO`] if its head cannot be read.
     pub revision: RevisionId,
     /// Members that were read: pages, METS, record.
     pub members: u64,
@@ -52,10 +52,17 @@ struct Findings {
 impl Library {
     /// Reads all of a volume's current revision again: the checksum of each row, CRC-32, SHA-256 and MD5 of each page, SHA-256 of
     /// its gzip form, digests of METS and record, the directory's sums against the head. Damage is marked by member; marks on what
-    /// is sound are cleared. Passing failures are errors, never damage.
+    /// is sound are cleared. Passing failures are errors, never damage. What cannot be read, whichever row it is, is a finding and
+    /// no error; a damaged head is found by whoever asks, so that it needs no mark.
     pub async fn verify(&self, id: &VolumeId) -> ObjectsResult<Verified> {
-        let volume = self.volume(id).await?;
         let mut findings = Findings { members: 0, bytes: 0, damaged: Vec::new() };
+        let volume = match self.patiently(|| self.volume(id)).await {
+            Err(error) if error.is_damage() => {
+                findings.add(WHOLE_VOLUME, error.to_string());
+                return Ok(findings.of(id, RevisionId::ZERO));
+            }
+            volume => volume?,
+        };
         match self.verify_pages(&volume, &mut findings).await {
             Err(error) if error.is_damage() => findings.add(WHOLE_VOLUME, error.to_string()),
             done => done?,
@@ -65,11 +72,21 @@ impl Library {
         if let (Some(record), Some(sha256)) = (body.record, body.record_sha256) {
             self.verify_member(&volume, volume.record_index(), record, sha256, &mut findings).await?;
         }
-        let Findings { members, bytes, damaged } = findings;
-        let found: Vec<_> = damaged.iter().map(|damage| (damage.member, damage.detail.clone())).collect();
-        let is_sound = |member| damaged.iter().all(|damage| damage.member != member);
-        self.change_damage(id, volume.revision, &found, is_sound).await?;
-        Ok(Verified { id: id.clone(), revision: volume.revision, members, bytes, damaged })
+        self.mark_findings(&volume, &mut findings).await?;
+        Ok(findings.of(id, volume.revision))
+    }
+
+    /// Marks what was found, and clears the marks on all else. Marks that cannot be read themselves are one more finding.
+    async fn mark_findings(&self, volume: &Volume, findings: &mut Findings) -> ObjectsResult<()> {
+        let found: Vec<_> = findings.damaged.iter().map(|damage| (damage.member, damage.detail.clone())).collect();
+        let is_sound = |member| found.iter().all(|(damaged, _)| *damaged != member);
+        match self.change_damage(&volume.id, volume.revision, &found, is_sound).await {
+            Err(error) if error.is_damage() => {
+                findings.add(WHOLE_VOLUME, format!("its damage marks: {error}"));
+                Ok(())
+            }
+            changed => changed,
+        }
     }
 
     /// Damage of a directory is an error; that of a page goes into the findings.
@@ -181,6 +198,11 @@ impl Library {
 }
 
 impl Findings {
+    fn of(self, id: &VolumeId, revision: RevisionId) -> Verified {
+        let Self { members, bytes, damaged } = self;
+        Verified { id: id.clone(), revision, members, bytes, damaged }
+    }
+
     fn add(&mut self, member: u32, detail: String) {
         self.damaged.push(DamagedMember { member, detail });
     }

@@ -23,7 +23,7 @@ async fn collect(library: &Library) -> Collected {
 fn generations(faulty: &Faulty) -> BTreeSet<RevisionId> {
     let sorts = faulty.store.sorts(Table::Objects, &keys::volume_partition(&id("t.a")));
     let kinds = keys::generation_prefixes();
-    let of_generation = sorts.iter().filter(|sort| kinds.iter().any(|kind| sort.starts_with(kind)));
+    let of_generation = sorts.iter().filter(|sort| kinds.iter().any(|(_, kind)| sort.starts_with(kind)));
     of_generation.filter_map(|sort| keys::revision_of(sort)).collect()
 }
 

@@ -6,7 +6,10 @@ mod support;
 use bytes::Bytes;
 use hathi::Seq;
 use objects::damage::WHOLE_VOLUME;
-use objects::{Imported, Library, ObjectsError, Verified};
+use objects::{
+    BulkRequest, Imported, Library, MissingPart, ObjectsError, OnDamage, RevisionId, Verified, Wanted, keys,
+};
+use pack::{Layout, Level};
 use store::{Table, envelope};
 use support::memory::Fault;
 use support::{Faulty, faulty, id, import, listed, volume};
@@ -125,6 +128,75 @@ async fn a_damaged_volume_is_not_unchanged_and_a_new_import_heals_it() {
     assert_eq!(damaged(library).await, (vec![], 0));
     library.mark_damaged(&id("t.a"), revision, 1, "by a stream of the old revision").await.unwrap();
     assert_eq!(damaged(library).await, (vec![], 0), "the new revision is not damaged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mark_that_cannot_be_written_is_kept_in_mind_until_the_member_is_found_sound() {
+    let faulty = stored().await;
+    let library = &faulty.library;
+    let revision = library.volume(&id("t.a")).await.unwrap().revision;
+    faulty.store.arm(Fault::Full, |_, _| true);
+    library.mark_damaged(&id("t.a"), revision, 1, "seen while streaming").await.unwrap_err();
+    assert_eq!(damaged(library).await, (vec![1], 0));
+    let wanted = vec![Wanted::all(id("t.a"))];
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let plan = library.plan(&request, OnDamage::Break).await.unwrap();
+    assert_eq!(plan.missing.iter().map(|missing| missing.part).collect::<Vec<_>>(), [MissingPart::Page(2)]);
+
+    faulty.store.recover();
+    library.mark_damaged(&id("t.a"), revision, 2, "seen while streaming").await.unwrap();
+    assert_eq!(damaged(library).await, (vec![1, 2], 1), "one is in the store, one in mind");
+    assert!(verify(library).await.damaged.is_empty());
+    assert_eq!(damaged(library).await, (vec![], 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_with_damage_in_mind_is_imported_anew() {
+    let faulty = stored().await;
+    let revision = faulty.library.volume(&id("t.a")).await.unwrap().revision;
+    faulty.store.arm(Fault::Full, |_, _| true);
+    faulty.library.mark_damaged(&id("t.a"), revision, 1, "seen while streaming").await.unwrap_err();
+    faulty.store.recover();
+    let imported = import(&faulty.library, volume("t.a", &["one", "two", "three"])).await.unwrap();
+    assert!(matches!(imported, Imported::Replaced { .. }), "{imported:?}");
+    assert_eq!(damaged(&faulty.library).await, (vec![], 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_cannot_be_read_is_a_finding_and_not_an_error() {
+    let faulty = stored().await;
+    faulty.store.tamper(|table, sort, value| match table == Table::Objects && sort[..] == keys::head()[..] {
+        true => Some(flipped(value)),
+        false => Some(value),
+    });
+    let verified = verify(&faulty.library).await;
+    assert_eq!(verified.revision, RevisionId::ZERO);
+    assert_eq!(verified.damaged.iter().map(|damage| damage.member).collect::<Vec<_>>(), [WHOLE_VOLUME]);
+    let error = faulty.library.volume(&id("t.a")).await.unwrap_err();
+    assert!(matches!(error, ObjectsError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unsettled_child_with_a_damaged_head_does_not_keep_the_others_from_being_listed() {
+    let faulty = stored().await;
+    for name in ["t.b", "t.c", "t.d"] {
+        import(&faulty.library, volume(name, &["one"])).await.unwrap();
+    }
+    let of_a = keys::volume_partition(&id("t.a"));
+    let head = faulty.store.row(Table::Objects, &of_a, &keys::head());
+    // Without the mark that says it was created, the head has to be asked.
+    faulty.store.tamper(|table, sort, value| match table {
+        Table::Children if sort.starts_with(b"t.a") && sort.ends_with(b"c") => None,
+        Table::Objects if head.as_ref() == Some(&value) => Some(flipped(value)),
+        _ => Some(value),
+    });
+    assert_eq!(listed(&faulty.library, 10).await, ["t.b", "t.c", "t.d"]);
+    assert_eq!(listed(&faulty.library, 1).await, ["t.b", "t.c", "t.d"]);
+    faulty.store.tamper(|table, sort, value| match table == Table::Objects && sort[..] == keys::head()[..] {
+        true if head == Some(flipped(value.clone())) => head.clone(),
+        _ => Some(value),
+    });
+    assert_eq!(listed(&faulty.library, 10).await, ["t.a", "t.b", "t.c", "t.d"], "nothing was marked meanwhile");
 }
 
 #[tokio::test(flavor = "multi_thread")]

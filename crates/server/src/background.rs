@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use objects::{CollectLimits, Library, ObjectsResult};
 use serde::Serialize;
+use store::{Call, Class, Deadline};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
+
+/// How long the store may take to reclaim what it can; the next round goes on.
+const STORE_SWEEP_MAX: Duration = Duration::from_secs(30);
 
 /// Runs until the handle is dropped. Every step of it may be cut off: any prefix of it does no harm.
 pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<()> {
@@ -35,17 +39,23 @@ pub(crate) struct Swept {
     volumes_waiting: u64,
     /// Volumes that could not be dealt with; why is in the log.
     volumes_failed: u64,
+    /// Expired rows and leftovers of uploads that the store took away.
+    store_reclaimed: u64,
 }
 
-/// One round.
+/// One round. What fails does not keep the rest from being done.
 pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
-    let selections_ended = library.sweep_selections().await?;
-    let collected = library.collect_once(CollectLimits::default()).await?;
+    let selections_ended = library.sweep_selections().await;
+    let collected = library.collect_once(CollectLimits::default()).await;
+    let call = Call::new(Class::Record, Deadline::within(STORE_SWEEP_MAX));
+    let store_reclaimed = library.store().sweep(call).await;
+    let collected = collected?;
     Ok(Swept {
-        selections_ended,
+        selections_ended: selections_ended?,
         volumes_condemned: collected.condemned,
         generations_removed: collected.removed,
         volumes_waiting: collected.waiting,
         volumes_failed: collected.failed,
+        store_reclaimed: store_reclaimed?,
     })
 }

@@ -253,6 +253,10 @@ impl Store for EmbeddedStore {
         self.delete(call.deadline, id).await
     }
 
+    async fn sweep(&self, call: Call) -> StoreResult<u64> {
+        self.reclaim(call.deadline).await
+    }
+
     async fn health(&self) -> Health {
         let free_bytes = self.room.free_bytes();
         let refusing_writes = match (self.poison.get(), self.engine()) {

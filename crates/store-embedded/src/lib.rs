@@ -12,6 +12,11 @@
 //! known: of a journal that was not replayed yet, a flip in the few bytes *between* rows can pass for its torn end, and what lies
 //! behind it is dropped then. Closing writes all to files, so that this needs a crash and a flip before the next start.
 //!
+//! What damage costs: every row of the block that was hit, of whatever partition. All others are read as before. But fjall merges
+//! files in the background, and when it comes to a broken block it refuses all further writes of the database, and does so again
+//! after each start; [`store::Store::health`] says so. A store in that state is for reading only: what is sound in it can be
+//! copied out, and what is damaged has to be brought in anew, into a new folder. It cannot be mended in place.
+//!
 //! How to read it, from the outside in: `engine.rs` (the [`EmbeddedStore`], each call on its way to a thread that may block),
 //! `folder.rs` (format and lock of the data folder), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `queue.rs`,
 //! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs` and `sweep.rs`; at the bottom `tables.rs`, which alone
@@ -35,4 +40,3 @@ mod value;
 
 pub use engine::EmbeddedStore;
 pub use options::EmbeddedOptions;
-pub use sweep::Swept;

@@ -7,6 +7,7 @@ use store::{Condition, Expect, NewRow, Removal, Step, StoreError, StoreResult, T
 use crate::key::{self, KeyRange};
 use crate::room::Use;
 use crate::tables::{Space, View};
+use crate::value::Value;
 use crate::{expiry, value};
 
 /// An immutable row to be written.
@@ -126,8 +127,13 @@ impl Plan {
 
 fn refuse_guarded(view: &View<'_>, table: Table, rows: &[PlannedRow], now: UnixMillis) -> StoreResult<()> {
     for row in rows {
-        if view.value(table, &row.key, now)?.is_some_and(|value| value.guard.is_some()) {
-            return Err(StoreError::Invalid(format!("a guarded row of table {table} was put plainly")));
+        match view.value(table, &row.key, now) {
+            Ok(Some(Value { guard: Some(_), .. })) => {
+                return Err(StoreError::Invalid(format!("a guarded row of table {table} was put plainly")));
+            }
+            // What stands there cannot be told, and is about to be made good.
+            Ok(_) | Err(StoreError::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())

@@ -19,22 +19,13 @@ const ROWS_PER_COMMIT: usize = 1_000;
 /// Contents that are looked at in one read.
 const CONTENTS_PER_PAGE: usize = 1_000;
 
-/// What a sweep took away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Expired rows, as the list of expiries counts them.
-    pub rows: u64,
-    /// Contents and files of contents.
-    pub contents: u64,
-}
-
 impl EmbeddedStore {
-    /// Takes away expired rows, condemned contents, and what crashes left of uploads. Reads never see any of it, swept or not.
-    /// Where nothing is to be swept this costs a few reads. It ends by the deadline, and the next sweep goes on.
-    pub async fn sweep(&self, deadline: Deadline) -> StoreResult<Swept> {
+    /// Takes away expired rows (counted as the list of expiries does), condemned contents, and what crashes left of uploads.
+    /// Costs a read, and two more for each content.
+    pub(crate) async fn reclaim(&self, deadline: Deadline) -> StoreResult<u64> {
         let rows = self.sweep_rows(deadline).await?;
         let contents = self.sweep_contents(deadline).await? + self.sweep_files(deadline).await?;
-        Ok(Swept { rows, contents })
+        Ok(rows + contents)
     }
 
     async fn sweep_rows(&self, deadline: Deadline) -> StoreResult<u64> {

@@ -15,7 +15,7 @@ use rand::{Rng, SeedableRng};
 use store::{
     Call, Class, Deadline, NewRow, Row, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, envelope,
 };
-use store_embedded::EmbeddedStore;
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{folder, options};
 
 const ROWS: u32 = 200;
@@ -131,6 +131,42 @@ async fn a_byte_flipped_in_a_file_of_rows_is_told_and_never_served() {
         flip(&largest, at);
     }
     assert!(told >= 15, "only {told} of 25 flips were told");
+}
+
+/// Until merging files comes to the broken block, and also after that, when writes are refused.
+#[tokio::test]
+async fn rows_beside_a_broken_block_are_read_while_others_are_written_and_writes_are_never_lost_silently() {
+    let folder = folder();
+    write_rows(folder.path()).await;
+    let files = files_of_tables(folder.path());
+    let largest = files.into_iter().max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
+    flip(&largest, fs::metadata(&largest).unwrap().len() / 2);
+
+    let store = EmbeddedStore::open(
+        folder.path(),
+        EmbeddedOptions { memtable_bytes: 1 << 20, ..options() },
+        Arc::new(SystemClock),
+    )
+    .unwrap();
+    let mut written = Vec::new();
+    for row in ROWS..2 * ROWS {
+        let put = NewRow::new(row.to_be_bytes().to_vec(), envelope::seal(&payload(row)));
+        let step = Step::Put { table: Table::Objects, partition: "p".into(), rows: vec![put] };
+        match store.run(call(), vec![step]).await {
+            Ok(outcome) if outcome.is_applied() => written.push(row),
+            Ok(_) | Err(StoreError::Poisoned(_)) => {
+                assert!(store.health().await.refusing_writes.is_some(), "writes are refused, and nobody says so");
+                break;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let mut told = 0;
+    for row in (0..ROWS).chain(written) {
+        let sort = Bytes::copy_from_slice(&row.to_be_bytes());
+        told += usize::from(is_told(row, store.get(call(), Table::Objects, &"p".into(), &sort).await));
+    }
+    assert!((1..=4).contains(&told), "{told} rows are damaged, a block holds three");
 }
 
 /// The journal holds what no file of rows has yet. (fjall checks its contents, not all of its framing: see the crate's comment.)

@@ -11,11 +11,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::channel::mpsc;
 use futures::{SinkExt, StreamExt, stream};
+use store::faults::Faults;
+use store::limited::Limited;
 use store::{
-    Call, Class, Clock, Deadline, Expect, Guard, ManualClock, NewRow, Outcome, Removal, Stamp, Step, Store, StoreError,
-    Table, UnixMillis,
+    Call, Class, Clock, Deadline, Expect, Guard, Limits, ManualClock, NewRow, Outcome, Removal, Stamp, Step, Store,
+    StoreError, Table, UnixMillis,
 };
-use store_embedded::{EmbeddedOptions, EmbeddedStore, Swept};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{folder, options};
 use tempfile::TempDir;
 
@@ -190,10 +192,10 @@ async fn a_sweep_takes_expired_rows_away_for_good() {
     let steps = vec![expiring("soon", 10), expiring("late", 20), put("never"), expiring("renewed", 10)];
     assert!(opened.store.run(call(), steps).await.unwrap().is_applied());
     assert!(opened.store.run(call(), vec![expiring("renewed", 20)]).await.unwrap().is_applied());
-    assert_eq!(opened.store.sweep(deadline()).await.unwrap(), Swept::default());
+    assert_eq!(opened.store.sweep(call()).await.unwrap(), 0);
 
     opened.clock.set(begin.plus(Duration::from_millis(10)));
-    opened.store.sweep(deadline()).await.unwrap();
+    opened.store.sweep(call()).await.unwrap();
     // Where the clock is set back, what has only expired would be seen again.
     opened.clock.set(begin);
     let mut held = Vec::new();
@@ -202,7 +204,18 @@ async fn a_sweep_takes_expired_rows_away_for_good() {
     }
     assert_eq!(held, [false, true, true, true]);
     opened.clock.set(begin.plus(Duration::from_millis(20)));
-    assert_eq!(opened.store.sweep(deadline()).await.unwrap(), Swept { rows: 2, contents: 0 });
+    assert_eq!(opened.store.sweep(call()).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_sweep_reaches_the_engine_through_every_wrapper() {
+    let opened = open(options());
+    let store: Arc<dyn Store> = Arc::new(Limited::new(opened.store.clone(), Limits::default()));
+    let store = Faults::new(store);
+    let expires_at = Some(opened.clock.now());
+    let row = NewRow { expires_at, ..NewRow::new("sort", "value") };
+    assert!(store.run(call(), vec![put_row(row)]).await.unwrap().is_applied());
+    assert_eq!(store.sweep(call()).await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -232,10 +245,10 @@ async fn a_sweep_takes_away_what_is_left_of_uploads_and_nothing_else() {
     std::fs::create_dir_all(orphan.parent().unwrap()).unwrap();
     std::fs::write(&orphan, "no header tells of it").unwrap();
 
-    assert_eq!(opened.store.sweep(deadline()).await.unwrap().contents, 1, "only the orphan is surely left over");
+    assert_eq!(opened.store.sweep(call()).await.unwrap(), 1, "only the orphan is surely left over");
     opened.clock.advance(options().content_lease);
-    assert_eq!(opened.store.sweep(deadline()).await.unwrap().contents, 1);
-    assert_eq!(opened.store.sweep(deadline()).await.unwrap().contents, 0);
+    assert_eq!(opened.store.sweep(call()).await.unwrap(), 1);
+    assert_eq!(opened.store.sweep(call()).await.unwrap(), 0);
     assert_eq!(content_files(opened.folder.path()), 1);
     assert_eq!(opened.store.walk(call(), Table::Contents, None, 10).await.unwrap().partitions.len(), 1);
 }

@@ -33,7 +33,7 @@ pub enum Kind {
     Read,
     /// run.
     Run,
-    /// put_content, condemn_content, delete_content.
+    /// put_content, condemn_content, delete_content, sweep.
     ChangeContent,
 }
 
@@ -143,7 +143,7 @@ impl Faults {
 
     /// Lets so many more steps through, then crashes: the list under way ends after its steps so far (also on an engine that
     /// would run it as one, since no protocol may rely on that), and every later call fails until [`Faults::revive`]. An upload
-    /// counts as two steps, after the first of which it breaks off; condemning and deleting count as one.
+    /// counts as two steps, after the first of which it breaks off; condemning, deleting and sweeping count as one.
     pub fn crash_after_steps(&self, steps: usize) {
         self.state.lock().steps_left = Some(steps);
     }
@@ -366,6 +366,11 @@ impl Store for Faults {
     async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
         self.meet(Kind::ChangeContent).await?;
         if self.pass(1) == 0 { Err(crashed()) } else { self.inner.delete_content(call, id).await }
+    }
+
+    async fn sweep(&self, call: Call) -> StoreResult<u64> {
+        self.meet(Kind::ChangeContent).await?;
+        if self.pass(1) == 0 { Err(crashed()) } else { self.inner.sweep(call).await }
     }
 
     async fn health(&self) -> Health {

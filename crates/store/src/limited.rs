@@ -151,6 +151,10 @@ impl Store for Limited {
         self.inner.delete_content(call, id).await
     }
 
+    async fn sweep(&self, call: Call) -> StoreResult<u64> {
+        self.inner.sweep(call).await
+    }
+
     async fn health(&self) -> Health {
         self.inner.health().await
     }

@@ -23,12 +23,23 @@ pub enum Table {
     Work,
     /// Headers and chunks of large contents, where the engine keeps them in rows.
     Contents,
+    /// Marks on what is damaged in [`Table::Objects`], one partition an object: apart from it, because a mark has to be written
+    /// and read where the object's own rows cannot be.
+    Damage,
 }
 
 impl Table {
     /// All tables.
-    pub const ALL: [Table; 7] =
-        [Table::Objects, Table::Children, Table::Selections, Table::Audit, Table::Tokens, Table::Work, Table::Contents];
+    pub const ALL: [Table; 8] = [
+        Table::Objects,
+        Table::Children,
+        Table::Selections,
+        Table::Audit,
+        Table::Tokens,
+        Table::Work,
+        Table::Contents,
+        Table::Damage,
+    ];
 
     /// The table's name, as engines store it.
     pub fn name(self) -> &'static str {
@@ -40,6 +51,7 @@ impl Table {
             Table::Tokens => "tokens",
             Table::Work => "work",
             Table::Contents => "contents",
+            Table::Damage => "damage",
         }
     }
 }

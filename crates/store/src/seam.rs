@@ -102,6 +102,14 @@ pub trait Store: Send + Sync + 'static {
     /// gone, also if it was gone before: repeating it is no error.
     async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool>;
 
+    /// Takes away what no call can see any more: expired rows, condemned contents, what crashes left of uploads. Answers how many
+    /// rows and contents those were. It changes no other answer, may be called at any time and by any number of servers, and
+    /// ends by the deadline; what is left is for the next one. By default there is nothing to take away: for engines that
+    /// reclaim by themselves, and those that keep nothing.
+    async fn sweep(&self, _call: Call) -> StoreResult<u64> {
+        Ok(0)
+    }
+
     /// How it feels.
     async fn health(&self) -> Health;
 

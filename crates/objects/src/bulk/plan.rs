@@ -191,7 +191,7 @@ impl Library {
     async fn plan_live_volume(&self, volume: &Volume, seqs: Option<Vec<Seq>>, mets: bool) -> ObjectsResult<Draft> {
         let body = &volume.body;
         let id = &volume.id;
-        let damaged = if body.damaged == 0 { Vec::new() } else { self.damaged_members(id, volume.revision).await? };
+        let damaged = self.known_damage(volume).await?;
         if damaged.contains(&WHOLE_VOLUME) {
             return Ok(Draft::without(id.clone(), MissingReason::Damaged));
         }
@@ -256,8 +256,8 @@ impl Library {
         Ok(Arc::new(BulkPlan { archive, volumes, len_bytes, etag, missing, entries, started, on_damage }))
     }
 
-    /// Marks a member as damaged, if its revision is still the current one. That it is marked is a service to whoever asks
-    /// next; where marking fails, this answer fails all the same and the next one finds the damage again.
+    /// Marks a member as damaged, if its revision is still the current one, so that whoever asks next is told. Where the mark
+    /// cannot be written, at least this process knows of it.
     pub(super) async fn note_damage(&self, id: &VolumeId, revision: RevisionId, member: u32, error: &ObjectsError) {
         if let Err(failed) = self.mark_damaged(id, revision, member, &error.to_string()).await {
             tracing::warn!(%id, member, %failed, "damage could not be marked");

@@ -143,6 +143,12 @@ impl Memory {
         });
     }
 
+    /// The value at a key.
+    pub fn row(&self, table: Table, partition: &Bytes, sort: &Bytes) -> Option<Bytes> {
+        let row = self.state.lock().row(&(table, partition.clone(), sort.clone()));
+        row.map(|row| row.value)
+    }
+
     /// The sort keys in a partition.
     pub fn sorts(&self, table: Table, partition: &Bytes) -> Vec<Bytes> {
         let state = self.state.lock();

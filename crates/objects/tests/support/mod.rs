@@ -27,12 +27,16 @@ pub struct Fixture {
 }
 
 pub async fn fixture() -> Fixture {
+    fixture_with(LibraryOptions::default()).await
+}
+
+pub async fn fixture_with(library_options: LibraryOptions) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(START));
     let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
     let engine = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
     let store: Arc<dyn Store> = Arc::new(Limited::new(engine, Limits::default()));
-    let library = Library::open(store.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    let library = Library::open(store.clone(), clock.clone(), library_options).await.unwrap();
     Fixture { library, clock, store, folder }
 }
 
@@ -44,9 +48,13 @@ pub struct Faulty {
 }
 
 pub async fn faulty() -> Faulty {
+    faulty_with(LibraryOptions::default()).await
+}
+
+pub async fn faulty_with(options: LibraryOptions) -> Faulty {
     let clock = Arc::new(ManualClock::new(START));
     let store = Arc::new(memory::Memory::default());
-    let library = Library::open(store.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    let library = Library::open(store.clone(), clock.clone(), options).await.unwrap();
     Faulty { library, clock, store }
 }
 
@@ -54,7 +62,7 @@ impl Faulty {
     /// The library as another process opens it, with everything in order again.
     pub async fn reopened(&self) -> Library {
         self.store.recover();
-        Library::open(self.store.clone(), self.clock.clone(), LibraryOptions::default()).await.unwrap()
+        Library::open(self.store.clone(), self.clock.clone(), self.library.options().clone()).await.unwrap()
     }
 }
 

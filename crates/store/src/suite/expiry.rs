@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt, stream};
 
 use super::{Shortcuts, Subject, bytes, call, put, row};
-use crate::{Clock, Condition, NewRow, Scan, Step, Table};
+use crate::{Clock, Condition, ContentState, NewRow, Scan, Step, Table};
 
 const LIFE: Duration = Duration::from_millis(1000);
 
@@ -56,6 +57,22 @@ pub async fn a_walk_passes_over_partitions_that_have_expired(subject: &mut impl 
     subject.clock().advance(LIFE);
     let page = store.walk(call(), Table::Objects, None, 10).await.unwrap();
     assert_eq!((page.partitions, page.next), (vec![bytes("b")], None));
+}
+
+/// What lives stays, rows and contents, and so does what expires later.
+pub async fn a_sweep_changes_no_answer_and_leaves_nothing_for_the_next(subject: &mut impl Subject) {
+    let store = subject.store();
+    store.applied(vec![put("p", vec![expiring(subject, "a"), row("b", "v")])]).await;
+    let content = stream::iter([Ok(bytes("content"))]).boxed();
+    let content = store.put_content(call(), bytes("owner"), content).await.unwrap();
+    store.sweep(call()).await.unwrap();
+    assert_eq!(store.sorts(b"p").await, ["a", "b"]);
+    subject.clock().advance(LIFE);
+    store.sweep(call()).await.unwrap();
+    assert_eq!(store.sorts(b"p").await, ["b"]);
+    let header = store.content_header(call(), content).await.unwrap();
+    assert!(header.is_some_and(|header| header.state == ContentState::Sealed));
+    assert_eq!(store.sweep(call()).await.unwrap(), 0);
 }
 
 /// It stands in nobody's way.

@@ -1,0 +1,128 @@
+//! Reading what a shard holds, in the order of names, with the marks of all its epochs united.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use store::{Call, Class, Direction, Scan, Strength, Table};
+
+use crate::containment::{Mark, Marks, Settled};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::keys;
+use crate::library::Library;
+use crate::revision::RevisionId;
+
+/// Bytes of one page of a scan over marks.
+const SCAN_BYTES: usize = 64 << 10;
+
+/// A name with all incarnations under which it has marks.
+pub(crate) struct Name {
+    /// The name.
+    pub(crate) name: String,
+    /// Each incarnation with its marks.
+    pub(crate) incarnations: Vec<(RevisionId, Marks)>,
+}
+
+impl Name {
+    /// Whether a head has to be asked.
+    pub(crate) fn unsettled(&self) -> bool {
+        self.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Unsettled)
+    }
+
+    /// Whether marks alone say that it is live.
+    pub(crate) fn is_settled_live(&self) -> bool {
+        self.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Live)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.incarnations.iter().all(|(_, marks)| marks.settled() == Settled::Dead)
+    }
+
+    fn add(&mut self, incarnation: RevisionId, mark: Mark) {
+        match self.incarnations.iter_mut().find(|(known, _)| *known == incarnation) {
+            Some((_, marks)) => marks.add(mark),
+            None => {
+                let mut marks = Marks::default();
+                marks.add(mark);
+                self.incarnations.push((incarnation, marks));
+            }
+        }
+    }
+}
+
+/// The names of one shard in order, with the marks of all its epochs united.
+pub(crate) struct Children {
+    epochs: Vec<Epoch>,
+    strength: Strength,
+}
+
+/// What was read of one epoch and not used yet, and what is to be read.
+struct Epoch {
+    partition: Bytes,
+    read: VecDeque<(String, RevisionId, Mark)>,
+    rest: Option<Scan>,
+}
+
+impl Children {
+    /// Those of these partitions, from a key on.
+    pub(crate) fn new(partitions: impl Iterator<Item = Bytes>, from: Bytes, strength: Strength) -> Self {
+        let scan = Scan { from, to: None, direction: Direction::Forward, max_bytes: SCAN_BYTES };
+        let epoch = |partition| Epoch { partition, read: VecDeque::new(), rest: Some(scan.clone()) };
+        Self { epochs: partitions.map(epoch).collect(), strength }
+    }
+
+    /// The next names that are not settled dead, at most `max`; none: there are no more.
+    pub(crate) async fn take(&mut self, library: &Library, max: usize) -> ObjectsResult<Vec<Name>> {
+        let mut names = Vec::new();
+        while names.len() < max {
+            let Some(name) = self.next(library).await? else { break };
+            if !name.is_dead() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// The next name; `None`: there are no more.
+    pub(crate) async fn next(&mut self, library: &Library) -> ObjectsResult<Option<Name>> {
+        let mut first: Option<String> = None;
+        for epoch in &mut self.epochs {
+            if let Some(name) = epoch.peek(library, self.strength).await?
+                && first.as_deref().is_none_or(|known| name < known)
+            {
+                first = Some(name.to_owned());
+            }
+        }
+        let Some(name) = first else { return Ok(None) };
+        let mut united = Name { name, incarnations: Vec::new() };
+        for epoch in &mut self.epochs {
+            while epoch.peek(library, self.strength).await? == Some(&united.name) {
+                if let Some((_, incarnation, mark)) = epoch.read.pop_front() {
+                    united.add(incarnation, mark);
+                }
+            }
+        }
+        Ok(Some(united))
+    }
+}
+
+impl Epoch {
+    /// The name of the next mark, read if need be.
+    async fn peek(&mut self, library: &Library, strength: Strength) -> ObjectsResult<Option<&str>> {
+        while self.read.is_empty() {
+            let Some(scan) = self.rest.take() else { return Ok(None) };
+            let page = library
+                .patiently(|| async {
+                    let call = Call { strength, ..library.call(Class::Description) };
+                    Ok(library.inner.store.scan(call, Table::Children, &self.partition, scan.clone()).await?)
+                })
+                .await?;
+            self.rest = scan.resumed(page.next);
+            for row in page.rows {
+                let (name, incarnation, mark) =
+                    keys::child_of(&row.sort).ok_or_else(|| ObjectsError::corrupt(Table::Children, "a strange key"))?;
+                self.read.push_back((name.to_owned(), incarnation, mark));
+            }
+        }
+        Ok(self.read.front().map(|(name, _, _)| name.as_str()))
+    }
+}

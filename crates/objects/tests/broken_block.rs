@@ -1,0 +1,155 @@
+//! A flipped byte on the disk takes a whole block of the engine's with it: rows of several kinds, and of neighbouring volumes. What
+//! it hits is damaged and says so; nothing else is hurt.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use hathi::VolumeParts;
+use md5::{Digest, Md5};
+use objects::damage::WHOLE_VOLUME;
+use objects::{
+    BulkPlan, BulkRequest, Imported, Library, LibraryOptions, MissingReason, OnDamage, Requester, Unchanged, Wanted,
+};
+use pack::{Layout, Level};
+use store::{ManualClock, Store};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use support::{START, id, import, listed, texts, volume};
+use tempfile::TempDir;
+
+/// So many that the last rows of t.a are small, and share their block with the first of t.b.
+const PAGES: u32 = 60;
+
+/// Text that does not compress well, so that pages fill blocks.
+fn page_text(page: u32) -> String {
+    (0..128).map(|part| hex::encode(Md5::digest(format!("{page}/{part}")))).collect()
+}
+
+/// A volume that takes many blocks.
+fn large() -> VolumeParts<Cursor<Vec<u8>>> {
+    let texts: Vec<String> = (0..PAGES).map(page_text).collect();
+    volume("t.a", &texts.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// A volume whose head shares its block with the end of the large one.
+fn small() -> VolumeParts<Cursor<Vec<u8>>> {
+    volume("t.b", &["one", "two"])
+}
+
+struct Opened {
+    store: Arc<EmbeddedStore>,
+    library: Library,
+}
+
+async fn open(folder: &Path) -> Opened {
+    let clock = Arc::new(ManualClock::new(START));
+    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    let store = EmbeddedStore::open(folder, options, clock.clone()).unwrap();
+    let library = Library::open(store.clone(), clock, LibraryOptions::default()).await.unwrap();
+    Opened { store, library }
+}
+
+/// A store whose block with the end of t.a, the place of its marks, and the head of t.b is broken.
+async fn broken() -> (TempDir, Opened) {
+    let folder = tempfile::tempdir().unwrap();
+    let Opened { store, library } = open(folder.path()).await;
+    import(&library, large()).await.unwrap();
+    import(&library, small()).await.unwrap();
+    drop(library);
+    store.close().await.unwrap();
+    let (file, at) = last_head(&folder.path().join("db/keyspaces"));
+    let mut content = fs::read(&file).unwrap();
+    content[at] ^= 0x10;
+    fs::write(&file, content).unwrap();
+    let opened = open(folder.path()).await;
+    (folder, opened)
+}
+
+/// The file, and the place in it, of the title that the head of t.b holds: the last one in the largest file.
+fn last_head(keyspaces: &Path) -> (std::path::PathBuf, usize) {
+    let tables = fs::read_dir(keyspaces).unwrap().map(|entry| entry.unwrap().path().join("tables"));
+    let files = tables.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
+    let file = files.max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
+    let content = fs::read(&file).unwrap();
+    let at = content.windows(7).rposition(|window| window == b"A title").expect("no head in the largest file");
+    (file, at)
+}
+
+async fn plan(library: &Library) -> Arc<BulkPlan> {
+    let wanted = ["t.a", "t.b", "t.c"].map(|name| Wanted::all(id(name))).to_vec();
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    library.plan(&request, OnDamage::Break).await.unwrap()
+}
+
+/// The bytes of an archive, and whether they are all.
+async fn download(library: &Library, plan: &Arc<BulkPlan>) -> (u64, bool) {
+    let requester = Requester { name: None, address: None, request_id: "r1".to_owned() };
+    let mut stream = library.stream(plan, pack::WHOLE, requester).await.unwrap();
+    let mut len_bytes = 0;
+    while let Some(piece) = stream.next().await {
+        match piece {
+            Ok(piece) => len_bytes += piece.len() as u64,
+            Err(error) => {
+                assert!(error.is_damage(), "{error}");
+                return (len_bytes, false);
+            }
+        }
+    }
+    (len_bytes, true)
+}
+
+/// The reasons for which something of a volume is missing, each as often as it is said.
+fn missing(plan: &BulkPlan, name: &str) -> Vec<MissingReason> {
+    plan.missing.iter().filter(|missing| missing.volume == id(name)).map(|missing| missing.reason).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_download_that_meets_a_broken_block_comes_whole_when_it_is_asked_for_again() {
+    let (_folder, Opened { library, .. }) = broken().await;
+    import(&library, volume("t.c", &["three"])).await.unwrap();
+    let first = plan(&library).await;
+    assert_eq!((missing(&first, "t.a").len(), missing(&first, "t.b")), (0, vec![MissingReason::Damaged]));
+    assert!(!download(&library, &first).await.1, "the broken block is in the way");
+
+    let again = plan(&library).await;
+    let lost = missing(&again, "t.a");
+    assert!(!lost.is_empty() && lost.len() < PAGES as usize, "{} pages are named", lost.len());
+    assert!(missing(&again, "t.c").is_empty());
+    assert_eq!(download(&library, &again).await, (again.len_bytes.unwrap(), true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verifying_names_what_a_broken_block_hit_and_goes_on() {
+    let (folder, Opened { library, store }) = broken().await;
+    import(&library, volume("t.c", &["three"])).await.unwrap();
+    let a = library.verify(&id("t.a")).await.unwrap();
+    assert!(!a.damaged.is_empty() && a.damaged.iter().all(|damage| damage.member > 0), "{:?}", a.damaged);
+    let b = library.verify(&id("t.b")).await.unwrap();
+    assert_eq!(b.damaged.iter().map(|damage| damage.member).collect::<Vec<_>>(), [WHOLE_VOLUME]);
+    assert!(library.verify(&id("t.c")).await.unwrap().damaged.is_empty());
+    assert_eq!(listed(&library, 10).await, ["t.a", "t.b", "t.c"]);
+    let counted = library.statistics().await.unwrap();
+    assert_eq!((counted.volumes, counted.damaged_volumes), (3, 2));
+
+    // The marks are on the disk, not in this process.
+    drop(library);
+    store.close().await.unwrap();
+    let Opened { library, .. } = open(folder.path()).await;
+    let plan = plan(&library).await;
+    assert!(!missing(&plan, "t.a").is_empty());
+    assert_eq!(download(&library, &plan).await, (plan.len_bytes.unwrap(), true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_heals_a_volume_with_a_broken_block() {
+    let (_folder, Opened { library, .. }) = broken().await;
+    let imported = library.import(large(), Unchanged::Force, |_| {}).await.unwrap();
+    assert!(matches!(imported, Imported::Replaced { .. }), "{imported:?}");
+    assert!(library.verify(&id("t.a")).await.unwrap().damaged.is_empty());
+    assert_eq!(texts(&library, &id("t.a")).await.unwrap()[59], page_text(59));
+}
