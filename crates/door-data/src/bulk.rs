@@ -17,6 +17,7 @@ use pack::Level;
 
 use crate::DataDoor;
 use crate::asking::{Asking, Mount};
+use crate::audit;
 use crate::conditional::{self, Condition};
 use crate::errors::{AsText, DoorError};
 use crate::params::{Params, Retrieval};
@@ -154,6 +155,7 @@ pub async fn send(
     insert_headers(response.headers_mut(), download, &plan, etag.as_ref());
     let reading = matches!(*method, Method::GET | Method::HEAD);
     if reading && conditional::evaluate(headers, validators)? == Condition::NotModified {
+        audit::plan_requested(library, &plan, &requester).await?;
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
     }
@@ -162,6 +164,7 @@ pub async fn send(
         None => None,
     };
     if *method == Method::HEAD {
+        audit::plan_requested(library, &plan, &requester).await?;
         return Ok(with_length(response, plan.len_bytes));
     }
     let (library, stream_plan) = (library.clone(), plan.clone());

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::DataDoor;
 use crate::asking::{Asking, Mount};
+use crate::audit;
 use crate::bulk::{self, Download};
 use crate::errors::{AsProblem, DoorError};
 use crate::params::Params;
@@ -77,6 +78,7 @@ pub async fn create(
         Err(ObjectsError::OverLimit(detail)) => return Err(DoorError::TooManySelections(detail).into()),
         selected => selected?,
     };
+    audit::plan_requested(&door.library, &selection.plan, &requester).await?;
     let told = Told::new(selection.info, &mount);
     let location = HeaderValue::try_from(told.address.as_str());
     let mut response = (StatusCode::CREATED, Json(told)).into_response();

@@ -273,29 +273,3 @@ async fn an_empty_library_is_an_empty_list() {
     assert_eq!(fixture.get("/volumes/").await.text(), "");
     assert_eq!(fixture.get("/volumes/?format=json").await.json(), serde_json::json!({ "volumes": [], "next": null }));
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_read_is_in_the_audit_before_it_is_sent() {
-    use futures::TryStreamExt;
-    use objects::AuditAction;
-    use store::UnixMillis;
-    let fixture = fixture().await;
-    fixture.get(&format!("{}/pages/5", path(SALMON))).await;
-    fixture.get(&format!("/volumes?volumeIDs={TAYLOR}|none.such")).await;
-    fixture.head(&format!("{}/pages/6", path(SALMON))).await;
-    let records = fixture.library.audit_read(UnixMillis(0), UnixMillis(u64::MAX / 2));
-    let records: Vec<_> = records.try_collect().await.unwrap();
-    let told = |record: &objects::AuditRecord| {
-        let volumes: Vec<_> = record.volumes.iter().map(|v| (v.volume.to_string(), v.pages.clone())).collect();
-        (record.action, volumes)
-    };
-    let page = || vec![(SALMON.to_owned(), Some(vec![5]))];
-    let asked = vec![(TAYLOR.to_owned(), None), ("none.such".to_owned(), None)];
-    let expected = [
-        (AuditAction::Requested, page()),
-        (AuditAction::Accessed, page()),
-        (AuditAction::Requested, asked),
-        (AuditAction::Accessed, vec![(TAYLOR.to_owned(), None)]),
-    ];
-    assert_eq!(records.iter().map(told).collect::<Vec<_>>(), expected);
-}
