@@ -103,7 +103,7 @@ impl Params {
 
     /// Takes a plain text of ids, one a line; a byte order mark before it is skipped.
     pub fn add_lines(&mut self, text: &[u8]) -> Result<(), DoorError> {
-        let text = std::str::from_utf8(text).map_err(|_| DoorError::NotUtf8)?;
+        let text = std::str::from_utf8(text).map_err(|_| DoorError::NotUtf8("body"))?;
         self.lines = Some(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
         Ok(())
     }
