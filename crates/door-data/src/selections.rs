@@ -23,6 +23,9 @@ use crate::time::rfc3339;
 const ZIP: &str = "application/zip";
 const JSON: &str = "application/json";
 
+/// How long a selection lasts at most that nobody asked for: enough to resume a download that has broken off.
+const UNASKED_LIFE: Duration = Duration::from_secs(24 * 3_600);
+
 /// Where a selection is, as the client sees it.
 pub fn address(mount: &Mount, id: &str) -> String {
     format!("{}/selections/{id}", mount.0)
@@ -110,12 +113,26 @@ pub async fn select_if_allowed(
     requester: &Requester,
 ) -> Result<(Arc<BulkPlan>, Option<String>), DoorError> {
     check_pages(door, bulk).await?;
-    match door.library.select(bulk, requester, None, door.settings.selections_per_requester_max).await {
+    let Some(max) = unasked_max(door.settings.selections_per_requester_max) else {
+        return Ok((bulk::plan(door, bulk).await?, None));
+    };
+    let life = door.library.options().selection_life.min(UNASKED_LIFE);
+    match door.library.select(bulk, requester, Some(life), max).await {
         Ok(selection) => Ok((selection.plan, Some(selection.info.id))),
         Err(error) => {
             tracing::debug!(%error, "an answer goes without a selection");
             Ok((bulk::plan(door, bulk).await?, None))
         }
+    }
+}
+
+/// Of the selections that a requester may have (0: any number), those that come unasked leave half to those that are asked for.
+/// `None`: there is room for one only, which is kept for whoever asks.
+fn unasked_max(max: u64) -> Option<u64> {
+    match max {
+        0 => Some(0),
+        1 => None,
+        max => Some(max / 2),
     }
 }
 

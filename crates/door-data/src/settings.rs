@@ -11,7 +11,8 @@ pub struct DataSettings {
     pub max_pages: u64,
     /// Pages of one volume that a request may ask for; 0: no limit.
     pub max_pages_per_volume: u64,
-    /// Whether the answer to a POST of ids names a selection, by which it can be resumed.
+    /// Whether the answer to a POST of ids names a selection, by which it can be resumed for a day. Such selections take at most
+    /// half of `selections_per_requester_max`.
     pub post_selection: bool,
     /// What becomes of a stream that meets damage nobody knew of.
     pub on_damage: OnDamage,
