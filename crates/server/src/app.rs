@@ -23,6 +23,7 @@ use crate::admin::{self, Admin};
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::health::{self, Readiness};
+use crate::linger::linger;
 use crate::tokens::{TokenError, Tokens};
 use crate::{page, problem, request_id, stat, telemetry};
 
@@ -68,7 +69,7 @@ impl App {
     /// 2. log and metrics, which see how the response ends (and a header that keeps browsers from guessing its type);
     /// 3. the catching of panics, so that a defect costs one answer and not a connection;
     /// 4. who asks (`Authorization`), and, in front of each route, whether they may;
-    /// 5. limits: a body that pauses for too long is given up;
+    /// 5. limits: a body that pauses for too long is given up; what is left of one after its answer is taken, up to a bound;
     /// 6. the doors.
     pub fn router(&self, via: Via) -> Router {
         let policy = Arc::new(Policy { via, config: self.config.auth.clone(), tokens: self.tokens.clone() });
@@ -124,6 +125,7 @@ fn layered(routes: Router, policy: Arc<Policy>, body_pause: Duration) -> Router 
         .layer(from_fn(guard_browser))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(policy, identify))
+        .layer(from_fn_with_state(body_pause, linger))
         .layer(RequestBodyTimeoutLayer::new(body_pause));
     routes.layer(layers)
 }
