@@ -88,7 +88,8 @@ impl App {
         if via.is_admin() {
             routes = routes.merge(admin::routes(self.admin()));
         }
-        layered(routes.fallback(nothing_here), policy, self.config.limits.body_pause)
+        let routes = routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way);
+        layered(routes, policy, self.config.limits.body_pause)
     }
 
     /// `/stat` and `/metrics`: they tell nothing of single volumes, and need the right to read.
@@ -139,6 +140,12 @@ fn token_error(error: TokenError) -> ServerError {
 
 async fn nothing_here() -> Response {
     problem::respond(StatusCode::NOT_FOUND, "there is nothing at this path")
+}
+
+/// What may be done instead, `Allow` says.
+async fn not_that_way(request: Request) -> Response {
+    let detail = format!("{} is not something that this path does", request.method());
+    problem::respond(StatusCode::METHOD_NOT_ALLOWED, &detail)
 }
 
 /// What a browser must not guess.

@@ -37,6 +37,21 @@ async fn what_is_nowhere_is_a_problem() {
 }
 
 #[tokio::test]
+async fn what_a_path_does_not_do_is_a_problem_that_says_what_it_does() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    for (method, path, allowed) in [
+        (Method::GET, "/tokencount", "POST"),
+        (Method::DELETE, "/data-api/volumes", "GET,HEAD,POST"),
+        (Method::POST, "/healthz", "GET,HEAD"),
+    ] {
+        let answer = server.ask(method, path, &[]).await;
+        assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        assert_eq!(answer.header("content-type"), "application/problem+json", "{path}");
+        assert_eq!(answer.header("allow"), allowed, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn metrics_count_by_route_and_name_neither_ids_nor_addresses() {
     let (server, _folder) = Server::start(|_| {}).await;
     for path in
