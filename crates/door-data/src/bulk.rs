@@ -135,6 +135,14 @@ pub async fn plan(door: &DataDoor, bulk: &BulkRequest) -> Result<Arc<BulkPlan>, 
     Ok(plan)
 }
 
+/// Checks the policies about pages where no plan is made otherwise; where there are none of them, none is made here either.
+pub async fn check_pages(door: &DataDoor, bulk: &BulkRequest) -> Result<(), DoorError> {
+    if policies::limits_pages(&door.settings) {
+        plan(door, bulk).await?;
+    }
+    Ok(())
+}
+
 /// Whether what is asked for has bytes that stay the same: a selection needs that.
 fn can_be_selected(door: &DataDoor, bulk: &BulkRequest) -> bool {
     door.settings.on_damage == OnDamage::Break && !matches!(bulk.level, Level::Recompressed(_))

@@ -17,7 +17,6 @@ use crate::audit;
 use crate::bulk::{self, Download};
 use crate::errors::{AsProblem, DoorError};
 use crate::params::Params;
-use crate::policies;
 use crate::time::rfc3339;
 
 const ZIP: &str = "application/zip";
@@ -74,7 +73,7 @@ pub async fn create(
 ) -> Result<Response, AsProblem> {
     let (bulk, params) = bulk::read_request(&door, None, request).await?;
     let life = life(&door, &params)?;
-    check_pages(&door, &bulk).await?;
+    bulk::check_pages(&door, &bulk).await?;
     let max = door.settings.selections_per_requester_max;
     let selection = match door.library.select(&bulk, &requester, life, max).await {
         // The life is within its limit, so it is the number that is over its.
@@ -97,14 +96,6 @@ fn life(door: &DataDoor, params: &Params) -> Result<Option<Duration>, DoorError>
     params.keyword("life_s", "a number of seconds within the limit of selections", within)
 }
 
-/// The policies about pages need a plan; where there are none of them, no plan is made for nothing.
-async fn check_pages(door: &DataDoor, bulk: &BulkRequest) -> Result<(), DoorError> {
-    if policies::limits_pages(&door.settings) {
-        bulk::plan(door, bulk).await?;
-    }
-    Ok(())
-}
-
 /// A plan with the selection that keeps it, where the requester may have one more; otherwise a plan alone. For clients that do
 /// not know of selections and must not fail for want of one.
 pub async fn select_if_allowed(
@@ -112,7 +103,7 @@ pub async fn select_if_allowed(
     bulk: &BulkRequest,
     requester: &Requester,
 ) -> Result<(Arc<BulkPlan>, Option<String>), DoorError> {
-    check_pages(door, bulk).await?;
+    bulk::check_pages(door, bulk).await?;
     let Some(max) = unasked_max(door.settings.selections_per_requester_max) else {
         return Ok((bulk::plan(door, bulk).await?, None));
     };
