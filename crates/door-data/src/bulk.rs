@@ -118,6 +118,7 @@ pub async fn read_request(
         Method::GET | Method::HEAD => Params::of_query(request.uri().query()),
         _ => Params::of_request(request, door.settings.form_bytes_max).await?,
     };
+    policies::check_length(&door.settings, &params)?;
     // A list may have 100,000 ids and more: reading it is no work for a thread that answers others.
     let read = tokio::task::spawn_blocking(move || {
         let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;

@@ -75,6 +75,12 @@ pub enum DoorError {
         /// The limit.
         max_bytes: u64,
     },
+    /// A list that is too long to be worked on in one piece.
+    #[error("the request names more than {max} volumes and pages; ask for them in several requests")]
+    TooManyIds {
+        /// How many it may name.
+        max: u64,
+    },
     /// A body of a type that is not understood here.
     #[error("a body of type {found} is not understood here; send {supported}")]
     UnsupportedMediaType {
@@ -135,6 +141,7 @@ impl DoorError {
             Self::NotUtf8(_) => (StatusCode::BAD_REQUEST, "not-utf-8"),
             Self::BodyBroken(_) => (StatusCode::BAD_REQUEST, "body-broken"),
             Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+            Self::TooManyIds { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-many-ids"),
             Self::UnsupportedMediaType { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type"),
             Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
             Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, "precondition-failed"),

@@ -145,6 +145,14 @@ impl Params {
         self.value(name).map(parse).transpose()
     }
 
+    /// How many volumes, and pages by number, are named at most: counted by what sets them apart, without reading them.
+    pub fn named_at_most(&self) -> u64 {
+        let separators = |list: &str| list.bytes().filter(|byte| matches!(byte, b'|' | b',' | b'\n')).count() as u64;
+        let lists = self.pairs.iter().filter(|(name, _)| [VOLUME_IDS, PAGE_IDS].contains(&name.as_str()));
+        let lists = lists.map(|(_, list)| list.as_str()).chain(self.lines.as_deref());
+        lists.map(|list| separators(list) + 1).sum()
+    }
+
     /// The volumes asked for.
     pub fn volumes(&self) -> Result<Vec<Wanted>, DoorError> {
         let ids = match (self.list(VOLUME_IDS), &self.lines) {

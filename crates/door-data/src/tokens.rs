@@ -23,6 +23,7 @@ pub async fn count(
     request: Request,
 ) -> Result<Response, AsText> {
     let params = Params::of_request(request, door.settings.form_bytes_max).await?;
+    policies::check_length(&door.settings, &params)?;
     let wanted = params.volumes()?;
     policies::check_request(&door.settings, &wanted)?;
     let volumes: Vec<VolumeId> = wanted.into_iter().map(|wanted| wanted.volume).collect();

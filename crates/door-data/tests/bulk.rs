@@ -270,6 +270,27 @@ async fn a_hundred_thousand_ids_in_one_body_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_would_take_memory_beyond_measure_is_refused() {
+    let settings = DataSettings { ids_max: 3, ..DataSettings::default() };
+    let fixture = with_samples(settings, &[SALMON]).await;
+    for (route, list) in [
+        ("/volumes", "volumeIDs=a.1|a.2|a.3"),
+        ("/tokencount", "volumeIDs=a.1|a.2|a.3"),
+        ("/pages", "pageIDs=abcd.1[1,2]|abcd.2[1]"),
+        ("/selections", "volumeIDs=a.1|a.2|a.3"),
+    ] {
+        let within = fixture.post(route, list).await;
+        assert!(within.status.is_success(), "{route}: {}", within.status);
+        let beyond = fixture.post(route, &list.replace('2', "2|a.4,")).await;
+        assert_eq!(beyond.status, StatusCode::PAYLOAD_TOO_LARGE, "{route}");
+        assert!(beyond.text().contains("more than 3 volumes and pages"), "{}", beyond.text());
+    }
+    let lines =
+        fixture.ask(Method::POST, "/volumes").header(header::CONTENT_TYPE, "text/plain").body("a.1\na.2\na.3\na.4");
+    assert_eq!(lines.answer().await.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn token_counts_are_those_of_the_words() {
     let fixture = with_samples(DataSettings::default(), &[]).await;
     let source = support::volume("t.a", &["b a exam-\nple a\n", "", "c-\n"]);
