@@ -254,7 +254,8 @@ async fn a_list_can_be_read_in_stretches() {
             assert_eq!(answer.header("link"), None);
             break;
         };
-        assert!(answer.header("link").unwrap().ends_with(">; rel=\"next\""));
+        let link = format!("<?after={next}&limit=3&format=json>; rel=\"next\"");
+        assert_eq!(answer.header("link"), Some(link.as_str()), "it leads to the same form");
         path = format!("/volumes/?limit=3&format=json&after={next}");
     }
     assert!(stretches.iter().all(|stretch| stretch.len() <= 3) && stretches.len() >= 3);
@@ -262,6 +263,8 @@ async fn a_list_can_be_read_in_stretches() {
     assert_eq!(joined, whole.text().lines().collect::<Vec<_>>());
     let html = fixture.get("/volumes/?format=html").await;
     assert!(html.text().contains("t.0&lt;&amp;&gt;</a>") && !html.text().contains("<&>"));
+    let stretch = fixture.get("/volumes/?format=html&limit=3").await;
+    assert!(stretch.text().contains("&amp;limit=3&amp;format=html\">More</a>") && !html.text().contains("More</a>"));
     for query in ["limit=0", "limit=10001", "limit=x", "after=%00"] {
         assert_eq!(fixture.get(&format!("/volumes/?{query}")).await.status, StatusCode::BAD_REQUEST, "{query}");
     }
