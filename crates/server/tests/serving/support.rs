@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -14,7 +14,7 @@ use objects::Library;
 use objects::import::Unchanged;
 use server::Addresses;
 use server::config::Config;
-use store::{Store, SystemClock};
+use store::{Store, StoreError, SystemClock};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -50,8 +50,16 @@ pub fn config_for(folder: &Path) -> Config {
     config
 }
 
+/// Opens a store that nobody holds. A program that another test is just starting shares this process's files until it runs, and
+/// with them the lock of a folder that was let go of: that is waited for.
 pub fn open_store(folder: &Path) -> Arc<dyn Store> {
-    EmbeddedStore::open(folder, EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap()
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        match EmbeddedStore::open(folder, EmbeddedOptions::default(), Arc::new(SystemClock)) {
+            Err(StoreError::Held { .. }) if Instant::now() < give_up => std::thread::sleep(Duration::from_millis(5)),
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 /// Imports the sample volumes whose path contains one of the words.
