@@ -2,8 +2,9 @@
 //!
 //! Over HTTP/1.1 the server closes the connection after an answer that did not wait for the request's body (401, 413 and the
 //! like). If bytes of it are still coming in, the client's system is told of a reset and may drop the answer unread: the client
-//! sees a broken pipe and not the reason. So the rest of the body is taken, up to a bound, and thrown away (RFC 9112,
-//! section 9.6, asks for the like of servers that close).
+//! sees a broken pipe and not the reason. On HTTP/2 it is the stream that is reset, and clients such as curl 7 then forget the
+//! answer. So the rest of the body is taken, up to a bound, and thrown away (RFC 9112, section 9.6, asks for the like of servers
+//! that close).
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,7 +15,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{Version, header};
+use http::header;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::oneshot;
@@ -24,11 +25,8 @@ const LINGER_BYTES_MAX: usize = 64 << 20;
 
 /// A layer: takes what is left of a request's body for as long as `time_max` after the answer.
 pub(crate) async fn linger(State(time_max): State<Duration>, request: Request, next: Next) -> Response {
-    // HTTP/2 tells of the end of one request without that of others; who expects 100 has sent nothing yet and waits for the word.
-    if request.version() > Version::HTTP_11
-        || request.headers().contains_key(header::EXPECT)
-        || request.body().is_end_stream()
-    {
+    // Who expects 100 has sent nothing yet and waits for the word.
+    if request.headers().contains_key(header::EXPECT) || request.body().is_end_stream() {
         return next.run(request).await;
     }
     let (give_back, rest) = oneshot::channel();

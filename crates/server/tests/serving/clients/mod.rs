@@ -93,3 +93,22 @@ async fn a_python_client_with_a_certificate_of_its_own_is_served_over_tls() {
     ];
     assert_eq!(told.lines().collect::<Vec<_>>(), expected);
 }
+
+#[tokio::test]
+async fn curl_hears_over_either_version_of_http_why_what_it_is_still_sending_is_refused() {
+    if !is_there("curl", "curl as a client that is refused while it sends") {
+        return;
+    }
+    let (server, folder) = server(false).await;
+    let body = folder.path().join("body");
+    std::fs::write(&body, vec![b'a'; 8 << 20]).unwrap();
+    let address = format!("http://{}/volumes/some.volume", server.http());
+    for version in ["--http1.1", "--http2-prior-knowledge"] {
+        let mut command = tokio::process::Command::new("curl");
+        command.args(["--silent", "--request", "PUT", "--header", "Expect:", "--write-out", "\n%{http_code}", version]);
+        command.arg("--data-binary").arg(format!("@{}", body.display())).arg(&address).kill_on_drop(true);
+        let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("curl took too long").unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.contains("changing needs an access token") && told.ends_with("\n401"), "{version}: {told}");
+    }
+}
