@@ -66,7 +66,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PagePath {
 async fn segments<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<HashMap<String, String>, DoorError> {
     let segments = Path::<HashMap<String, String>>::from_request_parts(parts, state).await;
     // What is refused here is a segment that is not UTF-8, and no volume id is that.
-    segments.map(|Path(segments)| segments).map_err(|_| DoorError::NotUtf8)
+    segments.map(|Path(segments)| segments).map_err(|_| DoorError::NotUtf8("path"))
 }
 
 fn volume(segments: &HashMap<String, String>) -> Result<VolumeId, DoorError> {

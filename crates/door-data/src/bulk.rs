@@ -17,6 +17,7 @@ use pack::Level;
 
 use crate::DataDoor;
 use crate::asking::{Asking, Mount};
+use crate::audit;
 use crate::conditional::{self, Condition};
 use crate::errors::{AsText, DoorError};
 use crate::params::{Params, Retrieval};
@@ -117,6 +118,7 @@ pub async fn read_request(
         Method::GET | Method::HEAD => Params::of_query(request.uri().query()),
         _ => Params::of_request(request, door.settings.form_bytes_max).await?,
     };
+    policies::check_length(&door.settings, &params)?;
     // A list may have 100,000 ids and more: reading it is no work for a thread that answers others.
     let read = tokio::task::spawn_blocking(move || {
         let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;
@@ -132,6 +134,14 @@ pub async fn plan(door: &DataDoor, bulk: &BulkRequest) -> Result<Arc<BulkPlan>, 
     let plan = door.library.plan(bulk, door.settings.on_damage).await?;
     policies::check_plan(&door.settings, &plan)?;
     Ok(plan)
+}
+
+/// Checks the policies about pages where no plan is made otherwise; where there are none of them, none is made here either.
+pub async fn check_pages(door: &DataDoor, bulk: &BulkRequest) -> Result<(), DoorError> {
+    if policies::limits_pages(&door.settings) {
+        plan(door, bulk).await?;
+    }
+    Ok(())
 }
 
 /// Whether what is asked for has bytes that stay the same: a selection needs that.
@@ -154,6 +164,7 @@ pub async fn send(
     insert_headers(response.headers_mut(), download, &plan, etag.as_ref());
     let reading = matches!(*method, Method::GET | Method::HEAD);
     if reading && conditional::evaluate(headers, validators)? == Condition::NotModified {
+        audit::plan_requested(library, &plan, &requester).await?;
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
     }
@@ -162,6 +173,7 @@ pub async fn send(
         None => None,
     };
     if *method == Method::HEAD {
+        audit::plan_requested(library, &plan, &requester).await?;
         return Ok(with_length(response, plan.len_bytes));
     }
     let (library, stream_plan) = (library.clone(), plan.clone());

@@ -61,9 +61,9 @@ pub enum DoorError {
         /// What would do.
         expected: &'static str,
     },
-    /// A text that is not UTF-8.
-    #[error("the body is not UTF-8 text")]
-    NotUtf8,
+    /// A text that is not UTF-8: which.
+    #[error("the {0} is not UTF-8 text")]
+    NotUtf8(&'static str),
     /// The request's body ended before it was complete.
     #[error("the body could not be read to its end: {0}")]
     BodyBroken(String),
@@ -74,6 +74,12 @@ pub enum DoorError {
         what: String,
         /// The limit.
         max_bytes: u64,
+    },
+    /// A list that is too long to be worked on in one piece.
+    #[error("the request names more than {max} volumes and pages; ask for them in several requests")]
+    TooManyIds {
+        /// How many it may name.
+        max: u64,
     },
     /// A body of a type that is not understood here.
     #[error("a body of type {found} is not understood here; send {supported}")]
@@ -132,9 +138,10 @@ impl DoorError {
             Self::TooGreedy { .. } => (StatusCode::BAD_REQUEST, "too-greedy"),
             Self::Conflicting { .. } => (StatusCode::BAD_REQUEST, "conflicting-parameters"),
             Self::MalformedParameter { .. } => (StatusCode::BAD_REQUEST, "malformed-parameter"),
-            Self::NotUtf8 => (StatusCode::BAD_REQUEST, "not-utf-8"),
+            Self::NotUtf8(_) => (StatusCode::BAD_REQUEST, "not-utf-8"),
             Self::BodyBroken(_) => (StatusCode::BAD_REQUEST, "body-broken"),
             Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+            Self::TooManyIds { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-many-ids"),
             Self::UnsupportedMediaType { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type"),
             Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
             Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, "precondition-failed"),

@@ -58,13 +58,21 @@ impl Format {
         })
     }
 
+    /// The value of `format` that asks for it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::Lines => "ndjson",
+            Self::Html => "html",
+        }
+    }
+
     fn begin(self) -> &'static str {
         match self {
             Self::Text | Self::Lines => "",
             Self::Json => "{\"volumes\":[",
-            Self::Html => {
-                "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Volumes</title>\n<h1>Volumes</h1>\n<ul>\n"
-            }
+            Self::Html => HTML_BEGIN,
         }
     }
 
@@ -78,13 +86,44 @@ impl Format {
         }
     }
 
-    fn end(self, next: Option<&ListToken>) -> String {
-        let next = next.map(ToString::to_string);
+    fn end(self, next: Option<&Next>) -> String {
         match self {
             Self::Text | Self::Lines => String::new(),
-            Self::Json => format!("],\"next\":{}}}\n", serde_json::json!(next)),
-            Self::Html => "</ul>\n</html>\n".to_owned(),
+            Self::Json => {
+                let token = next.map(|next| next.after.to_string());
+                format!("],\"next\":{}}}\n", serde_json::json!(token))
+            }
+            Self::Html => {
+                let link =
+                    |next: &Next| format!("<p><a rel=\"next\" href=\"{}\">More</a></p>\n", escaped(&next.query()));
+                format!("</ul>\n{}</html>\n", next.map(link).unwrap_or_default())
+            }
         }
+    }
+}
+
+const HTML_BEGIN: &str = "<!doctype html>
+<html lang=\"en\">
+<meta charset=\"utf-8\">
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
+<meta name=\"color-scheme\" content=\"light dark\">
+<title>Volumes</title>
+<style>body{font:1rem/1.7 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1.25rem}ul{columns:20rem;padding-left:1.2rem}</style>
+<h1>Volumes</h1>
+<ul>
+";
+
+/// Where a list goes on.
+struct Next {
+    after: ListToken,
+    limit: usize,
+    format: Format,
+}
+
+impl Next {
+    /// As a relative address; tokens need no percent-encoding.
+    fn query(&self) -> String {
+        format!("?after={}&limit={}&format={}", self.after, self.limit, self.format.word())
     }
 }
 
@@ -112,13 +151,8 @@ pub async fn list(
 }
 
 fn format(params: &Params, headers: &HeaderMap) -> Result<Format, DoorError> {
-    let asked = params.keyword("format", "text, json, ndjson or html", |word| match word {
-        "text" => Some(Format::Text),
-        "json" => Some(Format::Json),
-        "ndjson" => Some(Format::Lines),
-        "html" => Some(Format::Html),
-        _ => None,
-    })?;
+    let by_word = |word: &str| FORMATS.iter().map(|(_, format)| *format).find(|format| format.word() == word);
+    let asked = params.keyword("format", "text, json, ndjson or html", by_word)?;
     let liked = || negotiate::media_type(headers, &FORMATS.map(|(media_type, _)| media_type));
     let by_type = |liked: &str| FORMATS.iter().find(|(media_type, _)| *media_type == liked).map(|(_, format)| *format);
     let offered = || DoorError::NotAcceptable(FORMATS.map(|(media_type, _)| media_type).join(", "));
@@ -156,10 +190,11 @@ async fn stretch(
         }
     }
     let items: String = volumes.iter().enumerate().map(|(index, id)| format.item(id, index == 0)).collect();
-    let body = [format.begin(), &items, &format.end(after.as_ref())].concat();
+    let next = after.map(|after| Next { after, limit, format });
+    let body = [format.begin(), &items, &format.end(next.as_ref())].concat();
     let mut response = Response::new(Body::from(body));
-    let next = after.map(|token| format!("<?after={token}&limit={limit}>; rel=\"next\""));
-    if let Some(link) = next.and_then(|link| HeaderValue::try_from(link).ok()) {
+    let link = next.map(|next| format!("<{}>; rel=\"next\"", next.query()));
+    if let Some(link) = link.and_then(|link| HeaderValue::try_from(link).ok()) {
         response.headers_mut().insert(header::LINK, link);
     }
     Ok(response)

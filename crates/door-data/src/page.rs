@@ -11,6 +11,7 @@ use objects::{Library, ObjectsResult, PageRead};
 
 use crate::DataDoor;
 use crate::asking::{Asking, PagePath};
+use crate::audit;
 use crate::conditional::last_modified;
 use crate::damage;
 use crate::errors::{AsProblem, DoorError};
@@ -39,10 +40,12 @@ pub async fn page(
         last_modified: last_modified(page.volume.revision.time().0),
     };
     if let Some(response) = described.unless_known(&headers)? {
+        audit::page_requested(&door.library, &id, seq, &requester).await?;
         return Ok(response);
     }
-    if method == Method::GET {
-        door.library.auditor().page(&requester, &id, seq).await?;
+    match method {
+        Method::GET => door.library.auditor().page(&requester, &id, seq).await?,
+        _ => audit::page_requested(&door.library, &id, seq, &requester).await?,
     }
     Ok(described.send(&method, &headers, bytes).await?)
 }

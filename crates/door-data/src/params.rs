@@ -103,7 +103,7 @@ impl Params {
 
     /// Takes a plain text of ids, one a line; a byte order mark before it is skipped.
     pub fn add_lines(&mut self, text: &[u8]) -> Result<(), DoorError> {
-        let text = std::str::from_utf8(text).map_err(|_| DoorError::NotUtf8)?;
+        let text = std::str::from_utf8(text).map_err(|_| DoorError::NotUtf8("body"))?;
         self.lines = Some(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
         Ok(())
     }
@@ -143,6 +143,14 @@ impl Params {
         let malformed = |value: &str| DoorError::MalformedParameter { name, value: value.to_owned(), expected };
         let parse = |value: &str| read(&value.to_ascii_lowercase()).ok_or_else(|| malformed(value));
         self.value(name).map(parse).transpose()
+    }
+
+    /// How many volumes, and pages by number, are named at most: counted by what sets them apart, without reading them.
+    pub fn named_at_most(&self) -> u64 {
+        let separators = |list: &str| list.bytes().filter(|byte| matches!(byte, b'|' | b',' | b'\n')).count() as u64;
+        let lists = self.pairs.iter().filter(|(name, _)| [VOLUME_IDS, PAGE_IDS].contains(&name.as_str()));
+        let lists = lists.map(|(_, list)| list.as_str()).chain(self.lines.as_deref());
+        lists.map(|list| separators(list) + 1).sum()
     }
 
     /// The volumes asked for.

@@ -6,6 +6,7 @@ use objects::{BulkPlan, Wanted};
 use pack::Group;
 
 use crate::errors::DoorError;
+use crate::params::Params;
 use crate::settings::DataSettings;
 
 /// What is limited, by the names that the original service gave it.
@@ -26,6 +27,14 @@ impl fmt::Display for Policy {
             Self::Pages => "Max Total Pages Allowed",
             Self::PagesPerVolume => "Max Pages Per Volume Allowed",
         })
+    }
+}
+
+/// Checks that a list is not too long to be read.
+pub fn check_length(settings: &DataSettings, params: &Params) -> Result<(), DoorError> {
+    match limit(settings.ids_max) {
+        Some(max) if params.named_at_most() > max => Err(DoorError::TooManyIds { max }),
+        _ => Ok(()),
     }
 }
 

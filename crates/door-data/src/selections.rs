@@ -13,14 +13,17 @@ use serde::Serialize;
 
 use crate::DataDoor;
 use crate::asking::{Asking, Mount};
+use crate::audit;
 use crate::bulk::{self, Download};
 use crate::errors::{AsProblem, DoorError};
 use crate::params::Params;
-use crate::policies;
 use crate::time::rfc3339;
 
 const ZIP: &str = "application/zip";
 const JSON: &str = "application/json";
+
+/// How long a selection lasts at most that nobody asked for: enough to resume a download that has broken off.
+const UNASKED_LIFE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Where a selection is, as the client sees it.
 pub fn address(mount: &Mount, id: &str) -> String {
@@ -70,13 +73,14 @@ pub async fn create(
 ) -> Result<Response, AsProblem> {
     let (bulk, params) = bulk::read_request(&door, None, request).await?;
     let life = life(&door, &params)?;
-    check_pages(&door, &bulk).await?;
+    bulk::check_pages(&door, &bulk).await?;
     let max = door.settings.selections_per_requester_max;
     let selection = match door.library.select(&bulk, &requester, life, max).await {
         // The life is within its limit, so it is the number that is over its.
         Err(ObjectsError::OverLimit(detail)) => return Err(DoorError::TooManySelections(detail).into()),
         selected => selected?,
     };
+    audit::plan_requested(&door.library, &selection.plan, &requester).await?;
     let told = Told::new(selection.info, &mount);
     let location = HeaderValue::try_from(told.address.as_str());
     let mut response = (StatusCode::CREATED, Json(told)).into_response();
@@ -92,14 +96,6 @@ fn life(door: &DataDoor, params: &Params) -> Result<Option<Duration>, DoorError>
     params.keyword("life_s", "a number of seconds within the limit of selections", within)
 }
 
-/// The policies about pages need a plan; where there are none of them, no plan is made for nothing.
-async fn check_pages(door: &DataDoor, bulk: &BulkRequest) -> Result<(), DoorError> {
-    if policies::limits_pages(&door.settings) {
-        bulk::plan(door, bulk).await?;
-    }
-    Ok(())
-}
-
 /// A plan with the selection that keeps it, where the requester may have one more; otherwise a plan alone. For clients that do
 /// not know of selections and must not fail for want of one.
 pub async fn select_if_allowed(
@@ -107,13 +103,27 @@ pub async fn select_if_allowed(
     bulk: &BulkRequest,
     requester: &Requester,
 ) -> Result<(Arc<BulkPlan>, Option<String>), DoorError> {
-    check_pages(door, bulk).await?;
-    match door.library.select(bulk, requester, None, door.settings.selections_per_requester_max).await {
+    bulk::check_pages(door, bulk).await?;
+    let Some(max) = unasked_max(door.settings.selections_per_requester_max) else {
+        return Ok((bulk::plan(door, bulk).await?, None));
+    };
+    let life = door.library.options().selection_life.min(UNASKED_LIFE);
+    match door.library.select(bulk, requester, Some(life), max).await {
         Ok(selection) => Ok((selection.plan, Some(selection.info.id))),
         Err(error) => {
             tracing::debug!(%error, "an answer goes without a selection");
             Ok((bulk::plan(door, bulk).await?, None))
         }
+    }
+}
+
+/// Of the selections that a requester may have (0: any number), those that come unasked leave half to those that are asked for.
+/// `None`: there is room for one only, which is kept for whoever asks.
+fn unasked_max(max: u64) -> Option<u64> {
+    match max {
+        0 => Some(0),
+        1 => None,
+        max => Some(max / 2),
     }
 }
 

@@ -11,7 +11,11 @@ pub struct DataSettings {
     pub max_pages: u64,
     /// Pages of one volume that a request may ask for; 0: no limit.
     pub max_pages_per_volume: u64,
-    /// Whether the answer to a POST of ids names a selection, by which it can be resumed.
+    /// Volumes, and pages by number, that one request may name, whether they are there or not; 0: no limit. Unlike the three
+    /// above this is not about what may be had but about memory: each takes some hundred bytes of it.
+    pub ids_max: u64,
+    /// Whether the answer to a POST of ids names a selection, by which it can be resumed for a day. Such selections take at most
+    /// half of `selections_per_requester_max`.
     pub post_selection: bool,
     /// What becomes of a stream that meets damage nobody knew of.
     pub on_damage: OnDamage,
@@ -29,6 +33,7 @@ impl Default for DataSettings {
             max_volumes: 0,
             max_pages: 0,
             max_pages_per_volume: 0,
+            ids_max: 500_000,
             post_selection: true,
             on_damage: OnDamage::Break,
             form_bytes_max: 16 << 20,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use hathi::VolumeId;
 use http::{HeaderValue, header};
-use objects::{SortBy, TokenLevel, TokenOrder, TokenRequest};
+use objects::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest};
 
 use crate::DataDoor;
 use crate::asking::Asking;
-use crate::bulk::Download;
+use crate::bulk::{self, Download};
 use crate::errors::{AsText, DoorError};
 use crate::params::Params;
 use crate::policies;
@@ -22,9 +23,11 @@ pub async fn count(
     request: Request,
 ) -> Result<Response, AsText> {
     let params = Params::of_request(request, door.settings.form_bytes_max).await?;
+    policies::check_length(&door.settings, &params)?;
     let wanted = params.volumes()?;
     policies::check_request(&door.settings, &wanted)?;
-    let volumes = wanted.into_iter().map(|wanted| wanted.volume).collect();
+    let volumes: Vec<VolumeId> = wanted.into_iter().map(|wanted| wanted.volume).collect();
+    bulk::check_pages(&door, &BulkRequest::volumes(volumes.clone())).await?;
     let request = TokenRequest { volumes, level: level(&params), order: order(&params)? };
     let pieces = door.library.token_counts(request, requester).await?;
     let mut response = Response::new(Body::from_stream(pieces));

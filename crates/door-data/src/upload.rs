@@ -1,12 +1,12 @@
 //! `PUT /volumes/{id}`: a volume as `multipart/form-data` with the parts `zip`, `mets` and, optional, `record` (RFC 7578).
 
-use std::io::{Seek, SeekFrom, Write};
-use std::sync::Arc;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::extract::{OriginalUri, Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use hathi::VolumeParts;
+use hathi::{VolumeId, VolumeParts};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use multer::{Constraints, Field, Multipart, SizeLimit};
 use objects::{Imported, Unchanged};
@@ -43,14 +43,13 @@ pub async fn put(
     let check = params.truth("check")?.unwrap_or(false);
     let unchanged = if params.truth("force")?.unwrap_or(false) { Unchanged::Force } else { Unchanged::Skip };
     let parts = Parts::read(request, door.settings.import_bytes_max).await?;
-    let source = VolumeParts { id: Some(id), zip: parts.zip, mets: parts.mets, record: parts.record };
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;
     if check {
-        objects::check(source).await?;
+        objects::check(parts.source(&id)).await?;
         return Ok(response);
     }
-    let did = match door.library.import(source, unchanged, |_| ()).await? {
+    let did = match door.library.import(parts.source(&id), unchanged, |_| ()).await? {
         Imported::New { .. } => {
             *response.status_mut() = StatusCode::CREATED;
             if let Ok(location) = HeaderValue::try_from(uri.path()) {
@@ -59,7 +58,11 @@ pub async fn put(
             "new"
         }
         Imported::Replaced { .. } => "replaced",
-        Imported::Unchanged { .. } => "unchanged",
+        Imported::Unchanged { .. } => {
+            // That was found by the CRCs that the ZIP's directory promises; whether its pages hold them was not looked at yet.
+            objects::check(parts.source(&id)).await?;
+            "unchanged"
+        }
     };
     response.headers_mut().insert(PENATES_IMPORT, HeaderValue::from_static(did));
     Ok(response)
@@ -67,7 +70,7 @@ pub async fn put(
 
 /// The parts of an upload.
 struct Parts {
-    zip: SpooledTempFile,
+    zip: SharedZip,
     mets: Vec<u8>,
     record: Option<Vec<u8>>,
 }
@@ -96,7 +99,39 @@ impl Parts {
         }
         let zip = zip.ok_or(DoorError::MissingPart("zip"))?;
         let mets = mets.ok_or(DoorError::MissingPart("mets"))?;
-        Ok(Self { zip, mets, record })
+        Ok(Self { zip: SharedZip(Arc::new(Mutex::new(zip))), mets, record })
+    }
+
+    /// The volume that they are to make. The ZIP is shared: of several sources one is read after the other.
+    fn source(&self, id: &VolumeId) -> VolumeParts<SharedZip> {
+        VolumeParts {
+            id: Some(id.clone()),
+            zip: self.zip.clone(),
+            mets: self.mets.clone(),
+            record: self.record.clone(),
+        }
+    }
+}
+
+/// A ZIP that can be read more than once.
+#[derive(Clone)]
+struct SharedZip(Arc<Mutex<SpooledTempFile>>);
+
+impl SharedZip {
+    fn file(&self) -> io::Result<MutexGuard<'_, SpooledTempFile>> {
+        self.0.lock().map_err(|_| io::Error::other("an earlier reader of the upload has failed"))
+    }
+}
+
+impl Read for SharedZip {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file()?.read(buffer)
+    }
+}
+
+impl Seek for SharedZip {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        self.file()?.seek(position)
     }
 }
 
@@ -127,16 +162,16 @@ async fn spooled(mut field: Field<'_>) -> Result<SpooledTempFile, DoorError> {
     on_blocking_thread(spool, |spool| spool.seek(SeekFrom::Start(0)).map(drop)).await
 }
 
-fn write(spool: &mut SpooledTempFile, chunk: &Bytes) -> std::io::Result<()> {
+fn write(spool: &mut SpooledTempFile, chunk: &Bytes) -> io::Result<()> {
     spool.write_all(chunk)
 }
 
 async fn on_blocking_thread(
     mut spool: SpooledTempFile,
-    work: impl FnOnce(&mut SpooledTempFile) -> std::io::Result<()> + Send + 'static,
+    work: impl FnOnce(&mut SpooledTempFile) -> io::Result<()> + Send + 'static,
 ) -> Result<SpooledTempFile, DoorError> {
     let worked = tokio::task::spawn_blocking(move || work(&mut spool).map(|()| spool)).await;
-    Ok(worked.map_err(std::io::Error::other)??)
+    Ok(worked.map_err(io::Error::other)??)
 }
 
 /// What multer says, as an answer.

@@ -17,7 +17,8 @@ use objects::{DamagedMember, Entry, Library, MemberRead, ObjectsError, ObjectsRe
 use serde::Serialize;
 
 use crate::DataDoor;
-use crate::asking::VolumePath;
+use crate::asking::{Asking, VolumePath};
+use crate::audit;
 use crate::conditional::last_modified;
 use crate::damage;
 use crate::errors::{AsProblem, DoorError};
@@ -133,6 +134,7 @@ fn page_info(entry: &Entry, fixity: PageFixity) -> PageInfo {
 /// `GET|HEAD /volumes/{id}/mets`: the METS as it came in.
 pub async fn mets(
     State(door): State<Arc<DataDoor>>,
+    Asking(requester): Asking,
     VolumePath(id): VolumePath,
     method: Method,
     headers: HeaderMap,
@@ -142,12 +144,14 @@ pub async fn mets(
         Ok((mets.text()?, mets))
     };
     let (text, mets) = damage::noted(&door.library, &id, read).await?;
+    audit::member(&door.library, &id, &requester, method == Method::GET).await?;
     Ok(send_member(&method, &headers, "application/xml", mets, text).await?)
 }
 
 /// `GET|HEAD /volumes/{id}/record`: the record as it came in.
 pub async fn record(
     State(door): State<Arc<DataDoor>>,
+    Asking(requester): Asking,
     VolumePath(id): VolumePath,
     method: Method,
     headers: HeaderMap,
@@ -158,6 +162,7 @@ pub async fn record(
         Ok(Some((record.text()?, record)))
     };
     let (text, record) = damage::noted(&door.library, &id, read).await?.ok_or_else(none)?;
+    audit::member(&door.library, &id, &requester, method == Method::GET).await?;
     Ok(send_member(&method, &headers, "application/json", record, text).await?)
 }
 

@@ -233,8 +233,11 @@ async fn policies_are_kept_before_anything_is_sent() {
     ] {
         let answer = fixture.get(&path).await;
         assert_eq!((answer.status.as_u16(), answer.text()), (400, expected.as_str()), "{path}");
-        let posted = fixture.post("/volumes", path.split_once('?').unwrap().1).await;
-        assert_eq!((posted.status.as_u16(), posted.text()), (400, expected.as_str()), "{path}");
+        for route in ["/volumes", "/tokencount"] {
+            let posted = fixture.post(route, path.split_once('?').unwrap().1).await;
+            assert_eq!(posted.status, StatusCode::BAD_REQUEST, "{route} for {path}");
+            assert_eq!(posted.text(), expected, "{route} for {path}");
+        }
     }
     let pages: Vec<String> = (1..=96).map(|seq| seq.to_string()).collect();
     let answer = fixture.get(&format!("/pages?pageIDs={SALMON}[{}]", pages.join(","))).await;
@@ -264,6 +267,27 @@ async fn a_hundred_thousand_ids_in_one_body_work() {
     assert_eq!(answer.header("penates-missing"), Some("100000"));
     let (_, errors) = &answer.entries()[1];
     assert_eq!(errors.lines().filter(|line| line.contains("KeyNotFoundException")).count(), 100_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_would_take_memory_beyond_measure_is_refused() {
+    let settings = DataSettings { ids_max: 3, ..DataSettings::default() };
+    let fixture = with_samples(settings, &[SALMON]).await;
+    for (route, list) in [
+        ("/volumes", "volumeIDs=a.1|a.2|a.3"),
+        ("/tokencount", "volumeIDs=a.1|a.2|a.3"),
+        ("/pages", "pageIDs=abcd.1[1,2]|abcd.2[1]"),
+        ("/selections", "volumeIDs=a.1|a.2|a.3"),
+    ] {
+        let within = fixture.post(route, list).await;
+        assert!(within.status.is_success(), "{route}: {}", within.status);
+        let beyond = fixture.post(route, &list.replace('2', "2|a.4,")).await;
+        assert_eq!(beyond.status, StatusCode::PAYLOAD_TOO_LARGE, "{route}");
+        assert!(beyond.text().contains("more than 3 volumes and pages"), "{}", beyond.text());
+    }
+    let lines =
+        fixture.ask(Method::POST, "/volumes").header(header::CONTENT_TYPE, "text/plain").body("a.1\na.2\na.3\na.4");
+    assert_eq!(lines.answer().await.status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test(flavor = "multi_thread")]

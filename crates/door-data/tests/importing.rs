@@ -100,6 +100,19 @@ fn md5_of(text: &str) -> [u8; 16] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_zip_that_was_damaged_under_way_is_told_also_where_the_volume_is_stored_already() {
+    let fixture = empty(DataSettings::default()).await;
+    let source = sample(SALMON);
+    fixture.put(&path(SALMON), parts_of(&source)).await;
+    let mut broken = sample(SALMON);
+    // Within the data of a page: the directory at the end still promises what is stored.
+    broken.zip.get_mut()[3_000..3_050].iter_mut().for_each(|byte| *byte ^= 0xff);
+    let answer = fixture.put(&path(SALMON), parts_of(&broken)).await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["kind"]), (422, &"zip".into()));
+    assert_eq!(fixture.put(&path(SALMON), parts_of(&source)).await.header("penates-import"), Some("unchanged"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_replacement_leaves_what_was_there() {
     let fixture = empty(DataSettings::default()).await;
     fixture.put(&path("t.a"), parts_of(&volume("t.a", &["one", "two"]))).await;

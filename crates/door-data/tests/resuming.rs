@@ -199,6 +199,27 @@ async fn selections_are_limited_but_the_older_post_never_fails_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn posts_of_older_clients_leave_room_for_selections_that_are_asked_for() {
+    let settings = DataSettings { selections_per_requester_max: 4, ..DataSettings::default() };
+    let fixture = with_samples(settings, &[SALMON]).await;
+    let form = format!("volumeIDs={SALMON}");
+    let mut named = Vec::new();
+    for _ in 0..5 {
+        named.extend(fixture.post("/volumes", &form).await.header("content-location").map(str::to_owned));
+    }
+    assert_eq!(named.len(), 2);
+    for status in [201, 201, 429] {
+        assert_eq!(fixture.post("/selections", &form).await.status.as_u16(), status);
+    }
+    fixture.clock.advance(Duration::from_secs(24 * 3_600));
+    assert_eq!(fixture.get(&named[0]).await.status, StatusCode::GONE, "it lasts for a day");
+    assert!(
+        fixture.post("/volumes", &form).await.header("content-location").is_none(),
+        "two were asked for, for a week"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_no_selection_can_be_is_refused_with_a_problem() {
     let fixture = fixture().await;
     for (form, status) in

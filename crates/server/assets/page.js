@@ -113,6 +113,9 @@ function matching() {
   });
 }
 
+// Titles are read ahead only in a small library.
+const findsTitles = () => library.ids.length <= DETAILS_AHEAD;
+
 function volumeRow(id) {
   const details = library.details.get(id);
   const choose = (event) => {
@@ -145,7 +148,7 @@ function refreshList() {
     library.failure && failure(library.failure),
     visible.length > 0 && h("ul", { class: "list" }, visible.map(volumeRow)),
     visible.length === 0 && library.complete && !library.failure && h("p", { class: "note" },
-      library.filter ? "No volume matches." : "No volume is stored yet. Import some with `penates import`."),
+      library.filter ? `No volume matches.${findsTitles() ? "" : " In a library as large as this, titles are found only of volumes that were shown already: filter by id."}` : "No volume is stored yet. Import some with `penates import`."),
     found.length > ROWS && h("div", { class: "row pager" },
       h("button", { disabled: library.first === 0, onclick: turn(-ROWS) }, "← Before"),
       h("span", {}, `${library.first + 1} to ${last} of ${found.length.toLocaleString("en")}`),

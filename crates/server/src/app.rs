@@ -23,6 +23,7 @@ use crate::admin::{self, Admin};
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::health::{self, Readiness};
+use crate::linger::linger;
 use crate::tokens::{TokenError, Tokens};
 use crate::{page, problem, request_id, stat, telemetry};
 
@@ -68,7 +69,7 @@ impl App {
     /// 2. log and metrics, which see how the response ends (and a header that keeps browsers from guessing its type);
     /// 3. the catching of panics, so that a defect costs one answer and not a connection;
     /// 4. who asks (`Authorization`), and, in front of each route, whether they may;
-    /// 5. limits: a body that pauses for too long is given up;
+    /// 5. limits: a body that pauses for too long is given up; what is left of one after its answer is taken, up to a bound;
     /// 6. the doors.
     pub fn router(&self, via: Via) -> Router {
         let policy = Arc::new(Policy { via, config: self.config.auth.clone(), tokens: self.tokens.clone() });
@@ -87,7 +88,8 @@ impl App {
         if via.is_admin() {
             routes = routes.merge(admin::routes(self.admin()));
         }
-        layered(routes.fallback(nothing_here), policy, self.config.limits.body_pause)
+        let routes = routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way);
+        layered(routes, policy, self.config.limits.body_pause)
     }
 
     /// `/stat` and `/metrics`: they tell nothing of single volumes, and need the right to read.
@@ -124,6 +126,7 @@ fn layered(routes: Router, policy: Arc<Policy>, body_pause: Duration) -> Router 
         .layer(from_fn(guard_browser))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(policy, identify))
+        .layer(from_fn_with_state(body_pause, linger))
         .layer(RequestBodyTimeoutLayer::new(body_pause));
     routes.layer(layers)
 }
@@ -137,6 +140,12 @@ fn token_error(error: TokenError) -> ServerError {
 
 async fn nothing_here() -> Response {
     problem::respond(StatusCode::NOT_FOUND, "there is nothing at this path")
+}
+
+/// What may be done instead, `Allow` says.
+async fn not_that_way(request: Request) -> Response {
+    let detail = format!("{} is not something that this path does", request.method());
+    problem::respond(StatusCode::METHOD_NOT_ALLOWED, &detail)
 }
 
 /// What a browser must not guess.

@@ -5,9 +5,11 @@
 //!
 //! - [`config`]: what can be set, and where each value came from.
 //! - [`App`] (`app.rs`): a library with its doors and the layers that a request meets, in order; no listeners, so that tests and
-//!   commands use it within the process. `access.rs` says who may do what, `tokens.rs` keeps the tokens, `request_id.rs` and
-//!   `telemetry.rs` tell requests apart, `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the server's own routes.
-//! - [`serve`]: `listen/` binds and accepts, `tls.rs` has the certificate, `background.rs` collects and sweeps meanwhile.
+//!   commands use it within the process. `access.rs` says who may do what, `tokens.rs` keeps the tokens, `request_id.rs`,
+//!   `trace_context.rs` and `telemetry.rs` tell requests apart, `linger.rs` lets a client hear an early answer; `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the
+//!   server's own routes.
+//! - [`serve`]: `listen/` binds and accepts, `tls.rs` has the certificate, `background.rs` collects and sweeps meanwhile,
+//!   `systemd.rs` tells the service manager.
 
 pub mod config;
 
@@ -17,15 +19,18 @@ mod app;
 mod background;
 mod error;
 mod health;
+mod linger;
 mod listen;
 mod page;
 mod problem;
 mod request_id;
 mod serve;
 mod stat;
+mod systemd;
 mod telemetry;
 mod tls;
 mod tokens;
+mod trace_context;
 
 pub use access::Via;
 pub use app::App;

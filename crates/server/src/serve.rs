@@ -11,6 +11,7 @@ use crate::background;
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::listen::{Addresses, Listeners};
+use crate::systemd;
 
 /// Serves a store that the caller has opened: binds every listener or none, says where by `ready`, and goes on until `shutdown`.
 /// Then it stops accepting, lets responses end for as long as `limits.shutdown_time` allows, and closes the store, which it does
@@ -39,9 +40,11 @@ async fn serve_app(
     let addresses = listeners.addresses().clone();
     tracing::info!(http = ?addresses.http, tls = ?addresses.tls, socket = %addresses.socket.display(), "listening");
     ready(addresses);
+    systemd::tell(systemd::State::Ready);
     let shutdown = async {
         shutdown.await;
         tracing::info!("stopping");
+        systemd::tell(systemd::State::Stopping);
         app.stopping().cancel();
     };
     listeners.serve(app.router(Via::Network), app.router(Via::AdminSocket), shutdown).await;

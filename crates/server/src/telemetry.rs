@@ -23,6 +23,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::{LogConfig, LogFormat};
 use crate::error::ServerError;
 use crate::request_id::RequestId;
+use crate::trace_context::TraceParent;
 
 /// Seconds until the head of a response. OpenTelemetry's name for it, as Prometheus writes it.
 const DURATION: &str = "http_server_request_duration_seconds";
@@ -101,6 +102,7 @@ struct Observed {
     path: String,
     route: String,
     request_id: Option<RequestId>,
+    trace: Option<TraceParent>,
     begun: Instant,
     answered_after: Duration,
     status: Option<StatusCode>,
@@ -118,6 +120,7 @@ impl Observed {
             path: request.uri().path().to_owned(),
             route: route.to_owned(),
             request_id: request.extensions().get::<RequestId>().cloned(),
+            trace: TraceParent::of(request.headers()),
             begun: Instant::now(),
             answered_after: Duration::ZERO,
             status: None,
@@ -157,6 +160,8 @@ impl Drop for Observed {
         }
         tracing::info!(
             request_id = self.request_id.as_ref().map_or("", RequestId::as_str),
+            trace_id = self.trace.as_ref().map(|trace| &trace.trace_id),
+            parent_id = self.trace.as_ref().map(|trace| &trace.parent_id),
             method = %self.method,
             path = self.path,
             status = self.status.map(|status| status.as_u16()),
@@ -229,7 +234,10 @@ impl HttpBody for ObservedBody {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
     use http_body_util::BodyExt;
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -260,6 +268,53 @@ mod tests {
         assert!(observed(Method::GET, Body::from("text"), 1).await.is_whole(), "its length is known");
         assert!(observed(Method::GET, Body::empty(), 0).await.is_whole());
         assert!(observed(Method::HEAD, stream(), 0).await.is_whole(), "nothing of it is sent");
+    }
+
+    /// What is logged while `work` runs, on this thread.
+    fn logged(work: impl FnOnce()) -> String {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let subscriber = tracing_subscriber::fmt().json().with_writer(Lines(lines.clone())).finish();
+        tracing::subscriber::with_default(subscriber, work);
+        String::from_utf8(lines.lock().clone()).unwrap()
+    }
+
+    #[derive(Clone)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl tracing_subscriber::fmt::MakeWriter<'_> for Lines {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    #[test]
+    fn a_request_is_logged_with_the_trace_it_belongs_to_and_without_its_secrets() {
+        let line = logged(|| {
+            let request = Request::builder()
+                .uri("/volumes?volumeIDs=a.secret")
+                .header("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+                .header("authorization", "Bearer a-secret");
+            drop(Observed::begin(&request.body(Body::empty()).unwrap()));
+        });
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["fields"]["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(line["fields"]["parent_id"], "b7ad6b7169203331");
+        assert!(!line.to_string().contains("secret"), "{line}");
+        let untraced = logged(|| drop(Observed::begin(&Request::new(Body::empty()))));
+        assert!(!untraced.contains("trace_id"), "{untraced}");
     }
 
     #[tokio::test]

@@ -153,6 +153,8 @@ pub struct DataConfig {
     pub max_pages: u64,
     /// Most pages of one volume in one request; 0: no limit.
     pub max_pages_per_volume: u64,
+    /// Most volumes, and pages by number, that one request may name, there or not, since each takes memory; 0: no limit.
+    pub ids_max: u64,
     /// Whether a bulk POST names a selection, through which it can be resumed.
     pub post_selection: bool,
     /// What to do about damage that is first found while streaming.
@@ -185,6 +187,7 @@ impl DataConfig {
             max_volumes: self.max_volumes,
             max_pages: self.max_pages,
             max_pages_per_volume: self.max_pages_per_volume,
+            ids_max: self.ids_max,
             post_selection: self.post_selection,
             on_damage: match self.on_damage {
                 OnDamage::Break => objects::OnDamage::Break,
@@ -205,6 +208,7 @@ impl Default for DataConfig {
             max_volumes: door.max_volumes,
             max_pages: door.max_pages,
             max_pages_per_volume: door.max_pages_per_volume,
+            ids_max: door.ids_max,
             post_selection: door.post_selection,
             on_damage: OnDamage::Break,
             form_max: door.form_bytes_max,
@@ -255,7 +259,7 @@ pub struct LogConfig {
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self { format: LogFormat::Text, level: "info".to_owned() }
+        Self { format: LogFormat::Text, level: "info,fjall=warn,lsm_tree=warn".to_owned() }
     }
 }
 

@@ -37,6 +37,21 @@ async fn what_is_nowhere_is_a_problem() {
 }
 
 #[tokio::test]
+async fn what_a_path_does_not_do_is_a_problem_that_says_what_it_does() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    for (method, path, allowed) in [
+        (Method::GET, "/tokencount", "POST"),
+        (Method::DELETE, "/data-api/volumes", "GET,HEAD,POST"),
+        (Method::POST, "/healthz", "GET,HEAD"),
+    ] {
+        let answer = server.ask(method, path, &[]).await;
+        assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        assert_eq!(answer.header("content-type"), "application/problem+json", "{path}");
+        assert_eq!(answer.header("allow"), allowed, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn metrics_count_by_route_and_name_neither_ids_nor_addresses() {
     let (server, _folder) = Server::start(|_| {}).await;
     for path in
@@ -96,4 +111,32 @@ async fn a_long_list_in_a_url_is_answered_on_http_1_and_http_2_alike() {
     let response = soon("an answer", sender.send_request(request)).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     assert!(response.into_body().collect().await.unwrap().to_bytes().starts_with(b"PK"));
+}
+
+/// Sends all of a request before it reads the answer, as simple clients do; answers the answer's first line.
+async fn status_line(server: &Server, head: &str, body_bytes: usize) -> String {
+    let mut client = TcpStream::connect(server.http()).await.unwrap();
+    let head = format!("{head}\r\nhost: test\r\nconnection: close\r\ncontent-length: {body_bytes}\r\n\r\n");
+    let sent = async {
+        client.write_all(head.as_bytes()).await?;
+        client.write_all(&vec![b'a'; body_bytes]).await?;
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await?;
+        Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned())
+    };
+    soon(&head, sent).await.unwrap_or_else(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_client_that_sends_all_before_it_listens_hears_why_it_is_refused() {
+    let (server, _folder) = Server::start(|_| {}).await;
+    let form = "content-type: application/x-www-form-urlencoded";
+    for (head, status) in [
+        (format!("POST /volumes HTTP/1.1\r\n{form}"), "413 Payload Too Large"),
+        (format!("PUT /volumes/{VOLUME} HTTP/1.1\r\n{form}"), "401 Unauthorized"),
+        (format!("POST /nowhere HTTP/1.1\r\n{form}"), "404 Not Found"),
+        ("POST /volumes HTTP/1.1\r\ncontent-type: image/png".to_owned(), "415 Unsupported Media Type"),
+    ] {
+        assert_eq!(status_line(&server, &head, (16 << 20) + 1).await, format!("HTTP/1.1 {status}"), "{head}");
+    }
 }

@@ -4,6 +4,7 @@
 
 mod access;
 mod browser;
+mod clients;
 mod folder;
 mod layers;
 mod support;

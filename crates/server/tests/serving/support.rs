@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -14,7 +14,7 @@ use objects::Library;
 use objects::import::Unchanged;
 use server::Addresses;
 use server::config::Config;
-use store::{Store, SystemClock};
+use store::{Store, StoreError, SystemClock};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -22,13 +22,23 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// Bounds every wait; nothing is right or wrong by how long it takes below that.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The sample volume that tests read: its id in its cleaned form.
 pub const VOLUME: &str = "psia.ark+=13960=t0ks80527";
 
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+}
+
+/// Tells whoever runs all tests what was left out: in the file that `PENATES_NOT_RUN` names. Where `CI` is set nothing may be.
+pub fn not_run(what: &str) {
+    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {what}");
+    eprintln!("not run: {what}");
+    if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
+        let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        std::io::Write::write_all(&mut list, format!("{what}\n").as_bytes()).unwrap();
+    }
 }
 
 /// The default configuration for a data folder, on ports that the operating system picks.
@@ -40,8 +50,16 @@ pub fn config_for(folder: &Path) -> Config {
     config
 }
 
+/// Opens a store that nobody holds. A program that another test is just starting shares this process's files until it runs, and
+/// with them the lock of a folder that was let go of: that is waited for.
 pub fn open_store(folder: &Path) -> Arc<dyn Store> {
-    EmbeddedStore::open(folder, EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap()
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        match EmbeddedStore::open(folder, EmbeddedOptions::default(), Arc::new(SystemClock)) {
+            Err(StoreError::Held { .. }) if Instant::now() < give_up => std::thread::sleep(Duration::from_millis(5)),
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 /// Imports the sample volumes whose path contains one of the words.

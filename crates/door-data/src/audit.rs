@@ -1,0 +1,49 @@
+//! What goes into the audit besides what [`Library::stream`] and [`objects::Auditor::page`] see to: requests that are answered
+//! without a text (HEAD, 304, a selection that was made), and what of a volume is no page.
+
+use hathi::{Seq, VolumeId};
+use objects::{AuditAction, AuditedVolume, BulkPlan, Library, MissingPart, Requester};
+use pack::GroupPages;
+
+use crate::errors::DoorError;
+
+/// Records that what a plan names, and what it lacks, was asked for.
+pub async fn plan_requested(library: &Library, plan: &BulkPlan, requester: &Requester) -> Result<(), DoorError> {
+    let mut asked = Vec::with_capacity(plan.archive.groups.len() + plan.missing.len());
+    for (index, group) in plan.archive.groups.iter().enumerate() {
+        let pages = match &group.pages {
+            GroupPages::All { .. } => None,
+            GroupPages::Some(pages) => Some(pages.iter().map(|page| page.seq).collect()),
+        };
+        asked.push(AuditedVolume { volume: plan.volume_id(index)?, pages });
+    }
+    asked.extend(plan.missing.iter().map(|missing| AuditedVolume {
+        volume: missing.volume.clone(),
+        pages: match missing.part {
+            MissingPart::Page(seq) => Some(vec![seq]),
+            MissingPart::Volume | MissingPart::Mets => None,
+        },
+    }));
+    Ok(library.auditor().requested(requester, plan.etag.as_deref(), asked).await?)
+}
+
+/// Records that a page was asked for, of which no text is sent.
+pub async fn page_requested(
+    library: &Library,
+    id: &VolumeId,
+    seq: Seq,
+    requester: &Requester,
+) -> Result<(), DoorError> {
+    let page = AuditedVolume { volume: id.clone(), pages: Some(vec![seq.get()]) };
+    Ok(library.auditor().requested(requester, None, [page]).await?)
+}
+
+/// Records that a volume's METS or record was asked for and, if it is about to be sent, that it was accessed.
+pub async fn member(library: &Library, id: &VolumeId, requester: &Requester, is_sent: bool) -> Result<(), DoorError> {
+    let no_page = || [AuditedVolume { volume: id.clone(), pages: Some(Vec::new()) }];
+    library.auditor().requested(requester, None, no_page()).await?;
+    if is_sent {
+        library.auditor().accessed(requester, AuditAction::Accessed, None, no_page()).await?;
+    }
+    Ok(())
+}

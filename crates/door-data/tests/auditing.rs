@@ -1,0 +1,95 @@
+//! The audit: whatever way something is asked for, it tells who asked for what, and what was about to be sent.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use door_data::{DataSettings, segment};
+use futures::TryStreamExt;
+use http::{Method, header};
+use objects::AuditRecord;
+use store::UnixMillis;
+use support::{Fixture, MACMAHON, SALMON, with_samples};
+
+async fn fixture() -> Fixture {
+    with_samples(DataSettings::default(), &[MACMAHON, SALMON]).await
+}
+
+fn path(id: &str) -> String {
+    format!("/volumes/{}", segment(&id.parse().unwrap()))
+}
+
+/// What is in the audit, one `ACTION volume[pages]…` a record.
+async fn audited(fixture: &Fixture) -> Vec<String> {
+    let records = fixture.library.audit_read(UnixMillis(0), UnixMillis(u64::MAX / 2));
+    let line = |record: AuditRecord| {
+        let volumes = record.volumes.iter().map(|volume| match &volume.pages {
+            None => format!(" {}", volume.volume),
+            Some(pages) => format!(" {}{pages:?}", volume.volume),
+        });
+        format!("{}{}", record.action.as_str(), volumes.collect::<String>())
+    };
+    records.map_ok(line).try_collect().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_was_requested_and_then_accessed() {
+    let fixture = fixture().await;
+    fixture.get(&format!("{}/pages/5", path(SALMON))).await;
+    fixture.get(&format!("/volumes?volumeIDs={MACMAHON}|none.such")).await;
+    let expected = [
+        format!("REQUESTED {SALMON}[5]"),
+        format!("ACCESSED {SALMON}[5]"),
+        format!("REQUESTED {MACMAHON} none.such"),
+        format!("ACCESSED {MACMAHON}"),
+    ];
+    assert_eq!(audited(&fixture).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn asking_how_large_an_archive_would_be_is_a_request() {
+    let fixture = fixture().await;
+    let asked = format!("/pages?pageIDs={SALMON}[2,99]|none.such[1]");
+    fixture.head(&asked).await;
+    let line = format!("REQUESTED {SALMON}[2] {SALMON}[99] none.such[1]");
+    assert_eq!(audited(&fixture).await, [line.as_str()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_makes_a_selection_has_asked_for_what_is_in_it() {
+    let fixture = fixture().await;
+    let made = fixture.post("/selections", &format!("volumeIDs={SALMON}|none.such")).await;
+    let requested = format!("REQUESTED {SALMON} none.such");
+    assert_eq!(audited(&fixture).await, [requested.as_str()]);
+    let address = made.header("location").unwrap();
+    fixture.head(address).await;
+    fixture.get(address).await;
+    let accessed = format!("ACCESSED {SALMON}");
+    assert_eq!(audited(&fixture).await, [&requested, &requested, &requested, &accessed].map(String::as_str));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_has_already_was_asked_for_and_not_accessed() {
+    let fixture = fixture().await;
+    for (asked, line) in [
+        (format!("{}/pages/7", path(SALMON)), format!("REQUESTED {SALMON}[7]")),
+        (format!("/volumes?volumeIDs={SALMON}"), format!("REQUESTED {SALMON}")),
+    ] {
+        let etag = fixture.head(&asked).await.header("etag").unwrap().to_owned();
+        fixture.ask(Method::GET, &asked).header(header::IF_NONE_MATCH, &etag).answer().await;
+        let audited = audited(&fixture).await;
+        assert_eq!(audited[audited.len() - 2..], [line.as_str(), line.as_str()], "HEAD and 304 of {asked}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volumes_mets_and_record_are_audited_too() {
+    let fixture = fixture().await;
+    for member in ["mets", "record"] {
+        let asked = format!("{}/{member}", path(MACMAHON));
+        let before = audited(&fixture).await.len();
+        fixture.head(&asked).await;
+        fixture.get(&asked).await;
+        let expected = ["REQUESTED", "REQUESTED", "ACCESSED"].map(|action| format!("{action} {MACMAHON}[]"));
+        assert_eq!(audited(&fixture).await[before..], expected, "{member}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The trace that a request belongs to: `traceparent` of W3C Trace Context (Recommendation, section 3.2), as clients that trace
+//! send it. It stands in the log, so that a line here is found from a trace elsewhere. There is nobody to pass it on to.
+
+use http::{HeaderMap, HeaderName};
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Characters of version 00; later versions may go on after a `-`.
+const CHARS: usize = 55;
+
+/// What a valid header says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TraceParent {
+    /// 32 hexadecimal digits.
+    pub(crate) trace_id: String,
+    /// 16 hexadecimal digits: the client's span.
+    pub(crate) parent_id: String,
+}
+
+impl TraceParent {
+    /// That of a request; none if there is none, more than one, or one that is not valid.
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+        let mut values = headers.get_all(TRACEPARENT).iter();
+        let (value, None) = (values.next()?, values.next()) else { return None };
+        Self::parse(value.to_str().ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (known, more) = text.split_at_checked(CHARS)?;
+        let mut fields = known.split('-');
+        let mut field = |digits: usize| fields.next().filter(|field| is_lower_hex(field, digits));
+        let (version, trace_id, parent_id, _flags) = (field(2)?, field(32)?, field(16)?, field(2)?);
+        let ends_well = more.is_empty() || (version != "00" && more.starts_with('-'));
+        let is_zero = |id: &str| id.bytes().all(|byte| byte == b'0');
+        let is_valid = ends_well && version != "ff" && !is_zero(trace_id) && !is_zero(parent_id);
+        is_valid.then(|| Self { trace_id: trace_id.to_owned(), parent_id: parent_id.to_owned() })
+    }
+}
+
+fn is_lower_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http::HeaderValue;
+
+    use super::*;
+
+    const EXAMPLE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn the_example_of_the_recommendation_is_read() {
+        let expected = TraceParent {
+            trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
+            parent_id: "b7ad6b7169203331".to_owned(),
+        };
+        assert_eq!(TraceParent::parse(EXAMPLE).unwrap(), expected);
+        assert_eq!(TraceParent::parse(&EXAMPLE.replacen("00", "cc", 1)).unwrap(), expected, "a later version");
+        assert_eq!(TraceParent::parse(&(EXAMPLE.replacen("00", "cc", 1) + "-more")).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_not_valid_is_left_alone() {
+        for text in [
+            "",
+            &EXAMPLE[1..],
+            &EXAMPLE.to_uppercase(),
+            &EXAMPLE.replacen("00", "ff", 1),
+            &EXAMPLE.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)),
+            &EXAMPLE.replace("b7ad6b7169203331", &"0".repeat(16)),
+            &EXAMPLE.replace('-', "_"),
+            &format!("{EXAMPLE}-more"),
+            &EXAMPLE.replace("b7ad6b7169203331", "b7ad6b716920333ä"),
+        ] {
+            assert_eq!(TraceParent::parse(text), None, "{text}");
+        }
+        let twice = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(EXAMPLE))]);
+        assert!(TraceParent::of(&twice).is_some());
+        let mut twice = twice;
+        twice.append(TRACEPARENT, HeaderValue::from_static(EXAMPLE));
+        assert_eq!(TraceParent::of(&twice), None);
+    }
+}
