@@ -255,7 +255,7 @@ pub struct LogConfig {
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self { format: LogFormat::Text, level: "info".to_owned() }
+        Self { format: LogFormat::Text, level: "info,fjall=warn,lsm_tree=warn".to_owned() }
     }
 }
 
