@@ -147,9 +147,7 @@ pub struct Served {
     child: Child,
     /// Its address, e.g. `http://127.0.0.1:41234`.
     pub url: String,
-    /// What it has said on standard error until it listened.
-    pub said: String,
-    /// What it has said since.
+    /// What it has said on standard error since it listened.
     said_later: Arc<Mutex<String>>,
     reader: Option<std::thread::JoinHandle<()>>,
 }
@@ -176,7 +174,7 @@ impl Served {
                 saying.lock().unwrap().push_str(&(line.unwrap() + "\n"));
             }
         });
-        Self { child, url, said, said_later, reader: Some(reader) }
+        Self { child, url, said_later, reader: Some(reader) }
     }
 
     /// Its address with TLS, once it has said it.
