@@ -10,11 +10,11 @@ use crate::cli::{JobsArgs, StoreArgs};
 use crate::client;
 use crate::commands::serve::{self, ListenArgs};
 use crate::exit::CliError;
-use crate::ingest::{FailedList, Ingest, MemoryVolume, Mode, Source, Summary, Target};
+use crate::ingest::{FailedList, Ingest, MemoryVolume, Meter, Mode, Source, Summary, Target};
 use crate::output::Output;
 use crate::samples::{self, SampleParts};
 use crate::settings::{self, Flags};
-use crate::{interrupt, local, progress};
+use crate::{interrupt, local};
 
 /// The page of the examples: the first page of text.
 const EXAMPLE_PAGE: u32 = 9;
@@ -71,13 +71,13 @@ fn is_default(loaded: &Loaded, key: &str) -> bool {
 
 async fn import_samples(target: &Target) -> anyhow::Result<Summary> {
     let volumes: Vec<Source> = samples::volumes().into_iter().map(source).collect();
-    let bar = progress::bytes(Some(volumes.iter().map(Source::zip_bytes).sum()));
+    let meter = Meter::shown(volumes.iter().map(Source::zip_bytes).sum());
     let jobs = JobsArgs { jobs: None }.count();
     let stop = tokio_util::sync::CancellationToken::new();
-    let ingest = Ingest { target, mode: Mode::Import, jobs, bar, stop };
+    let ingest = Ingest { target, mode: Mode::Import, jobs, meter, stop };
     let volumes = futures::stream::iter(volumes.into_iter().map(Ok));
     let summary = ingest.run(volumes, &mut FailedList::new(None)?).await?;
-    ingest.bar.finish_and_clear();
+    ingest.meter.clear();
     if summary.failed > 0 { Err(CliError::Incomplete.into()) } else { Ok(summary) }
 }
 

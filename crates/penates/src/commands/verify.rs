@@ -55,7 +55,7 @@ async fn verify(args: &VerifyArgs, client: &Client) -> anyhow::Result<()> {
     while let Some((id, report)) = reports.next().await {
         bar.inc(1);
         bar.suspend(|| count.tell(&id, report, args.output, &mut output))?;
-        bar.set_message(format!("{} damaged, {} failed", count.damaged, count.failed));
+        bar.set_message(format!(", {} damaged, {} failed", count.damaged, count.failed));
     }
     bar.finish_and_clear();
     if !args.output.json {
