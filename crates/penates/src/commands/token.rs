@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{self, query_value};
@@ -50,6 +50,9 @@ struct NamedToken {
 struct RevokedToken {
     /// Its name.
     name: String,
+    /// How it is told.
+    #[command(flatten)]
+    output: OutputArgs,
     /// Which store.
     #[command(flatten)]
     store: StoreArgs,
@@ -118,6 +121,10 @@ async fn revoke(args: RevokedToken) -> anyhow::Result<()> {
     reached.close().await?;
     revoked?;
     let mut output = Output::stdout();
-    output.line(format!("revoked {}", args.name))?;
+    if args.output.json {
+        output.json(&json!({"name": args.name, "revoked": true}))?;
+    } else {
+        output.line(format!("revoked {}", args.name))?;
+    }
     output.finish()
 }
