@@ -71,14 +71,23 @@ pub struct ReachArgs {
     #[command(flatten)]
     pub store: StoreArgs,
     /// Ask this server (http:// or https://) instead of a store on this machine.
-    #[arg(long, value_name = "URL", env = "PENATES_SERVER", conflicts_with = "store", help_heading = "Server")]
-    pub server: Option<String>,
+    /// [env: PENATES_SERVER, unless --store is given]
+    #[arg(long, value_name = "URL", conflicts_with = "store", help_heading = "Server")]
+    server: Option<String>,
     /// The token to show to the server.
     #[arg(long, env = "PENATES_TOKEN", hide_env_values = true, help_heading = "Server")]
     pub token: Option<String>,
     /// Trust the certificates in this file (PEM) instead of the system's.
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     pub ca_cert: Option<PathBuf>,
+}
+
+impl ReachArgs {
+    /// The server to ask, if any: a flag that names a store overrides the environment that names a server.
+    pub fn server(&self) -> Option<String> {
+        let from_environment = || std::env::var("PENATES_SERVER").ok().filter(|url| !url.is_empty());
+        self.server.clone().or_else(|| if self.store.store.is_none() { from_environment() } else { None })
+    }
 }
 
 /// The form of the output.

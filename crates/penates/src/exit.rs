@@ -57,7 +57,8 @@ impl CliError {
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let known = error.downcast_ref::<CliError>();
     if !known.is_some_and(CliError::is_told) {
-        eprintln!("penates: {}", told(error.as_ref()));
+        let hint = error.downcast_ref().and_then(ClientError::hint);
+        eprintln!("penates: {}{}", told(error.as_ref()), hint.map(|hint| format!("; {hint}")).unwrap_or_default());
     }
     let code = match (known, error.downcast_ref::<ClientError>()) {
         (Some(known), _) => known.code(),

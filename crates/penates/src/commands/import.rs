@@ -93,7 +93,7 @@ pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
 
 /// Where the volumes go. A dry run needs no store.
 async fn target(args: &ImportArgs) -> anyhow::Result<Target> {
-    if args.dry_run && args.reach.server.is_none() {
+    if args.dry_run && args.reach.server().is_none() {
         return Ok(Target::Nowhere);
     }
     into_target(reach::find(&args.reach, IfVacant::Create).await?).await

@@ -77,6 +77,8 @@ fn a_served_store_takes_volumes_from_whoever_shows_a_token() {
     let refused = Ran::of(penates(&args)).ends_with(1);
     assert_eq!(refused.json()["failed"], 1);
     assert!(refused.stderr.contains("401"), "{}", refused.stderr);
+    let refused = Ran::of(penates(&["delete", "--server", &served.url, SMALL])).ends_with(1);
+    assert!(refused.stderr.contains("--token"), "{}", refused.stderr);
 
     let with_token = |args: &[&str]| {
         let mut command = penates(args);
