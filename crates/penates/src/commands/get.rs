@@ -130,6 +130,9 @@ pub async fn run(args: GetArgs) -> anyhow::Result<()> {
     if args.target().is_none() && std::io::stdout().is_terminal() {
         return Err(CliError::Usage("a ZIP is nothing for a terminal: say -o FILE, or pipe it".to_owned()).into());
     }
+    if let Some(folder) = args.target().filter(|target| target.is_dir()) {
+        return Err(CliError::Usage(format!("-o {}: this is a folder", folder.display())).into());
+    }
     let (route, form) = args.request()?;
     let reached = Reached::open(&args.reach).await?;
     let outcome = download(&args, &reached.client, route, &form).await;

@@ -50,6 +50,17 @@ struct State {
     selection: Selection,
 }
 
+impl State {
+    /// Empties the part and keeps the state beside it, in this order: it never stands beside bytes of another download.
+    fn begin(&self, target: &Path) -> anyhow::Result<Part> {
+        let part = Part::open(target, true)?;
+        let json = serde_json::to_vec(self).context("encoding the state of the download")?;
+        let path = state_path(target);
+        fs::write(&path, json).with_context(|| format!("writing {}", path.display()))?;
+        Ok(part)
+    }
+}
+
 impl Selection {
     /// Makes a selection of what `form` asks for.
     async fn create(client: &Client, form: &str) -> anyhow::Result<Self> {
@@ -133,12 +144,13 @@ pub async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> 
 /// Makes a selection and begins to download it.
 async fn begin(client: &Client, form: &str, target: &Path) -> anyhow::Result<(Selection, Part)> {
     let state = State { form: form.to_owned(), selection: Selection::create(client, form).await? };
-    // The part is emptied first: a state never stands beside bytes of another download.
-    let part = Part::open(target, true)?;
-    let json = serde_json::to_vec(&state).context("encoding the state of the download")?;
-    let path = state_path(target);
-    fs::write(&path, json).with_context(|| format!("writing {}", path.display()))?;
-    Ok((state.selection, part))
+    match state.begin(target) {
+        Ok(part) => Ok((state.selection, part)),
+        Err(error) => {
+            state.selection.discard(client).await;
+            Err(error)
+        }
+    }
 }
 
 /// Downloads an archive that has no length and cannot be resumed: what is broken begins anew. Answers with how many bytes came,
