@@ -76,6 +76,11 @@ pub fn told(error: &(dyn Error + 'static)) -> String {
         .unwrap_or_default()
 }
 
+/// A reason without the name of what failed at its beginning, for lines that begin with the name.
+pub fn without_name<'a>(reason: &'a str, name: &str) -> &'a str {
+    reason.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')).unwrap_or(reason)
+}
+
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;

@@ -19,8 +19,7 @@ use crate::{interrupt, local};
 /// The page of the examples: the first page of text.
 const EXAMPLE_PAGE: u32 = 9;
 
-/// Imports the sample volumes that come with the program, unless they are there already, serves them on this machine, and
-/// prints what to try. HTTPS is spoken only where it is asked for. Ctrl-C ends it.
+/// Arguments of `penates demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   penates demo --store ./data")]

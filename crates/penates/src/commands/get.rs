@@ -14,8 +14,7 @@ use crate::ids::IdArgs;
 use crate::output::{Output, human_bytes};
 use crate::reach::Reached;
 
-/// Downloads volumes or pages as one ZIP. With -o FILE a broken download is resumed: by itself, and when the same command is
-/// given again. What is missing or damaged is named in the ZIP's last entry, ERROR.err, and the exit code is 1.
+/// Arguments of `penates get`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates get -o two.zip uc2.ark:/13960/t8ff3zh99 yale.39002015008130

@@ -13,8 +13,7 @@ use crate::output::{Output, human_bytes};
 use crate::reach::{self, IfVacant, Way};
 use crate::{interrupt, local};
 
-/// Imports volumes. What is stored already with the same digests is skipped, so that an import that was interrupted, or had
-/// failures, is simply run again. A volume becomes visible when all of it is stored, and not before.
+/// Arguments of `penates import`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates import samples/pairtree

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::cli::{Command, OutputArgs};
 use crate::client::ClientError;
-use crate::exit::told;
+use crate::exit::{told, without_name};
 use crate::output::Output;
 
 /// Runs a command.
@@ -53,6 +53,6 @@ fn tell_failure(id: &VolumeId, error: ClientError, form: OutputArgs, output: &mu
     if form.json {
         return output.json(&json!({"id": id, "error": reason}));
     }
-    eprintln!("failed: {id}: {}", reason.strip_prefix(&format!("{id} ")).unwrap_or(&reason));
+    eprintln!("failed: {id}: {}", without_name(&reason, id.as_str()));
     Ok(())
 }

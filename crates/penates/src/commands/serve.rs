@@ -12,7 +12,7 @@ use crate::cli::StoreArgs;
 use crate::settings::{self, Flags};
 use crate::{interrupt, local};
 
-/// Serves a store: the data door, a page for people, health and metrics. On loopback unless told otherwise.
+/// Arguments of `penates serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates serve

@@ -11,7 +11,7 @@ use crate::ids::IdArgs;
 use crate::output::Output;
 use crate::reach::Reached;
 
-/// Tells how many volumes, pages and bytes are stored; or what is known of some volumes.
+/// Arguments of `penates stat`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates stat

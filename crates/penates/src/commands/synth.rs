@@ -16,8 +16,7 @@ use crate::ingest::{FailedList, Ingest, MemoryVolume, Meter, Mode, Source, Summa
 use crate::reach::{self, IfVacant};
 use crate::{interrupt, progress, samples};
 
-/// Makes volumes for load tests out of the real pages of the bundled samples, so that sizes and compressibility stay real. The
-/// same seed makes the same volumes.
+/// Arguments of `penates synth`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates synth --volumes 5000

@@ -9,7 +9,7 @@ use crate::client::{self, query_value};
 use crate::output::{Output, cell};
 use crate::reach::{IfVacant, Reached};
 
-/// Makes, lists and revokes tokens. Only on the machine of the store: by its folder or its server's socket.
+/// Arguments of `penates token`.
 #[derive(Debug, Args)]
 pub struct TokenArgs {
     /// What to do.

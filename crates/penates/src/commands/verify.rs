@@ -15,9 +15,7 @@ use crate::output::Output;
 use crate::progress;
 use crate::reach::Reached;
 
-/// Reads everything of some volumes, or of all, and checks it against every digest that was stored when it came in. What is
-/// damaged is marked, so that downloads name it; a mark that is no longer true is taken away. The exit code is 1 if anything is
-/// damaged.
+/// Arguments of `penates verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates verify
