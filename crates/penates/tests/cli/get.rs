@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::harness::*;
 use crate::proxy::Proxy;
@@ -147,6 +148,21 @@ fn a_target_that_cannot_be_written_is_told_before_anything_is_downloaded() {
     assert!(ran.stderr.contains(nowhere.to_str().unwrap()), "{}", ran.stderr);
     assert_eq!(proxy.requests("GET "), [""; 0]);
     assert_eq!(proxy.requests("DELETE ").len(), 1, "what was selected is let go");
+}
+
+#[test]
+fn a_target_that_is_no_regular_file_is_written_to_and_never_replaced() {
+    let store = TestStore::with(&[SMALL]);
+    let fifo = store.beside("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for level in ["auto", "6"] {
+        let args = ["get", SMALL, "--level", level, "-o", fifo.to_str().unwrap()];
+        let get = store.command(&args).stdout(Stdio::null()).spawn().unwrap();
+        let got = fs::read(&fifo).unwrap();
+        assert!(get.wait_with_output().unwrap().status.success());
+        assert_eq!(unzip(&got), expected_entries(&sample_folder(SMALL)), "level {level}");
+        assert!(fs::metadata(&fifo).unwrap().file_type().is_fifo());
+    }
 }
 
 #[test]
