@@ -37,7 +37,7 @@ fn a_second_server_on_one_data_folder_is_refused_and_the_first_goes_on() {
     let store = TestStore::with(&[SMALL]);
     let served = store.serve(&[]);
     let second = store.run(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]).ends_with(3);
-    assert!(second.stderr.contains("held by another process"), "{}", second.stderr);
+    assert!(second.stderr.contains("held by another process (a server, perhaps): stop that"), "{}", second.stderr);
     let listed = Ran::of(penates(&["ls", "--server", &served.url])).ends_with(0);
     assert_eq!(listed.text().trim(), SMALL);
 }
