@@ -91,9 +91,10 @@ async fn create(args: NamedToken) -> anyhow::Result<()> {
         output.json(&created)?;
     } else {
         output.line(cell(&created["token"]))?;
-        eprintln!("This is the only time that it is shown.");
     }
-    output.finish()
+    output.finish()?;
+    eprintln!("This is the only time that it is shown.");
+    Ok(())
 }
 
 async fn list(args: ListTokens) -> anyhow::Result<()> {
