@@ -20,32 +20,61 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Import the bundled sample volumes and serve them on this machine.
+    ///
+    /// What is there already is not imported again. What to try is printed to standard output. HTTPS is spoken only where it is
+    /// asked for. Ctrl-C ends it.
     Demo(commands::demo::DemoArgs),
     /// Serve a store over HTTP.
+    ///
+    /// It has the data door, a page for people, health and metrics, and listens on loopback unless told otherwise.
     Serve(commands::serve::ServeArgs),
     /// Import volumes from a pairtree, or from ZIP and METS files.
+    ///
+    /// What is stored already with the same digests is skipped, so that an import that was interrupted, or had failures, is
+    /// simply run again. A volume becomes visible when all of it is stored, and not before.
     Import(commands::import::ImportArgs),
     /// Download volumes or pages as a ZIP; a broken download is resumed.
+    ///
+    /// With -o FILE it is resumed by itself, and when the same command is given again. What is missing or damaged is named in
+    /// the ZIP's last entry, ERROR.err, and the exit code is 1.
     Get(commands::get::GetArgs),
     /// List the volumes, or the pages of one volume.
+    ///
+    /// Of volumes, the ids are told, one a line, in an order that is stable but not alphabetical.
     Ls(commands::ls::LsArgs),
-    /// Tell about the whole store, or about some volumes.
+    /// Tell how much is stored, or what is known of some volumes.
     Stat(commands::stat::StatArgs),
     /// Check every stored digest again.
+    ///
+    /// Reads everything of some volumes, or of all, and checks it against every digest that was stored when it came in. What is
+    /// damaged is marked, so that downloads name it; a mark that is no longer true is taken away. The exit code is 1 if
+    /// anything is damaged.
     Verify(commands::verify::VerifyArgs),
     /// Delete volumes.
+    ///
+    /// What a selection holds stays readable through that until it ends.
     Delete(commands::delete::DeleteArgs),
     /// Make volumes for load tests by resampling the bundled ones.
+    ///
+    /// They are made of the real pages of the samples, so that sizes and compressibility stay real. The same seed makes the
+    /// same volumes.
     Synth(commands::synth::SynthArgs),
     /// Tell who asked for what.
+    ///
+    /// Only on the machine of the store: by its folder or its server's socket.
     Audit(commands::audit::AuditArgs),
     /// Make, list and revoke the tokens that servers ask for.
+    ///
+    /// Only on the machine of the store: by its folder or its server's socket.
     Token(commands::token::TokenArgs),
     /// Print the configuration in force, and where each value comes from.
+    ///
+    /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a flag; the later overrides the
+    /// earlier.
     Config(commands::config::ConfigArgs),
     /// Print a completion script for a shell.
     Completions(commands::completions::CompletionsArgs),
-    /// Write the manual pages.
+    /// Write the manual pages: one for the program and one for each command.
     Man(commands::man::ManArgs),
 }
 
@@ -71,14 +100,23 @@ pub struct ReachArgs {
     #[command(flatten)]
     pub store: StoreArgs,
     /// Ask this server (http:// or https://) instead of a store on this machine.
-    #[arg(long, value_name = "URL", env = "PENATES_SERVER", conflicts_with = "store", help_heading = "Server")]
-    pub server: Option<String>,
+    /// [env: PENATES_SERVER, unless --store is given]
+    #[arg(long, value_name = "URL", conflicts_with = "store", help_heading = "Server")]
+    server: Option<String>,
     /// The token to show to the server.
     #[arg(long, env = "PENATES_TOKEN", hide_env_values = true, help_heading = "Server")]
     pub token: Option<String>,
     /// Trust the certificates in this file (PEM) instead of the system's.
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     pub ca_cert: Option<PathBuf>,
+}
+
+impl ReachArgs {
+    /// The server to ask, if any: a flag that names a store overrides the environment that names a server.
+    pub fn server(&self) -> Option<String> {
+        let from_environment = || std::env::var("PENATES_SERVER").ok().filter(|url| !url.is_empty());
+        self.server.clone().or_else(|| if self.store.store.is_none() { from_environment() } else { None })
+    }
 }
 
 /// The form of the output.

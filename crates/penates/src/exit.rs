@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use http::StatusCode;
+
 use crate::client::ClientError;
 
 /// What every command's exit code means; part of the help.
@@ -12,6 +14,9 @@ pub const CODES: &str = "Exit codes:
   2    the command line or the configuration is wrong
   3    the store or the server cannot be reached, or another process holds the store
   130  interrupted";
+
+/// The exit code for a command line or a configuration that is wrong.
+const USAGE: u8 = 2;
 
 /// The exit code for a store or a server that cannot be reached.
 const UNREACHABLE: u8 = 3;
@@ -41,7 +46,7 @@ impl CliError {
         match self {
             Self::OutputClosed => 0,
             Self::Incomplete => 1,
-            Self::Usage(_) => 2,
+            Self::Usage(_) => USAGE,
             Self::Unreachable(_) => UNREACHABLE,
             Self::Interrupted => 130,
         }
@@ -57,11 +62,14 @@ impl CliError {
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let known = error.downcast_ref::<CliError>();
     if !known.is_some_and(CliError::is_told) {
-        eprintln!("penates: {}", told(error.as_ref()));
+        let hint = error.downcast_ref().and_then(ClientError::hint);
+        eprintln!("penates: {}{}", told(error.as_ref()), hint.map(|hint| format!("; {hint}")).unwrap_or_default());
     }
     let code = match (known, error.downcast_ref::<ClientError>()) {
         (Some(known), _) => known.code(),
         (None, Some(ClientError::Unreachable(_))) => UNREACHABLE,
+        // What was asked for makes no sense, and it was the command line that asked.
+        (None, Some(ClientError::Refused { status: StatusCode::BAD_REQUEST, .. })) => USAGE,
         (None, _) => 1,
     };
     ExitCode::from(code)
@@ -73,6 +81,11 @@ pub fn told(error: &(dyn Error + 'static)) -> String {
     causes
         .reduce(|told, cause| if told.contains(&cause) { told } else { format!("{told}: {cause}") })
         .unwrap_or_default()
+}
+
+/// A reason without the name of what failed at its beginning, for lines that begin with the name.
+pub fn without_name<'a>(reason: &'a str, name: &str) -> &'a str {
+    reason.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')).unwrap_or(reason)
 }
 
 #[cfg(test)]

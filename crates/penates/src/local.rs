@@ -26,7 +26,11 @@ pub async fn open_library(config: &Config, store: Arc<dyn Store>) -> anyhow::Res
 
 /// Why a store cannot be opened, with the exit code for it.
 pub fn cannot_open(error: StoreError) -> anyhow::Error {
-    CliError::Unreachable(error.to_string()).into()
+    let hint = match error {
+        StoreError::Held { .. } => " (a server, perhaps): stop that, or name another folder with --store",
+        _ => "",
+    };
+    CliError::Unreachable(format!("{error}{hint}")).into()
 }
 
 /// Whether a folder holds nothing at all: no store was ever made there.

@@ -96,9 +96,9 @@ pub fn cell(value: &Value) -> String {
     }
 }
 
-/// Bytes as a person reads them, in binary units.
+/// Bytes as a person reads them, in decimal units, like the progress bars.
 pub fn human_bytes(len_bytes: u64) -> String {
-    bytesize::ByteSize::b(len_bytes).display().iec().to_string()
+    bytesize::ByteSize::b(len_bytes).display().si().to_string()
 }
 
 #[cfg(test)]

@@ -1,30 +1,34 @@
 //! Progress bars: on standard error, and only where that is a terminal.
 
+use indicatif::style::ProgressTracker;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How far a work measured in bytes is: the bar, bytes, rate and time left, and a message of the caller's. Without a known
-/// length it shows what is done so far.
+const IMPORT: &str = "{told}  {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left  {wide_bar}";
+const BYTES: &str = "{decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left  {wide_bar}";
+const BYTES_WITHOUT_END: &str = "{spinner} {decimal_bytes}  {decimal_bytes_per_sec}";
+const VOLUMES: &str = "{pos}/{len} volumes{msg}  {per_sec}  {eta} left  {wide_bar}";
+
+/// How far an import is: what `told` says (volumes and pages), bytes of ZIPs, rate and time left.
+pub fn import(zip_bytes: u64, told: impl ProgressTracker + 'static) -> ProgressBar {
+    ProgressBar::new(zip_bytes).with_style(style(IMPORT).with_key("told", told))
+}
+
+/// How far a work measured in bytes is: bytes, rate and time left. Without a known length it shows what is done so far.
 pub fn bytes(len_bytes: Option<u64>) -> ProgressBar {
     match len_bytes {
-        Some(len_bytes) => styled(
-            ProgressBar::new(len_bytes),
-            "{bar:16} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta} left  {wide_msg}",
-        ),
-        None => styled(ProgressBar::no_length(), "{spinner} {binary_bytes}  {binary_bytes_per_sec}  {wide_msg}"),
+        Some(len_bytes) => ProgressBar::new(len_bytes).with_style(style(BYTES)),
+        None => ProgressBar::no_length().with_style(style(BYTES_WITHOUT_END)),
     }
 }
 
-/// How far a work measured in volumes is.
+/// How far a work measured in volumes is, and a message of the caller's.
 pub fn volumes(count: u64) -> ProgressBar {
-    styled(ProgressBar::new(count), "{bar:16} {pos}/{len} volumes  {per_sec}  {eta} left  {wide_msg}")
+    ProgressBar::new(count).with_style(style(VOLUMES))
 }
 
 /// A template that indicatif does not take is a defect, which the tests find; a plain bar is shown then.
-fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 #[cfg(test)]
@@ -33,7 +37,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_without_length_has_none_and_nothing_is_drawn_off_a_terminal() {
+    fn indicatif_takes_every_template() {
+        for template in [IMPORT, BYTES, BYTES_WITHOUT_END, VOLUMES] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn a_bar_without_length_has_none() {
         assert_eq!(bytes(None).length(), None);
         assert_eq!(bytes(Some(7)).length(), Some(7));
         assert_eq!(volumes(3).length(), Some(3));

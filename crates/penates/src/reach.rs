@@ -41,8 +41,8 @@ pub enum Way {
 
 /// Finds the way to the data.
 pub async fn find(args: &ReachArgs, if_vacant: IfVacant) -> anyhow::Result<Way> {
-    if let Some(server) = &args.server {
-        return Ok(Way::Server(Client::network(server, args.token.as_deref(), args.ca_cert.as_deref())?));
+    if let Some(server) = args.server() {
+        return Ok(Way::Server(Client::network(&server, args.token.as_deref(), args.ca_cert.as_deref())?));
     }
     find_local(&args.store, if_vacant).await
 }

@@ -1,8 +1,7 @@
 //! The configuration in force: defaults, file, environment and the flags of a command line, each overriding the one before.
 
-use figment::Figment;
-use figment::providers::Serialized;
-use figment::value::Value;
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
 use server::config::Loaded;
 
 use crate::cli::StoreArgs;
@@ -10,7 +9,27 @@ use crate::exit::CliError;
 
 /// The values that a command line sets, by their dotted names. What comes later overrides what came before.
 #[derive(Clone, Debug, Default)]
-pub struct Flags(Vec<(String, Value)>);
+pub struct Flags(Vec<Flag>);
+
+/// One value that a command line sets.
+#[derive(Clone, Debug)]
+struct Flag {
+    /// Its dotted name.
+    key: String,
+    value: Value,
+}
+
+impl Provider for Flag {
+    /// What errors call it.
+    fn metadata(&self) -> Metadata {
+        Metadata::named("the command line").interpolater(|_, keys| keys.join("."))
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        let nested = figment::util::nest(&self.key, self.value.clone());
+        Ok(Profile::Default.collect(nested.into_dict().unwrap_or_default()))
+    }
+}
 
 impl Flags {
     /// What the arguments about the store say.
@@ -21,7 +40,7 @@ impl Flags {
                 .split_once('=')
                 .filter(|(key, _)| key.contains('.'))
                 .ok_or_else(|| CliError::Usage(format!("--set {setting}: say SECTION.KEY=VALUE")))?;
-            flags.0.push((key.trim().to_owned(), parse_value(value)));
+            flags.set(key.trim(), parse_value(value));
         }
         if let Some(path) = &store.store {
             flags.set("store.path", path.display().to_string());
@@ -31,11 +50,11 @@ impl Flags {
 
     /// Sets one value.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
-        self.0.push((key.to_owned(), value.into()));
+        self.0.push(Flag { key: key.to_owned(), value: value.into() });
     }
 
     fn figment(self) -> Figment {
-        self.0.into_iter().fold(Figment::new(), |figment, (key, value)| figment.merge(Serialized::default(&key, value)))
+        self.0.into_iter().fold(Figment::new(), Figment::merge)
     }
 }
 

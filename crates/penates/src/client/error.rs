@@ -1,15 +1,16 @@
 //! Why a request has no good answer.
 
+use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
 use serde::Deserialize;
-use thiserror::Error;
 
 use super::{Body, BodyError, whole};
 
 /// Why a request has no good answer.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// No connection, or it ended before there was an answer.
@@ -76,6 +77,19 @@ impl ClientError {
         }
     }
 
+    /// What a person may do about it, where that is an option of this program.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Refused { status: StatusCode::UNAUTHORIZED, .. } => {
+                Some("show a token with --token or PENATES_TOKEN")
+            }
+            Self::Unreachable(cause) if is_distrust(cause.as_ref()) => Some(
+                "say whom to trust with --ca-cert (a certificate that the server made itself is tls/cert.pem in its data folder)",
+            ),
+            _ => None,
+        }
+    }
+
     /// After how long the same request may succeed if it is tried again; none: it will not.
     pub fn passing_after(&self) -> Option<Duration> {
         match self {
@@ -88,6 +102,15 @@ impl ClientError {
             _ => None,
         }
     }
+}
+
+/// Whether TLS did not trust the server's certificate.
+fn is_distrust(error: &(dyn Error + 'static)) -> bool {
+    // An I/O error does not tell the error that it holds as its source.
+    let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    let distrusts =
+        |error: &(dyn Error + 'static)| matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)));
+    distrusts(error) || held.is_some_and(|held| is_distrust(held)) || error.source().is_some_and(is_distrust)
 }
 
 fn told(text: &str) -> Option<String> {

@@ -18,6 +18,7 @@ use tokio::net::UnixStream;
 use tower::ServiceExt;
 
 use super::{Body, BodyError, ClientError};
+use crate::exit::CliError;
 
 /// What a request travels on.
 #[derive(Clone)]
@@ -86,10 +87,15 @@ fn tls_config(ca_cert: Option<&Path>) -> anyhow::Result<ClientConfig> {
 }
 
 fn roots(file: &Path) -> anyhow::Result<RootCertStore> {
-    let reading = || format!("reading the certificates in {}", file.display());
+    let refused = |why: String| CliError::Usage(format!("--ca-cert {}: {why}", file.display()));
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| refused(error.to_string()))?;
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(file).with_context(reading)? {
-        roots.add(certificate.with_context(reading)?).with_context(reading)?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| refused(error.to_string()))?;
+        roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(refused("there is no certificate in it".to_owned()).into());
     }
     Ok(roots)
 }

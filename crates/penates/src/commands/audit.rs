@@ -14,7 +14,7 @@ use crate::client::{Client, query_value};
 use crate::output::Output;
 use crate::reach::{IfVacant, Reached};
 
-/// Tells who asked for what. Only on the machine of the store: by its folder or its server's socket.
+/// Arguments of `penates audit`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates audit

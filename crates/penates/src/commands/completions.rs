@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use crate::cli::Cli;
 use crate::output::Output;
 
-/// Prints a script that completes this program's commands in a shell.
+/// Arguments of `penates completions`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   penates completions bash > ~/.local/share/bash-completion/completions/penates")]

@@ -7,8 +7,7 @@ use crate::commands::serve::ListenArgs;
 use crate::output::{Output, cell};
 use crate::settings::{self, Flags};
 
-/// Prints the configuration that is in force, and where each value comes from: a default, a file, the environment
-/// (PENATES_SECTION__KEY), or a flag; the later overrides the earlier.
+/// Arguments of `penates config`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   penates config --config penates.toml --listen 127.0.0.1:9000")]

@@ -12,7 +12,7 @@ use crate::ids::IdArgs;
 use crate::output::Output;
 use crate::reach::Reached;
 
-/// Deletes volumes. What a selection holds stays readable through that until it ends.
+/// Arguments of `penates delete`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   penates delete uc2.ark:/13960/t8ff3zh99")]
@@ -47,7 +47,7 @@ async fn delete(client: &Client, volumes: &[hathi::VolumeId], form: OutputArgs) 
             Ok(_) => output.line(format!("deleted {id}"))?,
             Err(error) => {
                 failed = true;
-                tell_failure(id, error)?;
+                tell_failure(id, error, form, &mut output)?;
             }
         }
     }

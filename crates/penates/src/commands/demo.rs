@@ -4,17 +4,22 @@ use bytes::Bytes;
 use clap::Args;
 use hathi::{VolumeId, VolumeReader};
 use server::Addresses;
+use server::config::{Loaded, Origin};
 
 use crate::cli::{JobsArgs, StoreArgs};
-use crate::commands::serve::ListenArgs;
+use crate::client;
+use crate::commands::serve::{self, ListenArgs};
 use crate::exit::CliError;
-use crate::ingest::{FailedList, Ingest, MemoryVolume, Mode, Source, Summary, Target};
+use crate::ingest::{FailedList, Ingest, MemoryVolume, Meter, Mode, Source, Summary, Target};
+use crate::output::Output;
 use crate::samples::{self, SampleParts};
 use crate::settings::{self, Flags};
-use crate::{interrupt, local, progress};
+use crate::{interrupt, local};
 
-/// Imports the sample volumes that come with the program, unless they are there already, serves them on this machine, and
-/// prints what to try. Ctrl-C ends it.
+/// The page of the examples: the first page of text.
+const EXAMPLE_PAGE: u32 = 9;
+
+/// Arguments of `penates demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   penates demo --store ./data")]
@@ -31,7 +36,11 @@ pub struct DemoArgs {
 pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
-    let config = settings::load(&args.store, flags)?.config;
+    let loaded = settings::load(&args.store, flags)?;
+    let mut config = loaded.config.clone();
+    if is_default(&loaded, "listen.tls") {
+        config.listen.tls = None;
+    }
     server::init_logging(&config.log)?;
     let store = local::open_store(&config).await.map_err(local::cannot_open)?;
     let target = Target::Library(local::open_library(&config, store.clone()).await?);
@@ -42,20 +51,32 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
         summary.pages,
         config.store.path.display()
     );
-    server::serve(config, store, tell, interrupt::asked_to_end()?).await?;
+    let listen = config.listen.clone();
+    let ready = |addresses| {
+        if let Err(error) = tell(&addresses) {
+            eprintln!("What to try cannot be told: {error}");
+        }
+    };
+    let served = server::serve(config, store, ready, interrupt::asked_to_end()?).await;
+    served.map_err(|error| serve::cannot_serve(error, &listen))?;
     eprintln!("Ended. The next run finds its data again.");
     Ok(())
 }
 
+/// Whether nobody has set a value.
+fn is_default(loaded: &Loaded, key: &str) -> bool {
+    loaded.explain().iter().any(|setting| setting.key == key && setting.origin == Origin::Default)
+}
+
 async fn import_samples(target: &Target) -> anyhow::Result<Summary> {
     let volumes: Vec<Source> = samples::volumes().into_iter().map(source).collect();
-    let bar = progress::bytes(Some(volumes.iter().map(Source::zip_bytes).sum()));
+    let meter = Meter::shown(volumes.iter().map(Source::zip_bytes).sum());
     let jobs = JobsArgs { jobs: None }.count();
     let stop = tokio_util::sync::CancellationToken::new();
-    let ingest = Ingest { target, mode: Mode::Import, jobs, bar, stop };
+    let ingest = Ingest { target, mode: Mode::Import, jobs, meter, stop };
     let volumes = futures::stream::iter(volumes.into_iter().map(Ok));
     let summary = ingest.run(volumes, &mut FailedList::new(None)?).await?;
-    ingest.bar.finish_and_clear();
+    ingest.meter.clear();
     if summary.failed > 0 { Err(CliError::Incomplete.into()) } else { Ok(summary) }
 }
 
@@ -67,21 +88,41 @@ fn source(parts: SampleParts) -> Source {
     })
 }
 
-/// Says what to try, with the last of the samples: its id needs no percent-encoding anywhere.
-fn tell(addresses: Addresses) {
-    let (Some(http), Some(id)) = (addresses.http, samples::volumes().pop().and_then(id)) else { return };
-    let base = format!("http://{http}");
-    eprintln!(
-        "
-Open in a browser:          {base}/
-One page:                   curl '{base}/volumes/{id}/pages/13'
-One volume as a ZIP:        curl -o volume.zip '{base}/volumes?volumeIDs={id}'
-All volumes as one ZIP:     curl '{base}/volumes/?format=text' | curl -o volumes.zip -H 'Content-Type: text/plain' --data-binary @- '{base}/volumes'
-
-Ctrl-C ends it."
-    );
+/// Says what to try.
+fn tell(addresses: &Addresses) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    if let (Some((base, curl)), Some(id)) = (way_in(addresses), example()?) {
+        output.line(what_to_try(&base, &curl, &id))?;
+    }
+    output.finish()
 }
 
-fn id(parts: SampleParts) -> Option<VolumeId> {
-    Some(VolumeReader::new(parts).ok()?.id().clone())
+/// The address that examples use, and the curl that gets there: over HTTPS it is told which certificate to trust.
+fn way_in(addresses: &Addresses) -> Option<(String, String)> {
+    match addresses {
+        Addresses { http: Some(http), .. } => Some((format!("http://{http}"), "curl".to_owned())),
+        Addresses { tls: Some(tls), tls_cert: Some(cert), .. } => {
+            Some((format!("https://{tls}"), format!("curl --cacert '{}'", cert.display())))
+        }
+        _ => None,
+    }
+}
+
+fn what_to_try(base: &str, curl: &str, id: &VolumeId) -> String {
+    let id = client::segment(id);
+    format!(
+        "
+Open in a browser:          {base}/
+One page:                   {curl} '{base}/volumes/{id}/pages/{EXAMPLE_PAGE}'
+One volume as a ZIP:        {curl} -o volume.zip '{base}/volumes?volumeIDs={id}'
+All volumes as one ZIP:     {curl} -s '{base}/volumes/?format=text' | {curl} -o volumes.zip -H 'Content-Type: text/plain' --data-binary @- '{base}/volumes'
+
+Ctrl-C ends it."
+    )
+}
+
+/// The volume of the examples: the first of the samples.
+fn example() -> anyhow::Result<Option<VolumeId>> {
+    let first = samples::volumes().into_iter().next().map(VolumeReader::new).transpose()?;
+    Ok(first.map(|volume| volume.id().clone()))
 }

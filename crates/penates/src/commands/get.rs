@@ -8,14 +8,13 @@ use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{Client, query_value};
-use crate::download;
+use crate::download::{self, Target};
 use crate::exit::CliError;
 use crate::ids::IdArgs;
 use crate::output::{Output, human_bytes};
 use crate::reach::Reached;
 
-/// Downloads volumes or pages as one ZIP. With -o FILE a broken download is resumed: by itself, and when the same command is
-/// given again. What is missing or damaged is named in the ZIP's last entry, ERROR.err, and the exit code is 1.
+/// Arguments of `penates get`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates get -o two.zip uc2.ark:/13960/t8ff3zh99 yale.39002015008130
@@ -119,20 +118,20 @@ impl GetArgs {
         Ok((route, form))
     }
 
-    /// The file to write; `None`: standard output.
-    fn target(&self) -> Option<&Path> {
-        (self.output != Path::new("-")).then_some(self.output.as_path())
+    fn to_stdout(&self) -> bool {
+        self.output == Path::new("-")
     }
 }
 
 /// Runs it.
 pub async fn run(args: GetArgs) -> anyhow::Result<()> {
-    if args.target().is_none() && std::io::stdout().is_terminal() {
+    if args.to_stdout() && std::io::stdout().is_terminal() {
         return Err(CliError::Usage("a ZIP is nothing for a terminal: say -o FILE, or pipe it".to_owned()).into());
     }
     let (route, form) = args.request()?;
+    let target = Target::at(&args.output)?;
     let reached = Reached::open(&args.reach).await?;
-    let outcome = download(&args, &reached.client, route, &form).await;
+    let outcome = download(&args, &reached.client, route, &form, target).await;
     reached.close().await?;
     let (len_bytes, missing) = outcome?;
     tell(&args, len_bytes, missing)?;
@@ -140,14 +139,17 @@ pub async fn run(args: GetArgs) -> anyhow::Result<()> {
 }
 
 /// Answers with how many bytes came, and how much of what was wanted is missing.
-async fn download(args: &GetArgs, client: &Client, route: &str, form: &str) -> anyhow::Result<(u64, u64)> {
+async fn download(
+    args: &GetArgs,
+    client: &Client,
+    route: &str,
+    form: &str,
+    target: Target<'_>,
+) -> anyhow::Result<(u64, u64)> {
     if matches!(args.level, Level::Number(1..)) {
-        return download::unresumable(client, route, form, args.target()).await;
+        return download::unresumable(client, route, form, target).await;
     }
-    let selection = match args.target() {
-        Some(target) => download::to_file(client, form, target, args.tries).await?,
-        None => download::to_stdout(client, form, args.tries).await?,
-    };
+    let selection = download::resumed(client, form, target, args.tries).await?;
     Ok((selection.len_bytes, selection.missing))
 }
 
@@ -155,12 +157,14 @@ fn tell(args: &GetArgs, len_bytes: u64, missing: u64) -> anyhow::Result<()> {
     if missing > 0 {
         eprintln!("{missing} of what was asked for are missing or damaged: the ZIP's entry ERROR.err names them.");
     }
-    let Some(target) = args.target() else { return Ok(()) };
+    if args.to_stdout() {
+        return Ok(());
+    }
     let mut output = Output::stdout();
     if args.form.json {
-        output.json(&json!({"file": target, "bytes": len_bytes, "missing": missing}))?;
+        output.json(&json!({"file": args.output, "bytes": len_bytes, "missing": missing}))?;
     } else {
-        output.line(format!("{} ({})", target.display(), human_bytes(len_bytes)))?;
+        output.line(format!("{} ({})", args.output.display(), human_bytes(len_bytes)))?;
     }
     output.finish()
 }

@@ -8,13 +8,12 @@ use clap::Args;
 use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
 use crate::exit::CliError;
 use crate::ids::read_ids;
-use crate::ingest::{FailedList, Ingest, Mode, Summary, Target, Wanted};
+use crate::ingest::{FailedList, Ingest, Meter, Mode, Summary, Target, Wanted};
 use crate::output::{Output, human_bytes};
 use crate::reach::{self, IfVacant, Way};
-use crate::{interrupt, local, progress};
+use crate::{interrupt, local};
 
-/// Imports volumes. What is stored already with the same digests is skipped, so that an import that was interrupted, or had
-/// failures, is simply run again. A volume becomes visible when all of it is stored, and not before.
+/// Arguments of `penates import`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates import samples/pairtree
@@ -77,14 +76,14 @@ pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
     let mut failed = FailedList::new(args.failed.as_deref())?;
     let stop = interrupt::stop_token()?;
     let target = target(&args).await?;
-    let bar = progress::bytes(Some(0));
-    if !bar.is_hidden() {
-        let bar = bar.clone();
-        wanted.clone().measure(move |zip_bytes| bar.inc_length(zip_bytes));
+    let meter = Meter::shown(0);
+    if !meter.is_hidden() {
+        let meter = meter.clone();
+        wanted.clone().measure(move |zip_bytes| meter.expect(zip_bytes));
     }
-    let ingest = Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(), bar, stop };
+    let ingest = Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(), meter, stop };
     let ended = ingest.run(wanted.sources(), &mut failed).await;
-    ingest.bar.finish_and_clear();
+    ingest.meter.clear();
     close(target).await?;
     let summary = ended?;
     print(&summary, args.output)?;
@@ -93,7 +92,7 @@ pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
 
 /// Where the volumes go. A dry run needs no store.
 async fn target(args: &ImportArgs) -> anyhow::Result<Target> {
-    if args.dry_run && args.reach.server.is_none() {
+    if args.dry_run && args.reach.server().is_none() {
         return Ok(Target::Nowhere);
     }
     into_target(reach::find(&args.reach, IfVacant::Create).await?).await
@@ -132,6 +131,9 @@ pub(super) fn print(summary: &Summary, form: OutputArgs) -> anyhow::Result<()> {
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
         let volumes = if told.is_empty() { "no volumes found".to_owned() } else { told.join(", ") };
         output.line(format!("{volumes} ({} pages, {} of ZIPs)", summary.pages, human_bytes(summary.zip_bytes)))?;
+        if summary.given_up {
+            output.line("The rest was given up: it would have failed for the same reason.")?;
+        }
     }
     output.finish()
 }
@@ -139,8 +141,8 @@ pub(super) fn print(summary: &Summary, form: OutputArgs) -> anyhow::Result<()> {
 /// The exit code that a summary comes to.
 pub(super) fn outcome(summary: &Summary) -> anyhow::Result<()> {
     match summary {
-        Summary { failed: 1.., .. } => Err(CliError::Incomplete.into()),
         Summary { interrupted: true, .. } => Err(CliError::Interrupted.into()),
+        Summary { failed: 1.., .. } => Err(CliError::Incomplete.into()),
         _ => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use crate::exit::CliError;
 use crate::output::{Output, cell};
 use crate::reach::Reached;
 
-/// Lists the ids of all volumes, one a line, in an order that is stable but not alphabetical; or the pages of one volume.
+/// Arguments of `penates ls`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates ls

@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory};
 
 use crate::cli::Cli;
 
-/// Writes the manual pages: one for the program and one for each command.
+/// Arguments of `penates man`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   penates man ~/.local/share/man/man1")]

@@ -16,10 +16,12 @@ pub mod token;
 pub mod verify;
 
 use hathi::VolumeId;
+use serde_json::json;
 
-use crate::cli::Command;
+use crate::cli::{Command, OutputArgs};
 use crate::client::ClientError;
-use crate::exit::told;
+use crate::exit::{told, without_name};
+use crate::output::Output;
 
 /// Runs a command.
 pub async fn run(command: Command) -> anyhow::Result<()> {
@@ -41,11 +43,16 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Tells on standard error that something about one volume failed. Where all else would fail too, that is the error.
-fn tell_failure(id: &VolumeId, error: ClientError) -> anyhow::Result<()> {
+/// Tells that something about one volume failed: persons on standard error, programs among the other objects. Where all else
+/// would fail too, that is the error.
+fn tell_failure(id: &VolumeId, error: ClientError, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
     if error.stops_all() {
         return Err(error.into());
     }
-    eprintln!("failed: {id}: {}", told(&error));
+    let reason = told(&error);
+    if form.json {
+        return output.json(&json!({"id": id, "error": reason}));
+    }
+    eprintln!("failed: {id}: {}", without_name(&reason, id.as_str()));
     Ok(())
 }

@@ -1,15 +1,18 @@
 //! `penates serve`
 
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use server::Addresses;
+use server::config::ListenConfig;
+use server::{Addresses, ServerError};
 
 use crate::cli::StoreArgs;
 use crate::settings::{self, Flags};
 use crate::{interrupt, local};
 
-/// Serves a store: the data door, a page for people, health and metrics. On loopback unless told otherwise.
+/// Arguments of `penates serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates serve
@@ -67,8 +70,21 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let config = settings::load(&args.store, flags)?.config;
     server::init_logging(&config.log)?;
     let store = local::open_store(&config).await.map_err(local::cannot_open)?;
-    server::serve(config, store, tell, interrupt::asked_to_end()?).await?;
-    Ok(())
+    let listen = config.listen.clone();
+    let served = server::serve(config, store, tell, interrupt::asked_to_end()?).await;
+    served.map_err(|error| cannot_serve(error, &listen))
+}
+
+/// Why a server does not serve; where an address is taken, with the flag that chooses another.
+pub(super) fn cannot_serve(error: ServerError, listen: &ListenConfig) -> anyhow::Error {
+    let flag = match &error {
+        ServerError::Bind { address, source } if source.kind() == ErrorKind::AddrInUse => {
+            let is = |configured: Option<SocketAddr>| configured.is_some_and(|known| known.to_string() == *address);
+            if is(listen.http) { "--listen" } else { "--tls-listen" }
+        }
+        _ => return error.into(),
+    };
+    anyhow::anyhow!("{error}; choose another address with {flag}, e.g. {flag} 127.0.0.1:0 for any free port")
 }
 
 /// Says where it listens, so that a person or a script that started it knows that it does.

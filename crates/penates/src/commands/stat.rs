@@ -11,7 +11,7 @@ use crate::ids::IdArgs;
 use crate::output::Output;
 use crate::reach::Reached;
 
-/// Tells how many volumes, pages and bytes are stored; or what is known of some volumes.
+/// Arguments of `penates stat`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates stat
@@ -47,7 +47,7 @@ async fn tell(args: &StatArgs, client: &Client) -> anyhow::Result<()> {
                 Ok(volume) => print(&volume, args.output, &mut output)?,
                 Err(error) => {
                     failed = true;
-                    tell_failure(&id, error)?;
+                    tell_failure(&id, error, args.output, &mut output)?;
                 }
             }
         }

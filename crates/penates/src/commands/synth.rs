@@ -12,12 +12,11 @@ use indicatif::ProgressBar;
 
 use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
 use crate::commands::import;
-use crate::ingest::{FailedList, Ingest, MemoryVolume, Mode, Source, Summary};
+use crate::ingest::{FailedList, Ingest, MemoryVolume, Meter, Mode, Source, Summary};
 use crate::reach::{self, IfVacant};
 use crate::{interrupt, progress, samples};
 
-/// Makes volumes for load tests out of the real pages of the bundled samples, so that sizes and compressibility stay real. The
-/// same seed makes the same volumes.
+/// Arguments of `penates synth`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates synth --volumes 5000
@@ -137,7 +136,7 @@ async fn import_all(
     let target = import::into_target(reach::find(&args.reach, IfVacant::Create).await?).await?;
     // The bar counts volumes; the one of the ingest would count bytes, whose sum nobody knows yet.
     let sources = made.map(|volume| Ok(source(volume))).inspect(|_| bar.inc(1));
-    let ingest = Ingest { target: &target, mode: Mode::Import, jobs, bar: ProgressBar::hidden(), stop };
+    let ingest = Ingest { target: &target, mode: Mode::Import, jobs, meter: Meter::hidden(), stop };
     let ended = ingest.run(sources, &mut FailedList::new(None)?).await;
     import::close(target).await?;
     ended

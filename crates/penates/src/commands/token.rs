@@ -2,14 +2,14 @@
 
 use clap::{Args, Subcommand};
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{self, query_value};
 use crate::output::{Output, cell};
 use crate::reach::{IfVacant, Reached};
 
-/// Makes, lists and revokes tokens. Only on the machine of the store: by its folder or its server's socket.
+/// Arguments of `penates token`.
 #[derive(Debug, Args)]
 pub struct TokenArgs {
     /// What to do.
@@ -50,6 +50,9 @@ struct NamedToken {
 struct RevokedToken {
     /// Its name.
     name: String,
+    /// How it is told.
+    #[command(flatten)]
+    output: OutputArgs,
     /// Which store.
     #[command(flatten)]
     store: StoreArgs,
@@ -88,9 +91,10 @@ async fn create(args: NamedToken) -> anyhow::Result<()> {
         output.json(&created)?;
     } else {
         output.line(cell(&created["token"]))?;
-        eprintln!("This is the only time that it is shown.");
     }
-    output.finish()
+    output.finish()?;
+    eprintln!("This is the only time that it is shown.");
+    Ok(())
 }
 
 async fn list(args: ListTokens) -> anyhow::Result<()> {
@@ -118,6 +122,10 @@ async fn revoke(args: RevokedToken) -> anyhow::Result<()> {
     reached.close().await?;
     revoked?;
     let mut output = Output::stdout();
-    output.line(format!("revoked {}", args.name))?;
+    if args.output.json {
+        output.json(&json!({"name": args.name, "revoked": true}))?;
+    } else {
+        output.line(format!("revoked {}", args.name))?;
+    }
     output.finish()
 }

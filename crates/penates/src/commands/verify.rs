@@ -15,9 +15,7 @@ use crate::output::Output;
 use crate::progress;
 use crate::reach::Reached;
 
-/// Reads everything of some volumes, or of all, and checks it against every digest that was stored when it came in. What is
-/// damaged is marked, so that downloads name it; a mark that is no longer true is taken away. The exit code is 1 if anything is
-/// damaged.
+/// Arguments of `penates verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates verify
@@ -55,7 +53,7 @@ async fn verify(args: &VerifyArgs, client: &Client) -> anyhow::Result<()> {
     while let Some((id, report)) = reports.next().await {
         bar.inc(1);
         bar.suspend(|| count.tell(&id, report, args.output, &mut output))?;
-        bar.set_message(format!("{} damaged, {} failed", count.damaged, count.failed));
+        bar.set_message(format!(", {} damaged, {} failed", count.damaged, count.failed));
     }
     bar.finish_and_clear();
     if !args.output.json {

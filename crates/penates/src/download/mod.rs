@@ -19,9 +19,11 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{self, Body, Client, ClientError};
-use crate::exit::told;
+use crate::exit::{CliError, told};
 use crate::progress;
-use sink::{Part, Sink, Stdout, beside};
+use sink::{Part, Sink, beside};
+
+pub use sink::Pipe;
 
 /// The first pause before another try; each further one without progress is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -48,6 +50,17 @@ struct State {
     /// The form that was sent: whether a later command asks for the same.
     form: String,
     selection: Selection,
+}
+
+impl State {
+    /// Empties the part and keeps the state beside it, in this order: it never stands beside bytes of another download.
+    fn begin(&self, target: &Path) -> anyhow::Result<Part> {
+        let part = Part::open(target, true)?;
+        let json = serde_json::to_vec(self).context("encoding the state of the download")?;
+        let path = state_path(target);
+        fs::write(&path, json).with_context(|| format!("writing {}", path.display()))?;
+        Ok(part)
+    }
 }
 
 impl Selection {
@@ -85,16 +98,47 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     text(headers, name)?.parse().ok()
 }
 
-/// Downloads what `form` selects to standard output, and answers with what it was.
-pub async fn to_stdout(client: &Client, form: &str, tries: u32) -> anyhow::Result<Selection> {
+/// Where a download goes.
+pub enum Target<'a> {
+    /// Into a pipe, once.
+    Pipe(Pipe),
+    /// Into a regular file, which appears when it is whole.
+    File(&'a Path),
+}
+
+impl<'a> Target<'a> {
+    /// What is at `path`; `-` is standard output. A folder is a mistake of usage.
+    pub fn at(path: &'a Path) -> anyhow::Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self::Pipe(Pipe::stdout()?));
+        }
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => {
+                Err(CliError::Usage(format!("-o {}: this is a folder", path.display())).into())
+            }
+            Ok(found) if !found.is_file() => Ok(Self::Pipe(Pipe::open(path)?)),
+            _ => Ok(Self::File(path)),
+        }
+    }
+}
+
+/// Downloads what `form` selects, and answers with what it was. What breaks is resumed.
+pub async fn resumed(client: &Client, form: &str, target: Target<'_>, tries: u32) -> anyhow::Result<Selection> {
+    match target {
+        Target::Pipe(pipe) => to_pipe(client, form, pipe, tries).await,
+        Target::File(path) => to_file(client, form, path, tries).await,
+    }
+}
+
+async fn to_pipe(client: &Client, form: &str, mut pipe: Pipe, tries: u32) -> anyhow::Result<Selection> {
     let selection = Selection::create(client, form).await?;
-    let fetched = fetch(client, &selection, &mut Stdout::open()?, tries).await;
+    let fetched = fetch(client, &selection, &mut pipe, tries).await;
     selection.discard(client).await;
     fetched.map(|()| selection)
 }
 
-/// Downloads what `form` selects to a file, going on where an earlier run ended.
-pub async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow::Result<Selection> {
+/// Goes on where an earlier run ended.
+async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow::Result<Selection> {
     let (mut selection, mut part) = match resumable(client, form, target).await {
         Some(selection) => {
             let part = Part::open(target, false)?;
@@ -133,28 +177,24 @@ pub async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> 
 /// Makes a selection and begins to download it.
 async fn begin(client: &Client, form: &str, target: &Path) -> anyhow::Result<(Selection, Part)> {
     let state = State { form: form.to_owned(), selection: Selection::create(client, form).await? };
-    // The part is emptied first: a state never stands beside bytes of another download.
-    let part = Part::open(target, true)?;
-    let json = serde_json::to_vec(&state).context("encoding the state of the download")?;
-    let path = state_path(target);
-    fs::write(&path, json).with_context(|| format!("writing {}", path.display()))?;
-    Ok((state.selection, part))
+    match state.begin(target) {
+        Ok(part) => Ok((state.selection, part)),
+        Err(error) => {
+            state.selection.discard(client).await;
+            Err(error)
+        }
+    }
 }
 
 /// Downloads an archive that has no length and cannot be resumed: what is broken begins anew. Answers with how many bytes came,
 /// and how much of what was wanted is missing.
-pub async fn unresumable(
-    client: &Client,
-    route: &str,
-    form: &str,
-    target: Option<&Path>,
-) -> anyhow::Result<(u64, u64)> {
+pub async fn unresumable(client: &Client, route: &str, form: &str, target: Target<'_>) -> anyhow::Result<(u64, u64)> {
     let response = client.post_form(route, form.to_owned(), "application/zip").await?;
     let missing = number(response.headers(), "penates-missing").unwrap_or(0);
     let bar = progress::bytes(number(response.headers(), CONTENT_LENGTH.as_str()));
     match target {
-        None => copy(response, &mut Stdout::open()?, &bar).await?,
-        Some(target) => {
+        Target::Pipe(mut pipe) => copy(response, &mut pipe, &bar).await?,
+        Target::File(target) => {
             let mut part = Part::open(target, true)?;
             copy(response, &mut part, &bar).await?;
             part.finish(target)?;

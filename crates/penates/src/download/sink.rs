@@ -17,20 +17,27 @@ pub(super) trait Sink {
     fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()>;
 }
 
-/// Standard output, without the buffer that looks for ends of lines.
-pub(super) struct Stdout {
+/// What takes bytes once, in order: standard output, a device, a named pipe.
+pub struct Pipe {
     file: File,
     written: u64,
 }
 
-impl Stdout {
-    pub(super) fn open() -> anyhow::Result<Self> {
+impl Pipe {
+    /// Standard output, without the buffer that looks for ends of lines.
+    pub fn stdout() -> anyhow::Result<Self> {
         let descriptor = io::stdout().as_fd().try_clone_to_owned().context("opening standard output")?;
         Ok(Self { file: File::from(descriptor), written: 0 })
     }
+
+    /// A device or a named pipe.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        let file = File::options().write(true).open(path).with_context(|| format!("opening {}", path.display()))?;
+        Ok(Self { file, written: 0 })
+    }
 }
 
-impl Sink for Stdout {
+impl Sink for Pipe {
     fn len_bytes(&self) -> u64 {
         self.written
     }
@@ -38,7 +45,7 @@ impl Sink for Stdout {
     fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.file.write_all(bytes).map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => CliError::OutputClosed.into(),
-            _ => anyhow::Error::new(error).context("writing standard output"),
+            _ => anyhow::Error::new(error).context("writing what was downloaded"),
         })?;
         self.written += bytes.len() as u64;
         Ok(())

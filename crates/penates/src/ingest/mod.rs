@@ -1,15 +1,16 @@
 //! Importing many volumes in parallel: from wherever they come, to a store of this process or to a server.
 
 mod failed;
+mod meter;
 mod source;
 mod target;
 
 use futures::{Stream, StreamExt};
-use indicatif::ProgressBar;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 pub use failed::{FailedList, FailedVolume};
+pub use meter::Meter;
 pub use source::{MemoryVolume, Source, Wanted};
 pub use target::{Mode, Target};
 
@@ -52,20 +53,16 @@ pub struct Summary {
     pub pages: u64,
     /// Bytes of the ZIPs that were read.
     pub zip_bytes: u64,
-    /// Whether it was stopped before it had seen all.
+    /// Whether it was interrupted by Ctrl-C: not all was seen.
     pub interrupted: bool,
+    /// Whether something failed that no other volume could have been imported after (a full disk): not all was seen.
+    pub given_up: bool,
 }
 
 impl Summary {
     /// Volumes that did not fail.
     pub fn sound(&self) -> u64 {
         self.new + self.replaced + self.unchanged + self.checked
-    }
-
-    /// How far it is, in few words.
-    fn told(&self) -> String {
-        let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
-        format!("{} volumes, {} pages{failed}", self.sound(), self.pages)
     }
 
     fn add(&mut self, done: Done) {
@@ -88,37 +85,37 @@ pub struct Ingest<'a> {
     pub mode: Mode,
     /// How many at once.
     pub jobs: usize,
-    /// A bar in bytes of ZIPs.
-    pub bar: ProgressBar,
+    /// Shows how far it is.
+    pub meter: Meter,
     /// No further volume is begun once this is cancelled; those under way are ended.
     pub stop: CancellationToken,
 }
 
 impl Ingest<'_> {
     /// Imports all that `sources` gives. What fails is put on the list and stops nothing else, unless nothing else could
-    /// succeed either: then `stop` is cancelled.
+    /// succeed either: then the rest is given up.
     pub async fn run(
         &self,
         sources: impl Stream<Item = std::result::Result<Source, FailedVolume>>,
         failed: &mut FailedList,
     ) -> anyhow::Result<Summary> {
         let mut summary = Summary::default();
-        let sources = sources.take_until(self.stop.cancelled());
+        let enough = self.stop.child_token();
+        let sources = sources.take_until(enough.cancelled());
         let mut ended = std::pin::pin!(sources.map(|source| self.one(source)).buffer_unordered(self.jobs));
         while let Some((zip_bytes, outcome)) = ended.next().await {
-            self.bar.inc(zip_bytes);
             summary.zip_bytes += zip_bytes;
             match outcome {
                 Ok(done) => summary.add(done),
                 Err(volume) => {
                     summary.failed += 1;
                     if volume.stops_all {
-                        self.stop.cancel();
+                        summary.given_up = true;
+                        enough.cancel();
                     }
-                    self.bar.suspend(|| failed.add(&volume))?;
+                    self.meter.suspended(|| failed.add(&volume))?;
                 }
             }
-            self.bar.set_message(summary.told());
         }
         summary.interrupted = self.stop.is_cancelled();
         Ok(summary)
@@ -128,12 +125,13 @@ impl Ingest<'_> {
         &self,
         source: std::result::Result<Source, FailedVolume>,
     ) -> (u64, std::result::Result<Done, FailedVolume>) {
-        match source {
-            Ok(source) => {
-                let zip_bytes = source.zip_bytes();
-                (zip_bytes, self.target.take(source, self.mode).await)
-            }
-            Err(volume) => (0, Err(volume)),
-        }
+        let zip_bytes = source.as_ref().map_or(0, Source::zip_bytes);
+        let volume = self.meter.begin(zip_bytes);
+        let outcome = match source {
+            Ok(source) => self.target.take(source, self.mode, &volume).await,
+            Err(failed) => Err(failed),
+        };
+        volume.end(&outcome);
+        (zip_bytes, outcome)
     }
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use hathi::VolumeId;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
-use objects::{Imported, Library, ObjectsError, Unchanged};
+use objects::{ImportProgress, Imported, Library, ObjectsError, Unchanged};
 
+use super::meter::VolumeMeter;
 use super::{Done, FailedVolume, MemoryVolume, Result as Ended, Source};
 use crate::client::multipart::{Content, Form, Part};
 use crate::client::{self, Client, ClientError};
@@ -43,11 +45,11 @@ pub enum Target {
 
 impl Target {
     /// Takes one volume; what passes is tried again.
-    pub async fn take(&self, source: Source, mode: Mode) -> Result<Done, FailedVolume> {
+    pub(super) async fn take(&self, source: Source, mode: Mode, meter: &VolumeMeter) -> Result<Done, FailedVolume> {
         let outcome = match self {
             Self::Nowhere => check(&source).await.map_err(FailedVolume::from),
-            Self::Library(library) => retried(|| into_library(library, &source, mode), passing_after).await,
-            Self::Server(client) => to_server(client, &source, mode).await,
+            Self::Library(library) => retried(|| into_library(library, &source, mode, meter), passing_after).await,
+            Self::Server(client) => to_server(client, &source, mode, meter).await,
         };
         outcome.map_err(|failed| failed.of(source.path(), source.id()))
     }
@@ -79,11 +81,18 @@ fn passing_after(error: &ObjectsError) -> Option<Duration> {
     error.is_passing().then_some(Duration::ZERO)
 }
 
-async fn into_library(library: &Library, source: &Source, mode: Mode) -> Result<Done, ObjectsError> {
+async fn into_library(
+    library: &Library,
+    source: &Source,
+    mode: Mode,
+    meter: &VolumeMeter,
+) -> Result<Done, ObjectsError> {
+    let meter = meter.clone();
+    let progress = move |now: ImportProgress| meter.pages(now.pages, now.pages_total);
     let unchanged = if mode == Mode::Force { Unchanged::Force } else { Unchanged::Skip };
     let imported = match source {
-        Source::Files(files) => library.import(files.open()?, unchanged, |_| {}).await?,
-        Source::Memory(volume) => library.import(volume.parts(), unchanged, |_| {}).await?,
+        Source::Files(files) => library.import(files.open()?, unchanged, progress).await?,
+        Source::Memory(volume) => library.import(volume.parts(), unchanged, progress).await?,
     };
     Ok(match imported {
         Imported::New { pages, .. } => Done { result: Ended::New, pages },
@@ -101,14 +110,20 @@ async fn check(source: &Source) -> Result<Done, ObjectsError> {
     Ok(Done { result: Ended::Checked, pages: checked.pages })
 }
 
-async fn to_server(client: &Client, source: &Source, mode: Mode) -> Result<Done, FailedVolume> {
+async fn to_server(client: &Client, source: &Source, mode: Mode, meter: &VolumeMeter) -> Result<Done, FailedVolume> {
     let (id, pages) = source.identify().await?;
-    let sent = retried(|| put(client, &id, source, mode), ClientError::passing_after).await;
+    let sent = retried(|| put(client, &id, source, mode, meter), ClientError::passing_after).await;
     let result = sent.map_err(|failed| failed.of(None, Some(&id)))?;
     Ok(Done { result, pages })
 }
 
-async fn put(client: &Client, id: &VolumeId, source: &Source, mode: Mode) -> Result<Ended, ClientError> {
+async fn put(
+    client: &Client,
+    id: &VolumeId,
+    source: &Source,
+    mode: Mode,
+    meter: &VolumeMeter,
+) -> Result<Ended, ClientError> {
     let form = Form::new(parts(source));
     let query = match mode {
         Mode::Import => "",
@@ -117,7 +132,12 @@ async fn put(client: &Client, id: &VolumeId, source: &Source, mode: Mode) -> Res
     };
     let request = Request::builder().method(Method::PUT).header(CONTENT_TYPE, form.content_type());
     let path = format!("/volumes/{}{query}", client::segment(id));
-    let response = client.ask(&path, request, client::stream(form.pieces())).await?;
+    let (meter, mut sent_bytes) = (meter.clone(), 0);
+    let pieces = form.pieces().inspect_ok(move |piece| {
+        sent_bytes += piece.len() as u64;
+        meter.sent(sent_bytes);
+    });
+    let response = client.ask(&path, request, client::stream(pieces)).await?;
     if mode == Mode::Check {
         return Ok(Ended::Checked);
     }

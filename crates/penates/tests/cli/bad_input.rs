@@ -132,6 +132,11 @@ fn command_lines_that_make_no_sense_have_exit_code_2_and_change_nothing() {
         let ran = store.run(case).ends_with(2);
         assert!(!ran.stderr.is_empty(), "{case:?}");
     }
+    let filled = TestStore::with(&[SMALL]);
+    let conflicting = filled.run(&["get", SMALL, "--layout", "wordseq", "--mets"]).ends_with(2);
+    assert!(conflicting.stderr.contains("Conflicting parameters"), "{}", conflicting.stderr);
+    let ran = store.run(&["config", "--listen", "nonsense"]).ends_with(2);
+    assert!(ran.stderr.trim_end().ends_with("for key \"listen.http\" in the command line"), "{}", ran.stderr);
     let ran = Ran::of(penates(&["ls", "--server", "ftp://somewhere"])).ends_with(2);
     assert!(ran.stderr.contains("ftp://somewhere"), "{}", ran.stderr);
     assert!(!store.path().exists());

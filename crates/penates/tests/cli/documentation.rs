@@ -3,9 +3,11 @@
 use crate::harness::*;
 
 #[test]
-fn the_help_names_the_exit_codes() {
+fn the_help_names_the_exit_codes_and_tells_of_each_command_what_it_does() {
     let help = Ran::of(penates(&["--help"])).ends_with(0);
     assert!(help.text().contains("Exit codes"), "{}", help.text());
+    let help = Ran::of(penates(&["get", "--help"])).ends_with(0);
+    assert!(help.text().contains("the same command is given again"), "{}", help.text());
     assert!(Ran::of(penates(&["--version"])).ends_with(0).text().starts_with("penates 0."));
 }
 
@@ -28,5 +30,8 @@ fn there_is_a_manual_page_for_every_command() {
         let text = std::fs::read_to_string(folder.join(page)).unwrap();
         assert!(text.contains(".SH"), "{page}");
     }
-    assert!(std::fs::read_to_string(folder.join("penates-get.1")).unwrap().contains("Examples"));
+    let get = std::fs::read_to_string(folder.join("penates-get.1")).unwrap();
+    for told in ["Examples", "when the same command is given again"] {
+        assert!(get.contains(told), "{get}");
+    }
 }

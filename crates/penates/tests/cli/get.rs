@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::harness::*;
 use crate::proxy::Proxy;
@@ -129,6 +132,63 @@ fn a_part_of_another_request_is_not_gone_on_with() {
     get(&[SMALL, OTHER]).ends_with(1);
     get(&[OTHER]).ends_with(0);
     assert_eq!(unzip(&fs::read(&target).unwrap()), expected_entries(&sample_folder(OTHER)));
+}
+
+#[test]
+fn a_target_that_cannot_be_written_is_told_before_anything_is_downloaded() {
+    let store = TestStore::with(&[SMALL]);
+    let served = store.serve(&[]);
+    let proxy = Proxy::start(&served.url, &[]);
+    let get = |target: &Path| Ran::of(penates(&["get", "--server", &proxy.url, SMALL, "-o", target.to_str().unwrap()]));
+    let folder = store.beside("folder");
+    fs::create_dir(&folder).unwrap();
+    assert!(get(&folder).ends_with(2).stderr.contains("this is a folder"));
+    let nowhere = store.beside("nowhere").join("out.zip");
+    let ran = get(&nowhere).ends_with(1);
+    assert!(ran.stderr.contains(nowhere.to_str().unwrap()), "{}", ran.stderr);
+    assert_eq!(proxy.requests("GET "), [""; 0]);
+    assert_eq!(proxy.requests("DELETE ").len(), 1, "what was selected is let go");
+}
+
+#[test]
+fn a_target_that_is_no_regular_file_is_written_to_and_never_replaced() {
+    let store = TestStore::with(&[SMALL]);
+    let fifo = store.beside("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for level in ["auto", "6"] {
+        let args = ["get", SMALL, "--level", level, "-o", fifo.to_str().unwrap()];
+        let get = store.command(&args).stdout(Stdio::null()).spawn().unwrap();
+        let got = fs::read(&fifo).unwrap();
+        assert!(get.wait_with_output().unwrap().status.success());
+        assert_eq!(unzip(&got), expected_entries(&sample_folder(SMALL)), "level {level}");
+        assert!(fs::metadata(&fifo).unwrap().file_type().is_fifo());
+    }
+}
+
+#[test]
+fn a_download_that_was_killed_goes_on_after_the_server_was_restarted() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let whole = store.run(&["get", SMALL, OTHER]).ends_with(0).stdout;
+    let served = store.serve(&[]);
+    // Once it is cut it gets no further, however long it tries.
+    let cuts: Vec<usize> = [30_000].into_iter().chain([0; 1000]).collect();
+    let proxy = Proxy::start(&served.url, &cuts);
+    let target = store.beside("out.zip");
+    let (url, output) = (proxy.url.as_str(), target.to_str().unwrap());
+    let args = ["get", "--tries", "1000", SMALL, OTHER, "-o", output, "--server"];
+    let mut get = penates(&[&args[..], &[url]].concat()).stderr(Stdio::piped()).spawn().unwrap();
+    let said = Gathered::of(get.stderr.take().unwrap());
+    wait_until(|| said.text().contains("Trying again"));
+    get.kill().unwrap();
+    get.wait().unwrap();
+    let part_len = fs::metadata(store.beside("out.zip.part")).unwrap().len();
+    assert!((1..whole.len() as u64).contains(&part_len), "{part_len}");
+    served.kill();
+
+    let served = store.serve(&[]);
+    let ran = Ran::of(penates(&[&args[..], &[&served.url]].concat())).ends_with(0);
+    assert!(ran.stderr.contains("Going on with"), "{}", ran.stderr);
+    assert_eq!(fs::read(&target).unwrap(), whole);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -147,11 +148,8 @@ pub struct Served {
     child: Child,
     /// Its address, e.g. `http://127.0.0.1:41234`.
     pub url: String,
-    /// What it has said on standard error until it listened.
-    pub said: String,
-    /// What it has said since.
-    said_later: Arc<Mutex<String>>,
-    reader: Option<std::thread::JoinHandle<()>>,
+    /// What it has said on standard error since it listened.
+    said_later: Gathered,
 }
 
 impl Served {
@@ -168,22 +166,13 @@ impl Served {
                 break format!("http://{}", rest.split('/').next().unwrap().trim());
             }
         };
-        // Whatever it says later must not fill the pipe.
-        let said_later = Arc::new(Mutex::new(String::new()));
-        let saying = said_later.clone();
-        let reader = std::thread::spawn(move || {
-            for line in stderr.lines() {
-                saying.lock().unwrap().push_str(&(line.unwrap() + "\n"));
-            }
-        });
-        Self { child, url, said, said_later, reader: Some(reader) }
+        Self { child, url, said_later: Gathered::of(stderr) }
     }
 
     /// Its address with TLS, once it has said it.
     pub fn tls_url(&self) -> String {
-        let said = || self.said_later.lock().unwrap().clone();
-        wait_until(|| said().contains("https://"));
-        format!("https://{}", said().split("https://").nth(1).unwrap().split('/').next().unwrap())
+        wait_until(|| self.said_later.text().contains("https://"));
+        format!("https://{}", self.said_later.text().split("https://").nth(1).unwrap().split('/').next().unwrap())
     }
 
     /// Ends it politely; answers with its exit code and what it said meanwhile.
@@ -201,9 +190,7 @@ impl Served {
     fn ended(mut self) -> (i32, String) {
         wait_until(|| self.child.try_wait().unwrap().is_some());
         let status = self.child.wait().unwrap();
-        self.reader.take().unwrap().join().unwrap();
-        let said_later = std::mem::take(&mut *self.said_later.lock().unwrap());
-        (status.code().unwrap_or(-1), said_later)
+        (status.code().unwrap_or(-1), self.said_later.rest())
     }
 }
 
@@ -211,6 +198,37 @@ impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// What a process says, read as it comes, so that it never fills the pipe.
+pub struct Gathered {
+    text: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Gathered {
+    /// Reads to its end, on a thread of its own.
+    pub fn of(stream: impl Read + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(String::new()));
+        let gathering = text.clone();
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines() {
+                gathering.lock().unwrap().push_str(&(line.unwrap() + "\n"));
+            }
+        });
+        Self { text, reader: Some(reader) }
+    }
+
+    /// What has come so far.
+    pub fn text(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+
+    /// All of it, once the process has ended.
+    pub fn rest(&mut self) -> String {
+        self.reader.take().unwrap().join().unwrap();
+        self.text()
     }
 }
 

@@ -1,6 +1,8 @@
 //! `penates import`
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -75,6 +77,8 @@ fn a_served_store_takes_volumes_from_whoever_shows_a_token() {
     let refused = Ran::of(penates(&args)).ends_with(1);
     assert_eq!(refused.json()["failed"], 1);
     assert!(refused.stderr.contains("401"), "{}", refused.stderr);
+    let refused = Ran::of(penates(&["delete", "--server", &served.url, SMALL])).ends_with(1);
+    assert!(refused.stderr.contains("--token"), "{}", refused.stderr);
 
     let with_token = |args: &[&str]| {
         let mut command = penates(args);
@@ -90,20 +94,55 @@ fn a_served_store_takes_volumes_from_whoever_shows_a_token() {
 }
 
 #[test]
-fn an_interrupted_import_ends_what_is_under_way_and_the_next_one_does_the_rest() {
+fn an_interrupted_import_begins_nothing_more_and_the_next_one_does_the_rest() {
     let store = TestStore::vacant();
-    let corpus = store.beside("corpus");
-    Ran::of(penates(&["synth", "--volumes", "60", "--pages", "200", "--out", corpus.to_str().unwrap()])).ends_with(0);
-    let (import, stdout) = piped(store.command(&["import", "--json", "--jobs", "1", corpus.to_str().unwrap()]));
-    // Once the data folder is there, the signal is caught: interrupting earlier would simply kill it.
-    wait_until(|| store.path().join("format").exists());
+    // Far more failures than the pipe takes that the import writes them to: it cannot get past them before they are read.
+    let missing: Vec<String> = (0..2000).map(|number| format!("uc2.ark:/13960/missing{number:04}")).collect();
+    let list = store.beside("wanted.txt");
+    fs::write(&list, format!("{SMALL}\n{}\n{OTHER}\n", missing.join("\n"))).unwrap();
+    let failed = store.beside("failed.fifo");
+    assert!(Command::new("mkfifo").arg(&failed).status().unwrap().success());
+    let [list, fifo, samples] = [&list, &failed, &samples()].map(|path| path.to_str().unwrap().to_owned());
+    let args = ["import", "--json", "--jobs", "1", "--ids", &list, &samples];
+    let mut command = store.command(&[&args[..], &["--failed", &fifo]].concat());
+    let mut import = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let said = Gathered::of(import.stderr.take().unwrap());
+
+    let mut failures = BufReader::new(File::open(&failed).unwrap());
+    failures.read_line(&mut String::new()).unwrap();
     signal(&import, "INT");
+    wait_until(|| said.text().contains("once more ends at once"));
+    failures.read_to_end(&mut Vec::new()).unwrap();
     let output = import.wait_with_output().unwrap();
-    let summary: serde_json::Value = serde_json::from_reader(stdout).unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    let done = summary["new"].as_u64().unwrap();
-    assert_eq!((output.status.code(), &summary["interrupted"]), (Some(130), &json!(true)), "{said}");
-    assert!(done < 60, "{summary}");
-    let rest = store.run(&["import", "--json", corpus.to_str().unwrap()]).ends_with(0).json();
-    assert_eq!((&rest["unchanged"], &rest["new"]), (&json!(done), &json!(60 - done)));
+    assert_eq!(output.status.code(), Some(130));
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&summary["new"], &summary["interrupted"]), (&json!(1), &json!(true)), "{summary}");
+    assert_eq!(store.ids(), [SMALL]);
+
+    let rest = store.run(&args).ends_with(1).json();
+    assert_eq!((&rest["unchanged"], &rest["new"], &rest["failed"]), (&json!(1), &json!(1), &json!(2000)));
+    assert_eq!(store.ids(), [SMALL, OTHER]);
+}
+
+#[test]
+fn an_import_that_is_interrupted_twice_ends_at_once_and_leaves_nothing_half_imported() {
+    let store = TestStore::vacant();
+    let failed = store.beside("failed.fifo");
+    assert!(Command::new("mkfifo").arg(&failed).status().unwrap().success());
+    let list = store.beside("wanted.txt");
+    let missing: Vec<String> = (0..2000).map(|number| format!("uc2.ark:/13960/missing{number:04}")).collect();
+    fs::write(&list, format!("{}\n{SMALL}\n", missing.join("\n"))).unwrap();
+    let [list, fifo, samples] = [&list, &failed, &samples()].map(|path| path.to_str().unwrap().to_owned());
+    let mut command = store.command(&["import", "--jobs", "1", "--failed", &fifo, "--ids", &list, &samples]);
+    let mut import = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let said = Gathered::of(import.stderr.take().unwrap());
+    let mut failures = BufReader::new(File::open(&failed).unwrap());
+    failures.read_line(&mut String::new()).unwrap();
+    signal(&import, "INT");
+    wait_until(|| said.text().contains("once more ends at once"));
+    signal(&import, "INT");
+    // The list is not read any further: the import would wait for it for ever.
+    assert_eq!(import.wait().unwrap().code(), Some(130));
+    assert_eq!(store.ids(), [""; 0]);
+    store.run(&["verify"]).ends_with(0);
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::process::Command;
 
 use crate::harness::*;
 
@@ -36,7 +37,7 @@ fn a_second_server_on_one_data_folder_is_refused_and_the_first_goes_on() {
     let store = TestStore::with(&[SMALL]);
     let served = store.serve(&[]);
     let second = store.run(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]).ends_with(3);
-    assert!(second.stderr.contains("held by another process"), "{}", second.stderr);
+    assert!(second.stderr.contains("held by another process (a server, perhaps): stop that"), "{}", second.stderr);
     let listed = Ran::of(penates(&["ls", "--server", &served.url])).ends_with(0);
     assert_eq!(listed.text().trim(), SMALL);
 }
@@ -92,6 +93,25 @@ fn https_is_trusted_by_the_certificate_that_is_named_and_not_without() {
     assert_eq!(Ran::of(penates(&trusting)).ends_with(0).text().trim(), SMALL);
     let distrusting = Ran::of(penates(&["ls", "--server", &tls_url])).ends_with(3);
     assert!(distrusting.stderr.contains("certificate"), "{}", distrusting.stderr);
+    assert!(distrusting.stderr.contains("--ca-cert"), "{}", distrusting.stderr);
+    let no_certificate = store.beside("empty.pem");
+    fs::write(&no_certificate, "").unwrap();
+    for file in [no_certificate, store.beside("nowhere.pem")] {
+        let ran = Ran::of(penates(&["ls", "--server", &tls_url, "--ca-cert", file.to_str().unwrap()])).ends_with(2);
+        assert!(ran.stderr.contains(file.to_str().unwrap()), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_store_that_a_flag_names_goes_before_a_server_that_the_environment_names() {
+    let (store, other) = (TestStore::with(&[SMALL]), TestStore::with(&[OTHER]));
+    let served = store.serve(&[]);
+    let ls = |mut command: Command| {
+        command.env("PENATES_SERVER", &served.url);
+        Ran::of(command).ends_with(0).text().trim().to_owned()
+    };
+    assert_eq!(ls(penates(&["ls"])), SMALL);
+    assert_eq!(ls(other.command(&["ls"])), OTHER);
 }
 
 #[test]

@@ -1,46 +1,131 @@
 //! `serve`, `demo`, `config`.
 
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::process::{Child, Command};
+
 use crate::harness::*;
 
-#[test]
-fn the_demo_imports_the_samples_says_what_to_try_and_finds_its_data_again() {
-    let store = TestStore::vacant();
-    let demo = || Served::start(store.command(&["demo", "--listen", "127.0.0.1:0", "--tls-listen", "off"]));
-    let first = demo();
-    assert!(first.said.contains("16 sample volumes with 3744 pages"), "{}", first.said);
-    let listed = Ran::of(penates(&["ls", "--server", &first.url])).ends_with(0);
-    assert_eq!(listed.text().lines().count(), 16);
-    let (code, said) = first.stop("INT");
-    assert_eq!(code, 0, "{said}");
-    for hint in ["curl", "/volumes?volumeIDs=", "/pages/", "Ctrl-C"] {
-        assert!(said.contains(hint), "{said}");
+/// HTTP on a free port.
+const HTTP: [&str; 2] = ["--listen", "127.0.0.1:0"];
+
+/// The demo, running; what it says goes to files, since it goes on while they are read.
+struct Demo<'a> {
+    child: Child,
+    store: &'a TestStore,
+}
+
+impl<'a> Demo<'a> {
+    /// Starts it and waits until it has said what to try.
+    fn start(store: &'a TestStore, listen: &[&str]) -> Self {
+        let file = |name| File::create(store.beside(name)).unwrap();
+        let mut command = store.command(&[&["demo"], listen].concat());
+        let mut child = command.stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap();
+        wait_until(|| {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "{}", read(store, "stderr"));
+            read(store, "stdout").contains("Ctrl-C ends it.")
+        });
+        Self { child, store }
     }
-    let second = demo();
-    assert_eq!(second.stop("INT").0, 0);
+
+    fn stdout(&self) -> String {
+        read(self.store, "stdout")
+    }
+
+    fn stderr(&self) -> String {
+        read(self.store, "stderr")
+    }
+
+    /// Ends it as Ctrl-C does; answers with its exit code.
+    fn interrupt(mut self) -> Option<i32> {
+        signal(&self.child, "INT");
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Demo<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read(store: &TestStore, name: &str) -> String {
+    fs::read_to_string(store.beside(name)).unwrap()
+}
+
+#[test]
+fn the_demo_imports_the_samples_and_finds_its_data_again() {
+    let store = TestStore::vacant();
+    for _ in 0..2 {
+        let demo = Demo::start(&store, &HTTP);
+        assert!(demo.stderr().contains("16 sample volumes with 3744 pages"), "{}", demo.stderr());
+        assert!(!demo.stderr().contains("fjall"), "the engine's internals are not told: {}", demo.stderr());
+        assert_eq!(store.ids().len(), 16);
+        assert_eq!(demo.interrupt(), Some(0));
+    }
     assert_eq!(store.ids().len(), 16);
 }
 
 #[test]
 fn every_command_line_that_the_demo_prints_works() {
     let store = TestStore::vacant();
-    let demo = Served::start(store.command(&["demo", "--listen", "127.0.0.1:0", "--tls-listen", "off"]));
-    let address = demo.url.strip_prefix("http://").unwrap().to_owned();
-    let (_, said) = demo.stop("INT");
-    let lines: Vec<&str> = said.lines().filter_map(|line| Some(&line[line.find("curl ")?..])).collect();
-    assert_eq!(lines.len(), 3, "{said}");
+    let demo = Demo::start(&store, &HTTP);
+    try_all_lines(&demo.stdout());
+}
 
-    let _served = Served::start(store.command(&["serve", "--listen", &address, "--tls-listen", "off"]));
+#[test]
+fn the_demo_over_https_alone_prints_lines_that_work_too() {
+    let store = TestStore::vacant();
+    let demo = Demo::start(&store, &["--listen", "off", "--tls-listen", "127.0.0.1:0"]);
+    assert!(demo.stdout().contains("https://"), "{}", demo.stdout());
+    try_all_lines(&demo.stdout());
+}
+
+/// Runs every command line that the demo has printed, and looks at what comes.
+fn try_all_lines(printed: &str) {
+    let sample = sample_folder("gri.ark:/13960/t4dn51r67");
+    let expected = expected_entries(&sample);
+    let lines: Vec<&str> = printed.lines().filter_map(|line| Some(&line[line.find("curl ")?..])).collect();
+    assert_eq!(lines.len(), 3, "{printed}");
     let place = tempfile::tempdir().unwrap();
     for line in lines {
-        let mut shell = std::process::Command::new("sh");
+        let mut shell = Command::new("sh");
         shell.args(["-c", &line.replace("curl ", "curl -sS --fail ")]).current_dir(place.path());
         let ran = Ran::of(shell).ends_with(0);
         assert_eq!(ran.stderr, "", "{line}");
-        assert_eq!(line.contains("/pages/"), ran.text().contains("General"), "{line}: {}", ran.text());
+        if line.contains("/pages/") {
+            assert_eq!(ran.stdout, expected["gri.ark+=13960=t4dn51r67/00000009.txt"]);
+        }
     }
-    assert_eq!(unzip(&std::fs::read(place.path().join("volumes.zip")).unwrap()).len(), 3744);
-    let volume = std::fs::read(place.path().join("volume.zip")).unwrap();
-    assert_eq!(unzip(&volume), expected_entries(&sample_folder("yale.39002015008130")));
+    assert_eq!(unzip(&fs::read(place.path().join("volume.zip")).unwrap()), expected);
+    assert_eq!(unzip(&fs::read(place.path().join("volumes.zip")).unwrap()).len(), 3744);
+}
+
+#[test]
+fn an_address_that_is_taken_is_told_with_the_flag_that_chooses_another() {
+    let store = TestStore::vacant();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let http = store.run(&["serve", "--listen", &taken, "--tls-listen", "off"]).ends_with(1);
+    assert!(http.stderr.contains(&taken) && http.stderr.contains("with --listen,"), "{}", http.stderr);
+    let tls = store.run(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", &taken]).ends_with(1);
+    assert!(tls.stderr.contains("with --tls-listen,"), "{}", tls.stderr);
+    let demo = store.run(&["demo", "--listen", &taken]).ends_with(1);
+    assert!(demo.stderr.contains("with --listen,"), "{}", demo.stderr);
+}
+
+#[test]
+fn the_demo_listens_for_https_only_where_it_is_asked_to() {
+    let store = TestStore::vacant();
+    let without = Demo::start(&store, &HTTP);
+    assert!(without.stderr().contains("tls=None"), "{}", without.stderr());
+    drop(without);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let asked_for = format!("listen.tls={}", taken.local_addr().unwrap());
+    let with = store.run(&["demo", "--listen", "127.0.0.1:0", "--set", &asked_for]).ends_with(1);
+    assert!(with.stderr.contains("with --tls-listen,"), "{}", with.stderr);
 }
 
 #[test]

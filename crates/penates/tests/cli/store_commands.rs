@@ -42,7 +42,7 @@ fn stat_tells_of_the_store_and_of_a_volume() {
     let told = store.run(&["stat", SMALL]).ends_with(0);
     assert!(told.text().lines().any(|line| line.starts_with("pages ") && line.ends_with(" 24")), "{}", told.text());
     let absent = store.run(&["stat", "no.where"]).ends_with(1);
-    assert!(absent.stderr.contains("no.where is not in the store"), "{}", absent.stderr);
+    assert!(absent.stderr.contains("failed: no.where: is not in the store"), "{}", absent.stderr);
 }
 
 #[test]
@@ -56,11 +56,25 @@ fn verify_reports_each_volume_as_json_and_an_absent_one_as_failed() {
 }
 
 #[test]
+fn what_fails_of_one_volume_is_among_the_objects_for_programs() {
+    let store = TestStore::with(&[SMALL]);
+    for command in ["stat", "verify", "delete"] {
+        let told = store.run(&[command, "--json", "no.where", SMALL]).ends_with(1);
+        let objects = told.json_lines();
+        let absent = objects.iter().find(|object| object["id"] == "no.where").unwrap();
+        assert!(absent["error"].as_str().unwrap().contains("not in the store"), "{command}: {absent}");
+        assert!(
+            objects.iter().any(|object| object["id"] == SMALL && object["error"].is_null()),
+            "{command}: {objects:?}"
+        );
+    }
+}
+
+#[test]
 fn a_deleted_volume_is_gone_and_can_be_imported_again() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let ran = store.run(&["delete", "--json", SMALL, "no.where"]).ends_with(1);
-    assert_eq!(ran.json(), json!({"id": SMALL, "deleted": true}));
-    assert!(ran.stderr.contains("no.where is not in the store"), "{}", ran.stderr);
+    assert_eq!(ran.json_lines()[0], json!({"id": SMALL, "deleted": true}));
     assert_eq!(store.ids(), [OTHER]);
     let again = store.run(&["delete", SMALL]).ends_with(1);
     assert!(again.stderr.contains("deleted"), "{}", again.stderr);

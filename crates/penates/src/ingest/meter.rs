@@ -1,0 +1,184 @@
+//! How far an import is, page by page.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indicatif::{ProgressBar, ProgressState};
+
+use super::{Done, FailedVolume};
+use crate::progress;
+
+/// How far an import is: bytes of ZIPs, of which the bar makes rate and time left, and volumes, pages and failures, which it
+/// reads whenever it is drawn. Clones show the same.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    bar: ProgressBar,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    volumes: AtomicU64,
+    pages: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Counts {
+    fn told(&self) -> String {
+        let [volumes, pages, failed] =
+            [&self.volumes, &self.pages, &self.failed].map(|count| count.load(Ordering::Relaxed));
+        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        format!("{volumes} volumes, {pages} pages{failed}")
+    }
+}
+
+impl Meter {
+    /// A meter that is shown, of ZIPs with so many bytes in all, as far as is known yet.
+    pub fn shown(zip_bytes: u64) -> Self {
+        let counts = Arc::new(Counts::default());
+        let told = counts.clone();
+        let key = move |_: &ProgressState, line: &mut dyn Write| {
+            // A bar that cannot be drawn stops nothing.
+            let _ = line.write_str(&told.told());
+        };
+        Self { bar: progress::import(zip_bytes, key), counts }
+    }
+
+    /// A meter that nobody sees.
+    pub fn hidden() -> Self {
+        Self { bar: ProgressBar::hidden(), counts: Arc::default() }
+    }
+
+    /// Whether nobody sees it.
+    pub fn is_hidden(&self) -> bool {
+        self.bar.is_hidden()
+    }
+
+    /// There are more ZIPs, with so many bytes.
+    pub fn expect(&self, zip_bytes: u64) {
+        self.bar.inc_length(zip_bytes);
+    }
+
+    /// Does something that prints, without the bar in its way.
+    pub fn suspended<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// A volume is begun whose ZIP has so many bytes.
+    pub(super) fn begin(&self, zip_bytes: u64) -> VolumeMeter {
+        VolumeMeter { meter: self.clone(), zip_bytes, reached: Arc::default() }
+    }
+}
+
+/// How far one volume is. Clones count for the same volume; an attempt that begins anew never takes anything back.
+#[derive(Clone, Debug)]
+pub(super) struct VolumeMeter {
+    meter: Meter,
+    zip_bytes: u64,
+    reached: Arc<Mutex<Reached>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Reached {
+    zip_bytes: u64,
+    pages: u64,
+}
+
+impl VolumeMeter {
+    /// So many of its pages are done.
+    pub(super) fn pages(&self, pages: u64, pages_total: u64) {
+        self.reach(Reached { zip_bytes: self.zip_bytes * pages / pages_total.max(1), pages });
+    }
+
+    /// So many bytes of it are sent.
+    pub(super) fn sent(&self, bytes: u64) {
+        self.reach(Reached { zip_bytes: bytes.min(self.zip_bytes), pages: 0 });
+    }
+
+    /// It has ended. Pages of a volume that failed do not count.
+    pub(super) fn end(self, outcome: &Result<Done, FailedVolume>) {
+        let counts = &self.meter.counts;
+        let pages = outcome.as_ref().map_or(0, |done| done.pages);
+        let reached = self.reach(Reached { zip_bytes: self.zip_bytes, pages });
+        let ended = match outcome {
+            Ok(_) => &counts.volumes,
+            Err(_) => {
+                counts.pages.fetch_sub(reached.pages, Ordering::Relaxed);
+                &counts.failed
+            }
+        };
+        ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn reach(&self, now: Reached) -> Reached {
+        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        self.meter.bar.inc(now.zip_bytes.saturating_sub(reached.zip_bytes));
+        self.meter.counts.pages.fetch_add(now.pages.saturating_sub(reached.pages), Ordering::Relaxed);
+        reached.zip_bytes = reached.zip_bytes.max(now.zip_bytes);
+        reached.pages = reached.pages.max(now.pages);
+        *reached
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use hathi::VolumeError;
+
+    use super::*;
+    use crate::ingest::Result as Ended;
+
+    fn failed() -> FailedVolume {
+        let error = std::io::Error::other("gone");
+        FailedVolume::from(VolumeError::Io { path: "a.zip".into(), source: error })
+    }
+
+    #[test]
+    fn every_page_moves_the_bar() {
+        let meter = Meter::hidden();
+        let volume = meter.begin(1000);
+        volume.pages(1, 4);
+        assert_eq!((meter.bar.position(), meter.counts.told()), (250, "0 volumes, 1 pages".into()));
+        volume.pages(3, 4);
+        assert_eq!((meter.bar.position(), meter.counts.told()), (750, "0 volumes, 3 pages".into()));
+        volume.end(&Ok(Done { result: Ended::New, pages: 4 }));
+        assert_eq!((meter.bar.position(), meter.counts.told()), (1000, "1 volumes, 4 pages".into()));
+    }
+
+    #[test]
+    fn an_attempt_that_begins_anew_takes_nothing_back_and_counts_nothing_twice() {
+        let meter = Meter::hidden();
+        let volume = meter.begin(1000);
+        volume.sent(600);
+        volume.sent(100);
+        assert_eq!(meter.bar.position(), 600);
+        volume.sent(5000);
+        volume.end(&Ok(Done { result: Ended::New, pages: 7 }));
+        assert_eq!((meter.bar.position(), meter.counts.told()), (1000, "1 volumes, 7 pages".into()));
+    }
+
+    #[test]
+    fn the_pages_of_a_volume_that_failed_do_not_count() {
+        let meter = Meter::hidden();
+        let volume = meter.begin(1000);
+        volume.pages(3, 4);
+        volume.end(&Err(failed()));
+        assert_eq!((meter.bar.position(), meter.counts.told()), (1000, "0 volumes, 0 pages, 1 failed".into()));
+    }
+
+    #[test]
+    fn a_volume_without_pages_is_done_at_its_end() {
+        let meter = Meter::hidden();
+        let volume = meter.begin(10);
+        volume.pages(0, 0);
+        assert_eq!(meter.bar.position(), 0);
+        volume.end(&Ok(Done { result: Ended::Checked, pages: 0 }));
+        assert_eq!(meter.bar.position(), 10);
+    }
+}
