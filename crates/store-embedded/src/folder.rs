@@ -23,8 +23,17 @@ const FORMAT_VERSION: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Closing the file lets go of the lock; the operating system does so for a killed process.
-    _lock: File,
+    /// The operating system lets go of the lock for a killed process.
+    lock: File,
+}
+
+impl Drop for Folder {
+    /// Closing the file would let go of the lock too, but not as long as a child process that is just starting shares it.
+    fn drop(&mut self) {
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(%error, folder = %self.path.display(), "the lock of the data folder could not be let go of");
+        }
+    }
 }
 
 impl Folder {
@@ -32,7 +41,7 @@ impl Folder {
     pub(crate) fn hold(path: &Path) -> StoreResult<Self> {
         fs::create_dir_all(path).map_err(|source| io_error("making the data folder", path, source))?;
         let lock = lock(path)?;
-        let folder = Self { path: path.to_path_buf(), _lock: lock };
+        let folder = Self { path: path.to_path_buf(), lock };
         folder.check_or_write_format()?;
         Ok(folder)
     }

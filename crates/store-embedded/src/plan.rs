@@ -10,6 +10,9 @@ use crate::tables::{Space, View};
 use crate::value::Value;
 use crate::{expiry, value};
 
+/// Lists up to this size take little room.
+const LITTLE_BYTES: usize = 16 << 10;
+
 /// An immutable row to be written.
 #[derive(Debug)]
 pub(crate) struct PlannedRow {
@@ -82,8 +85,16 @@ impl Plan {
     /// A plan of changes that are encoded already.
     pub(crate) fn of(changes: Vec<Change>) -> Self {
         let bytes = changes.iter().map(change_bytes).sum();
-        let adds = changes.iter().any(|change| matches!(change, Change::Put { .. } | Change::CompareAndWrite { .. }));
-        Self { changes, bytes, use_: if adds { Use::Adds } else { Use::Removes } }
+        let adds = |change: &Change| match change {
+            Change::Put { table, .. } => *table != Table::Audit,
+            change => matches!(change, Change::CompareAndWrite { .. }),
+        };
+        let use_ = match changes.iter().any(adds) {
+            true if bytes > LITTLE_BYTES => Use::Adds,
+            true => Use::AddsLittle,
+            false => Use::GivesBack,
+        };
+        Self { changes, bytes, use_ }
     }
 
     /// The tables that rows are written to.

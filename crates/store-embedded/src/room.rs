@@ -11,13 +11,15 @@ pub(crate) struct Room {
     headroom_bytes: u64,
 }
 
-/// What a write does to the room.
+/// What a write does to the room. As the disk fills, bulk is refused first, so that reading (which is audited) and deleting go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// It takes room for good.
+    /// It takes much room for good.
     Adds,
-    /// It only removes: it needs a little room now, to give back more later.
-    Removes,
+    /// It takes little room: a head, marks, a pin.
+    AddsLittle,
+    /// It only removes, and needs a little room now to give back more later; or it records who read what.
+    GivesBack,
 }
 
 impl Room {
@@ -35,7 +37,8 @@ impl Room {
     pub(crate) fn check(&self, free_bytes: Option<u64>, bytes: u64, use_: Use) -> StoreResult<()> {
         let needed = match use_ {
             Use::Adds => self.headroom_bytes,
-            Use::Removes => self.headroom_bytes / 2,
+            Use::AddsLittle => self.headroom_bytes / 2,
+            Use::GivesBack => self.headroom_bytes / 4,
         };
         match free_bytes {
             Some(free) if free.saturating_sub(bytes) < needed => Err(StoreError::Full(format!(

@@ -70,11 +70,26 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     let free = store.health().await.free_bytes.unwrap();
     store.close().await.unwrap();
 
-    // Room for removals (half of the headroom), but not for more.
+    // Room for small writes (half of the headroom), but not for more.
     let scarce = EmbeddedOptions { headroom_bytes: free + free / 2, ..options() };
-    let store = EmbeddedStore::open(folder.path(), scarce, clock).unwrap();
+    let store = EmbeddedStore::open(folder.path(), scarce, clock.clone()).unwrap();
+    let bulk = |sort: &str| Step::Put {
+        table: Table::Objects,
+        partition: "p".into(),
+        rows: vec![NewRow::new(sort.to_owned(), vec![0; 32 << 10])],
+    };
+    let refused = store.run(call(), vec![bulk("b")]).await;
+    assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
+    assert!(store.run(call(), vec![put("small")]).await.unwrap().is_applied());
+    store.close().await.unwrap();
+
+    // Room for removals and the audit (a quarter of the headroom), but not for more.
+    let scarcer = EmbeddedOptions { headroom_bytes: 3 * free, ..options() };
+    let store = EmbeddedStore::open(folder.path(), scarcer, clock).unwrap();
     let refused = store.run(call(), vec![put("b")]).await;
     assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
+    let audit = Step::Put { table: Table::Audit, partition: "p".into(), rows: vec![NewRow::new("who", "what")] };
+    assert!(store.run(call(), vec![audit]).await.unwrap().is_applied());
     let upload = store.put_content(call(), "owner".into(), stream::iter([Ok("bytes".into())]).boxed()).await;
     assert!(matches!(upload, Err(StoreError::Full(_))), "{upload:?}");
     assert!(store.health().await.refusing_writes.is_some());
