@@ -4,10 +4,11 @@
 mod support;
 
 use bytes::Bytes;
+use futures::StreamExt;
 use hathi::Seq;
 use objects::damage::WHOLE_VOLUME;
 use objects::{
-    BulkRequest, Imported, Library, MissingPart, ObjectsError, OnDamage, RevisionId, Verified, Wanted, keys,
+    BulkRequest, Imported, Library, MissingPart, ObjectsError, OnDamage, Requester, RevisionId, Verified, Wanted, keys,
 };
 use pack::{Layout, Level};
 use store::{Table, envelope};
@@ -107,6 +108,23 @@ async fn a_directory_that_is_lost_or_does_not_add_up_damages_the_whole_volume() 
         assert!(verify(&faulty.library).await.damaged.iter().any(|damage| damage.member == WHOLE_VOLUME));
         assert!(damaged(&faulty.library).await.0.contains(&WHOLE_VOLUME));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_does_not_add_up_ends_a_stream_and_is_named_to_who_asks_again() {
+    let faulty = stored().await;
+    let library = &faulty.library;
+    // The length of the first frame: the archive would not be as long as its plan says.
+    tamper(&faulty, DIRECTORY, |value| Some(forged(value, 11)));
+    let wanted = vec![Wanted::all(id("t.a"))];
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let plan = library.plan(&request, OnDamage::Break).await.unwrap();
+    let requester = Requester { name: None, address: None, request_id: "r1".to_owned() };
+    let pieces: Vec<_> = library.stream(&plan, pack::WHOLE, requester).await.unwrap().collect().await;
+    let error = pieces.into_iter().find_map(Result::err).expect("such a stream must not end well");
+    assert!(matches!(error, ObjectsError::Damaged { .. }), "{error}");
+    let again = library.plan(&request, OnDamage::Break).await.unwrap();
+    assert_eq!(again.missing.iter().map(|missing| missing.part).collect::<Vec<_>>(), [MissingPart::Volume]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
