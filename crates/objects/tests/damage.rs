@@ -8,7 +8,8 @@ use futures::StreamExt;
 use hathi::Seq;
 use objects::damage::WHOLE_VOLUME;
 use objects::{
-    BulkRequest, Imported, Library, MissingPart, ObjectsError, OnDamage, Requester, RevisionId, Verified, Wanted, keys,
+    Body, BulkRequest, Head, Imported, Library, Missing, MissingPart, MissingReason, ObjectsError, OnDamage, Requester,
+    RevisionId, Verified, Wanted, keys,
 };
 use pack::{Layout, Level};
 use store::{Table, envelope};
@@ -125,6 +126,32 @@ async fn a_directory_that_does_not_add_up_ends_a_stream_and_is_named_to_who_asks
     assert!(matches!(error, ObjectsError::Damaged { .. }), "{error}");
     let again = library.plan(&request, OnDamage::Break).await.unwrap();
     assert_eq!(again.missing.iter().map(|missing| missing.part).collect::<Vec<_>>(), [MissingPart::Volume]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_that_is_found_while_an_archive_is_measured_leaves_out_its_volume_alone() {
+    let faulty = stored().await;
+    import(&faulty.library, volume("t.b", &["one"])).await.unwrap();
+    // So long that 4 GiB is passed within it, where its directory has to be read for the plan.
+    faulty.store.tamper(|table, sort, value| {
+        if table != Table::Objects || sort[..] != keys::head()[..] {
+            return Some(value);
+        }
+        let mut head: Head = objects::head::open(table, &value).unwrap();
+        if let Body::Volume(volume) = &mut head.body
+            && volume.pages.count == 3
+        {
+            volume.pages.frame_bytes += 5 << 30;
+        }
+        Some(head.seal().unwrap())
+    });
+    let of_a = faulty.library.volume(&id("t.a")).await.unwrap().body.generation;
+    faulty.store.tamper(|_, sort, value| (sort[..] != keys::directory(of_a, 0)[..]).then_some(value));
+    let wanted = ["t.a", "t.b"].map(|name| Wanted::all(id(name))).to_vec();
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let plan = faulty.library.plan(&request, OnDamage::Break).await.unwrap();
+    assert_eq!(plan.missing, [Missing::volume(id("t.a"), MissingReason::Damaged)]);
+    assert_eq!(plan.volumes.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
