@@ -187,7 +187,7 @@ impl UnwrittenMarks {
     }
 
     /// Forgets members of a volume.
-    fn forget(&self, id: &VolumeId, is_over: impl Fn(u32) -> bool) {
+    pub(crate) fn forget(&self, id: &VolumeId, is_over: impl Fn(u32) -> bool) {
         let mut volumes = self.0.lock();
         if let Some((_, members)) = volumes.get_mut(id) {
             members.retain(|member| !is_over(*member));

@@ -40,7 +40,10 @@ impl Library {
                 head,
             };
             let unsure = match self.switch(switch).await? {
-                Switched::Applied => return Ok(()),
+                Switched::Applied => {
+                    self.inner.unwritten_marks.forget(id, |_| true);
+                    return Ok(());
+                }
                 // Replaced meanwhile, or the shard is being rewritten: it is still to be deleted.
                 Switched::Moved | Switched::Fenced => false,
                 Switched::Required { unsure } => unsure,

@@ -359,7 +359,10 @@ impl<'a> Attempt<'a> {
             None => (self.create(base, body, last).await?, Imported::New { id, revision, pages, bytes }),
         };
         match switched {
-            Switched::Applied => Ok(Some(imported)),
+            Switched::Applied => {
+                self.library.inner.unwritten_marks.forget(self.id, |_| true);
+                Ok(Some(imported))
+            }
             Switched::Fenced => Ok(None),
             Switched::Moved => {
                 Err(ObjectsError::Conflict(format!("{} was changed by somebody else during its import", self.id)))

@@ -44,6 +44,22 @@ async fn a_new_volume_leaves_nothing_to_collect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn damage_marks_are_collected_with_the_generation_they_are_of() {
+    let faulty = faulty().await;
+    let library = &faulty.library;
+    import(library, volume("t.a", &["old"])).await.unwrap();
+    library.mark_damaged(&id("t.a"), revision(library).await, 0, "seen").await.unwrap();
+    let marks = || faulty.store.sorts(Table::Damage, &keys::volume_partition(&id("t.a"))).len();
+    assert_eq!(marks(), 1);
+    import(library, volume("t.a", &["new"])).await.unwrap();
+    assert_eq!(collect(library).await.condemned, 1);
+    assert_eq!(marks(), 1);
+    faulty.clock.advance(25 * HOUR);
+    assert_eq!(collect(library).await.removed, 1);
+    assert_eq!(marks(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replaced_generation_is_kept_for_the_grace_then_removed() {
     let faulty = faulty().await;
     let library = &faulty.library;

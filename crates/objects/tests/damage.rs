@@ -4,10 +4,12 @@
 mod support;
 
 use bytes::Bytes;
+use futures::StreamExt;
 use hathi::Seq;
 use objects::damage::WHOLE_VOLUME;
 use objects::{
-    BulkRequest, Imported, Library, MissingPart, ObjectsError, OnDamage, RevisionId, Verified, Wanted, keys,
+    Body, BulkRequest, Head, Imported, Library, Missing, MissingPart, MissingReason, ObjectsError, OnDamage, Requester,
+    RevisionId, Verified, Wanted, keys,
 };
 use pack::{Layout, Level};
 use store::{Table, envelope};
@@ -107,6 +109,49 @@ async fn a_directory_that_is_lost_or_does_not_add_up_damages_the_whole_volume() 
         assert!(verify(&faulty.library).await.damaged.iter().any(|damage| damage.member == WHOLE_VOLUME));
         assert!(damaged(&faulty.library).await.0.contains(&WHOLE_VOLUME));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_does_not_add_up_ends_a_stream_and_is_named_to_who_asks_again() {
+    let faulty = stored().await;
+    let library = &faulty.library;
+    // The length of the first frame: the archive would not be as long as its plan says.
+    tamper(&faulty, DIRECTORY, |value| Some(forged(value, 11)));
+    let wanted = vec![Wanted::all(id("t.a"))];
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let plan = library.plan(&request, OnDamage::Break).await.unwrap();
+    let requester = Requester { name: None, address: None, request_id: "r1".to_owned() };
+    let pieces: Vec<_> = library.stream(&plan, pack::WHOLE, requester).await.unwrap().collect().await;
+    let error = pieces.into_iter().find_map(Result::err).expect("such a stream must not end well");
+    assert!(matches!(error, ObjectsError::Damaged { .. }), "{error}");
+    let again = library.plan(&request, OnDamage::Break).await.unwrap();
+    assert_eq!(again.missing.iter().map(|missing| missing.part).collect::<Vec<_>>(), [MissingPart::Volume]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_that_is_found_while_an_archive_is_measured_leaves_out_its_volume_alone() {
+    let faulty = stored().await;
+    import(&faulty.library, volume("t.b", &["one"])).await.unwrap();
+    // So long that 4 GiB is passed within it, where its directory has to be read for the plan.
+    faulty.store.tamper(|table, sort, value| {
+        if table != Table::Objects || sort[..] != keys::head()[..] {
+            return Some(value);
+        }
+        let mut head: Head = objects::head::open(table, &value).unwrap();
+        if let Body::Volume(volume) = &mut head.body
+            && volume.pages.count == 3
+        {
+            volume.pages.frame_bytes += 5 << 30;
+        }
+        Some(head.seal().unwrap())
+    });
+    let of_a = faulty.library.volume(&id("t.a")).await.unwrap().body.generation;
+    faulty.store.tamper(|_, sort, value| (sort[..] != keys::directory(of_a, 0)[..]).then_some(value));
+    let wanted = ["t.a", "t.b"].map(|name| Wanted::all(id(name))).to_vec();
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let plan = faulty.library.plan(&request, OnDamage::Break).await.unwrap();
+    assert_eq!(plan.missing, [Missing::volume(id("t.a"), MissingReason::Damaged)]);
+    assert_eq!(plan.volumes.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

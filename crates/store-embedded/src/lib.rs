@@ -14,8 +14,9 @@
 //!
 //! What damage costs: every row of the block that was hit, of whatever partition. All others are read as before. But fjall merges
 //! files in the background, and when it comes to a broken block it refuses all further writes of the database, and does so again
-//! after each start; [`store::Store::health`] says so. A store in that state is for reading only: what is sound in it can be
-//! copied out, and what is damaged has to be brought in anew, into a new folder. It cannot be mended in place.
+//! after each start; [`store::Store::health`] says so. Reads through the seam go on, but whatever has to be written before
+//! something is answered (the audit of downloads above all) is refused. Such a store cannot be mended in place: what it held has
+//! to be brought in anew, into a new folder.
 //!
 //! How to read it, from the outside in: `engine.rs` (the [`EmbeddedStore`], each call on its way to a thread that may block),
 //! `folder.rs` (format and lock of the data folder), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `queue.rs`,

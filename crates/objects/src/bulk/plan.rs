@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use hathi::{Seq, VolumeId};
-use pack::{Archive, Group, GroupPages, Level, PageMember};
+use pack::{Archive, ArchiveError, Group, GroupPages, Level, PageMember};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{Strength, UnixMillis};
@@ -33,6 +33,10 @@ pub const LAYOUT_VERSION: u8 = 1;
 
 /// Volumes that are planned without waiting for a turn: they are planned in no time, and must not stand behind thousands.
 const SMALL_PLAN: usize = 16;
+
+/// How often planning begins anew because damage was found where an archive is measured (where 4 GiB is passed, directories are
+/// read for that).
+const ATTEMPTS_MAX: u32 = 8;
 
 /// Heads read in one call.
 const HEADS_AT_ONCE: usize = 512;
@@ -146,6 +150,17 @@ impl Library {
         if request.mets && request.layout == pack::Layout::WordSeq {
             return Err(ObjectsError::Invalid("a word sequence has no place for METS".to_owned()));
         }
+        for _ in 0..ATTEMPTS_MAX {
+            match self.plan_once(request, on_damage).await {
+                // Found only when the archive was measured. It is marked now, so that the next plan leaves it out.
+                Err(error) if error.is_damage() => tracing::debug!(%error, "planning begins anew"),
+                planned => return planned,
+            }
+        }
+        self.plan_once(request, on_damage).await
+    }
+
+    async fn plan_once(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
         let started = self.inner.clock.now();
         let mut draft = Draft::default();
         for wanted in request.wanted.chunks(HEADS_AT_ONCE) {
@@ -246,7 +261,13 @@ impl Library {
         });
         let volumes: Arc<[PlannedVolume]> = volumes.into();
         let source = PlanSource::for_planning(self.clone(), archive.clone(), volumes.clone(), started);
-        let len_bytes = archive.len(&source).await?;
+        let len_bytes = match archive.len(&source).await {
+            Err(ArchiveError::Mismatch { group, reason }) => {
+                source.mark_mismatch(&group, reason).await;
+                return Err(ArchiveError::Mismatch { group, reason }.into());
+            }
+            measured => measured?,
+        };
         let etag = len_bytes.map(|_| etag(&archive, &volumes));
         let entries = archive.entry_count();
         let (archive, volumes) = match &etag {

@@ -117,6 +117,15 @@ impl PlanSource {
         }
     }
 
+    /// Marks a whole volume, the group of this name: its directory does not agree with its head.
+    pub(super) async fn mark_mismatch(&self, group: &str, reason: &str) {
+        let Some(group) = self.archive.groups.iter().position(|known| *known.name == *group) else { return };
+        let Ok(id) = self.volume_id(group) else { return };
+        let detail = reason.to_owned();
+        let error = ObjectsError::Damaged { volume: id.clone(), member: Some(WHOLE_VOLUME), detail };
+        self.library.note_damage(&id, self.volumes[group].revision, WHOLE_VOLUME, &error).await;
+    }
+
     /// Remembers that a frame is not what its entry says (`None`: the METS document's).
     pub(super) fn notice(&self, group: usize, page: Option<u32>, error: &FrameError) {
         self.noticed.lock().push((group, page, error.to_string()));

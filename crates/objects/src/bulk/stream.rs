@@ -62,6 +62,9 @@ fn pieces(
             match piece {
                 Ok(piece) => Ok(piece),
                 Err(error) => {
+                    if let ArchiveError::Mismatch { group, reason } = &error {
+                        source.mark_mismatch(group, reason).await;
+                    }
                     source.mark_noticed().await;
                     Err(error.into())
                 }
@@ -75,13 +78,18 @@ impl From<ArchiveError<ObjectsError>> for ObjectsError {
     fn from(error: ArchiveError<ObjectsError>) -> Self {
         match error {
             ArchiveError::Source(error) => error,
-            ArchiveError::Damaged { group, error } => match VolumeId::from_cleaned(&group) {
-                Ok(volume) => ObjectsError::Damaged { volume, member: None, detail: error.to_string() },
-                Err(_) => ObjectsError::Internal(format!("a group's name is no cleaned id: {group}")),
-            },
+            ArchiveError::Damaged { group, error } => damaged(&group, error.to_string()),
+            ArchiveError::Mismatch { group, reason } => damaged(&group, reason.to_owned()),
             ArchiveError::Interrupted => ObjectsError::Overloaded("shutting down".to_owned()),
             error @ ArchiveError::Range { .. } => ObjectsError::Invalid(error.to_string()),
-            error @ ArchiveError::Mismatch { .. } => ObjectsError::Internal(error.to_string()),
         }
+    }
+}
+
+/// Damage of the volume that is a group of this name.
+fn damaged(group: &str, detail: String) -> ObjectsError {
+    match VolumeId::from_cleaned(group) {
+        Ok(volume) => ObjectsError::Damaged { volume, member: None, detail },
+        Err(_) => ObjectsError::Internal(format!("a group's name is no cleaned id: {group}")),
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use objects::{CollectLimits, ObjectsError, Requester, SelectionInfo, Unchanged};
 use pack::{Layout, Level};
-use store::Clock;
+use store::faults::{Damage, Harm};
+use store::{Clock, Table};
 
 use crate::bench::{Bench, bench, pages, request, somebody, whole_volumes};
 use crate::support::volume;
@@ -117,6 +118,26 @@ async fn a_deleted_selection_lets_its_volumes_go_before_its_end() {
     collect(&bench).await;
     assert!(bench.clock.now() < selection.info.ends);
     assert!(bench.library.entries(&a, old, 0..1).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_that_cannot_be_read_does_not_keep_the_others_from_being_swept() {
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one"]).await;
+    let wanted = request(whole_volumes(&[a]), Layout::Pages, Level::Frames, false);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(bench.library.select(&wanted, &somebody(), Some(DAY), 0).await.unwrap().info.id);
+    }
+    // The one that a sweep comes to first.
+    ids.sort();
+    let partition = format!("s/{}", ids[0]).into();
+    let (table, sort, harm) = (Table::Selections, Some("i".into()), Harm::FlippedBit);
+    bench.faults.damage(Damage { table, partition, sort, harm, strong_reads_are_whole: false });
+    bench.clock.advance(3 * DAY);
+    assert_eq!(bench.library.sweep_selections().await.unwrap(), 2);
+    bench.faults.heal();
+    assert_eq!(bench.library.sweep_selections().await.unwrap(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
