@@ -211,7 +211,10 @@ fn local_address(listener: Option<&TcpListener>) -> Option<SocketAddr> {
 /// which also replaces the one that a killed process has left.
 fn bind_private_socket(folder: &Path, path: &Path) -> io::Result<UnixListener> {
     // The place where it is bound is shorter: what nobody could connect to is refused here.
-    std::os::unix::net::SocketAddr::from_pathname(path)?;
+    std::os::unix::net::SocketAddr::from_pathname(path).map_err(|_| {
+        let reason = "the path is too long for a socket; name the data folder by a shorter or a relative path";
+        io::Error::new(io::ErrorKind::InvalidInput, reason)
+    })?;
     let private = folder.join(".sock");
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&private)?;
     let fresh = private.join("s");
