@@ -7,6 +7,9 @@ use clap::Args;
 
 use crate::{cargo, root};
 
+/// The smallest of the sample volumes.
+const SEEDS: &str = "samples/pairtree/psia";
+
 /// How to fuzz.
 #[derive(Args)]
 pub struct Options {
@@ -50,12 +53,16 @@ fn targets() -> Result<Vec<String>> {
 }
 
 fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
-    let arguments = ["fuzz", "run", "--sanitizer", "none", target, "--"];
+    // What is found goes into the first folder; a real volume (ZIP, METS and record) is what all targets may begin with.
+    let corpus = format!("fuzz/corpus/{target}");
+    std::fs::create_dir_all(root().join(&corpus)).with_context(|| format!("cannot make {corpus}"))?;
+    let arguments = ["fuzz", "run", "--sanitizer", "none", target, corpus.as_str(), SEEDS, "--"];
     let limits = [
         format!("-max_total_time={seconds}"),
         "-timeout=20".into(),
         "-rss_limit_mb=2048".into(),
         "-verbosity=0".into(),
+        "-print_funcs=0".into(),
     ];
     // Coverage instrumentation is an unstable flag of the compiler; the pinned stable one understands it when told to.
     let status =
