@@ -23,8 +23,7 @@ pub struct CorpusVolume {
 pub fn make(volumes: u64, pages_per_volume: Option<u32>, seed: u64, frame_level: u8) -> Result<Vec<CorpusVolume>> {
     let sampler = sampler()?;
     let options = SynthOptions { seed, volumes, pages_per_volume, page_scale: 1.0 };
-    let mut framer = Framer::new(frame_level);
-    sampler.volumes(&options).map(|source| Ok(CorpusVolume { pages: frames(&source, &mut framer)?, source })).collect()
+    sampler.volumes(&options).map(|source| Ok(CorpusVolume { pages: frames(&source, frame_level)?, source })).collect()
 }
 
 fn sampler() -> Result<Sampler> {
@@ -38,7 +37,10 @@ fn sampler() -> Result<Sampler> {
     Ok(Sampler::from_volumes(readers)?)
 }
 
-fn frames(source: &SynthVolume, framer: &mut Framer) -> Result<Vec<(u32, Frame)>> {
+/// The frames that an import makes: with a framer for each volume, as there, because what a framer has compressed before can change
+/// a frame by some bytes.
+fn frames(source: &SynthVolume, frame_level: u8) -> Result<Vec<(u32, Frame)>> {
+    let mut framer = Framer::new(frame_level);
     let mut reader = VolumeReader::new(parts(source))?;
     (0..reader.page_count())
         .map(|index| {
@@ -96,11 +98,11 @@ impl Sizes {
     }
 }
 
-/// All volumes as a source of `pack`.
-pub fn in_memory(volumes: &[CorpusVolume]) -> MemorySource {
+/// All volumes as a source of `pack`; with `pages_of`, each has the pages of that one instead of its own.
+pub fn in_memory(volumes: &[CorpusVolume], pages_of: Option<&CorpusVolume>) -> MemorySource {
     let volume = |volume: &CorpusVolume| MemoryVolume {
         name: volume.id().cleaned().to_string().into(),
-        pages: volume.pages.clone(),
+        pages: pages_of.unwrap_or(volume).pages.clone(),
         selected: None,
         mets: None,
     };

@@ -167,7 +167,8 @@ mod tests {
     fn a_time_is_told_for_one_operation_and_a_rate_for_one_second() {
         let sizes = Sizes { text_bytes: 8_000_000, frame_bytes: 4_000_000 };
         let sample = Sample { seconds: 2.0, operations: 1_000, sizes };
-        let measured = Measured { subject: Subject::ZipFromMemory, samples: vec![sample] };
+        let measured =
+            Measured { subject: Subject::ZipFromMemory(crate::subject::Engine::Embedded), samples: vec![sample] };
         let row = measured.row().unwrap();
         assert!(row.ends_with("| 2000 | 2000 | 2000 | 500 | 4.0 | 2.0 |"), "{row}");
     }

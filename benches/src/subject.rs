@@ -33,8 +33,8 @@ pub enum Engine {
 pub enum Subject {
     /// `POST /volumes` of all ids: pages apart, stored frames as they are.
     ZipByDoor(Engine),
-    /// The same ZIP from frames in memory: no HTTP, no domain, no store.
-    ZipFromMemory,
+    /// The same ZIP as over that engine, from frames in memory: no HTTP, no domain, no store.
+    ZipFromMemory(Engine),
     /// `GET /volumes/{id}/pages/{seq}`, always the same page, uncompressed; with its record in the audit.
     PageByDoor(Engine),
     /// The same page from the domain, with its text: no HTTP, no audit.
@@ -45,10 +45,11 @@ pub enum Subject {
 
 impl Subject {
     /// All of them, in the order in which they are measured and told.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ZipByDoor(Engine::Embedded),
+        Self::ZipFromMemory(Engine::Embedded),
         Self::ZipByDoor(Engine::Null),
-        Self::ZipFromMemory,
+        Self::ZipFromMemory(Engine::Null),
         Self::PageByDoor(Engine::Embedded),
         Self::PageByDoor(Engine::Null),
         Self::PageByLibrary(Engine::Embedded),
@@ -61,8 +62,9 @@ impl Subject {
     pub fn name(self) -> &'static str {
         match self {
             Self::ZipByDoor(Engine::Embedded) => "ZIP of all volumes: door, embedded engine",
-            Self::ZipByDoor(Engine::Null) => "ZIP of as many volumes: door, null engine",
-            Self::ZipFromMemory => "ZIP of all volumes: pack alone, frames in memory",
+            Self::ZipByDoor(Engine::Null) => "ZIP of one volume as often: door, null engine",
+            Self::ZipFromMemory(Engine::Embedded) => "ZIP of all volumes: pack alone, frames in memory",
+            Self::ZipFromMemory(Engine::Null) => "ZIP of one volume as often: pack alone, frames in memory",
             Self::PageByDoor(Engine::Embedded) => "page: door and audit, embedded engine",
             Self::PageByDoor(Engine::Null) => "page: door and audit, null engine",
             Self::PageByLibrary(Engine::Embedded) => "page: domain alone, embedded engine",
@@ -98,13 +100,19 @@ pub struct Counts {
 pub struct Bench {
     embedded: Door,
     null: Door,
-    memory: Arc<MemorySource>,
-    archive: Arc<Archive>,
+    all_in_memory: InMemory,
+    alike_in_memory: InMemory,
     ids: Bytes,
     page: ThePage,
     counts: Counts,
     all: Sizes,
     all_null: Sizes,
+}
+
+/// A ZIP to be made from frames in memory.
+struct InMemory {
+    source: Arc<MemorySource>,
+    archive: Arc<Archive>,
 }
 
 /// The page that is asked for again and again.
@@ -123,32 +131,26 @@ struct Fingerprint {
 }
 
 impl Bench {
-    /// Makes ready: `embedded` holds `volumes`. Fails if the door's ZIP and that from memory are not the same bytes.
+    /// Makes ready: `embedded` holds `volumes`. Fails if a door's ZIP and that from memory are not the same bytes.
     pub async fn new(embedded: Door, volumes: &[CorpusVolume], counts: Counts) -> Result<Self> {
         let usual = corpus::most_usual(volumes).context("there is no volume")?;
-        let memory = Arc::new(corpus::in_memory(volumes));
-        let archive = Archive {
-            layout: Layout::Pages,
-            level: Level::Frames,
-            groups: memory.groups(),
-            errors: None,
-            descriptors: false,
-        };
         let ids: Vec<&str> = volumes.iter().map(|volume| volume.id().as_str()).collect();
         let bench = Self {
             null: embedded.null(usual.id()).await?,
             embedded,
-            memory,
-            archive: Arc::new(archive),
+            all_in_memory: InMemory::new(corpus::in_memory(volumes, None)),
+            alike_in_memory: InMemory::new(corpus::in_memory(volumes, Some(usual))),
             ids: ids.join("\n").into(),
             page: ThePage::of(usual)?,
             counts,
             all: volumes.iter().map(CorpusVolume::sizes).fold(Sizes::default(), Sizes::plus),
             all_null: usual.sizes().times(volumes.len() as u64),
         };
-        let by_door = fingerprint(bench.zip(Engine::Embedded).await?).await?;
-        let from_memory = fingerprint(bench.zip_from_memory()).await?;
-        ensure!(by_door == from_memory, "the door sends another ZIP ({by_door:?}) than pack makes ({from_memory:?})");
+        for engine in [Engine::Embedded, Engine::Null] {
+            let by_door = fingerprint(bench.zip(engine).await?).await?;
+            let from_memory = fingerprint(bench.zip_from_memory(engine)).await?;
+            ensure!(by_door == from_memory, "{engine:?}: the door sends {by_door:?}, but pack makes {from_memory:?}");
+        }
         Ok(bench)
     }
 
@@ -170,8 +172,8 @@ impl Bench {
     /// Measures once.
     pub async fn measure(&self, subject: Subject) -> Result<Sample> {
         let (operations, sizes) = match subject {
-            Subject::ZipByDoor(Engine::Embedded) | Subject::ZipFromMemory => (1, self.all),
-            Subject::ZipByDoor(Engine::Null) => (1, self.all_null),
+            Subject::ZipByDoor(Engine::Embedded) | Subject::ZipFromMemory(Engine::Embedded) => (1, self.all),
+            Subject::ZipByDoor(Engine::Null) | Subject::ZipFromMemory(Engine::Null) => (1, self.all_null),
             Subject::PageByDoor(_) | Subject::PageByLibrary(_) => {
                 (self.counts.pages, self.page.sizes.times(self.counts.pages))
             }
@@ -180,7 +182,7 @@ impl Bench {
         let begun = Instant::now();
         match subject {
             Subject::ZipByDoor(engine) => ensure_holds(self.zip(engine).await?, sizes).await?,
-            Subject::ZipFromMemory => ensure_holds(self.zip_from_memory(), sizes).await?,
+            Subject::ZipFromMemory(engine) => ensure_holds(self.zip_from_memory(engine), sizes).await?,
             Subject::PageByDoor(engine) => self.pages_by_door(engine).await?,
             Subject::PageByLibrary(engine) => self.pages_by_library(engine).await?,
             Subject::HeadRow(engine) => self.head_rows(engine).await?,
@@ -201,8 +203,12 @@ impl Bench {
         Ok(response.into_body().into_data_stream().map_err(anyhow::Error::from))
     }
 
-    fn zip_from_memory(&self) -> impl Stream<Item = Result<Bytes>> + use<> {
-        pack::stream(self.archive.clone(), self.memory.clone(), pack::WHOLE).map_err(anyhow::Error::from)
+    fn zip_from_memory(&self, engine: Engine) -> impl Stream<Item = Result<Bytes>> + use<> {
+        let InMemory { source, archive } = match engine {
+            Engine::Embedded => &self.all_in_memory,
+            Engine::Null => &self.alike_in_memory,
+        };
+        pack::stream(archive.clone(), source.clone(), pack::WHOLE).map_err(anyhow::Error::from)
     }
 
     async fn pages_by_door(&self, engine: Engine) -> Result<()> {
@@ -229,6 +235,14 @@ impl Bench {
             self.door(engine).head_row(&partition, &sort).await?;
         }
         Ok(())
+    }
+}
+
+impl InMemory {
+    fn new(source: MemorySource) -> Self {
+        let groups = source.groups();
+        let archive = Archive { layout: Layout::Pages, level: Level::Frames, groups, errors: None, descriptors: false };
+        Self { source: Arc::new(source), archive: Arc::new(archive) }
     }
 }
 
