@@ -1,0 +1,107 @@
+//! The same door over two engines.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use door_data::{DataDoor, DataSettings, routes};
+use futures::{StreamExt, TryStreamExt, stream};
+use hathi::VolumeId;
+use http::{Request, Response, StatusCode};
+use objects::{Library, LibraryOptions, Unchanged, keys};
+use store::limited::Limited;
+use store::null::NullStore;
+use store::{Call, Class, Deadline, Limits, Row, Scan, Store, SystemClock, Table};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tower::ServiceExt;
+
+use crate::corpus::{self, CorpusVolume};
+
+/// Bytes of rows that are read at once when an engine's rows are copied.
+const SCAN_BYTES: usize = 4 << 20;
+/// Volumes imported at the same time.
+const IMPORTS_AT_ONCE: usize = 2;
+
+/// A store, the library in it, and the routes that read over that.
+pub struct Door {
+    /// The engine, with what the seam wraps around it.
+    pub store: Arc<dyn Store>,
+    /// The domain.
+    pub library: Library,
+    router: Router,
+}
+
+impl Door {
+    async fn open(store: Arc<dyn Store>) -> Result<Self> {
+        let library = Library::open(store.clone(), Arc::new(SystemClock), LibraryOptions::default()).await?;
+        // Selections write; they are a matter of their own.
+        let settings = DataSettings { post_selection: false, ..DataSettings::default() };
+        let router = routes(Arc::new(DataDoor { library: library.clone(), settings })).read;
+        Ok(Self { store, library, router })
+    }
+
+    /// The door over the embedded engine in `folder`, which holds `volumes`: they are imported, then the store is closed and opened
+    /// again, so that everything is read from files (by way of caches) and nothing from what has just been written.
+    pub async fn embedded(folder: &Path, volumes: &[CorpusVolume]) -> Result<Self> {
+        let filling = Self::open(open_embedded(folder).await?).await?;
+        let imports = volumes.iter().map(|volume| corpus::parts(&volume.source));
+        let imports = imports.map(|parts| filling.library.import(parts, Unchanged::Skip, |_| {}));
+        stream::iter(imports.collect::<Vec<_>>())
+            .buffer_unordered(IMPORTS_AT_ONCE)
+            .try_collect::<Vec<_>>()
+            .await
+            .context("importing the corpus")?;
+        filling.store.close().await?;
+        drop(filling);
+        Self::open(open_embedded(folder).await?).await
+    }
+
+    /// The door over the engine that answers constants: the rows of the volume `id` of this door's, whichever volume is asked for.
+    ///
+    /// A library can be opened over it because the row that it looks for first, the head of the container of volumes, is there too:
+    /// it is that volume's head, which is alive.
+    pub async fn null(&self, id: &VolumeId) -> Result<Self> {
+        let engine = NullStore::new().with_rows(Table::Objects, self.rows(id).await?);
+        Self::open(Arc::new(Limited::new(Arc::new(engine), Limits::default()))).await
+    }
+
+    /// All rows of a volume.
+    async fn rows(&self, id: &VolumeId) -> Result<Vec<Row>> {
+        let (mut rows, mut rest) = (Vec::new(), Some(Scan::prefix("", SCAN_BYTES)));
+        while let Some(scan) = rest {
+            let page = self.store.scan(call(), Table::Objects, &keys::volume_partition(id), scan.clone()).await?;
+            rows.extend(page.rows);
+            rest = scan.resumed(page.next);
+        }
+        Ok(rows)
+    }
+
+    /// Sends a request through the routes. An answer other than 200 is an error.
+    pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>> {
+        let response = self.router.clone().oneshot(request).await?;
+        ensure!(response.status() == StatusCode::OK, "the door answers with {}", response.status());
+        Ok(response)
+    }
+
+    /// Reads the head row of a volume: the smallest thing that a store is asked.
+    pub async fn head_row(&self, partition: &Bytes, sort: &Bytes) -> Result<()> {
+        let row = self.store.get(call(), Table::Objects, partition, sort).await?;
+        ensure!(row.is_some(), "the volume has no head");
+        Ok(())
+    }
+}
+
+async fn open_embedded(folder: &Path) -> Result<Arc<dyn Store>> {
+    let folder = folder.to_path_buf();
+    let opening = move || EmbeddedStore::open(&folder, EmbeddedOptions::default(), Arc::new(SystemClock));
+    let store: Arc<dyn Store> = tokio::task::spawn_blocking(opening).await??;
+    Ok(store)
+}
+
+fn call() -> Call {
+    Call::new(Class::Description, Deadline::within(Duration::from_secs(10)))
+}

@@ -1,0 +1,18 @@
+//! Benchmarks of the data door without listeners: what do door and protocol cost by themselves, and what does the engine add?
+//!
+//! How to read it:
+//!
+//! - [`corpus`] makes the volumes.
+//! - [`doors`] puts the same door over two engines: the embedded one, and the one that answers constants at once.
+//! - [`subject`] is the list of what is measured, and how each is measured once.
+//! - [`run`] goes through that list in turn, again and again; [`report`] sums up and writes down, with what [`machine`] knows of
+//!   where it ran.
+//!
+//! `README.md` beside tells what may be concluded from it.
+
+pub mod corpus;
+pub mod doors;
+pub mod machine;
+pub mod report;
+pub mod run;
+pub mod subject;

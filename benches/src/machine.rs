@@ -1,0 +1,64 @@
+//! Where it ran, as far as that can be found out without asking.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde::Serialize;
+
+/// What one must know to compare figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// Model of the processor.
+    pub processor: Option<String>,
+    /// Processors that this process may use.
+    pub processors: usize,
+    /// Memory as Linux tells it, `24512344 kB`.
+    pub memory: Option<String>,
+    /// Kernel.
+    pub kernel: Option<String>,
+    /// Load averages over 1, 5 and 15 minutes at the beginning.
+    pub load_before: Option<String>,
+    /// Version of the program.
+    pub version: &'static str,
+    /// The compiler that is installed now; it is the one that built this unless it was changed since.
+    pub rustc: Option<String>,
+    /// The commit that is checked out, with `-dirty` if files differ from it.
+    pub commit: Option<String>,
+    /// False: a debug build, whose figures mean nothing.
+    pub optimized: bool,
+}
+
+impl Machine {
+    /// Looks around.
+    pub fn find() -> Self {
+        Self {
+            processor: field("/proc/cpuinfo", "model name"),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: field("/proc/meminfo", "MemTotal"),
+            kernel: first_line("/proc/sys/kernel/osrelease"),
+            load_before: first_line("/proc/loadavg").map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")),
+            version: env!("CARGO_PKG_VERSION"),
+            rustc: output("rustc", &["--version"]),
+            commit: output("git", &["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]),
+            optimized: !cfg!(debug_assertions),
+        }
+    }
+}
+
+fn first_line(path: &str) -> Option<String> {
+    Some(std::fs::read_to_string(path).ok()?.lines().next()?.to_owned())
+}
+
+/// The value of the first line `name: value` of a file.
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name).map(|(_, v)| v.to_owned())
+}
+
+/// What a program prints; `None` where it is not there or fails.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(program).args(arguments).current_dir(source).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
