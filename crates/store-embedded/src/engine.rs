@@ -225,7 +225,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
-        self.submit(call.deadline, Plan::new(steps)?).await
+        self.submit(call.deadline, Plan::new(steps)?.of_class(call.class)).await
     }
 
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {

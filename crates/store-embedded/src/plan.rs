@@ -2,7 +2,7 @@
 //! committer does nothing but check and merge.
 
 use bytes::Bytes;
-use store::{Condition, Expect, NewRow, Removal, Step, StoreError, StoreResult, Table, UnixMillis};
+use store::{Class, Condition, Expect, NewRow, Removal, Step, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::key::{self, KeyRange};
 use crate::room::Use;
@@ -82,13 +82,15 @@ impl Plan {
         Ok(Self::of(changes))
     }
 
+    /// The same plan, for a class of data: reading has to go on, so its audit is the last thing that a full disk refuses.
+    pub(crate) fn of_class(self, class: Class) -> Self {
+        if class == Class::Audit { Self { use_: Use::GivesBack, ..self } } else { self }
+    }
+
     /// A plan of changes that are encoded already.
     pub(crate) fn of(changes: Vec<Change>) -> Self {
         let bytes = changes.iter().map(change_bytes).sum();
-        let adds = |change: &Change| match change {
-            Change::Put { table, .. } => *table != Table::Audit,
-            change => matches!(change, Change::CompareAndWrite { .. }),
-        };
+        let adds = |change: &Change| matches!(change, Change::Put { .. } | Change::CompareAndWrite { .. });
         let use_ = match changes.iter().any(adds) {
             true if bytes > LITTLE_BYTES => Use::Adds,
             true => Use::AddsLittle,

@@ -89,7 +89,9 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     let refused = store.run(call(), vec![put("b")]).await;
     assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
     let audit = Step::Put { table: Table::Audit, partition: "p".into(), rows: vec![NewRow::new("who", "what")] };
-    assert!(store.run(call(), vec![audit]).await.unwrap().is_applied());
+    let refused = store.run(call(), vec![audit.clone()]).await;
+    assert!(matches!(refused, Err(StoreError::Full(_))), "the class of a call tells, not the table: {refused:?}");
+    assert!(store.run(call().of(Class::Audit), vec![audit]).await.unwrap().is_applied());
     let upload = store.put_content(call(), "owner".into(), stream::iter([Ok("bytes".into())]).boxed()).await;
     assert!(matches!(upload, Err(StoreError::Full(_))), "{upload:?}");
     assert!(store.health().await.refusing_writes.is_some());
