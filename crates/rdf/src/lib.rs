@@ -40,6 +40,7 @@ mod stored;
 mod syntax;
 mod writer;
 
+pub mod update;
 pub mod vocab;
 
 pub use graph::Graph;
