@@ -40,6 +40,7 @@ mod stored;
 mod syntax;
 mod writer;
 
+pub mod quads;
 pub mod update;
 pub mod vocab;
 
