@@ -40,6 +40,8 @@ mod stored;
 mod syntax;
 mod writer;
 
+pub mod quads;
+pub mod update;
 pub mod vocab;
 
 pub use graph::Graph;

@@ -24,12 +24,14 @@ pub struct Limits {
     pub term_bytes: usize,
     /// Objects and arrays inside each other, in JSON. The other syntaxes are read without recursion.
     pub json_depth: usize,
+    /// Solutions that the `WHERE` of an update could have at most, those of its parts included.
+    pub solutions: usize,
 }
 
 impl Default for Limits {
-    /// 8 MiB with 100,000 triples, terms of 1 MiB, JSON 64 deep.
+    /// 8 MiB with 100,000 triples, terms of 1 MiB, JSON 64 deep, a million solutions.
     fn default() -> Self {
-        Self { body_bytes: 8 << 20, triples: 100_000, term_bytes: 1 << 20, json_depth: 64 }
+        Self { body_bytes: 8 << 20, triples: 100_000, term_bytes: 1 << 20, json_depth: 64, solutions: 1_000_000 }
     }
 }
 
@@ -179,7 +181,8 @@ impl Collector {
     }
 }
 
-fn longest_term_bytes(triple: &Triple) -> usize {
+/// Length of the longest IRI, label or text in a triple.
+pub(crate) fn longest_term_bytes(triple: &Triple) -> usize {
     let subject = match &triple.subject {
         NamedOrBlankNode::NamedNode(node) => node.as_str().len(),
         NamedOrBlankNode::BlankNode(node) => node.as_str().len(),

@@ -115,7 +115,7 @@ fn statements_in_a_named_graph_are_refused() {
 
 #[test]
 fn each_limit_is_kept() {
-    let limits = Limits { body_bytes: 400, triples: 2, term_bytes: 40, json_depth: 3 };
+    let limits = Limits { body_bytes: 400, triples: 2, term_bytes: 40, json_depth: 3, ..Limits::default() };
     let too_large = |body: &str, syntax| parse_within(body.as_bytes(), syntax, &limits).unwrap_err().to_string();
     assert_eq!(too_large(&" ".repeat(401), Syntax::Turtle), "too large: more than 400 bytes");
     assert_eq!(too_large("<a> <b> 1, 2, 3 .", Syntax::Turtle), "too large: more than 2 triples");
