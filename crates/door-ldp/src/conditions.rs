@@ -156,7 +156,12 @@ mod tests {
     #[test]
     fn a_tag_of_any_representation_lets_its_writer_through_and_no_other_does() {
         let stands = Validators::of_graph(REVISION, None, "t");
-        for tag in [&*stands.etag, "*", "\"x\", \"07070707070707070707070707070707-j\"", "\"07070707070707070707070707070707\""] {
+        for tag in [
+            &*stands.etag,
+            "*",
+            "\"x\", \"07070707070707070707070707070707-j\"",
+            "\"07070707070707070707070707070707\"",
+        ] {
             stands.writing(&with(header::IF_MATCH, tag)).unwrap();
         }
         for tag in ["\"08080808080808080808080808080808-t\"", "nonsense", "", "\"\""] {

@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use objects::resources::UploadError;
 use objects::{InvalidPath, ObjectsError, ResourceError};
 use rdf::ParseError;
+use rdf::update::UpdateError;
 use thiserror::Error;
 
 use crate::links;
@@ -79,6 +80,12 @@ pub enum LdpError {
     /// A body that is no graph.
     #[error("{0}")]
     Graph(#[from] ParseError),
+    /// An update that cannot be carried out.
+    #[error("{0}")]
+    Update(#[from] UpdateError),
+    /// An update that is not UTF-8.
+    #[error("the update is not in UTF-8")]
+    UpdateNotUtf8,
     /// A header that cannot be read.
     #[error("the header `{name}` cannot be understood: {why}")]
     Header {
@@ -155,6 +162,11 @@ impl LdpError {
             Self::BodyBroken(_) => (StatusCode::BAD_REQUEST, "body-broken"),
             Self::Graph(error) if error.is_too_large() => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
             Self::Graph(_) => (StatusCode::BAD_REQUEST, "malformed-graph"),
+            Self::Update(error) if error.is_too_large() => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+            Self::Update(UpdateError::NotSupported { .. }) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "update-not-supported")
+            }
+            Self::Update(_) | Self::UpdateNotUtf8 => (StatusCode::BAD_REQUEST, "malformed-update"),
             Self::Header { .. } => (StatusCode::BAD_REQUEST, "malformed-header"),
             Self::Model(_) => (StatusCode::CONFLICT, "interaction-model"),
             Self::Constraint { .. } => (StatusCode::CONFLICT, "constraint"),
@@ -171,6 +183,7 @@ impl LdpError {
             Self::PreconditionRequired
                 | Self::UnsupportedMediaType { .. }
                 | Self::Graph(_)
+                | Self::Update(_)
                 | Self::Model(_)
                 | Self::Constraint { .. }
                 | Self::TooLarge { .. }

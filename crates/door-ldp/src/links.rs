@@ -88,7 +88,10 @@ mod tests {
         headers.append(header::LINK, HeaderValue::from_static(value));
         headers.append(header::LINK, HeaderValue::from_static("nonsense, <http://c>; rel=other"));
         let links = of(&headers);
-        assert_eq!(links.iter().map(|link| &*link.target).collect::<Vec<_>>(), ["http://a/?x=1,2", "http://b", "http://c"]);
+        assert_eq!(
+            links.iter().map(|link| &*link.target).collect::<Vec<_>>(),
+            ["http://a/?x=1,2", "http://b", "http://c"]
+        );
         assert_eq!(links.iter().map(|link| link.has_rel("type")).collect::<Vec<_>>(), [true, true, false]);
         assert_eq!(links[0].parameters[1], ("title".to_owned(), "a, \"b\"".to_owned()));
     }

@@ -168,7 +168,12 @@ mod tests {
 
     #[test]
     fn what_excludes_itself_or_is_unknown_is_refused() {
-        for types in [&["NonRDFSource", "Container"][..], &["NonRDFSource", "RDFSource"], &["BasicContainer", "DirectContainer"], &["Page"]] {
+        for types in [
+            &["NonRDFSource", "Container"][..],
+            &["NonRDFSource", "RDFSource"],
+            &["BasicContainer", "DirectContainer"],
+            &["Page"],
+        ] {
             assert!(asked(types, true).is_err(), "{types:?}");
         }
     }

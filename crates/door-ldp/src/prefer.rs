@@ -59,11 +59,13 @@ impl Preferences {
             of_name.flat_map(|(_, value)| value.split_ascii_whitespace()).any(|known| known == iri)
         };
         let included = |iri| named("include", iri);
-        let minimal = included(ldp::PREFER_MINIMAL_CONTAINER.as_str()) || included(ldp::PREFER_EMPTY_CONTAINER.as_str());
+        let minimal =
+            included(ldp::PREFER_MINIMAL_CONTAINER.as_str()) || included(ldp::PREFER_EMPTY_CONTAINER.as_str());
         let wanted = |iri: &str| (!minimal || named("include", iri)) && !named("omit", iri);
         self.containment = wanted(ldp::PREFER_CONTAINMENT.as_str());
         self.membership = wanted(ldp::PREFER_MEMBERSHIP.as_str());
-        let count = parameters.iter().find(|(name, _)| name == "max-member-count").and_then(|(_, value)| value.parse().ok());
+        let count =
+            parameters.iter().find(|(name, _)| name == "max-member-count").and_then(|(_, value)| value.parse().ok());
         self.members_max = count.filter(|count| *count > 0);
     }
 }
@@ -81,7 +83,9 @@ mod tests {
     #[test]
     fn what_is_included_and_omitted_is_what_the_client_says() {
         const REPRESENTATION: Option<&str> = Some("return=representation");
-        let ldp = |names: &[&str]| names.iter().map(|name| format!("http://www.w3.org/ns/ldp#{name}")).collect::<Vec<_>>().join(" ");
+        let ldp = |names: &[&str]| {
+            names.iter().map(|name| format!("http://www.w3.org/ns/ldp#{name}")).collect::<Vec<_>>().join(" ")
+        };
         let include = |names: &[&str]| preferred(&format!("return=representation; include=\"{}\"", ldp(names)));
         let omit = |names: &[&str]| preferred(&format!("return=representation; omit=\"{}\"", ldp(names)));
         assert_eq!(preferred("respond-async"), (true, true, None));

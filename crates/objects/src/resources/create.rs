@@ -15,7 +15,7 @@ use crate::resources::body::{Binary, Kind, Membership, Place, ResourceBody};
 use crate::resources::path::{NAME_BYTES_MAX, ResourcePath};
 use crate::resources::read::{End, Located};
 use crate::resources::upload::{Uploaded, UploadedPlace};
-use crate::resources::{ResourceError, ResourceResult, Written, describe};
+use crate::resources::{Resource, ResourceError, ResourceResult, Written, describe};
 use crate::revision::RevisionId;
 use crate::switch::{Switched, Tries};
 
@@ -94,12 +94,13 @@ impl Library {
     }
 
     /// Creates a resource in a container, under the name that is asked for if it was never used, otherwise under a fresh one.
-    pub async fn create_in(
+    /// What is created may depend on its path: `make` is asked for each that is tried.
+    pub async fn create_in<E: From<ResourceError>>(
         &self,
         container: &ResourcePath,
         wish: Option<&str>,
-        new: &NewResource,
-    ) -> ResourceResult<Written> {
+        make: impl Fn(&Resource, &ResourcePath) -> Result<NewResource, E>,
+    ) -> Result<Written, E> {
         let mut wish = wish.map(shortened);
         let mut name = None;
         let mut tries = Tries::new();
@@ -110,21 +111,23 @@ impl Library {
                 .ok_or_else(|| ResourceError::NotAContainer(container.clone()))?;
             let (tried, base) = match (name.take(), wish) {
                 (Some(fresh), _) => (fresh, None),
-                (None, Some(wish)) => match self.vacancy(&parent, wish).await? {
+                (None, Some(wish)) => match self.vacancy(&parent, wish).await.map_err(ResourceError::from)? {
                     Some(base) => (wish.to_owned(), base),
                     None => (beside(wish), None),
                 },
                 (None, None) => (fresh(FRESH_CHARS), None),
             };
-            let path = container.child(&tried)?;
-            match self.try_create(&parent, &tried, base, new).await? {
+            let path = container.child(&tried).map_err(ResourceError::from)?;
+            let new = make(&resource, &path)?;
+            match self.try_create(&parent, &tried, base, &new).await? {
                 Made::Created(revision) => return Ok(Written { path, revision }),
                 Made::Not { unsure: maybe } => unsure |= maybe,
             }
             // Somebody took the name, or the container changed: another name does no harm in either case.
             name = Some(wish.take().map_or_else(|| fresh(FRESH_CHARS), beside));
             if !tries.again().await {
-                return Err(changes_all_the_time(format!("/{container}"), unsure).into());
+                let error = changes_all_the_time(format!("/{container}"), unsure);
+                return Err(ResourceError::from(error).into());
             }
         }
     }

@@ -17,6 +17,8 @@ use crate::resources::path::ResourcePath;
 use crate::resources::{Resource, ResourceError, ResourceResult};
 use crate::revision::RevisionId;
 
+/// Paths that are looked up together.
+const BATCH_PATHS: usize = 500;
 /// Bytes of one page of a scan over records of membership.
 const SCAN_BYTES: usize = 64 << 10;
 
@@ -146,6 +148,26 @@ impl Library {
         }
         let (found, next) = self.list_children(&parent, after, max).await?;
         Ok(ChildPage { children: found.into_iter().map(Child::of).collect(), next })
+    }
+
+    /// Of each path, whether something is there or was, as a child of the container that is there now.
+    pub async fn were_children(&self, paths: &[ResourcePath]) -> ObjectsResult<Vec<bool>> {
+        let mut known = Vec::with_capacity(paths.len());
+        for paths in paths.chunks(BATCH_PATHS) {
+            let of = |path: ResourcePath| keys::resource_partition(&path);
+            let partitions: Vec<_> =
+                paths.iter().flat_map(|path| [of(path.clone()), of(path.parent().unwrap_or_default())]).collect();
+            let mut heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?.into_iter();
+            while let (Some(child), Some(parent)) = (heads.next(), heads.next()) {
+                known.push(match (child?, parent?) {
+                    (Some(child), Some(parent)) => {
+                        child.head.state != State::Free && child.head.parent_incarnation == parent.head.incarnation
+                    }
+                    _ => false,
+                });
+            }
+        }
+        Ok(known)
     }
 
     /// When what a container's listing tells changed last; `None`: it never had a child.
