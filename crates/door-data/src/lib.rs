@@ -58,6 +58,15 @@ pub struct Routes {
     pub write: Router,
 }
 
+/// Those of the routes that send bytes of volumes: their pages, METS and records. Another door tells of them as resources.
+pub fn member_routes(door: Arc<DataDoor>) -> Router {
+    Router::new()
+        .route("/volumes/{id}/pages/{seq}", get(page::page))
+        .route("/volumes/{id}/mets", get(volume::mets))
+        .route("/volumes/{id}/record", get(volume::record))
+        .with_state(door)
+}
+
 /// Makes the routes. They can be mounted at `/` and, besides, nested under a prefix: addresses in answers follow the mount.
 pub fn routes(door: Arc<DataDoor>) -> Routes {
     let read = Router::new()
@@ -69,10 +78,8 @@ pub fn routes(door: Arc<DataDoor>) -> Routes {
         .route("/volumes/", get(listing::list))
         .route("/volumes/{id}", get(volume::info))
         .route("/volumes/{id}/pages/", get(volume::pages))
-        .route("/volumes/{id}/pages/{seq}", get(page::page))
-        .route("/volumes/{id}/mets", get(volume::mets))
-        .route("/volumes/{id}/record", get(volume::record))
-        .with_state(door.clone());
+        .with_state(door.clone())
+        .merge(member_routes(door.clone()));
     let write = Router::new()
         .route("/volumes/{id}", put(upload::put).delete(volume::delete))
         .route("/volumes/{id}/verify", post(volume::verify))

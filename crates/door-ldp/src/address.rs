@@ -3,9 +3,11 @@
 
 use std::fmt::Write as _;
 
+use hathi::VolumeId;
 use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 use objects::ResourcePath;
+use objects::library::VOLUMES;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rdf::Iri;
 
@@ -161,6 +163,16 @@ impl Site {
 /// The IRI under which a resource is kept.
 pub fn kept_iri(path: &ResourcePath) -> String {
     format!("{KEPT}{}", encoded(path))
+}
+
+/// The IRI under which the container of volumes is told.
+pub fn kept_volumes() -> String {
+    format!("{KEPT}{VOLUMES}")
+}
+
+/// The IRI under which a volume is told: by its cleaned id, which needs no slash.
+pub fn kept_volume(id: &VolumeId) -> String {
+    format!("{KEPT}{VOLUMES}/{}", utf8_percent_encode(&id.cleaned().to_string(), SEGMENT))
 }
 
 /// The resource that an IRI names under which something is kept, or of which it names a part; `None`: it is none of this

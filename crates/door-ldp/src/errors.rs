@@ -34,6 +34,9 @@ pub enum LdpError {
     /// A path that is kept for something else.
     #[error("/{0} is kept for the volumes of the library; they are changed by the data door")]
     ReservedPath(String),
+    /// A volume id that is none.
+    #[error("{0}")]
+    Volume(String),
     /// A host that is none.
     #[error("`{0}` is no host")]
     Host(String),
@@ -142,6 +145,7 @@ impl LdpError {
             Self::NotUtf8 => (StatusCode::BAD_REQUEST, "not-utf-8"),
             Self::ReservedName(_) => (StatusCode::BAD_REQUEST, "reserved-name"),
             Self::ReservedPath(_) => (StatusCode::CONFLICT, "reserved-path"),
+            Self::Volume(_) => (StatusCode::BAD_REQUEST, "invalid-volume-id"),
             Self::Host(_) => (StatusCode::BAD_REQUEST, "invalid-host"),
             Self::NotAllowed { .. } | Self::Resource(ResourceError::Root) => {
                 (StatusCode::METHOD_NOT_ALLOWED, "not-allowed")

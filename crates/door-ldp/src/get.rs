@@ -71,10 +71,7 @@ impl Asked {
     }
 
     async fn get_graph(&self, resource: &Resource) -> Result<Response, LdpError> {
-        let accept = links::values(&self.headers, &header::ACCEPT).join(",");
-        let offers = Syntax::ALL.map(|syntax| Offer::of(syntax, syntax));
-        let syntax = *rdf::negotiate(Some(&accept), &offers)
-            .ok_or_else(|| LdpError::NotAcceptable(Syntax::MEDIA_TYPES.join(", ")))?;
+        let syntax = negotiated(&self.headers)?;
         let preferences = Preferences::of(&self.headers);
         let page = self.page()?;
         let giving = match self.target.facet {
@@ -260,8 +257,16 @@ impl Asked {
     }
 }
 
+/// The syntax that a client likes best.
+pub fn negotiated(headers: &HeaderMap) -> Result<Syntax, LdpError> {
+    let accept = links::values(headers, &header::ACCEPT).join(",");
+    let offers = Syntax::ALL.map(|syntax| Offer::of(syntax, syntax));
+    let refused = || LdpError::NotAcceptable(Syntax::MEDIA_TYPES.join(", "));
+    rdf::negotiate(Some(&accept), &offers).copied().ok_or_else(refused)
+}
+
 /// RFC 9110, section 8.3. No charset: graphs are in UTF-8 by their own specifications.
-fn content_type(syntax: Syntax) -> HeaderValue {
+pub fn content_type(syntax: Syntax) -> HeaderValue {
     match syntax.profile() {
         Some(profile) => HeaderValue::try_from(format!("{}; profile=\"{profile}\"", syntax.media_type()))
             .unwrap_or(HeaderValue::from_static("application/ld+json")),

@@ -10,6 +10,7 @@
 //!   `prefer.rs`, `digests.rs`.
 //! - From a body to what is kept and back: `body.rs`, `managed.rs` (statements that are the server's), `membership.rs`,
 //!   `statements.rs` (the statements of an answer, as a stream).
+//! - `volumes.rs`: the volumes of the library, as resources.
 //! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
 
 mod address;
@@ -32,6 +33,7 @@ mod prefer;
 mod put;
 mod settings;
 mod statements;
+mod volumes;
 
 use std::sync::Arc;
 
@@ -40,6 +42,7 @@ use axum::routing::{MethodRouter, get, post};
 use objects::Library;
 
 pub use settings::{DefaultModel, LdpSettings};
+pub use volumes::members;
 
 /// The door: a library, and what is set.
 pub struct LdpDoor {
@@ -71,8 +74,14 @@ pub fn routes(door: Arc<LdpDoor>) -> Routes {
         let routes = if base.is_empty() { routes } else { routes.route(base, methods) };
         routes.with_state(door.clone())
     };
+    let base = &door.settings.base;
+    let volumes = Router::new()
+        .route(&format!("{base}/volumes"), get(volumes::list).options(volumes::list))
+        .route(&format!("{base}/volumes/"), get(volumes::list).options(volumes::list))
+        .route(&format!("{base}/volumes/{{id}}"), get(volumes::volume).options(volumes::volume))
+        .with_state(door.clone());
     Routes {
-        read: everywhere(get(ask::answer).options(ask::answer)),
+        read: everywhere(get(ask::answer).options(ask::answer)).merge(volumes),
         write: everywhere(post(ask::answer).put(ask::answer).patch(ask::answer).delete(ask::answer)),
     }
 }

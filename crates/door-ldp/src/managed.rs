@@ -42,7 +42,8 @@ pub fn statements(resource: &Resource) -> Vec<Triple> {
     triples
 }
 
-fn time(time: UnixMillis) -> Term {
+/// A time, as a term.
+pub fn time(time: UnixMillis) -> Term {
     let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
     let text = Timestamp::from_millisecond(millis).map(|time| time.to_string()).unwrap_or_default();
     Literal::new_typed_literal(text, xsd::DATE_TIME).into()

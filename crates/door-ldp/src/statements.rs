@@ -7,11 +7,11 @@ use bytes::Bytes;
 use futures::stream;
 use objects::list::ListToken;
 use objects::resources::{Kind, Membership, Resource};
-use objects::{Library, ResourcePath};
+use objects::{Library, ResourcePath, Volume};
 use rdf::vocab::{PREFIXES, ldp};
 use rdf::{Graph, NamedNode, NamedOrBlankNode, Syntax, Term, Triple, WriteError, Writer};
 
-use crate::address::{Site, kept_iri};
+use crate::address::{Site, kept_iri, kept_volume, kept_volumes};
 use crate::errors::LdpError;
 use crate::membership;
 
@@ -48,6 +48,10 @@ pub enum Section {
     Contains(Resource),
     /// What follows from what a container contains.
     Members(Membership, Resource),
+    /// That the container of volumes contains them.
+    Volumes,
+    /// That a volume contains its pages, from this one on.
+    Pages(Box<Volume>, u32),
 }
 
 /// The statements of an answer.
@@ -130,8 +134,42 @@ impl Statements {
                     self.sections.push_front(Section::Members(membership, container));
                 }
             }
+            Section::Volumes => {
+                if self.list_volumes().await? {
+                    self.sections.push_front(Section::Volumes);
+                }
+            }
+            Section::Pages(volume, from) => {
+                if let Some(next) = self.list_pages(&volume, from).await? {
+                    self.sections.push_front(Section::Pages(volume, next));
+                }
+            }
         }
         Ok(true)
+    }
+
+    /// Writes that some more volumes are contained; false: these were the last.
+    async fn list_volumes(&mut self) -> Result<bool, LdpError> {
+        let page = self.library.list(self.after.as_ref(), PAGE_CHILDREN).await?;
+        let subject = NamedNode::new_unchecked(kept_volumes());
+        for id in &page.volumes {
+            let volume = NamedNode::new_unchecked(kept_volume(id));
+            self.push(Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), volume))?;
+        }
+        self.after = page.next;
+        Ok(self.after.is_some())
+    }
+
+    /// Writes that some pages from `from` on are contained; answers where to go on.
+    async fn list_pages(&mut self, volume: &Volume, from: u32) -> Result<Option<u32>, LdpError> {
+        let count = u32::try_from(volume.body.pages.count).unwrap_or(u32::MAX);
+        let to = count.min(from.saturating_add(PAGE_CHILDREN as u32));
+        let subject = NamedNode::new_unchecked(kept_volume(&volume.id));
+        for entry in self.library.entries(&volume.id, volume.body.generation, from..to).await? {
+            let page = NamedNode::new_unchecked(format!("{}/pages/{}", subject.as_str(), entry.seq));
+            self.push(Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), page))?;
+        }
+        Ok((to < count).then_some(to))
     }
 
     /// Writes what follows from some more children; false: these were the last.

@@ -54,6 +54,16 @@ pub enum Command {
     ///
     /// What a selection holds stays readable through that until it ends.
     Delete(commands::delete::DeleteArgs),
+    /// Put something into the repository, or replace it.
+    Put(commands::put::PutArgs),
+    /// Print what is at a place of the repository.
+    Cat(commands::cat::CatArgs),
+    /// Delete resources of the repository.
+    ///
+    /// A container goes with all that is in it; the command ends when that is done.
+    Rm(commands::rm::RmArgs),
+    /// Show what is in a container of the repository.
+    Tree(commands::tree::TreeArgs),
     /// Make volumes for load tests by resampling the bundled ones.
     ///
     /// They are made of the real pages of the samples, so that sizes and compressibility stay real. The same seed makes the

@@ -83,11 +83,13 @@ impl App {
             guard(read, Right::Read).merge(guard(write, Right::Write))
         };
         let ldp = door_ldp::routes(self.ldp.clone());
+        let members = door_ldp::members(&self.ldp.settings.base, door_data::member_routes(self.data.clone()));
         let mut routes = page::routes()
             .merge(health::routes(Readiness { store: self.store.clone(), stopping: self.stopping.clone() }))
             .merge(guard(self.telling_routes(), Right::Read))
             .merge(data())
             .merge(guard(ldp.read, Right::Read))
+            .merge(guard(members, Right::Read))
             .merge(guard(ldp.write, Right::Write));
         if !self.config.data.prefix.is_empty() {
             routes = routes.nest(&self.config.data.prefix, data());
