@@ -62,6 +62,11 @@ impl Problem {
         self
     }
 
+    /// What is told, alone.
+    pub fn into_detail(self) -> String {
+        self.detail
+    }
+
     /// As plain text.
     pub fn as_text(self) -> Response {
         respond(self.status, self.headers, "text/plain; charset=utf-8", self.detail)

@@ -66,10 +66,10 @@ impl Target {
     /// What stands in a path behind the base, percent-encoded. One slash at the end makes no difference.
     pub fn parse(path: &str) -> Result<Self, LdpError> {
         let path = path.strip_prefix('/').unwrap_or(path);
-        let path = path.strip_suffix('/').unwrap_or(path);
         if path.is_empty() {
             return Ok(Self { path: ResourcePath::root(), facet: Facet::Itself });
         }
+        let path = path.strip_suffix('/').unwrap_or(path);
         let mut names = Vec::new();
         for segment in path.split('/') {
             names.push(percent_decode_str(segment).decode_utf8().map_err(|_| LdpError::NotUtf8)?);

@@ -34,6 +34,9 @@ pub enum LdpError {
     /// A path that is kept for something else.
     #[error("/{0} is kept for the volumes of the library; they are changed by the data door")]
     ReservedPath(String),
+    /// A resource that is not in the container that it was sent to.
+    #[error("{0} is not in this container")]
+    Outside(String),
     /// A volume id that is none.
     #[error("{0}")]
     Volume(String),
@@ -145,6 +148,7 @@ impl LdpError {
             Self::NotUtf8 => (StatusCode::BAD_REQUEST, "not-utf-8"),
             Self::ReservedName(_) => (StatusCode::BAD_REQUEST, "reserved-name"),
             Self::ReservedPath(_) => (StatusCode::CONFLICT, "reserved-path"),
+            Self::Outside(_) => (StatusCode::CONFLICT, "outside"),
             Self::Volume(_) => (StatusCode::BAD_REQUEST, "invalid-volume-id"),
             Self::Host(_) => (StatusCode::BAD_REQUEST, "invalid-host"),
             Self::NotAllowed { .. } | Self::Resource(ResourceError::Root) => {
@@ -178,6 +182,12 @@ impl LdpError {
             Self::RangeNotSatisfiable(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         }
+    }
+
+    /// What is told of it where it is one of many.
+    pub fn told(&self) -> (StatusCode, String) {
+        let (status, kind) = self.classified();
+        (status, Problem::new(status, kind, self, false).into_detail())
     }
 
     /// Whether the page about constraints explains it: LDP 1.0, section 4.2.1.6, wants that of every refused body.

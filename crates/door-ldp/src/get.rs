@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::list::ListToken;
 use objects::resources::{Binary, Kind, Membership, Resource};
 use rdf::vocab::ldp;
-use rdf::{Offer, Syntax};
+use rdf::{JsonLdForm, Offer, Syntax};
 
 use crate::address::Facet;
 use crate::ask::{Asked, empty};
@@ -230,6 +230,8 @@ impl Asked {
             return Ok(response);
         }
         insert_text(headers, header::CONTENT_TYPE, &binary.media_type);
+        // What somebody once sent must not act as this server's own page in a browser.
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
         if let Some(disposition) = &binary.disposition {
             insert_text(headers, header::CONTENT_DISPOSITION, disposition);
         }
@@ -267,7 +269,7 @@ pub fn negotiated(headers: &HeaderMap) -> Result<Syntax, LdpError> {
 
 /// RFC 9110, section 8.3. No charset: graphs are in UTF-8 by their own specifications.
 pub fn content_type(syntax: Syntax) -> HeaderValue {
-    match syntax.profile() {
+    match syntax.profile().filter(|_| syntax != Syntax::JsonLd(JsonLdForm::Compacted)) {
         Some(profile) => HeaderValue::try_from(format!("{}; profile=\"{profile}\"", syntax.media_type()))
             .unwrap_or(HeaderValue::from_static("application/ld+json")),
         None => HeaderValue::from_static(syntax.media_type()),

@@ -10,7 +10,7 @@
 //!   `prefer.rs`, `digests.rs`.
 //! - From a body to what is kept and back: `body.rs`, `managed.rs` (statements that are the server's), `membership.rs`,
 //!   `statements.rs` (the statements of an answer, as a stream).
-//! - `volumes.rs`: the volumes of the library, as resources.
+//! - `quads.rs`: many resources in one request. `volumes.rs`: the volumes of the library, as resources.
 //! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
 
 mod address;
@@ -31,6 +31,7 @@ mod patch;
 mod post;
 mod prefer;
 mod put;
+mod quads;
 mod settings;
 mod statements;
 mod volumes;
@@ -75,13 +76,17 @@ pub fn routes(door: Arc<LdpDoor>) -> Routes {
         routes.with_state(door.clone())
     };
     let base = &door.settings.base;
-    let volumes = Router::new()
-        .route(&format!("{base}/volumes"), get(volumes::list).options(volumes::list))
-        .route(&format!("{base}/volumes/"), get(volumes::list).options(volumes::list))
-        .route(&format!("{base}/volumes/{{id}}"), get(volumes::volume).options(volumes::volume))
-        .with_state(door.clone());
+    let volumes = |list: MethodRouter<Arc<LdpDoor>>, volume| {
+        Router::new()
+            .route(&format!("{base}/volumes"), list.clone())
+            .route(&format!("{base}/volumes/"), list)
+            .route(&format!("{base}/volumes/{{id}}"), volume)
+            .with_state(door.clone())
+    };
+    let reading = volumes(get(volumes::list).options(volumes::list), get(volumes::volume).options(volumes::volume));
+    let changing = || post(ask::answer).put(ask::answer).patch(ask::answer).delete(ask::answer);
     Routes {
-        read: everywhere(get(ask::answer).options(ask::answer)).merge(volumes),
-        write: everywhere(post(ask::answer).put(ask::answer).patch(ask::answer).delete(ask::answer)),
+        read: everywhere(get(ask::answer).options(ask::answer)).merge(reading),
+        write: everywhere(changing()).merge(volumes(changing(), changing())),
     }
 }

@@ -17,7 +17,7 @@ use crate::errors::LdpError;
 use crate::managed::Standing;
 use crate::model::Model;
 use crate::prefer::Preferences;
-use crate::{digests, links, membership};
+use crate::{digests, links, membership, quads};
 
 /// RFC 5023, section 9.7.
 const SLUG: HeaderName = HeaderName::from_static("slug");
@@ -79,18 +79,27 @@ impl Asked {
         path: &ResourcePath,
         above: Option<&Resource>,
     ) -> Result<NewResource, LdpError> {
-        let (body, asked) = match incoming {
-            Incoming::Graph(body, asked) => (body, *asked),
-            Incoming::Binary(uploaded) => {
-                return Ok(NewResource {
-                    kind: NewKind::Binary(uploaded.clone()),
-                    description: bytes::Bytes::new(),
-                    member: None,
-                    members_for: None,
-                });
+        match incoming {
+            Incoming::Graph(body, asked) => {
+                self.new_graph(body.graph(&self.site, path, self.settings())?, *asked, path, above)
             }
-        };
-        let graph = body.graph(&self.site, path, self.settings())?;
+            Incoming::Binary(uploaded) => Ok(NewResource {
+                kind: NewKind::Binary(uploaded.clone()),
+                description: bytes::Bytes::new(),
+                member: None,
+                members_for: None,
+            }),
+        }
+    }
+
+    /// The same, of a graph (as it is kept).
+    pub fn new_graph(
+        &self,
+        graph: rdf::Graph,
+        asked: Option<Model>,
+        path: &ResourcePath,
+        above: Option<&Resource>,
+    ) -> Result<NewResource, LdpError> {
         let model = match asked {
             Some(model) => model,
             None => Model::of_graph(&graph, &kept_iri(path), self.settings().default_model)?,
@@ -121,6 +130,9 @@ impl Asked {
         let container = self.resource().await?;
         if !matches!(container.kind(), Kind::Container { .. }) {
             return Err(self.not_allowed(self.allow(&container)));
+        }
+        if quads::are_sent(self) {
+            return self.post_quads(container, body);
         }
         let asked = self.clone();
         // What was begun ends in order, also when the client goes away: bytes that nobody will know of are given back.

@@ -57,6 +57,7 @@ async fn digests_are_given_as_wanted_and_checked_as_announced() {
     assert_eq!(fixture.content_files(), 0, "nothing is kept of what was refused");
     assert_eq!(put("crc32=1".to_owned()).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(put(format!("sha-256={sha256}")).await.status, StatusCode::CREATED);
+    assert_eq!(fixture.content_files(), 1);
     let wanted = |value| fixture.ask(Method::HEAD, "/rest/b").header("want-digest", value).answer();
     assert!(wanted("md5, sha-256;q=0.2").await.header("digest").unwrap().starts_with("md5="));
     assert!(wanted("sha-512;q=0.9, sha;q=0.1").await.header("digest").unwrap().starts_with("sha-512="));

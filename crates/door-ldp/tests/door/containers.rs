@@ -120,6 +120,34 @@ async fn who_prefers_it_is_told_of_a_container_without_what_is_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn n_quads_make_a_resource_for_each_graph_with_a_line_for_each() {
+    let fixture = fixture().await;
+    fixture.put("/rest/q/there", "").answer().await;
+    let mut body = String::new();
+    for n in 0..200 {
+        let iri = format!("{ROOT}q/{n}");
+        body += &format!(
+            "<{iri}> <http://purl.org/dc/terms/title> \"{n}\" <{iri}> .\n_:b <http://a/b> <{iri}> <{iri}> .\n"
+        );
+    }
+    for iri in ["http://test/rest/elsewhere", "http://example.org/x", "http://test/rest/q/there"] {
+        body += &format!("<{iri}> <http://a/b> \"x\" <{iri}> .\n");
+    }
+    body += "nonsense\n";
+    let ask = fixture.ask(Method::POST, "/rest/q").header("content-type", "application/n-quads").of_class("RDFSource");
+    let answer = ask.body(body).answer().await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let lines: Vec<serde_json::Value> = answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines[..200].iter().all(|line| line["status"] == 201), "{}", answer.text());
+    let rest: Vec<_> = lines[200..].iter().map(|line| line["status"].as_u64().unwrap()).collect();
+    assert_eq!(rest[..2], [409, 409], "outside of the container");
+    assert_eq!(*rest.last().unwrap(), 400, "what cannot be read ends it");
+    assert_eq!(fixture.get("/rest/q").await.objects(&format!("{ROOT}q"), "contains").len(), 201);
+    assert!(fixture.get("/rest/q/17").await.says("<q/17> dc:title \"17\" ; a ldp:RDFSource ."));
+    assert_eq!(fixture.get("/rest/elsewhere").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
     let fixture = fixture().await;
     fixture.make("/rest/big", "BasicContainer", "").await;
