@@ -9,14 +9,13 @@
 //!   what the path names).
 //! - One file a subject: `bulk.rs` and `selections.rs` (ZIPs, whole and in ranges), `tokens.rs`, `listing.rs`, `volume.rs`,
 //!   `page.rs`, `upload.rs`.
-//! - What HTTP asks of all of them: `ranges.rs`, `conditional.rs`, `negotiate.rs`, `digest.rs`, `representation.rs`; `damage.rs`: what is marked;
+//! - What HTTP asks of all of them: `negotiate.rs`, `digest.rs`, `representation.rs` (and the crate `door-http`); `damage.rs`: what is marked;
 //!   `audit.rs`: what is recorded though nothing is streamed.
 //! - `errors.rs`: each reason and its status, in one match.
 
 mod asking;
 mod audit;
 mod bulk;
-mod conditional;
 mod damage;
 mod digest;
 pub mod errors;
@@ -25,7 +24,6 @@ mod negotiate;
 mod page;
 pub mod params;
 mod policies;
-mod ranges;
 mod representation;
 mod selections;
 mod settings;
