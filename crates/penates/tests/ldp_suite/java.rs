@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tempfile::TempDir;
+
 use crate::kinds::Kind;
 use crate::results::Results;
 
@@ -12,7 +14,10 @@ const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ldp_suite/java
 
 /// The suite, ready to run.
 pub struct Suite {
-    folder: PathBuf,
+    /// The jars, kept from run to run.
+    jars: PathBuf,
+    /// Everything else, for this run.
+    folder: TempDir,
     /// Options of the virtual machine.
     options: Vec<String>,
 }
@@ -42,32 +47,34 @@ impl Suite {
         if !jars.is_dir() {
             fetch_jars(&cache, &jars)?;
         }
-        let folder = cache.join(format!("run-{}", std::process::id()));
-        fs::create_dir_all(folder.join("classes")).unwrap();
-        let suite = Self { folder, options: open_modules() };
-        suite.compile(&jars);
+        let folder = tempfile::tempdir_in(&cache).unwrap();
+        let suite = Self { jars, folder, options: open_modules() };
+        suite.compile();
         Ok(suite)
     }
 
-    fn compile(&self, jars: &Path) {
+    fn compile(&self) {
         let source = Path::new(SOURCES).join("NonRdfSourceSuite.java");
         let mut command = Command::new("javac");
-        command.arg("-cp").arg(jars.join("*")).arg("-d").arg(self.folder.join("classes")).arg(source);
+        command.arg("-cp").arg(self.jars.join("*")).arg("-d").arg(self.classes()).arg(source);
         run(&mut command).unwrap();
     }
 
+    fn classes(&self) -> PathBuf {
+        self.folder.path().join("classes")
+    }
+
     fn class_path(&self) -> String {
-        let jars = self.folder.parent().unwrap().join("jars").join("*");
-        format!("{}:{}", self.folder.join("classes").display(), jars.display())
+        format!("{}:{}", self.classes().display(), self.jars.join("*").display())
     }
 
     /// Runs one part of the suite.
     pub fn run(&self, target: &Target<'_>) -> Results {
-        let folder = self.folder.join(format!("{:?}", target.kind));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = self.folder.path().join(format!("{:?}", target.kind));
+        let report = folder.join("report");
+        fs::create_dir_all(&report).unwrap();
         let suite_file = folder.join("suite.xml");
         fs::write(&suite_file, suite_xml(target, &folder)).unwrap();
-        let report = folder.join("report");
         let mut command = Command::new("java");
         command.args(&self.options).arg("-cp").arg(self.class_path()).args([
             "org.testng.TestNG",
@@ -80,12 +87,6 @@ impl Suite {
         let xml = fs::read_to_string(report.join("testng-results.xml"));
         let said = || format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         Results::parse(&xml.unwrap_or_else(|error| panic!("the suite left no report ({error}): {}", said())))
-    }
-}
-
-impl Drop for Suite {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
