@@ -54,7 +54,7 @@ pub use oxrdf::{
 pub use parse::{Limits, Location, ParseError, parse};
 pub use stored::{StoredError, from_stored, to_stored};
 pub use syntax::{Charset, ContentType, JsonLdForm, Syntax};
-pub use writer::{WriteError, Writer, write};
+pub use writer::{WriteError, Writer, used_prefixes, write};
 
 /// An absolute IRI (RFC 3987).
 pub type Iri = oxiri::Iri<String>;

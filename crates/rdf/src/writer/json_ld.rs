@@ -3,10 +3,11 @@
 //! Compacted documents are always an object with `@context` (prefixes only) and `@graph`: whether a second subject follows is not
 //! known when the first one is written.
 
+use std::collections::HashSet;
 use std::io::Write as _;
 
 use oxrdf::vocab::{rdf, xsd};
-use oxrdf::{LiteralRef, NamedNode, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, TermRef, TripleRef};
+use oxrdf::{LiteralRef, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, TermRef, TripleRef};
 
 /// The writer of one document.
 pub(super) struct JsonLdWriter {
@@ -23,14 +24,14 @@ struct Node {
     /// Whether the document's context holds in it.
     compacted: bool,
     property: Option<Property>,
-    /// Keys that are finished: they must not come again in the same object.
-    written: Vec<(NamedNode, bool)>,
+    /// Keys that are finished, as in [`Property`]: they must not come again in the same object.
+    written: HashSet<String>,
 }
 
 /// The property whose values are being written.
 struct Property {
-    predicate: NamedNode,
-    is_type_keyword: bool,
+    /// `@type`, or the IRI in full.
+    key: String,
     /// A first value that waits for a second one, which makes an array of them (compacted documents only).
     only_value: Option<Vec<u8>>,
 }
@@ -48,7 +49,7 @@ impl JsonLdWriter {
     pub(super) fn push(&mut self, triple: TripleRef<'_>, out: &mut Vec<u8>) {
         let compacted = self.compacted && !self.is_misread_when_compacted(triple);
         let is_type_keyword = triple.predicate == rdf::TYPE && !triple.object.is_literal();
-        let key = (triple.predicate, is_type_keyword);
+        let key = if is_type_keyword { "@type" } else { triple.predicate.as_str() };
         if self.node.as_ref().is_some_and(|node| !node.takes(triple.subject, compacted, key)) {
             self.close_node(out);
         }
@@ -56,9 +57,9 @@ impl JsonLdWriter {
             self.open_node(triple.subject, compacted, out);
         }
         let value = self.value(triple.object, compacted, is_type_keyword);
-        let key_text = self.key(triple.predicate, compacted, is_type_keyword);
+        let written_key = if is_type_keyword { key.to_owned() } else { self.iri(triple.predicate, compacted) };
         let Some(node) = &mut self.node else { return };
-        if node.property.as_ref().is_some_and(|property| property.key() != key) {
+        if node.property.as_ref().is_some_and(|property| property.key != key) {
             node.close_property(out);
         }
         match &mut node.property {
@@ -72,7 +73,7 @@ impl JsonLdWriter {
             }
             None => {
                 out.push(b',');
-                string(&key_text, out);
+                string(&written_key, out);
                 out.push(b':');
                 let only_value = if compacted {
                     Some(value)
@@ -81,8 +82,7 @@ impl JsonLdWriter {
                     out.extend_from_slice(&value);
                     None
                 };
-                node.property =
-                    Some(Property { predicate: triple.predicate.into_owned(), is_type_keyword, only_value });
+                node.property = Some(Property { key: key.to_owned(), only_value });
             }
         }
     }
@@ -128,7 +128,7 @@ impl JsonLdWriter {
             NamedOrBlankNodeRef::NamedNode(node) => string(node.as_str(), out),
             NamedOrBlankNodeRef::BlankNode(node) => string(&node.to_string(), out),
         }
-        self.node = Some(Node { subject: subject.into_owned(), compacted, property: None, written: Vec::new() });
+        self.node = Some(Node { subject: subject.into_owned(), compacted, property: None, written: HashSet::new() });
     }
 
     fn close_node(&mut self, out: &mut Vec<u8>) {
@@ -136,10 +136,6 @@ impl JsonLdWriter {
             node.close_property(out);
             out.push(b'}');
         }
-    }
-
-    fn key(&self, predicate: NamedNodeRef<'_>, compacted: bool, is_type_keyword: bool) -> String {
-        if is_type_keyword { "@type".to_owned() } else { self.iri(predicate, compacted) }
     }
 
     /// An IRI where the context's prefixes count: as a key or as a type.
@@ -205,10 +201,8 @@ impl JsonLdWriter {
 
 impl Node {
     /// Whether a triple with this subject and key can be written into the object.
-    fn takes(&self, subject: NamedOrBlankNodeRef<'_>, compacted: bool, key: (NamedNodeRef<'_>, bool)) -> bool {
-        self.subject.as_ref() == subject
-            && self.compacted == compacted
-            && !self.written.iter().any(|(predicate, is_type_keyword)| (predicate.as_ref(), *is_type_keyword) == key)
+    fn takes(&self, subject: NamedOrBlankNodeRef<'_>, compacted: bool, key: &str) -> bool {
+        self.subject.as_ref() == subject && self.compacted == compacted && !self.written.contains(key)
     }
 
     fn close_property(&mut self, out: &mut Vec<u8>) {
@@ -217,14 +211,8 @@ impl Node {
                 Some(value) => out.extend_from_slice(&value),
                 None => out.push(b']'),
             }
-            self.written.push((property.predicate, property.is_type_keyword));
+            self.written.insert(property.key);
         }
-    }
-}
-
-impl Property {
-    fn key(&self) -> (NamedNodeRef<'_>, bool) {
-        (self.predicate.as_ref(), self.is_type_keyword)
     }
 }
 

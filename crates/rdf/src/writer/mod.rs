@@ -1,30 +1,32 @@
 //! Graphs to bodies, in constant memory.
 
+mod html;
 mod json_ld;
 mod rdf_xml;
 
 use std::io;
 
 use bytes::Bytes;
-use oxrdf::TripleRef;
+use oxrdf::vocab::xsd;
+use oxrdf::{NamedOrBlankNode, Term, TripleRef};
 use oxttl::ntriples::LowLevelNTriplesSerializer;
 use oxttl::turtle::LowLevelTurtleSerializer;
 use oxttl::{NTriplesSerializer, TurtleSerializer};
 
+use crate::Iri;
 use crate::graph::Graph;
 use crate::syntax::{JsonLdForm, Syntax};
+use html::HtmlWriter;
 use json_ld::JsonLdWriter;
 use rdf_xml::RdfXmlWriter;
 
 /// From this size on a chunk is given out.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// A triple that a syntax cannot express.
+/// A triple that RDF/XML cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{triple} cannot be written in {}: {reason}", syntax.media_type())]
+#[error("{triple} cannot be written in RDF/XML: {reason}")]
 pub struct WriteError {
-    /// The syntax.
-    pub syntax: Syntax,
     /// The triple, as N-Triples has it.
     pub triple: String,
     /// What is in the way.
@@ -37,7 +39,6 @@ pub struct WriteError {
 /// Triples of one subject, and in it of one predicate, should come together: the output is right in any order, and short in this one.
 /// (In flattened JSON-LD a subject is one object only if they do.)
 pub struct Writer {
-    syntax: Syntax,
     encoder: Encoder,
     buffer: Vec<u8>,
 }
@@ -48,6 +49,7 @@ enum Encoder {
     NTriples(LowLevelNTriplesSerializer),
     JsonLd(JsonLdWriter),
     RdfXml(RdfXmlWriter),
+    Html(HtmlWriter),
 }
 
 impl Writer {
@@ -62,7 +64,17 @@ impl Writer {
             Syntax::JsonLd(JsonLdForm::Expanded | JsonLdForm::Flattened) => Encoder::JsonLd(JsonLdWriter::expanded()),
             Syntax::RdfXml => Encoder::RdfXml(RdfXmlWriter::new(prefixes)),
         };
-        Self { syntax, encoder, buffer: Vec::with_capacity(CHUNK_BYTES / 16) }
+        Self::with(encoder)
+    }
+
+    /// A writer of a page for people, with the address of a style sheet.
+    #[must_use]
+    pub fn html(title: &str, stylesheet: Option<&str>, prefixes: &[(&str, &str)]) -> Self {
+        Self::with(Encoder::Html(HtmlWriter::new(title, stylesheet, prefixes)))
+    }
+
+    fn with(encoder: Encoder) -> Self {
+        Self { encoder, buffer: Vec::with_capacity(CHUNK_BYTES / 16) }
     }
 
     /// Writes one triple.
@@ -76,9 +88,10 @@ impl Writer {
             Encoder::NTriples(encoder) => in_memory(encoder.serialize_triple(triple, &mut self.buffer)),
             Encoder::JsonLd(encoder) => encoder.push(triple, &mut self.buffer),
             Encoder::RdfXml(encoder) => {
-                let refused = |reason| WriteError { syntax: self.syntax, triple: triple.to_string(), reason };
+                let refused = |reason| WriteError { triple: triple.to_string(), reason };
                 encoder.push(triple, &mut self.buffer).map_err(refused)?;
             }
+            Encoder::Html(encoder) => encoder.push(triple, &mut self.buffer),
         }
         Ok(())
     }
@@ -96,29 +109,56 @@ impl Writer {
             Encoder::NTriples(_) => {}
             Encoder::JsonLd(encoder) => encoder.finish(&mut self.buffer),
             Encoder::RdfXml(encoder) => encoder.finish(&mut self.buffer),
+            Encoder::Html(encoder) => encoder.finish(&mut self.buffer),
         }
         Bytes::from(self.buffer)
     }
 }
 
-/// Writes a whole graph.
+/// Writes a whole graph, with those of the `prefixes` that it can use.
 ///
 /// # Errors
 /// [`WriteError`]: the syntax cannot express one of its triples (RDF/XML only).
 pub fn write(graph: &Graph, syntax: Syntax, prefixes: &[(&str, &str)]) -> Result<Bytes, WriteError> {
-    let mut writer = Writer::new(syntax, prefixes);
+    let mut writer = Writer::new(syntax, &used_prefixes(graph, prefixes));
     for triple in graph {
         writer.push(triple)?;
     }
     Ok(writer.finish())
 }
 
-fn turtle(prefixes: &[(&str, &str)]) -> LowLevelTurtleSerializer {
-    let with = |serializer: TurtleSerializer, (name, namespace): &(&str, &str)| {
-        // A namespace that is no IRI shortens nothing.
-        serializer.clone().with_prefix(*name, *namespace).unwrap_or(serializer)
+/// Those of the `prefixes` whose namespaces begin an IRI of the graph: what a document about it need not do without.
+#[must_use]
+pub fn used_prefixes<'a>(graph: &Graph, prefixes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let is_used = |namespace: &str| {
+        graph.iter().any(|triple| {
+            let subject = match &triple.subject {
+                NamedOrBlankNode::NamedNode(node) => node.as_str().starts_with(namespace),
+                NamedOrBlankNode::BlankNode(_) => false,
+            };
+            let object = match &triple.object {
+                Term::NamedNode(node) => node.as_str().starts_with(namespace),
+                Term::Literal(literal) => {
+                    let datatype = literal.datatype();
+                    let is_written = literal.language().is_none() && datatype != xsd::STRING;
+                    is_written && datatype.as_str().starts_with(namespace)
+                }
+                Term::BlankNode(_) => false,
+            };
+            subject || object || triple.predicate.as_str().starts_with(namespace)
+        })
     };
-    prefixes.iter().fold(TurtleSerializer::new(), with).low_level()
+    prefixes.iter().copied().filter(|(_, namespace)| is_used(namespace)).collect()
+}
+
+fn turtle(prefixes: &[(&str, &str)]) -> LowLevelTurtleSerializer {
+    // A namespace that is no IRI shortens nothing.
+    let prefixes = prefixes.iter().filter(|(_, namespace)| Iri::parse((*namespace).to_owned()).is_ok());
+    prefixes
+        .fold(TurtleSerializer::new(), |serializer, (name, namespace)| {
+            serializer.with_prefix(*name, *namespace).unwrap_or_default()
+        })
+        .low_level()
 }
 
 /// Writing into memory does not fail.
