@@ -51,6 +51,8 @@ pub enum Facet {
     Tombstone,
     /// The page that explains what is refused.
     Constraints,
+    /// The stylesheet of pages for people.
+    Style,
 }
 
 /// What a request is about.
@@ -78,6 +80,7 @@ impl Target {
             Some(Some("metadata")) => Facet::Description,
             Some(Some("tombstone")) => Facet::Tombstone,
             Some(Some("constraints")) if names.len() == 1 => Facet::Constraints,
+            Some(Some("style")) if names.len() == 1 => Facet::Style,
             _ => Facet::Itself,
         };
         if facet != Facet::Itself {

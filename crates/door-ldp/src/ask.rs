@@ -63,7 +63,8 @@ impl Asked {
         }
         match (self.target.facet, self.method.as_str()) {
             (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page()),
-            (Facet::Constraints, _) => Err(self.not_allowed("GET, HEAD")),
+            (Facet::Style, "GET" | "HEAD") => Ok(constraints::style()),
+            (Facet::Constraints | Facet::Style, _) => Err(self.not_allowed("GET, HEAD")),
             (Facet::Tombstone, "DELETE") => self.delete_tombstone().await,
             (Facet::Tombstone, _) => Err(self.not_allowed("DELETE")),
             (_, "GET" | "HEAD") => self.get().await,

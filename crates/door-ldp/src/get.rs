@@ -12,12 +12,12 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::list::ListToken;
 use objects::resources::{Binary, Kind, Membership, Resource};
 use rdf::vocab::ldp;
-use rdf::{JsonLdForm, Offer, Syntax};
 
 use crate::address::Facet;
 use crate::ask::{Asked, empty};
 use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
+use crate::format::Format;
 use crate::links;
 use crate::managed;
 use crate::prefer::{PREFERENCE_APPLIED, Preferences};
@@ -47,12 +47,12 @@ impl Asked {
         &self,
         resource: &Resource,
         giving: &[(Membership, Resource)],
-        syntax: Syntax,
+        format: Format,
         preferences: &Preferences,
     ) -> Result<Validators, LdpError> {
         let variant = format!(
             "{:x}{:x}",
-            Syntax::ALL.iter().position(|known| *known == syntax).unwrap_or_default(),
+            format.tag(),
             u8::from(preferences.containment) | u8::from(preferences.membership) << 1
         );
         let mut change = None;
@@ -71,14 +71,14 @@ impl Asked {
     }
 
     async fn get_graph(&self, resource: &Resource) -> Result<Response, LdpError> {
-        let syntax = negotiated(&self.headers)?;
+        let format = Format::negotiated(&self.headers)?;
         let preferences = Preferences::of(&self.headers);
         let page = self.page()?;
         let giving = match self.target.facet {
             Facet::Itself => managed::giving_members(self.library(), resource).await?,
             _ => Vec::new(),
         };
-        let validators = self.validators_of_graph(resource, &giving, syntax, &preferences).await?;
+        let validators = self.validators_of_graph(resource, &giving, format, &preferences).await?;
         let mut response = empty(StatusCode::OK);
         let headers = response.headers_mut();
         self.describe(resource, headers);
@@ -95,8 +95,10 @@ impl Asked {
         if let (Some(members_max), None, true) = (preferences.members_max, &page, is_container(resource)) {
             return self.to_first_page(response, members_max);
         }
-        response.headers_mut().insert(header::CONTENT_TYPE, content_type(syntax));
-        let statements = |sections| Statements::new(self.library().clone(), self.site.clone(), syntax, sections);
+        format.insert(response.headers_mut());
+        let title = format!("/{}", resource.path());
+        let writer = format.writer(&self.site, &title);
+        let statements = |sections| Statements::new(self.library().clone(), self.site.clone(), writer, sections);
         if let Some(page) = page.filter(|_| is_container(resource)) {
             let sections = self.sections_of_page(resource, &page, &preferences).await?;
             let written = statements(sections).page(page.after, page.members_max).write_page().await?;
@@ -256,23 +258,6 @@ impl Asked {
             }
         };
         ranges::respond::<_, _, LdpError>(response, extent, len_bytes, open).await
-    }
-}
-
-/// The syntax that a client likes best.
-pub fn negotiated(headers: &HeaderMap) -> Result<Syntax, LdpError> {
-    let accept = links::values(headers, &header::ACCEPT).join(",");
-    let offers = Syntax::ALL.map(|syntax| Offer::of(syntax, syntax));
-    let refused = || LdpError::NotAcceptable(Syntax::MEDIA_TYPES.join(", "));
-    rdf::negotiate(Some(&accept), &offers).copied().ok_or_else(refused)
-}
-
-/// RFC 9110, section 8.3. No charset: graphs are in UTF-8 by their own specifications.
-pub fn content_type(syntax: Syntax) -> HeaderValue {
-    match syntax.profile().filter(|_| syntax != Syntax::JsonLd(JsonLdForm::Compacted)) {
-        Some(profile) => HeaderValue::try_from(format!("{}; profile=\"{profile}\"", syntax.media_type()))
-            .unwrap_or(HeaderValue::from_static("application/ld+json")),
-        None => HeaderValue::from_static(syntax.media_type()),
     }
 }
 

@@ -9,7 +9,7 @@
 //! - What they say and understand in headers: `links.rs`, `model.rs` (which interaction model is asked for), `conditions.rs`,
 //!   `prefer.rs`, `digests.rs`.
 //! - From a body to what is kept and back: `body.rs`, `managed.rs` (statements that are the server's), `membership.rs`,
-//!   `statements.rs` (the statements of an answer, as a stream).
+//!   `statements.rs` (the statements of an answer, as a stream), `format.rs` (what they are sent as).
 //! - `quads.rs`: many resources in one request. `volumes.rs`: the volumes of the library, as resources.
 //! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
 
@@ -21,6 +21,7 @@ mod constraints;
 mod delete;
 mod digests;
 pub mod errors;
+mod format;
 mod get;
 mod links;
 mod managed;

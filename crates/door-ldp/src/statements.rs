@@ -8,8 +8,8 @@ use futures::stream;
 use objects::list::ListToken;
 use objects::resources::{Kind, Membership, Resource};
 use objects::{Library, ResourcePath, Volume};
-use rdf::vocab::{PREFIXES, ldp};
-use rdf::{Graph, NamedNode, NamedOrBlankNode, Syntax, Term, Triple, WriteError, Writer};
+use rdf::vocab::ldp;
+use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple, WriteError, Writer};
 
 use crate::address::{Site, kept_iri, kept_volume, kept_volumes};
 use crate::errors::LdpError;
@@ -77,9 +77,8 @@ pub enum Written {
 }
 
 impl Statements {
-    /// Those of these sections, in a syntax.
-    pub fn new(library: Library, site: Site, syntax: Syntax, sections: Vec<Section>) -> Self {
-        let writer = Writer::new(syntax, PREFIXES);
+    /// Those of these sections, by a writer.
+    pub fn new(library: Library, site: Site, writer: Writer, sections: Vec<Section>) -> Self {
         Self { library, site, writer, sections: sections.into(), after: None, children_left: None, cut: None }
     }
 

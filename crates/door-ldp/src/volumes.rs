@@ -12,13 +12,13 @@ use hathi::VolumeId;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::Volume;
 use rdf::vocab::ldp;
-use rdf::{Literal, NamedNode, NamedNodeRef, Syntax, Term, Triple};
+use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple, Writer};
 
 use crate::address::{Site, kept_volume, kept_volumes};
 use crate::ask::empty;
 use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
-use crate::get::{content_type, negotiated};
+use crate::format::Format;
 use crate::model::{Members, Model};
 use crate::statements::{Section, Statements, Written};
 use crate::{Encrypted, LdpDoor, links};
@@ -44,10 +44,12 @@ async fn answer_list(door: &LdpDoor, request: &Request) -> Result<Response, LdpE
     if asked.method == Method::OPTIONS {
         return Ok(response);
     }
-    let syntax = asked.negotiate(&mut response)?;
+    let format = asked.negotiate(&mut response)?;
     let subject = NamedNode::new_unchecked(kept_volumes());
     let types = types(&[]).into_iter().map(|class| typed(&subject, class)).collect();
-    asked.send(door, response, syntax, vec![Section::Triples(types), Section::Volumes]).await
+    asked
+        .send(door, response, format.writer(&asked.site, "/volumes"), vec![Section::Triples(types), Section::Volumes])
+        .await
 }
 
 /// `GET`, `HEAD`, `OPTIONS` of one volume.
@@ -63,16 +65,16 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Request) -> Resu
     if asked.method == Method::OPTIONS {
         return Ok(response);
     }
-    let syntax = asked.negotiate(&mut response)?;
-    let variant = format!("{:x}", Syntax::ALL.iter().position(|known| *known == syntax).unwrap_or_default());
-    let validators = Validators::of_graph(volume.revision, None, &variant);
+    let format = asked.negotiate(&mut response)?;
+    let validators = Validators::of_graph(volume.revision, None, &format!("{:x}", format.tag()));
     validators.insert(response.headers_mut());
     if validators.reading(asked.headers)? == Reading::NotModified {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
     }
     let sections = vec![Section::Triples(statements(&volume)), Section::Pages(Box::new(volume), 0)];
-    asked.send(door, response, syntax, sections).await
+    let writer = format.writer(&asked.site, id.as_str());
+    asked.send(door, response, writer, sections).await
 }
 
 /// What is said of a volume besides what is in it.
@@ -137,26 +139,26 @@ impl<'a> Asked<'a> {
         response
     }
 
-    fn negotiate(&self, response: &mut Response) -> Result<Syntax, LdpError> {
-        let syntax = negotiated(self.headers)?;
+    fn negotiate(&self, response: &mut Response) -> Result<Format, LdpError> {
+        let format = Format::negotiated(self.headers)?;
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, content_type(syntax));
+        format.insert(headers);
         headers.insert(header::VARY, HeaderValue::from_static("accept"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        Ok(syntax)
+        Ok(format)
     }
 
     async fn send(
         &self,
         door: &LdpDoor,
         mut response: Response,
-        syntax: Syntax,
+        writer: Writer,
         sections: Vec<Section>,
     ) -> Result<Response, LdpError> {
         if self.method == Method::HEAD {
             return Ok(response);
         }
-        let statements = Statements::new(door.library.clone(), self.site.clone(), syntax, sections);
+        let statements = Statements::new(door.library.clone(), self.site.clone(), writer, sections);
         *response.body_mut() = match statements.write().await? {
             Written::Whole(bytes) => Body::from(bytes),
             Written::Streamed(body) => body,

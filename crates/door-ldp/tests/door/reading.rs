@@ -108,3 +108,15 @@ async fn an_unknown_resource_is_not_found() {
     let answer = fixture.get("/rest/nothing").await;
     assert_eq!((answer.status, answer.detail()), (StatusCode::NOT_FOUND, "there is nothing at /nothing".to_owned()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_gets_a_page_that_runs_nothing() {
+    let fixture = with_source().await;
+    fixture.put("/rest/x", "<> <http://purl.org/dc/terms/title> \"<script>alert(1)</script>\" .").answer().await;
+    let accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let page = fixture.ask(Method::GET, "/rest/x").header("accept", accept).answer().await;
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(!page.text().contains("<script>") && page.text().contains("&lt;script&gt;"));
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    assert_eq!(fixture.get("/rest/fcr:style").await.header("content-type"), Some("text/css; charset=utf-8"));
+}
