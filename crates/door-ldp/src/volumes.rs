@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, State};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use hathi::VolumeId;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::Volume;
 use rdf::vocab::ldp;
@@ -34,11 +35,11 @@ const DCTERMS: &str = "http://purl.org/dc/terms/";
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 
 /// `GET`, `HEAD`, `OPTIONS` of the container of volumes.
-pub async fn list(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
+pub async fn list(State(door): State<Arc<LdpDoor>>, request: Parts) -> Response {
     answer_list(&door, &request).await.unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn answer_list(door: &LdpDoor, request: &Request) -> Result<Response, LdpError> {
+async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpError> {
     let asked = Asked::of(door, request)?;
     let mut response = asked.described(&[]);
     if asked.method == Method::OPTIONS {
@@ -53,11 +54,11 @@ async fn answer_list(door: &LdpDoor, request: &Request) -> Result<Response, LdpE
 }
 
 /// `GET`, `HEAD`, `OPTIONS` of one volume.
-pub async fn volume(State(door): State<Arc<LdpDoor>>, Path(segment): Path<String>, request: Request) -> Response {
+pub async fn volume(State(door): State<Arc<LdpDoor>>, Path(segment): Path<String>, request: Parts) -> Response {
     answer_volume(&door, &segment, &request).await.unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn answer_volume(door: &LdpDoor, segment: &str, request: &Request) -> Result<Response, LdpError> {
+async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result<Response, LdpError> {
     let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
     let asked = Asked::of(door, request)?;
     let volume = door.library.volume(&id).await?;
@@ -123,10 +124,10 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn of(door: &LdpDoor, request: &'a Request) -> Result<Self, LdpError> {
-        let encrypted = request.extensions().get::<Encrypted>().is_some();
-        let site = Site::of(&door.settings, request.uri(), request.headers(), encrypted)?;
-        Ok(Self { method: request.method(), headers: request.headers(), site })
+    fn of(door: &LdpDoor, request: &'a Parts) -> Result<Self, LdpError> {
+        let encrypted = request.extensions.get::<Encrypted>().is_some();
+        let site = Site::of(&door.settings, &request.uri, &request.headers, encrypted)?;
+        Ok(Self { method: &request.method, headers: &request.headers, site })
     }
 
     fn described(&self, more: &[NamedNodeRef<'static>]) -> Response {
