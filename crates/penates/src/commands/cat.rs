@@ -1,11 +1,13 @@
 //! `penates cat`
 
+use std::io::Write;
+
 use clap::Args;
 use http_body_util::BodyExt;
-use tokio::io::AsyncWriteExt;
 
 use crate::cli::ReachArgs;
 use crate::client::ClientError;
+use crate::output::closed;
 use crate::reach::Reached;
 use crate::resources::BaseArgs;
 
@@ -34,12 +36,13 @@ pub struct CatArgs {
 pub async fn run(args: CatArgs) -> anyhow::Result<()> {
     let reached = Reached::open(&args.reach).await?;
     let mut body = reached.client.get(&args.base.address(&args.resource), &args.accept).await?.into_body();
-    let mut stdout = tokio::io::stdout();
+    let mut stdout = std::io::stdout().lock();
     while let Some(frame) = body.frame().await {
         if let Ok(piece) = frame.map_err(ClientError::Broken)?.into_data() {
-            stdout.write_all(&piece).await?;
+            stdout.write_all(&piece).map_err(closed)?;
         }
     }
-    stdout.flush().await?;
+    stdout.flush().map_err(closed)?;
+    drop(stdout);
     reached.close().await
 }

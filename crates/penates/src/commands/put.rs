@@ -1,11 +1,13 @@
 //! `penates put`
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
 use http::{Method, header};
 use serde_json::json;
+use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
 use crate::cli::{OutputArgs, ReachArgs};
@@ -59,10 +61,14 @@ pub async fn run(args: PutArgs) -> anyhow::Result<()> {
 
 async fn read(file: &Path) -> anyhow::Result<Body> {
     if file == Path::new("-") {
-        return Ok(client::stream(ReaderStream::new(tokio::io::stdin())));
+        let stdin = std::io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
+        return Ok(stream_of(File::from_std(stdin.into())));
     }
-    let opened = tokio::fs::File::open(file).await.with_context(|| file.display().to_string())?;
-    Ok(client::stream(ReaderStream::new(opened)))
+    Ok(stream_of(File::open(file).await.with_context(|| file.display().to_string())?))
+}
+
+fn stream_of(file: File) -> Body {
+    client::stream(ReaderStream::new(file))
 }
 
 /// The media type that the ending of a name tells; bytes that nothing is known of have one too.
