@@ -114,6 +114,13 @@ fn statements_in_a_named_graph_are_refused() {
 }
 
 #[test]
+fn the_default_graph_may_have_the_name_that_jena_gives_it() {
+    let body = r#"{"@graph": [{"@id": "", "http://example.org/p": "x"}], "@id": "urn:x-arq:DefaultGraphNode"}"#;
+    let expected = parse("<> <http://example.org/p> \"x\" .", Syntax::Turtle);
+    assert_eq!(parse(body, JSON_LD), expected);
+}
+
+#[test]
 fn each_limit_is_kept() {
     let limits = Limits { body_bytes: 400, triples: 2, term_bytes: 40, json_depth: 3, ..Limits::default() };
     let too_large = |body: &str, syntax| parse_within(body.as_bytes(), syntax, &limits).unwrap_err().to_string();

@@ -85,7 +85,10 @@ proptest! {
     fn streams_of_resources_are_taken_or_end(text in broken(), piece_bytes in 1..40_usize) {
         let mut resources = Resources::new(Limits::default());
         for piece in text.chunks(piece_bytes).map(Some).chain([None]) {
-            piece.map_or_else(|| resources.end(), |piece| resources.feed(piece));
+            match piece {
+                Some(piece) => resources.feed(piece),
+                None => resources.end(),
+            }
             while let Some(Ok(_)) = resources.next_resource() {}
         }
     }

@@ -21,8 +21,8 @@ const CONTAINER: &str = "<> a <http://www.w3.org/ns/ldp#Container> ; <http://pur
 fn turtle_has_the_prefixes_that_it_uses() {
     assert_eq!(
         written(CONTAINER, Syntax::Turtle),
-        "@prefix ldp: <http://www.w3.org/ns/ldp#> .\n@prefix dcterms: <http://purl.org/dc/terms/> .\n\
-         @prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n\
+        "@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n\
+         @prefix dcterms: <http://purl.org/dc/terms/> .\n@prefix ldp: <http://www.w3.org/ns/ldp#> .\n\
          <http://example.org/c> <http://example.org/n> 7 ;\n\tdcterms:title \"A \\\"c\\\"\" ;\n\ta ldp:Container ;\n\
          \tldp:contains <http://example.org/c/1> , <http://example.org/c/2> .\n"
     );

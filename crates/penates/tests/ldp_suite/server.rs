@@ -92,11 +92,8 @@ fn answer_404(connection: TcpStream) -> std::io::Result<()> {
         if reader.read_line(&mut line)? == 0 || line.trim().is_empty() {
             break;
         }
-        if let Some((name, value)) = line.split_once(':') {
-            if name.eq_ignore_ascii_case("content-length") {
-                body_bytes = value.trim().parse().unwrap_or(0);
-            }
-        }
+        let length = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        body_bytes = length.map_or(body_bytes, |(_, value)| value.trim().parse().unwrap_or(0));
     }
     std::io::copy(&mut reader.take(body_bytes), &mut std::io::sink())?;
     (&connection).write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")

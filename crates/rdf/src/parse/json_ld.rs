@@ -6,13 +6,16 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use oxjsonld::{JsonLdParseError, JsonLdParser, JsonLdSyntaxError};
-use oxrdf::GraphName;
+use oxrdf::{GraphName, NamedNodeRef};
 
 use super::{Collector, Location, ParseError, with_base};
 use crate::Iri;
 
 /// Up to this size a body that is wrong is read again to find the place.
 const SEARCHED_BYTES: usize = 1 << 20;
+
+/// The name under which Jena 2 writes the default graph.
+const JENA_DEFAULT_GRAPH: NamedNodeRef<'_> = NamedNodeRef::new_unchecked("urn:x-arq:DefaultGraphNode");
 
 /// Reads a document's default graph.
 pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<(), ParseError> {
@@ -33,7 +36,12 @@ pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<()
             Some(iri) => ParseError::RemoteContext { iri },
             None => ParseError::syntax(place(body, base, &error), error.to_string()),
         })?;
-        if quad.graph_name != GraphName::DefaultGraph {
+        let is_default = match &quad.graph_name {
+            GraphName::DefaultGraph => true,
+            GraphName::NamedNode(name) => name.as_ref() == JENA_DEFAULT_GRAPH,
+            GraphName::BlankNode(_) => false,
+        };
+        if !is_default {
             return Err(ParseError::NamedGraph { graph: quad.graph_name.to_string() });
         }
         graph.add(quad.into())?;
