@@ -33,8 +33,17 @@ fn parse(text: &str) -> Option<Link> {
 
 /// Adds a link to an answer.
 pub fn append(headers: &mut HeaderMap, target: &str, rel: &str) {
-    // An IRI is percent-encoded here, so it is a value.
-    if let Ok(value) = HeaderValue::try_from(format!("<{target}>; rel=\"{rel}\"")) {
+    append_value(headers, format!("<{target}>; rel=\"{rel}\""));
+}
+
+/// Adds a link from something else than what was asked for (RFC 8288, section 3.2).
+pub fn append_of(headers: &mut HeaderMap, anchor: &str, target: &str, rel: &str) {
+    append_value(headers, format!("<{target}>; rel=\"{rel}\"; anchor=\"{anchor}\""));
+}
+
+fn append_value(headers: &mut HeaderMap, value: String) {
+    // IRIs are percent-encoded here, so it is a value.
+    if let Ok(value) = HeaderValue::try_from(value) {
         headers.append(header::LINK, value);
     }
 }

@@ -10,7 +10,7 @@ impl Asked {
     /// What a resource is and does.
     pub async fn options(&self) -> Result<Response, LdpError> {
         let resource = self.resource().await?;
-        let mut response = empty(StatusCode::NO_CONTENT);
+        let mut response = empty(StatusCode::OK);
         self.describe(&resource, response.headers_mut());
         Ok(response)
     }

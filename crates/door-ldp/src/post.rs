@@ -169,7 +169,8 @@ impl Asked {
         headers.insert(header::LOCATION, location);
         links::append(headers, rdf::vocab::ldp::RESOURCE.as_str(), "type");
         if let Incoming::Binary(_) = incoming {
-            links::append(headers, &self.site.iri_of(&written.path, "metadata"), "describedby");
+            // LDP 1.0, section 5.2.3.12: what was asked for is the container, or the new resource itself.
+            links::append_of(headers, &iri, &self.site.iri_of(&written.path, "metadata"), "describedby");
         }
         self.insert_etag(written, incoming, headers);
         Ok(response)

@@ -131,8 +131,7 @@ impl<'a> Asked<'a> {
     }
 
     fn described(&self, more: &[NamedNodeRef<'static>]) -> Response {
-        let status = if self.method == Method::OPTIONS { StatusCode::NO_CONTENT } else { StatusCode::OK };
-        let mut response = empty(status);
+        let mut response = empty(StatusCode::OK);
         for class in types(more) {
             links::append(response.headers_mut(), class.as_str(), "type");
         }

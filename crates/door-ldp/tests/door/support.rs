@@ -74,7 +74,7 @@ impl Answer {
     /// The targets of links of a relation type.
     pub fn links(&self, rel: &str) -> Vec<String> {
         let links = self.headers.get_all("link").iter().map(|link| link.to_str().unwrap());
-        let of_rel = links.filter(|link| link.ends_with(&format!("rel=\"{rel}\"")));
+        let of_rel = links.filter(|link| link.contains(&format!("rel=\"{rel}\"")));
         of_rel.map(|link| link[1..link.find('>').unwrap()].to_owned()).collect()
     }
 
