@@ -34,6 +34,7 @@ pub struct Fairness {
     held_bytes: AtomicUsize,
     turns: Semaphore,
     planning: Semaphore,
+    recording: Semaphore,
     counting: Arc<Semaphore>,
 }
 
@@ -54,6 +55,7 @@ impl Fairness {
             held_bytes: AtomicUsize::new(0),
             turns: Semaphore::new((2 * processors).max(4)),
             planning: Semaphore::new(processors),
+            recording: Semaphore::new(processors),
             counting: Arc::new(Semaphore::new(options.counting_threads.max(1))),
         })
     }
@@ -84,13 +86,19 @@ impl Fairness {
 
     /// Waits for a turn at the store: first come, first served, so that no request takes two while another waits for its first.
     pub async fn turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
-        self.turns.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
+        turn_of(&self.turns).await
     }
 
     /// Waits for a turn at planning. A plan of thousands of volumes takes processor time and, while it is made, much more memory than
     /// after; so only as many as there are processors are made at once.
     pub async fn planning_turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
-        self.planning.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
+        turn_of(&self.planning).await
+    }
+
+    /// Waits for a turn at telling the audit what is asked for: a list of thousands takes several times its memory meanwhile. Not the
+    /// turn of planning, so that who reads a stored selection does not stand behind those who plan.
+    pub async fn recording_turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
+        turn_of(&self.recording).await
     }
 
     /// Runs a job that takes processor time rather than waiting, when it is its turn. The turn lasts until the job has ended, even
@@ -104,6 +112,10 @@ impl Fairness {
         });
         counted.await.map_err(|_| ObjectsError::Internal("the thread that counts went away".to_owned()))
     }
+}
+
+async fn turn_of(semaphore: &Semaphore) -> ObjectsResult<SemaphorePermit<'_>> {
+    semaphore.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
 }
 
 impl Library {

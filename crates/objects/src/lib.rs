@@ -45,8 +45,8 @@ pub mod verify;
 
 pub use audit::{AuditAction, AuditRecord, AuditTop, AuditedVolume, Auditor, Requester};
 pub use bulk::{
-    BulkPlan, BulkRequest, Missing, MissingPart, MissingReason, OnDamage, Selection, SelectionInfo, SortBy, TokenLevel,
-    TokenOrder, TokenRequest, Wanted,
+    BulkPlan, BulkRequest, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection, SelectionInfo,
+    SelectionTerms, SortBy, TokenLevel, TokenOrder, TokenRequest, Wanted,
 };
 pub use collect::{CollectLimits, Collected};
 pub use directory::{Entry, PageFixity, Place};

@@ -23,9 +23,9 @@ use std::sync::Arc;
 use store::{Clock, Store};
 
 pub use errors::{Missing, MissingPart, MissingReason};
-pub use plan::{BulkPlan, LAYOUT_VERSION, PlannedPage, PlannedVolume};
+pub use plan::{BulkPlan, LAYOUT_VERSION, PlannedPage, PlannedVolume, Planning};
 pub use request::{BulkRequest, OnDamage, Wanted};
-pub use selection::{Selection, SelectionInfo};
+pub use selection::{Selection, SelectionInfo, SelectionTerms};
 pub use token_counts::{SortBy, TokenCounter, TokenOrder};
 pub use token_stream::{TokenLevel, TokenRequest};
 

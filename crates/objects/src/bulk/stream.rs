@@ -42,6 +42,7 @@ impl Library {
         let auditor = self.auditor();
         auditor.check_lag()?;
         let admission = self.inner.bulk.fairness.admit()?;
+        let _turn = self.inner.bulk.fairness.recording_turn().await?;
         let found = BulkPlan::audited(&plan.archive, 0..plan.archive.groups.len())?;
         auditor.requested(requester, plan.etag.as_deref(), found.into_iter().chain(plan.audited_missing())).await?;
         Ok(admission)

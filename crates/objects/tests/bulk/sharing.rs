@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use hathi::Seq;
-use objects::{LibraryOptions, OnDamage, TokenLevel, TokenOrder, TokenRequest};
+use objects::{LibraryOptions, OnDamage, SelectionTerms, TokenLevel, TokenOrder, TokenRequest};
 use pack::{Layout, Level};
 
 use crate::bench::{bench_with, read, request, somebody, until, whole_volumes};
@@ -84,7 +84,7 @@ async fn requests_may_run_on_any_thread() {
         let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Frames, false);
         let plan = library.plan(&wanted, OnDamage::Break).await.unwrap();
         let (whole, _) = read(library.stream(&plan, pack::WHOLE, somebody()).await.unwrap()).await;
-        let selection = library.select(&wanted, &somebody(), None, 1).await.unwrap();
+        let selection = library.select(&wanted, &somebody(), SelectionTerms::default()).await.unwrap();
         let selected = library.selection(&selection.info.id).await.unwrap();
         let (again, _) = read(library.stream(&selected, pack::WHOLE, somebody()).await.unwrap()).await;
         assert!(whole == again);
