@@ -224,6 +224,17 @@ impl Store for EmbeddedStore {
         self.read(call.deadline, move |view| read::scan(view, table, &partition, &scan, now, call.deadline)).await
     }
 
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        let now = self.now();
+        self.read(call.deadline, move |view| {
+            let pages = scans.iter();
+            pages
+                .map(|(table, partition, scan)| read::scan(view, *table, partition, scan, now, call.deadline))
+                .collect()
+        })
+        .await
+    }
+
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         self.submit(call.deadline, Plan::new(steps)?.of_class(call.class)).await
     }

@@ -121,6 +121,10 @@ impl Store for Limited {
         self.inner.scan(call, table, partition, scan).await
     }
 
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        self.inner.scan_many(call, scans).await
+    }
+
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         self.check_list(&steps)?;
         self.inner.run(call, steps).await

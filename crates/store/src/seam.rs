@@ -75,6 +75,16 @@ pub trait Store: Send + Sync + 'static {
     /// A page of a range of one partition (see [`Scan`]). Each page is a snapshot; two pages need not be the same one.
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows>;
 
+    /// The first pages of many ranges (table, partition, range), in the order asked for: one call instead of many. It fails if one
+    /// of them does. By default they are scanned one after the other.
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        let mut pages = Vec::with_capacity(scans.len());
+        for (table, partition, scan) in scans {
+            pages.push(self.scan(call, table, &partition, scan).await?);
+        }
+        Ok(pages)
+    }
+
     /// Runs steps in order, stopping at the first that is refused. An engine that can, applies them all or none. When it
     /// answers [`Outcome::Applied`], all of it is as durable as the class asks, and every later read sees it.
     ///
