@@ -8,7 +8,7 @@ use store::{Table, UnixMillis};
 use crate::containment::Mark;
 use crate::revision::RevisionId;
 
-/// Kinds of rows in an object's partition (the marks on damage: in its partition of [`Table::Damage`]).
+/// Kinds of rows in an object's partition (marks on damage and pins: in its partitions of [`Table::Damage`] and [`Table::Pins`]).
 mod kind {
     pub const HEAD: u8 = 0x00;
     pub const LOG: u8 = 0x01;
@@ -59,7 +59,7 @@ pub fn pack(revision: RevisionId, pack: u32) -> Bytes {
     revision_key(kind::PACK, revision, Some(pack))
 }
 
-/// A selection's pin.
+/// A selection's pin, in [`Table::Pins`].
 pub fn pin(selection: &str) -> Bytes {
     let mut key = BytesMut::with_capacity(1 + selection.len());
     key.put_u8(kind::PIN);

@@ -26,11 +26,50 @@ pub enum Table {
     /// Marks on what is damaged in [`Table::Objects`], one partition an object: apart from it, because a mark has to be written
     /// and read where the object's own rows cannot be.
     Damage,
+    /// Pins: what selections keep from being collected, one partition an object. Apart from [`Table::Objects`], because a download
+    /// puts them: see [`Lane`].
+    Pins,
+}
+
+/// Tables that change together. A list of steps keeps to the tables of one lane; one that does not is refused as
+/// [`crate::StoreError::Invalid`], by engines and by [`crate::limited::Limited`] alike, and applies nothing. So an engine may give
+/// each lane a database of its own, and what goes wrong in one does not stop the writes of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lane {
+    /// What is kept: objects, what contains them, contents, the marks on their damage and the work that they leave.
+    Text,
+    /// What serving it writes: who may, who asked for what, and what is promised to whom. While these can be written, reading
+    /// goes on.
+    Service,
+}
+
+impl Lane {
+    /// All lanes.
+    pub const ALL: [Lane; 2] = [Lane::Text, Lane::Service];
+
+    /// The lane's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lane::Text => "text",
+            Lane::Service => "service",
+        }
+    }
+
+    /// Its tables.
+    pub fn tables(self) -> impl Iterator<Item = Table> {
+        Table::ALL.into_iter().filter(move |table| table.lane() == self)
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Table {
     /// All tables.
-    pub const ALL: [Table; 8] = [
+    pub const ALL: [Table; 9] = [
         Table::Objects,
         Table::Children,
         Table::Selections,
@@ -39,7 +78,16 @@ impl Table {
         Table::Work,
         Table::Contents,
         Table::Damage,
+        Table::Pins,
     ];
+
+    /// The lane it belongs to.
+    pub fn lane(self) -> Lane {
+        match self {
+            Table::Objects | Table::Children | Table::Work | Table::Contents | Table::Damage => Lane::Text,
+            Table::Selections | Table::Audit | Table::Tokens | Table::Pins => Lane::Service,
+        }
+    }
 
     /// The table's name, as engines store it.
     pub fn name(self) -> &'static str {
@@ -52,6 +100,7 @@ impl Table {
             Table::Work => "work",
             Table::Contents => "contents",
             Table::Damage => "damage",
+            Table::Pins => "pins",
         }
     }
 }
