@@ -303,7 +303,7 @@ fn encode_header(id: ContentId, header: &ContentHeader) -> StoreResult<Bytes> {
     Ok(envelope::seal(&encoded))
 }
 
-fn decode_header(id: ContentId, value: &Bytes) -> StoreResult<ContentHeader> {
+pub(crate) fn decode_header(id: ContentId, value: &Bytes) -> StoreResult<ContentHeader> {
     let payload = envelope::open(value).map_err(|error| corrupt(id, &error.to_string()))?;
     postcard::from_bytes(&payload).map_err(|error| corrupt(id, &error.to_string()))
 }

@@ -46,6 +46,24 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Refuses a folder that holds no database, or says that it is of another format. Of a `format` that cannot be read it is
+    /// assumed that it was this.
+    pub(crate) fn check_salvageable(path: &Path) -> StoreResult<()> {
+        if !path.join("db").is_dir() {
+            let detail = "there is no database in it".to_owned();
+            return Err(StoreError::Unreadable { location: path.display().to_string(), detail });
+        }
+        let found = fs::read(path.join("format")).unwrap_or_default();
+        let found = String::from_utf8_lossy(&found).trim_end().to_owned();
+        let version = found.strip_prefix(FORMAT_NAME).and_then(|version| version.trim_start().parse::<u32>().ok());
+        match version {
+            Some(version) if version != FORMAT_VERSION => {
+                Err(StoreError::Format { location: path.display().to_string(), found, expected: format_line() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path

@@ -17,12 +17,12 @@
 //! files in the background, and when it comes to a broken block it refuses all further writes of the database, and does so again
 //! after each start; [`store::Store::health`] says so. That is why there are lanes: a broken block among the text stops imports and
 //! deletions, but not the audit, tokens and selections that downloads have to write. A lane with a broken block cannot be mended
-//! in place.
+//! in place; [`salvage`] copies what can still be read into a new folder.
 //!
 //! How to read it, from the outside in: `engine.rs` (the [`EmbeddedStore`], each call on its way to a thread that may block),
 //! `folder.rs` (format and lock of the data folder), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `writer.rs`
 //! and `queue.rs` (the way to a lane's committer),
-//! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs` and `sweep.rs`; at the bottom `tables.rs`, which alone
+//! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs` and `sweep.rs`; `salvage/`; at the bottom `tables.rs`, which alone
 //! knows fjall, and `key.rs`, `value.rs`, `expiry.rs`, which are the stored format.
 
 mod committer;
@@ -37,6 +37,7 @@ mod plan;
 mod queue;
 mod read;
 mod room;
+mod salvage;
 mod sweep;
 mod tables;
 mod value;
@@ -44,3 +45,4 @@ mod writer;
 
 pub use engine::EmbeddedStore;
 pub use options::EmbeddedOptions;
+pub use salvage::{Loss, SalvageProgress, Salvaged, salvage};
