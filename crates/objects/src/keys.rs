@@ -24,6 +24,11 @@ pub fn volume_partition(id: &VolumeId) -> Bytes {
     Bytes::from([b"v/", id.as_str().as_bytes()].concat())
 }
 
+/// The volume of a partition; `None`: it is not one of a volume.
+pub fn volume_of_partition(partition: &Bytes) -> Option<VolumeId> {
+    VolumeId::parse(std::str::from_utf8(partition.strip_prefix(b"v/")?).ok()?).ok()
+}
+
 /// The partition of a container.
 pub fn container_partition(name: &str) -> Bytes {
     Bytes::from([b"c/", name.as_bytes()].concat())
