@@ -141,8 +141,11 @@ mod tests {
         Item::FileEnd(key.into())
     }
 
-    /// Key, value and whether it is in a gap, of each row; and the gaps.
-    fn merged(runs: Vec<Vec<Item>>) -> (Vec<(String, String, bool)>, Vec<(String, String)>) {
+    /// Key, value and whether it is in a gap.
+    type Row = (String, String, bool);
+
+    /// Each row; and the gaps, by their ends.
+    fn merged(runs: Vec<Vec<Item>>) -> (Vec<Row>, Vec<(String, String)>) {
         let mut merged = Merged::new(runs.into_iter().map(|run| Box::new(run.into_iter()) as Items));
         let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
         let mut rows = Vec::new();
@@ -154,7 +157,7 @@ mod tests {
         (rows, gaps.iter().map(|gap| (bound(gap.after.as_ref()), bound(gap.before.as_ref()))).collect())
     }
 
-    fn row(key: &str, value: &str, is_in_gap: bool) -> (String, String, bool) {
+    fn row(key: &str, value: &str, is_in_gap: bool) -> Row {
         (key.to_owned(), value.to_owned(), is_in_gap)
     }
 
