@@ -70,7 +70,7 @@ impl Library {
                 range(pack(0), pack(u32::MAX), pack_scan_bytes(frame_bytes))
             });
             let scans = std::iter::once(directory).chain(packs);
-            scans.map(move |scan| (Table::Objects, partition.clone(), scan))
+            scans.map(move |scan| (keys::table_of(&scan.from), partition.clone(), scan))
         });
         let mut pages = self.inner.store.scan_many(self.call(Class::Content), scans.collect()).await?.into_iter();
         let rows = volumes.iter().map(|volume| {
@@ -250,19 +250,15 @@ impl Library {
         key: impl Fn(u32) -> Bytes,
     ) -> ObjectsResult<Vec<Row>> {
         let call = self.call(class);
+        let first = key(numbers.start);
+        let table = keys::table_of(&first);
         if numbers.len() == 1 {
-            return Ok(self
-                .inner
-                .store
-                .get(call, Table::Objects, partition, &key(numbers.start))
-                .await?
-                .into_iter()
-                .collect());
+            return Ok(self.inner.store.get(call, table, partition, &first).await?.into_iter().collect());
         }
         let mut rows = Vec::with_capacity(numbers.len());
-        let mut scan = Some(Scan { to: Some(key(numbers.end)), ..Scan::prefix(key(numbers.start), SCAN_BYTES) });
+        let mut scan = Some(Scan { to: Some(key(numbers.end)), ..Scan::prefix(first, SCAN_BYTES) });
         while let Some(range) = scan {
-            let page = self.inner.store.scan(self.call(class), Table::Objects, partition, range.clone()).await?;
+            let page = self.inner.store.scan(self.call(class), table, partition, range.clone()).await?;
             rows.extend(page.rows);
             scan = range.resumed(page.next);
         }
@@ -279,7 +275,7 @@ impl Library {
         decode: impl Fn(&Row) -> Result<T, String>,
     ) -> ObjectsResult<T> {
         let damaged = |detail: String| ObjectsError::Damaged { volume: id.clone(), member: None, detail };
-        match self.inner.store.get(self.call(class).strong(), Table::Objects, partition, sort).await {
+        match self.inner.store.get(self.call(class).strong(), keys::table_of(sort), partition, sort).await {
             Ok(Some(row)) => decode(&row).map_err(damaged),
             Ok(None) => Err(damaged("a row that the head names is missing".to_owned())),
             Err(error @ store::StoreError::Corrupt { .. }) => Err(damaged(error.to_string())),

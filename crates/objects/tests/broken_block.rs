@@ -14,10 +14,11 @@ use hathi::VolumeParts;
 use md5::{Digest, Md5};
 use objects::damage::WHOLE_VOLUME;
 use objects::{
-    BulkPlan, BulkRequest, Imported, Library, LibraryOptions, MissingReason, OnDamage, Requester, Unchanged, Wanted,
+    AuditAction, BulkPlan, BulkRequest, Imported, Library, LibraryOptions, MissingReason, ObjectsError, OnDamage,
+    Requester, SelectionTerms, Unchanged, Wanted,
 };
 use pack::{Layout, Level};
-use store::{ManualClock, Store};
+use store::{Lane, ManualClock, Store, StoreError, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{START, id, import, listed, texts, volume};
 use tempfile::TempDir;
@@ -47,8 +48,12 @@ struct Opened {
 }
 
 async fn open(folder: &Path) -> Opened {
+    open_with(folder, EmbeddedOptions::default()).await
+}
+
+async fn open_with(folder: &Path, options: EmbeddedOptions) -> Opened {
     let clock = Arc::new(ManualClock::new(START));
-    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    let options = EmbeddedOptions { headroom_bytes: 0, ..options };
     let store = EmbeddedStore::open(folder, options, clock.clone()).unwrap();
     let library = Library::open(store.clone(), clock, LibraryOptions::default()).await.unwrap();
     Opened { store, library }
@@ -62,7 +67,7 @@ async fn broken() -> (TempDir, Opened) {
     import(&library, small()).await.unwrap();
     drop(library);
     store.close().await.unwrap();
-    let (file, at) = last_head(&folder.path().join("db/keyspaces"));
+    let (file, at) = last_head(&folder.path().join("db/text/keyspaces"));
     let mut content = fs::read(&file).unwrap();
     content[at] ^= 0x10;
     fs::write(&file, content).unwrap();
@@ -121,6 +126,51 @@ async fn a_download_that_meets_a_broken_block_comes_whole_when_it_is_asked_for_a
     assert!(!lost.is_empty() && lost.len() < PAGES as usize, "{} pages are named", lost.len());
     assert!(missing(&again, "t.c").is_empty());
     assert_eq!(download(&library, &again).await, (again.len_bytes.unwrap(), true));
+}
+
+/// Imports the volumes over and over, so that files are merged, until that is refused.
+async fn import_until_it_is_refused(library: &Library) {
+    for _ in 0..400 {
+        match library.import(large(), Unchanged::Force, |_| {}).await {
+            Ok(_) => {}
+            Err(ObjectsError::Store(StoreError::Poisoned(_)) | ObjectsError::Unknown(_)) => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("merging never came to the broken block");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn audited_downloads_and_selections_go_on_when_the_text_takes_no_writes_any_more() {
+    let (folder, Opened { library, store }) = broken().await;
+    drop(library);
+    store.close().await.unwrap();
+    let small_memtables = EmbeddedOptions { memtable_bytes: 256 << 10, ..EmbeddedOptions::default() };
+    let Opened { library, store } = open_with(folder.path(), small_memtables).await;
+    import_until_it_is_refused(&library).await;
+    assert_eq!(store.health().await.refusing_writes.into_keys().collect::<Vec<_>>(), [Lane::Text]);
+
+    // What is damaged cannot be marked any more, except in memory: it takes a download that breaks off for each block.
+    let mut whole = false;
+    for _ in 0..10 {
+        let plan = plan(&library).await;
+        whole = download(&library, &plan).await == (plan.len_bytes.unwrap(), true);
+        if whole {
+            break;
+        }
+    }
+    assert!(whole, "no download came whole");
+    let requester = Requester { name: None, address: None, request_id: "r2".to_owned() };
+    let wanted = vec![Wanted::all(id("t.a"))];
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let selected = library.select(&request, &requester, SelectionTerms::default()).await.unwrap();
+    let plan = library.selection(&selected.info.id).await.unwrap();
+    assert_eq!(download(&library, &plan).await, (plan.len_bytes.unwrap(), true));
+    library.delete_selection(&selected.info.id).await.unwrap();
+
+    let audited = library.audit_read(UnixMillis(0), UnixMillis(u64::MAX)).map(|record| record.unwrap().action);
+    let audited: Vec<_> = audited.collect().await;
+    assert!(audited.contains(&AuditAction::Accessed), "{audited:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
 //! Enforces the limits of the seam above an engine, so that every engine refuses what the strictest would. It refuses and
-//! never cuts: an answer is the engine's, or an error that names the limit.
+//! never cuts: an answer is the engine's, or an error that names the limit. Lists that do not keep to one lane it refuses too.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ impl Limited {
 
     fn check_list(&self, steps: &[Step]) -> StoreResult<()> {
         at_most("steps of a list", steps.len(), self.limits.steps)?;
+        Step::lane_of(steps)?;
         steps.iter().try_for_each(|step| self.check_step(step))
     }
 

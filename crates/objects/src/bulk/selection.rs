@@ -247,7 +247,7 @@ impl Library {
     }
 
     /// Selections of one owner that have not ended, by id.
-    async fn selections_of(&self, owner: &str) -> ObjectsResult<Vec<(Bytes, Owned)>> {
+    async fn selections_of(&self, owner: &str) -> ObjectsResult<Vec<(Bytes, Option<Owned>)>> {
         let partition = owner_partition(owner);
         let mut owned = Vec::new();
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
@@ -255,7 +255,8 @@ impl Library {
             let call = self.call(Class::Description);
             let page = self.inner.store.scan(call, Table::Selections, &partition, range.clone()).await?;
             for row in page.rows {
-                owned.push((row.sort, head::open(Table::Selections, &row.value)?));
+                // One that cannot be read is counted, and that is all.
+                owned.push((row.sort, head::open(Table::Selections, &row.value).ok()));
             }
             scan = range.resumed(page.next);
         }
@@ -265,12 +266,12 @@ impl Library {
     /// One of these selections that has the bytes of a plan, lasts until `until` at least, and can still be read.
     async fn equal_selection(
         &self,
-        owned: &[(Bytes, Owned)],
+        owned: &[(Bytes, Option<Owned>)],
         plan: &BulkPlan,
         until: UnixMillis,
     ) -> ObjectsResult<Option<SelectionInfo>> {
         let equal = |owned: &Owned| plan.etag.as_ref() == Some(&owned.etag) && owned.ends >= until;
-        for (id, _) in owned.iter().filter(|(_, owned)| equal(owned)) {
+        for (id, _) in owned.iter().filter(|(_, owned)| owned.as_ref().is_some_and(equal)) {
             match self.selection_info(&String::from_utf8_lossy(id)).await {
                 Ok(info) => return Ok(Some(info)),
                 Err(ObjectsError::Absent(_) | ObjectsError::Expired(_)) => {}
