@@ -6,7 +6,7 @@ mod support;
 
 use std::fs;
 use std::io::Cursor;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -23,8 +23,8 @@ use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{START, id, import, listed, texts, volume};
 use tempfile::TempDir;
 
-/// So many that the last rows of t.a are small, and share their block with the first of t.b.
-const PAGES: u32 = 60;
+/// So many that the directory of t.a fills a block: the head of t.b is in another one than the head of t.a.
+const PAGES: u32 = 200;
 
 /// Text that does not compress well, so that pages fill blocks.
 fn page_text(page: u32) -> String {
@@ -37,7 +37,7 @@ fn large() -> VolumeParts<Cursor<Vec<u8>>> {
     volume("t.a", &texts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// A volume whose head shares its block with the end of the large one.
+/// A volume whose head shares its block with nobody's.
 fn small() -> VolumeParts<Cursor<Vec<u8>>> {
     volume("t.b", &["one", "two"])
 }
@@ -59,7 +59,7 @@ async fn open_with(folder: &Path, options: EmbeddedOptions) -> Opened {
     Opened { store, library }
 }
 
-/// A store whose block with the end of t.a, the place of its marks, and the head of t.b is broken.
+/// A store with two broken blocks: one with frames of t.a, and one with the head of t.b.
 async fn broken() -> (TempDir, Opened) {
     let folder = tempfile::tempdir().unwrap();
     let Opened { store, library } = open(folder.path()).await;
@@ -67,22 +67,33 @@ async fn broken() -> (TempDir, Opened) {
     import(&library, small()).await.unwrap();
     drop(library);
     store.close().await.unwrap();
-    let (file, at) = last_head(&folder.path().join("db/text/keyspaces"));
-    let mut content = fs::read(&file).unwrap();
-    content[at] ^= 0x10;
-    fs::write(&file, content).unwrap();
+    let files = table_files(&folder.path().join("db/text/keyspaces"));
+    let packs = files.iter().max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
+    flip(packs, |content| Some(content.len() / 2));
+    let broken_heads = files.iter().filter(|file| flip(file, last_title)).count();
+    assert_eq!(broken_heads, 1, "no head in any file, or in several");
     let opened = open(folder.path()).await;
     (folder, opened)
 }
 
-/// The file, and the place in it, of the title that the head of t.b holds: the last one in the largest file.
-fn last_head(keyspaces: &Path) -> (std::path::PathBuf, usize) {
+/// All files of rows.
+fn table_files(keyspaces: &Path) -> Vec<PathBuf> {
     let tables = fs::read_dir(keyspaces).unwrap().map(|entry| entry.unwrap().path().join("tables"));
-    let files = tables.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
-    let file = files.max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
-    let content = fs::read(&file).unwrap();
-    let at = content.windows(7).rposition(|window| window == b"A title").expect("no head in the largest file");
-    (file, at)
+    tables.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())).collect()
+}
+
+/// Flips a bit of the byte that `place` names, if it names one.
+fn flip(file: &Path, place: impl Fn(&[u8]) -> Option<usize>) -> bool {
+    let mut content = fs::read(file).unwrap();
+    let Some(at) = place(&content) else { return false };
+    content[at] ^= 0x10;
+    fs::write(file, content).unwrap();
+    true
+}
+
+/// The place of the title that the head of t.b holds: the last one.
+fn last_title(content: &[u8]) -> Option<usize> {
+    content.windows(7).rposition(|window| window == b"A title")
 }
 
 async fn plan(library: &Library) -> Arc<BulkPlan> {
