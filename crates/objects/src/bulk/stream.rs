@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use hathi::VolumeId;
-use pack::ArchiveError;
+use pack::{ArchiveError, Level};
 
 use super::plan::BulkPlan;
 use super::source::PlanSource;
@@ -39,7 +39,10 @@ impl Library {
         let admission = self.admit_bulk(plan, &requester).await?;
         let windows = self.windows(plan, &range).await?;
         let source = Arc::new(PlanSource::for_stream(self.clone(), plan, requester, AuditAction::Accessed, windows));
-        Ok(admission.run_ahead(pieces(plan, source, range)))
+        let pieces = pieces(plan, source, range);
+        // What is compressed anew takes its time, which is better spent before the client waits.
+        let takes_time = matches!(plan.archive.level, Level::Recompressed(_));
+        Ok(if takes_time { admission.run_ahead(pieces) } else { admission.run_along(pieces) })
     }
 
     /// The volumes that a range touches. Those of a short one are surely sent: they are one window of the audit.

@@ -22,9 +22,11 @@ async fn a_single_page_and_a_fast_reader_are_answered_while_many_clients_stall()
     let plan = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Frames, false)).await;
     let whole = bench.whole(&plan).await;
     assert!(whole.len() * CLIENTS > 4 * READ_AHEAD_BYTES, "there is more to hold than may be held");
+    // Made ahead of their clients; what is sent as it is stored is made when it is taken.
+    let compressed = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Recompressed(1), false)).await;
     let mut stalled = Vec::new();
     for _ in 0..CLIENTS {
-        let mut stream = bench.library.stream(&plan, pack::WHOLE, somebody()).await.unwrap();
+        let mut stream = bench.library.stream(&compressed, pack::WHOLE, somebody()).await.unwrap();
         assert!(stream.next().await.unwrap().is_ok());
         stalled.push(stream);
     }
@@ -41,7 +43,7 @@ async fn a_single_page_and_a_fast_reader_are_answered_while_many_clients_stall()
     assert_eq!(bench.library.streaming(), CLIENTS);
 
     let (rest, error) = read(stalled.pop().unwrap()).await;
-    assert!(error.is_none() && rest.len() < whole.len(), "who wakes up gets the rest");
+    assert!(error.is_none() && rest.len() > whole.len() / 2, "who wakes up gets the rest");
     drop(stalled);
     assert_eq!(bench.library.streaming(), 0);
 }
