@@ -3,17 +3,18 @@
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::cache;
+use crate::cql::Reach;
 use crate::error::{ClusterError, Doing, Result};
 use crate::jars::Jars;
 use crate::java::Java;
 use crate::memory;
 use crate::network::Reserved;
-use crate::node::{Node, NodeStatus};
+use crate::node::{Node, NodeState, NodeStatus};
 use crate::plan::NodePlan;
 use crate::spec::{ClusterSpec, Network, NodeId, Settings};
 
@@ -26,6 +27,12 @@ const LOCK: &str = "cluster.lock";
 /// How long another process may take to let go of a folder: it may just be ending.
 const HELD_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long the first role may be unknown: Cassandra makes it soon after the first start.
+const LOGIN_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The pause between two looks at nodes.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// A cluster that this process runs. All calls block; any number of threads may use it. Dropping it kills all nodes and waits
 /// until they are gone; what they have stored stays in the folder.
 #[derive(Debug)]
@@ -35,6 +42,8 @@ pub struct Cluster {
     nodes: Vec<Node>,
     java: Java,
     jars: Jars,
+    /// The heap's size where the settings name none, once it is known.
+    fitting_heap_mib: Mutex<Option<u32>>,
     // Released last: fields are dropped in their order.
     _network: Reserved,
     _lock: File,
@@ -69,7 +78,9 @@ impl Cluster {
         write_spec(&folder, &spec)?;
         let plans = NodePlan::all(spec.shape, &network, spec.ports, &folder);
         let nodes = plans.into_iter().map(Node::new).collect();
-        Ok(Self { folder, settings: Mutex::new(spec.settings), nodes, java, jars, _network: network, _lock: lock })
+        let settings = Mutex::new(spec.settings);
+        let fitting_heap_mib = Mutex::default();
+        Ok(Self { folder, settings, nodes, java, jars, fitting_heap_mib, _network: network, _lock: lock })
     }
 
     /// Starts all nodes that do not run, and waits until they are up: the first of each data center one after the other, as the
@@ -77,23 +88,60 @@ impl Cluster {
     pub fn start_all(&self) -> Result<()> {
         let (seeds, others): (Vec<_>, Vec<_>) =
             self.nodes.iter().filter(|node| node.status().pid.is_none()).partition(|node| node.plan.is_seed());
-        seeds.into_iter().try_for_each(|node| self.start(node.plan.id))?;
+        let up_within = self.settings().up_within;
+        for seed in seeds {
+            self.launch(seed)?;
+            seed.wait_until_up(up_within)?;
+        }
         others.iter().try_for_each(|node| self.launch(node))?;
-        let patience = self.settings().up_within * others.len().max(1) as u32;
-        others.iter().try_for_each(|node| node.wait_until_up(patience))
+        let patience = up_within * others.len().max(1) as u32;
+        others.iter().try_for_each(|node| node.wait_until_up(patience))?;
+        self.wait_until_met()
     }
 
     /// Starts a node and waits until it is up.
     pub fn start(&self, id: NodeId) -> Result<()> {
         let node = self.node(id)?;
         self.launch(node)?;
-        node.wait_until_up(self.settings().up_within)
+        node.wait_until_up(self.settings().up_within)?;
+        self.wait_until_met()
     }
 
     fn launch(&self, node: &Node) -> Result<()> {
         let settings = self.settings();
-        let heap_mib = settings.heap_mib.map_or_else(|| memory::heap_mib(self.nodes.len()), Ok)?;
+        let heap_mib = settings.heap_mib.map_or_else(|| self.fitting_heap_mib(), Ok)?;
         node.start(&settings, heap_mib, &self.jars, &self.java)
+    }
+
+    /// The same for all nodes: what the first have taken is counted for them.
+    fn fitting_heap_mib(&self) -> Result<u32> {
+        let mut known = self.fitting_heap_mib.lock();
+        let heap_mib = known.map_or_else(|| memory::heap_mib(self.nodes.len()), Ok)?;
+        *known = Some(heap_mib);
+        Ok(heap_mib)
+    }
+
+    /// Where all nodes are up, waits until each reaches all others, so that no client is told that replicas are missing. Where one
+    /// is not, nobody can say who should be reached.
+    fn wait_until_met(&self) -> Result<()> {
+        let patience = self.settings().up_within;
+        let deadline = Instant::now() + patience;
+        let login_deadline = Instant::now() + LOGIN_PATIENCE;
+        for node in &self.nodes {
+            loop {
+                if self.nodes.iter().any(|node| node.status().state != NodeState::Up) {
+                    return Ok(());
+                }
+                match node.reach() {
+                    Reach::All => break,
+                    // Somebody has changed the password, as one should.
+                    Reach::LoginRefused if Instant::now() >= login_deadline => return Ok(()),
+                    _ if Instant::now() >= deadline => return Err(node.not_met(patience)),
+                    _ => std::thread::sleep(PAUSE),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Asks a node to end (SIGTERM) and waits until it has: it tells the others and writes what it has in memory.

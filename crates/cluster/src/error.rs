@@ -164,6 +164,20 @@ pub enum ClusterError {
         /// The log's last lines.
         tail: String,
     },
+    /// Nodes run, but do not find each other.
+    #[error(
+        "all nodes run, but node {node} did not reach all others within {patience:?}; see its log, {log}, which ends:\n{tail}"
+    )]
+    NotMet {
+        /// The node.
+        node: NodeId,
+        /// How long it was waited for.
+        patience: Duration,
+        /// Its log.
+        log: PathBuf,
+        /// The log's last lines.
+        tail: String,
+    },
     /// A node that was asked to end did not, and has been killed.
     #[error("node {node} did not end within {patience:?} when it was asked to, and has been killed; its log is {log}")]
     NotStopped {
@@ -175,12 +189,12 @@ pub enum ClusterError {
         log: PathBuf,
     },
     /// Cassandra's `nodetool` failed.
-    #[error("nodetool failed at node {node} ({status}):\n{output}")]
+    #[error("nodetool failed at node {node} ({how}); it said:\n{output}")]
     NodeTool {
         /// The node that was asked.
         node: NodeId,
         /// How `nodetool` ended.
-        status: ExitStatus,
+        how: String,
         /// What it said.
         output: String,
     },

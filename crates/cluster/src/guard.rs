@@ -96,3 +96,97 @@ impl Drop for Guarded {
         let _ = self.kill();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::Path;
+
+    use super::*;
+    use crate::cache;
+
+    /// How long anything may take before a test gives up.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Says to the owner below, which is a process of its own, which file its child should hold.
+    const OUTPUT: &str = "PENATES_TEST_GUARD_OUTPUT";
+
+    /// Starts a child that holds this file locked, as does its watcher.
+    fn sleeper(output: &Path) -> Guarded {
+        let output = cache::lock(output, PATIENCE).unwrap().unwrap();
+        Guarded::spawn("sleep".as_ref(), ["3600"], output, |_| {}).unwrap()
+    }
+
+    /// Whether no process holds the file any more: the child and its watcher are gone.
+    fn is_let_go_of(output: &Path, patience: Duration) -> bool {
+        cache::lock(output, patience).unwrap().is_some()
+    }
+
+    /// Becomes the owner of a child that is held by SIGSTOP, and waits to be killed.
+    #[test]
+    #[ignore = "the process that another test kills"]
+    fn an_owner() {
+        let mut child = sleeper(std::env::var_os(OUTPUT).unwrap().as_ref());
+        child.signal(Signal::STOP).unwrap();
+        println!("ready");
+        loop {
+            std::thread::park();
+        }
+    }
+
+    #[test]
+    fn an_owner_that_is_killed_takes_even_a_child_that_is_held_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        let mut owner = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "guard::tests::an_owner", "--ignored", "--nocapture"])
+            .env(OUTPUT, &output)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = io::BufReader::new(owner.stdout.take().unwrap());
+        assert!(io::BufRead::lines(said).map_while(std::result::Result::ok).any(|line| line.contains("ready")));
+        assert!(!is_let_go_of(&output, Duration::ZERO));
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        assert!(is_let_go_of(&output, PATIENCE), "the child outlived its owner");
+    }
+
+    #[test]
+    fn a_child_outlives_the_thread_that_started_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        let mut child = std::thread::scope(|scope| scope.spawn(|| sleeper(&output)).join().unwrap());
+        assert_eq!(child.wait_for(Duration::from_millis(100)).unwrap(), None);
+    }
+
+    #[test]
+    fn a_child_that_ends_by_itself_leaves_no_watcher_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        let mut child = sleeper(&output);
+        child.signal(Signal::TERM).unwrap();
+        assert!(child.wait_for(PATIENCE).unwrap().is_some());
+        drop(child);
+        assert!(is_let_go_of(&output, PATIENCE));
+    }
+
+    #[test]
+    fn a_child_that_is_dropped_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        drop(sleeper(&output));
+        assert!(is_let_go_of(&output, PATIENCE));
+    }
+
+    #[test]
+    fn a_child_has_its_arguments_as_they_are_and_an_empty_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        let file = File::create(&output).unwrap();
+        let arguments = ["-c", r#"cat; printf '<%s>' "$@""#, "sh", "a b", "$HOME", "", "'\""];
+        let mut child = Guarded::spawn("sh".as_ref(), arguments, file, |_| {}).unwrap();
+        assert!(child.wait_for(PATIENCE).unwrap().is_some_and(|status| status.success()));
+        assert_eq!(std::fs::read_to_string(&output).unwrap(), "<a b><$HOME><><'\">");
+    }
+}

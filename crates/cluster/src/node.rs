@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use crate::cql::Reach;
 use crate::error::{ClusterError, Doing, Result};
 use crate::guard::Guarded;
 use crate::jars::Jars;
@@ -24,6 +25,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(60);
 /// How long the processes of a node's former life, whose owner was killed, may take to be gone.
 const GONE_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long `nodetool` may take: repairing a node is long work.
+const NODETOOL_PATIENCE: Duration = Duration::from_secs(1800);
+
 /// The pause between two looks at a node.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -35,6 +39,8 @@ pub enum NodeState {
     Starting,
     /// It answers clients, or did when it was last asked.
     Up,
+    /// It has been asked to end and has not yet.
+    Stopping,
     /// It is held (SIGSTOP).
     Paused,
     /// It was never started, or it was stopped or killed by this cluster.
@@ -74,22 +80,44 @@ pub(crate) struct Node {
 enum Process {
     #[default]
     Stopped,
-    Running {
-        guarded: Guarded,
-        state: NodeState,
-    },
+    Running(Running),
     Died(ExitStatus),
+}
+
+#[derive(Debug)]
+struct Running {
+    guarded: Guarded,
+    phase: Phase,
+    is_paused: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Up,
+    Stopping,
 }
 
 impl Process {
     /// Looks whether it still runs.
     fn looked_at(&mut self) -> &mut Self {
-        if let Self::Running { guarded, .. } = self
-            && let Ok(Some(status)) = guarded.try_wait()
+        if let Self::Running(running) = self
+            && let Ok(Some(status)) = running.guarded.try_wait()
         {
-            *self = Self::Died(status);
+            *self = if running.phase == Phase::Stopping { Self::Stopped } else { Self::Died(status) };
         }
         self
+    }
+}
+
+impl Running {
+    fn state(&self) -> NodeState {
+        match self.phase {
+            _ if self.is_paused => NodeState::Paused,
+            Phase::Starting => NodeState::Starting,
+            Phase::Up => NodeState::Up,
+            Phase::Stopping => NodeState::Stopping,
+        }
     }
 }
 
@@ -101,7 +129,7 @@ impl Node {
     pub fn status(&self) -> NodeStatus {
         let (state, pid) = match self.process.lock().looked_at() {
             Process::Stopped => (NodeState::Stopped, None),
-            Process::Running { guarded, state } => (*state, Some(guarded.pid())),
+            Process::Running(running) => (running.state(), Some(running.guarded.pid())),
             Process::Died(_) => (NodeState::Died, None),
         };
         NodeStatus {
@@ -116,10 +144,15 @@ impl Node {
         }
     }
 
+    /// Whether it reaches all nodes of its ring.
+    pub fn reach(&self) -> Reach {
+        cql::reach(self.plan.cql())
+    }
+
     /// Starts it; it is not up yet.
     pub fn start(&self, settings: &Settings, heap_mib: u32, jars: &Jars, java: &Java) -> Result<()> {
         let mut process = self.process.lock();
-        if matches!(process.looked_at(), Process::Running { .. }) {
+        if matches!(process.looked_at(), Process::Running(_)) {
             return Err(ClusterError::Running { node: self.plan.id });
         }
         config::write(&self.plan, settings)?;
@@ -132,7 +165,7 @@ impl Node {
             command.current_dir(&self.plan.folder);
         })
         .doing("starting", &java.program)?;
-        *process = Process::Running { guarded, state: NodeState::Starting };
+        *process = Process::Running(Running { guarded, phase: Phase::Starting, is_paused: false });
         Ok(())
     }
 
@@ -142,11 +175,11 @@ impl Node {
         loop {
             let answers = cql::answers(self.plan.cql());
             match self.process.lock().looked_at() {
-                Process::Running { state, .. } if answers => {
-                    *state = NodeState::Up;
+                Process::Running(running) if running.phase == Phase::Starting && answers => {
+                    running.phase = Phase::Up;
                     return Ok(());
                 }
-                Process::Running { .. } => {}
+                Process::Running(_) => {}
                 Process::Died(status) => return Err(self.died(*status)),
                 Process::Stopped => return Err(ClusterError::NotRunning { node: self.plan.id }),
             }
@@ -163,73 +196,82 @@ impl Node {
         ClusterError::Died { node: self.plan.id, status, log: self.plan.system_log(), tail: self.log_tail() }
     }
 
+    /// That it runs, but has not met the others.
+    pub fn not_met(&self, patience: Duration) -> ClusterError {
+        ClusterError::NotMet { node: self.plan.id, patience, log: self.plan.system_log(), tail: self.log_tail() }
+    }
+
     /// What the node logged last, and what the Java machine said.
     fn log_tail(&self) -> String {
         format!("{}\n{}", tail(&self.plan.system_log()), tail(&self.plan.console_log()))
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Asks it to end, and waits until it has. A node that is held goes on for that.
     pub fn stop(&self) -> Result<()> {
-        let mut process = self.process.lock();
-        let guarded = self.running(&mut process)?;
-        guarded.signal(Signal::TERM).doing("stopping the node in", &self.plan.folder)?;
-        guarded.signal(Signal::CONT).doing("stopping the node in", &self.plan.folder)?;
-        let ended = guarded.wait_for(STOP_PATIENCE).doing("stopping the node in", &self.plan.folder)?;
-        // Dropping what still runs kills it.
-        *process = Process::Stopped;
-        match ended {
-            Some(_) => Ok(()),
-            None => {
+        self.with_running(|running| {
+            running.guarded.signal(Signal::TERM)?;
+            running.guarded.signal(Signal::CONT)?;
+            (running.phase, running.is_paused) = (Phase::Stopping, false);
+            Ok(())
+        })?;
+        let deadline = Instant::now() + STOP_PATIENCE;
+        while matches!(self.process.lock().looked_at(), Process::Running(_)) {
+            if Instant::now() >= deadline {
+                self.kill()?;
                 let (node, log) = (self.plan.id, self.plan.system_log());
-                Err(ClusterError::NotStopped { node, patience: STOP_PATIENCE, log })
+                return Err(ClusterError::NotStopped { node, patience: STOP_PATIENCE, log });
             }
+            std::thread::sleep(PAUSE);
         }
+        Ok(())
     }
 
     /// Kills it (SIGKILL), and waits until it is gone.
     pub fn kill(&self) -> Result<()> {
-        let mut process = self.process.lock();
-        self.running(&mut process)?.kill().doing("killing the node in", &self.plan.folder)?;
-        *process = Process::Stopped;
-        Ok(())
+        self.with_running(|running| {
+            running.phase = Phase::Stopping;
+            running.guarded.kill().map(drop)
+        })
     }
 
     /// Holds it (SIGSTOP): it keeps its connections and answers nothing.
     pub fn pause(&self) -> Result<()> {
-        self.send(Signal::STOP, NodeState::Paused)
+        self.with_running(|running| {
+            running.is_paused = true;
+            running.guarded.signal(Signal::STOP)
+        })
     }
 
     /// Lets it go on (SIGCONT).
     pub fn resume(&self) -> Result<()> {
-        self.send(Signal::CONT, NodeState::Up)
+        self.with_running(|running| {
+            running.is_paused = false;
+            running.guarded.signal(Signal::CONT)
+        })
     }
 
-    fn send(&self, signal: Signal, then: NodeState) -> Result<()> {
-        let mut process = self.process.lock();
-        self.running(&mut process)?.signal(signal).doing("signalling the node in", &self.plan.folder)?;
-        if let Process::Running { state, .. } = &mut *process {
-            *state = then;
-        }
-        Ok(())
-    }
-
-    fn running<'a>(&self, process: &'a mut Process) -> Result<&'a mut Guarded> {
-        match process.looked_at() {
-            Process::Running { guarded, .. } => Ok(guarded),
+    fn with_running(&self, signal: impl FnOnce(&mut Running) -> std::io::Result<()>) -> Result<()> {
+        match self.process.lock().looked_at() {
+            Process::Running(running) => signal(running).doing("signalling the node in", &self.plan.folder),
             _ => Err(ClusterError::NotRunning { node: self.plan.id }),
         }
     }
 
     /// Asks this node by JMX, with Cassandra's `nodetool`; what that prints.
     pub fn nodetool(&self, command: &[&str], jars: &Jars, java: &Java) -> Result<String> {
-        let mut nodetool = Command::new(&java.program);
-        nodetool.args(jvm::nodetool(&self.plan, jars, command)).current_dir(&self.plan.folder).stdin(Stdio::null());
-        let output = nodetool.output().doing("starting", &java.program)?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() {
-            return Ok(said);
-        }
-        let output_text = said + &String::from_utf8_lossy(&output.stderr);
-        Err(ClusterError::NodeTool { node: self.plan.id, status: output.status, output: output_text })
+        let output = tempfile::NamedTempFile::new_in(&self.plan.folder).doing("making a file in", &self.plan.folder)?;
+        let arguments = jvm::nodetool(&self.plan, jars, command);
+        let file = output.reopen().doing("opening", output.path())?;
+        let nodetool = Guarded::spawn(java.program.as_os_str(), arguments, file, |_| {});
+        let mut nodetool = nodetool.doing("starting", &java.program)?;
+        let ended = nodetool.wait_for(NODETOOL_PATIENCE).doing("waiting for", &java.program)?;
+        let said = std::fs::read(output.path()).doing("reading", output.path())?;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let how = match ended {
+            Some(status) if status.success() => return Ok(said),
+            Some(status) => status.to_string(),
+            None => format!("not done within {NODETOOL_PATIENCE:?}"),
+        };
+        Err(ClusterError::NodeTool { node: self.plan.id, how, output: said })
     }
 }
