@@ -61,10 +61,9 @@ impl Cluster {
         spec.shape.check()?;
         std::fs::create_dir_all(&folder).doing("making the folder", folder.as_ref())?;
         let folder = folder.as_ref().canonicalize().doing("finding", folder.as_ref())?;
-        let lock = cache::lock(&folder.join(LOCK), HELD_PATIENCE)?;
-        let lock = lock.ok_or_else(|| ClusterError::FolderHeld { folder: folder.clone() })?;
+        let lock = Self::wait_until_free(&folder)?;
         let mut spec = spec.clone();
-        if let Some(made) = read_spec(&folder)? {
+        if let Some(made) = Self::spec_in(&folder)? {
             if made.shape != spec.shape {
                 return Err(ClusterError::OtherShape { folder, made: made.shape, asked: spec.shape });
             }
@@ -81,6 +80,23 @@ impl Cluster {
         let settings = Mutex::new(spec.settings);
         let fitting_heap_mib = Mutex::default();
         Ok(Self { folder, settings, nodes, java, jars, fitting_heap_mib, _network: network, _lock: lock })
+    }
+
+    /// Waits until no process runs the folder's cluster; none can as long as the answer is kept.
+    pub(crate) fn wait_until_free(folder: &Path) -> Result<File> {
+        let lock = cache::lock(&folder.join(LOCK), HELD_PATIENCE)?;
+        lock.ok_or_else(|| ClusterError::FolderHeld { folder: folder.to_owned() })
+    }
+
+    /// How the cluster in a folder was opened last; `None` where none was made.
+    pub fn spec_in(folder: impl AsRef<Path>) -> Result<Option<ClusterSpec>> {
+        let path = folder.as_ref().join(SPEC);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).doing("reading", &path),
+        };
+        serde_json::from_str(&text).map(Some).map_err(std::io::Error::from).doing("understanding", &path)
     }
 
     /// Starts all nodes that do not run, and waits until they are up: the first of each data center one after the other, as the
@@ -222,16 +238,6 @@ impl Cluster {
         let found = self.nodes.iter().find(|node| node.plan.id == id);
         found.ok_or(ClusterError::NoSuchNode { node: id, count: self.nodes.len() })
     }
-}
-
-fn read_spec(folder: &Path) -> Result<Option<ClusterSpec>> {
-    let path = folder.join(SPEC);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).doing("reading", &path),
-    };
-    serde_json::from_str(&text).map(Some).map_err(std::io::Error::from).doing("understanding", &path)
 }
 
 fn write_spec(folder: &Path, spec: &ClusterSpec) -> Result<()> {

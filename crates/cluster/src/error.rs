@@ -75,6 +75,15 @@ pub enum ClusterError {
         /// The folder.
         folder: PathBuf,
     },
+    /// Nobody runs the folder's cluster.
+    #[error("the cluster in {folder} does not run; start it with `penates cluster up --folder {folder}`")]
+    NotRun {
+        /// The cluster's folder.
+        folder: PathBuf,
+    },
+    /// What the process that runs the cluster says.
+    #[error("{0}")]
+    Refused(String),
     /// The folder's cluster has another number of nodes.
     #[error("the cluster in {folder} has {made}, not {asked}; name another folder, or delete that one")]
     OtherShape {

@@ -37,18 +37,23 @@ impl Jars {
     /// Finds the jars: of the installation that `CASSANDRA_HOME` names, otherwise those that were fetched before, otherwise by
     /// fetching them (some 70 MB). Of several processes that want to fetch one does, and the others wait for it.
     pub fn find(java: &Java) -> Result<Self> {
-        match std::env::var_os("CASSANDRA_HOME").filter(|home| !home.is_empty()) {
-            Some(home) => Self::installed(home.as_ref()),
+        match home() {
+            Some(home) => Self::installed(&home),
             None => Self::fetched(&cache::folder()?, java),
         }
     }
 
+    /// Whether [`Jars::find`] would have to fetch them.
+    pub fn are_to_be_fetched() -> Result<bool> {
+        Ok(home().is_none() && Self::complete(&cache::folder()?.join(CASSANDRA_VERSION)).is_none())
+    }
+
     /// Whether [`Jars::find`] has all it needs, without doing it.
     pub fn can_be_found() -> Result<()> {
-        let is_there = std::env::var_os("CASSANDRA_HOME").is_some_and(|home| !home.is_empty())
-            || Self::complete(&cache::folder()?.join(CASSANDRA_VERSION)).is_some()
-            || java::on_path("mvn").is_some();
-        if is_there { Ok(()) } else { Err(ClusterError::NoMaven) }
+        match java::on_path("mvn") {
+            None if Self::are_to_be_fetched()? => Err(ClusterError::NoMaven),
+            _ => Ok(()),
+        }
     }
 
     fn installed(home: &Path) -> Result<Self> {
@@ -94,6 +99,11 @@ impl Jars {
         let jamm = names.keys().find(|name| name.starts_with("jamm-"))?;
         Some(Self { folder: folder.to_owned(), jamm: folder.join(jamm) })
     }
+}
+
+/// The installation that is to be used.
+fn home() -> Option<PathBuf> {
+    std::env::var_os("CASSANDRA_HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
 /// Has Maven copy the jars into a new folder beside the one where they will be.

@@ -17,13 +17,15 @@
 //! - `java.rs`, `jars.rs`: where Java and Cassandra come from; `cache.rs`: the folder where they are kept;
 //! - `network.rs`, `plan.rs`, `config.rs`, `jvm.rs`, `memory.rs`: where a node listens, which part of the ring it has, its files,
 //!   its command line and its memory;
-//! - `guard.rs`: why no process is ever left behind; `node.rs`: a node from start to end; `cql.rs`: whether it answers.
+//! - `guard.rs`: why no process is ever left behind; `node.rs`: a node from start to end; `cql.rs`: whether it answers;
+//! - `control.rs`: commands from other processes.
 //!
 //! It knows nothing of Penates: no store, no driver, no schema.
 
 mod cache;
 mod cluster;
 mod config;
+mod control;
 mod cql;
 mod error;
 mod guard;
@@ -38,6 +40,7 @@ mod spec;
 mod tail;
 
 pub use cluster::Cluster;
+pub use control::{Control, Order, leave_terminal, order};
 pub use error::{ClusterError, Result};
 pub use jars::CASSANDRA_VERSION;
 pub use node::{NodeState, NodeStatus};
@@ -48,4 +51,9 @@ pub use spec::{ClusterSpec, CommitlogSync, Network, NodeId, Ports, Settings, Sha
 pub fn prerequisites() -> Result<()> {
     java::Java::find()?;
     jars::Jars::can_be_found()
+}
+
+/// Whether opening a cluster would fetch Cassandra first, which takes half a minute or more.
+pub fn is_to_be_fetched() -> Result<bool> {
+    jars::Jars::are_to_be_fetched()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -81,10 +82,31 @@ pub enum CommitlogSync {
     },
 }
 
+/// The window of `group` where none is given.
+const GROUP_WINDOW: Duration = Duration::from_millis(10);
+
 impl Default for CommitlogSync {
     /// As Cassandra is delivered: each ten seconds.
     fn default() -> Self {
         Self::Periodic { period: Duration::from_secs(10) }
+    }
+}
+
+impl FromStr for CommitlogSync {
+    type Err = String;
+
+    /// `periodic`, `batch` or `group`; the first and the last also with a time: `periodic:1s`, `group:5ms`.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (mode, time) = text.split_once(':').map_or((text, None), |(mode, time)| (mode, Some(time)));
+        let time =
+            time.map(|time| humantime::parse_duration(time).map_err(|error| format!("{time}: {error}"))).transpose()?;
+        match (mode, time) {
+            ("periodic", None) => Ok(Self::default()),
+            ("periodic", Some(period)) => Ok(Self::Periodic { period }),
+            ("batch", None) => Ok(Self::Batch),
+            ("group", time) => Ok(Self::Group { window: time.unwrap_or(GROUP_WINDOW) }),
+            _ => Err("it is periodic, batch or group, or with a time periodic:1s or group:5ms".to_owned()),
+        }
     }
 }
 
@@ -173,5 +195,41 @@ impl ClusterSpec {
     /// A cluster with nothing special about it.
     pub fn new(shape: Shape) -> Self {
         Self { shape, network: Network::default(), ports: Ports::default(), settings: Settings::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_sync_of_the_commit_log_is_written_as_a_word_and_a_time() {
+        let parsed = |text: &str| text.parse::<CommitlogSync>();
+        assert_eq!(parsed("periodic"), Ok(CommitlogSync::default()));
+        assert_eq!(parsed("periodic:1s"), Ok(CommitlogSync::Periodic { period: Duration::from_secs(1) }));
+        assert_eq!(parsed("batch"), Ok(CommitlogSync::Batch));
+        assert_eq!(parsed("group:5ms"), Ok(CommitlogSync::Group { window: Duration::from_millis(5) }));
+        for wrong in ["", "batch:1s", "group:", "group:5", "sometimes"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_specification_is_the_same_after_it_was_stored() {
+        let mut spec = ClusterSpec::new(Shape { datacenters: 2, nodes_per_datacenter: 3 });
+        spec.network = Network::Fixed(7);
+        spec.settings.commitlog_sync = CommitlogSync::Group { window: Duration::from_millis(5) };
+        spec.settings.yaml.insert("memtable_heap_space".to_owned(), "64MiB".into());
+        let stored = serde_json::to_string(&spec).unwrap();
+        assert_eq!(serde_json::from_str::<ClusterSpec>(&stored).unwrap(), spec);
+    }
+
+    #[test]
+    fn shapes_that_make_no_sense_are_refused() {
+        for (datacenters, nodes_per_datacenter) in [(0, 1), (1, 0), (1, 33), (255, 255)] {
+            assert!(Shape { datacenters, nodes_per_datacenter }.check().is_err());
+        }
+        Shape { datacenters: 4, nodes_per_datacenter: 8 }.check().unwrap();
     }
 }
