@@ -17,6 +17,7 @@ use crate::network::Reserved;
 use crate::node::{Node, NodeState, NodeStatus};
 use crate::plan::NodePlan;
 use crate::spec::{ClusterSpec, Network, NodeId, Settings};
+use crate::tls;
 
 /// The file that holds a cluster's specification.
 const SPEC: &str = "cluster.json";
@@ -50,8 +51,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes a cluster in a folder, or takes up the one that was made there before, with its data and these settings. No node is
-    /// started yet. The first time on a machine this fetches Cassandra, which takes half a minute or more.
+    /// Makes a cluster in a folder, or takes up the one that was made there before, with its data, its addresses and these settings.
+    /// No node is started yet. The first time on a machine this fetches Cassandra, which takes half a minute or more.
     ///
     /// # Errors
     ///
@@ -68,6 +69,13 @@ impl Cluster {
                 return Err(ClusterError::OtherShape { folder, made: made.shape, asked: spec.shape });
             }
             // Nodes know each other by their addresses.
+            if spec.network != Network::Automatic && spec.network != made.network {
+                let folder = folder.display();
+                return Err(ClusterError::BadSpec(format!(
+                    "the cluster in {folder} keeps its network, {:?}",
+                    made.network
+                )));
+            }
             (spec.network, spec.ports) = (made.network, made.ports);
         }
         let java = Java::find()?;
@@ -76,6 +84,7 @@ impl Cluster {
         spec.network = Network::Fixed(network.third);
         write_spec(&folder, &spec)?;
         let plans = NodePlan::all(spec.shape, &network, spec.ports, &folder);
+        tls::provide(&folder, &plans)?;
         let nodes = plans.into_iter().map(Node::new).collect();
         let settings = Mutex::new(spec.settings);
         let fitting_heap_mib = Mutex::default();
@@ -180,17 +189,23 @@ impl Cluster {
         self.node(id)?.resume()
     }
 
-    /// Kills all nodes that run, and waits until they are gone.
+    /// Kills all nodes that run, at once, and waits until they are gone.
     pub fn kill_all(&self) -> Result<()> {
-        self.running().try_for_each(Node::kill)
+        self.all_at_once(Node::kill)
     }
 
-    /// Asks all nodes that run to end, and waits until they have.
+    /// Asks all nodes that run to end, at once, and waits until they have.
     pub fn stop_all(&self) -> Result<()> {
+        self.all_at_once(Node::stop)
+    }
+
+    /// Does something to all nodes that run; the first error, when all is done.
+    fn all_at_once(&self, act: fn(&Node) -> Result<()>) -> Result<()> {
+        let running = self.nodes.iter().filter(|node| node.status().pid.is_some());
         std::thread::scope(|scope| {
-            let stopping: Vec<_> = self.running().map(|node| scope.spawn(|| node.stop())).collect();
-            let mut stopped = stopping.into_iter().map(|stopping| stopping.join());
-            stopped.try_for_each(|stopped| stopped.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            let acting: Vec<_> = running.map(|node| scope.spawn(move || act(node))).collect();
+            let mut done = acting.into_iter().map(|acting| acting.join());
+            done.try_for_each(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })
     }
 
@@ -198,10 +213,6 @@ impl Cluster {
     /// second or more.
     pub fn nodetool(&self, id: NodeId, command: &[&str]) -> Result<String> {
         self.node(id)?.nodetool(command, &self.jars, &self.java)
-    }
-
-    fn running(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().filter(|node| node.status().pid.is_some())
     }
 
     /// How nodes run that are started from now on.
@@ -217,6 +228,11 @@ impl Cluster {
     /// Where clients may connect first: all nodes, whether they run or not.
     pub fn contact_points(&self) -> Vec<SocketAddr> {
         self.nodes.iter().map(|node| node.plan.cql()).collect()
+    }
+
+    /// The certificate (PEM) that clients should trust where [`Settings::client_tls`] is set.
+    pub fn authority(&self) -> PathBuf {
+        tls::authority(&self.folder)
     }
 
     /// What is known of each node.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::cache;
 use crate::error::{Doing, Result};
 use crate::plan::NodePlan;
 use crate::spec::{CommitlogSync, Settings};
+use crate::{cache, tls};
 
 /// INFO and above into `system.log`, in a few files of bounded size.
 const LOGBACK: &str = r#"<configuration>
@@ -36,15 +36,17 @@ pub(crate) fn write(plan: &NodePlan, settings: &Settings) -> Result<()> {
     for folder in [config.clone(), plan.log_folder(), plan.folder.join("tmp")] {
         std::fs::create_dir_all(&folder).doing("making the folder", &folder)?;
     }
+    let encryption =
+        if settings.client_tls { Some(tls::client_encryption_options(&plan.cluster_folder)?) } else { None };
     // JSON is YAML.
-    cache::write(&config.join("cassandra.yaml"), &format!("{:#}\n", yaml(plan, settings)))?;
+    cache::write(&config.join("cassandra.yaml"), &format!("{:#}\n", yaml(plan, settings, encryption)))?;
     let rackdc = format!("dc={}\nrack=rack1\n", plan.datacenter);
     cache::write(&config.join("cassandra-rackdc.properties"), &rackdc)?;
     cache::write(&config.join("logback.xml"), LOGBACK)
 }
 
 /// All that differs from Cassandra's own defaults.
-fn yaml(plan: &NodePlan, settings: &Settings) -> Value {
+fn yaml(plan: &NodePlan, settings: &Settings, client_encryption_options: Option<Value>) -> Value {
     let seeds = plan.seeds.iter().map(|seed| format!("{seed}:{}", plan.ports.storage)).collect::<Vec<_>>().join(",");
     let mut yaml = json!({
         "cluster_name": "penates",
@@ -69,6 +71,7 @@ fn yaml(plan: &NodePlan, settings: &Settings) -> Value {
             ours.insert("authenticator".to_owned(), json!("PasswordAuthenticator"));
             ours.insert("authorizer".to_owned(), json!("CassandraAuthorizer"));
         }
+        ours.extend(client_encryption_options.map(|options| ("client_encryption_options".to_owned(), options)));
         ours.extend(settings.yaml.clone());
     }
     yaml
@@ -99,13 +102,22 @@ mod tests {
     fn plan() -> NodePlan {
         let address = Ipv4Addr::new(127, 0, 7, 2);
         let seeds = vec![Ipv4Addr::new(127, 0, 7, 1), Ipv4Addr::new(127, 0, 7, 3)];
-        let (ports, folder) = (Ports::default(), "node2".into());
-        NodePlan { id: NodeId(2), datacenter: "dc1".to_owned(), address, ports, token: -5, seeds, folder }
+        let (ports, cluster_folder, folder) = (Ports::default(), ".".into(), "node2".into());
+        NodePlan {
+            id: NodeId(2),
+            datacenter: "dc1".to_owned(),
+            address,
+            ports,
+            token: -5,
+            seeds,
+            cluster_folder,
+            folder,
+        }
     }
 
     #[test]
     fn the_commit_log_is_synced_as_asked_for() {
-        let sync = |commitlog_sync| yaml(&plan(), &Settings { commitlog_sync, ..Settings::default() });
+        let sync = |commitlog_sync| yaml(&plan(), &Settings { commitlog_sync, ..Settings::default() }, None);
         let periodic = sync(CommitlogSync::default());
         assert_eq!(
             (&periodic["commitlog_sync"], &periodic["commitlog_sync_period"]),
@@ -121,14 +133,14 @@ mod tests {
     fn what_is_asked_for_replaces_what_is_set_by_itself() {
         let asked = [("num_tokens", json!(16)), ("memtable_heap_space", json!("64MiB"))];
         let asked = asked.map(|(key, value)| (key.to_owned(), value)).into();
-        let yaml = yaml(&plan(), &Settings { yaml: asked, ..Settings::default() });
+        let yaml = yaml(&plan(), &Settings { yaml: asked, ..Settings::default() }, None);
         assert_eq!((&yaml["num_tokens"], &yaml["memtable_heap_space"]), (&json!(16), &json!("64MiB")));
         assert_eq!(yaml["initial_token"], json!("-5"));
     }
 
     #[test]
     fn every_seed_is_named() {
-        let yaml = yaml(&plan(), &Settings::default());
+        let yaml = yaml(&plan(), &Settings::default(), None);
         assert_eq!(yaml["seed_provider"][0]["parameters"][0]["seeds"], json!("127.0.7.1:7000,127.0.7.3:7000"));
     }
 }

@@ -15,8 +15,8 @@
 //!
 //! - `spec.rs`: what one may ask for; `cluster.rs`: what one may do; `error.rs`: what can go wrong;
 //! - `java.rs`, `jars.rs`: where Java and Cassandra come from; `cache.rs`: the folder where they are kept;
-//! - `network.rs`, `plan.rs`, `config.rs`, `jvm.rs`, `memory.rs`: where a node listens, which part of the ring it has, its files,
-//!   its command line and its memory;
+//! - `network.rs`, `plan.rs`, `config.rs`, `jvm.rs`, `memory.rs`, `tls.rs`: where a node listens, which part of the ring it has, its files,
+//!   its command line, memory and certificates;
 //! - `guard.rs`: why no process is ever left behind; `node.rs`: a node from start to end; `cql.rs`: whether it answers;
 //! - `control.rs`: commands from other processes.
 //!
@@ -38,11 +38,13 @@ mod node;
 mod plan;
 mod spec;
 mod tail;
+mod tls;
 
 pub use cluster::Cluster;
 pub use control::{Control, Order, leave_terminal, order};
 pub use error::{ClusterError, Result};
 pub use jars::CASSANDRA_VERSION;
+pub use java::Java;
 pub use node::{NodeState, NodeStatus};
 pub use spec::{ClusterSpec, CommitlogSync, Network, NodeId, Ports, Settings, Shape};
 

@@ -17,6 +17,7 @@ pub(crate) struct NodePlan {
     pub token: i64,
     /// The first node of each data center: others find the cluster through these.
     pub seeds: Vec<Ipv4Addr>,
+    pub cluster_folder: PathBuf,
     pub folder: PathBuf,
 }
 
@@ -34,6 +35,7 @@ impl NodePlan {
             ports,
             token: token(datacenter, nth, shape.nodes_per_datacenter),
             seeds: seeds.clone(),
+            cluster_folder: folder.to_owned(),
             folder: folder.join(format!("node{}", id(datacenter, nth))),
         };
         places.map(plan).collect()

@@ -121,6 +121,15 @@ pub enum Network {
     Fixed(u8),
 }
 
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Automatic => f.write_str("any that is free"),
+            Self::Fixed(third) => write!(f, "127.0.{third}.0"),
+        }
+    }
+}
+
 /// The ports, the same for all nodes: their addresses differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -149,6 +158,8 @@ pub struct Settings {
     /// Whether clients must log in; the first role is `cassandra` with the password `cassandra`. To be chosen before the first
     /// start.
     pub authentication: bool,
+    /// Whether clients may use TLS, at the same port; [`Cluster::authority`](crate::Cluster::authority) is what they should trust.
+    pub client_tls: bool,
     /// The size of each node's heap in MiB; by itself it is what fits into memory, 256 to 1,024.
     pub heap_mib: Option<u32>,
     /// More options for the Java machine, after our own, so that they override them.
@@ -165,6 +176,7 @@ impl Default for Settings {
         Self {
             commitlog_sync: CommitlogSync::default(),
             authentication: false,
+            client_tls: false,
             heap_mib: None,
             jvm_options: Vec::new(),
             yaml: BTreeMap::new(),

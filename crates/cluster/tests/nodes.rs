@@ -4,7 +4,7 @@
 use std::net::TcpStream;
 use std::path::Path;
 
-use cluster::{Cluster, ClusterError, ClusterSpec, NodeId, NodeState, Shape};
+use cluster::{Cluster, ClusterError, ClusterSpec, CommitlogSync, NodeId, NodeState, Shape};
 
 const NODE: NodeId = NodeId(1);
 
@@ -35,7 +35,12 @@ fn a_node_starts_is_killed_and_comes_back() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let cluster = Cluster::open(folder.path(), &ClusterSpec::new(Shape::nodes(1))).unwrap();
+    let mut spec = ClusterSpec::new(Shape::nodes(1));
+    spec.settings.commitlog_sync = CommitlogSync::Batch;
+    spec.settings.authentication = true;
+    spec.settings.client_tls = true;
+    spec.settings.yaml.insert("read_request_timeout".to_owned(), "1234ms".into());
+    let cluster = Cluster::open(folder.path(), &spec).unwrap();
     assert_eq!(state(&cluster), NodeState::Stopped);
     assert!(matches!(cluster.kill(NODE), Err(ClusterError::NotRunning { node: NODE })));
 
@@ -46,7 +51,14 @@ fn a_node_starts_is_killed_and_comes_back() {
     let ring = cluster.nodetool(NODE, &["status"]).unwrap();
     let up_and_normal = format!("UN  {}", contact_point.ip());
     assert!(ring.contains(&up_and_normal) && ring.contains("Datacenter: dc1"), "{ring}");
+    let timeout = cluster.nodetool(NODE, &["gettimeout", "read"]).unwrap();
+    assert!(timeout.contains("1234 ms"), "{timeout}");
     assert!(matches!(cluster.start(NODE), Err(ClusterError::Running { node: NODE })));
+    let no_such_node = NodeId(2);
+    assert!(matches!(cluster.stop(no_such_node), Err(ClusterError::NoSuchNode { count: 1, .. })));
+
+    let other = Cluster::open(folder.path(), &spec);
+    assert!(matches!(other, Err(ClusterError::FolderHeld { .. })), "{other:?}");
 
     let pid = cluster.status()[0].pid.unwrap();
     cluster.kill(NODE).unwrap();
@@ -60,4 +72,32 @@ fn a_node_starts_is_killed_and_comes_back() {
     cluster.stop(NODE).unwrap();
     assert!(!is_alive(pid));
     assert_eq!(state(&cluster), NodeState::Stopped);
+}
+
+#[test]
+fn a_node_that_cannot_run_says_why() {
+    if !can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut spec = ClusterSpec::new(Shape::nodes(1));
+    spec.settings.yaml.insert("no_such_setting".to_owned(), 1.into());
+    let cluster = Cluster::open(folder.path(), &spec).unwrap();
+    let failed = cluster.start_all().unwrap_err();
+    assert!(matches!(failed, ClusterError::Died { node: NODE, .. }), "{failed}");
+    assert!(failed.to_string().contains("no_such_setting"), "{failed}");
+    assert_eq!(state(&cluster), NodeState::Died);
+}
+
+#[test]
+fn a_folder_keeps_the_shape_that_it_was_made_with() {
+    if !can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let contact_points = Cluster::open(folder.path(), &ClusterSpec::new(Shape::nodes(2))).unwrap().contact_points();
+    let other = Cluster::open(folder.path(), &ClusterSpec::new(Shape::nodes(3)));
+    assert!(matches!(other, Err(ClusterError::OtherShape { .. })), "{other:?}");
+    let again = Cluster::open(folder.path(), &ClusterSpec::new(Shape::nodes(2))).unwrap();
+    assert_eq!(again.contact_points(), contact_points);
 }

@@ -56,6 +56,9 @@ struct SettingsArgs {
     /// Let clients log in; the first role is cassandra with the password cassandra.
     #[arg(long)]
     authentication: bool,
+    /// Let clients use TLS, at the same port; they should trust tls/ca.pem in the folder.
+    #[arg(long)]
+    client_tls: bool,
     /// Each node's heap [default: what fits into memory, 256MiB to 1GiB]
     #[arg(long, value_name = "SIZE")]
     heap: Option<ByteSize>,
@@ -91,10 +94,13 @@ impl UpArgs {
         spec.network = asked.network.map_or(spec.network, Network::Fixed);
         settings.commitlog_sync = asked.commitlog_sync.unwrap_or(settings.commitlog_sync);
         settings.authentication |= asked.authentication;
+        settings.client_tls |= asked.client_tls;
         settings.heap_mib = asked.heap.map(|heap| (heap.as_u64() >> 20) as u32).or(settings.heap_mib);
         settings.up_within = asked.up_within.unwrap_or(settings.up_within);
         settings.yaml.extend(asked.yaml.iter().cloned());
-        settings.jvm_options.extend(asked.jvm_option.iter().cloned());
+        if !asked.jvm_option.is_empty() {
+            settings.jvm_options.clone_from(&asked.jvm_option);
+        }
         Ok(spec)
     }
 }
