@@ -80,7 +80,7 @@ impl Cluster {
         }
         let java = Java::find()?;
         let jars = Jars::find(&java)?;
-        let network = Reserved::choose(spec.network, spec.shape.count(), spec.ports)?;
+        let network = Reserved::choose(spec.network, &folder, spec.shape.count(), spec.ports)?;
         spec.network = Network::Fixed(network.third);
         write_spec(&folder, &spec)?;
         let plans = NodePlan::all(spec.shape, &network, spec.ports, &folder);

@@ -103,7 +103,7 @@ pub enum ClusterError {
         address: SocketAddr,
     },
     /// No loopback network is free.
-    #[error("none of the loopback networks 127.0.1.0 to 127.0.254.0 is free; end another cluster first")]
+    #[error("none of the loopback networks 127.0.1.0 to 127.0.239.0 is free; end another cluster first")]
     NoFreeNetwork,
     /// The nodes would not fit into memory.
     #[error(

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 
 use crate::cache;
@@ -39,14 +39,21 @@ pub(crate) fn provide(cluster: &Path, plans: &[NodePlan]) -> Result<()> {
 
 /// An authority's certificate, and a key with the certificate that the authority has given it for these addresses.
 fn certify(addresses: Vec<String>) -> std::result::Result<(String, String), rcgen::Error> {
-    let mut authority = CertificateParams::new(Vec::new())?;
+    let mut authority = named("Penates cluster: authority", Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority_key = KeyPair::generate()?;
     let authority_certificate = authority.self_signed(&authority_key)?;
     let key = KeyPair::generate()?;
     let issuer = Issuer::new(authority, authority_key);
-    let certificate = CertificateParams::new(addresses)?.signed_by(&key, &issuer)?;
+    let certificate = named("Penates cluster: nodes", addresses)?.signed_by(&key, &issuer)?;
     Ok((authority_certificate.pem(), key.serialize_pem() + &certificate.pem()))
+}
+
+/// A certificate's parameters. Names must differ: who is certified by somebody of the same name seems to be certified by himself.
+fn named(name: &str, addresses: Vec<String>) -> std::result::Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(addresses)?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    Ok(params)
 }
 
 /// `client_encryption_options`. The port also takes clients without TLS, as ourselves, when we ask whether the node is up.

@@ -1,10 +1,14 @@
 //! Real nodes. What is here takes ten seconds a start, so one node is led through its whole life.
 #![allow(clippy::unwrap_used)]
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 
-use cluster::{Cluster, ClusterError, ClusterSpec, CommitlogSync, NodeId, NodeState, Shape};
+use cluster::{Cluster, ClusterError, ClusterSpec, CommitlogSync, Network, NodeId, NodeState, Shape};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 
 const NODE: NodeId = NodeId(1);
 
@@ -29,6 +33,20 @@ fn is_alive(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
+/// Makes a TLS connection as a client that trusts this authority alone.
+fn shake_hands_over_tls(address: SocketAddr, authority: &Path) {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let mut client = ClientConnection::new(Arc::new(config), address.ip().into()).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    while client.is_handshaking() {
+        client.complete_io(&mut stream).unwrap();
+    }
+}
+
 #[test]
 fn a_node_starts_is_killed_and_comes_back() {
     if !can_run() {
@@ -48,6 +66,7 @@ fn a_node_starts_is_killed_and_comes_back() {
     assert_eq!(state(&cluster), NodeState::Up);
     let contact_point = cluster.contact_points()[0];
     TcpStream::connect(contact_point).unwrap();
+    shake_hands_over_tls(contact_point, &cluster.authority());
     let ring = cluster.nodetool(NODE, &["status"]).unwrap();
     let up_and_normal = format!("UN  {}", contact_point.ip());
     assert!(ring.contains(&up_and_normal) && ring.contains("Datacenter: dc1"), "{ring}");
@@ -90,14 +109,17 @@ fn a_node_that_cannot_run_says_why() {
 }
 
 #[test]
-fn a_folder_keeps_the_shape_that_it_was_made_with() {
+fn a_cluster_keeps_its_shape_and_its_addresses() {
     if !can_run() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let contact_points = Cluster::open(folder.path(), &ClusterSpec::new(Shape::nodes(2))).unwrap().contact_points();
-    let other = Cluster::open(folder.path(), &ClusterSpec::new(Shape::nodes(3)));
+    let spec = ClusterSpec { network: Network::Fixed(251), ..ClusterSpec::new(Shape::nodes(2)) };
+    let contact_points = Cluster::open(folder.path(), &spec).unwrap().contact_points();
+    let other = Cluster::open(folder.path(), &ClusterSpec { shape: Shape::nodes(3), ..spec.clone() });
     assert!(matches!(other, Err(ClusterError::OtherShape { .. })), "{other:?}");
-    let again = Cluster::open(folder.path(), &ClusterSpec::new(Shape::nodes(2))).unwrap();
+    let other = Cluster::open(folder.path(), &ClusterSpec { network: Network::Fixed(252), ..spec.clone() });
+    assert!(matches!(other, Err(ClusterError::BadSpec(_))), "{other:?}");
+    let again = Cluster::open(folder.path(), &ClusterSpec { network: Network::Automatic, ..spec }).unwrap();
     assert_eq!(again.contact_points(), contact_points);
 }
