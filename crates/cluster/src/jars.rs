@@ -39,7 +39,7 @@ impl Jars {
     pub fn find(java: &Java) -> Result<Self> {
         match home() {
             Some(home) => Self::installed(&home),
-            None => Self::fetched(&cache::folder()?, java),
+            None => Self::fetched(&cache::folder()?, java::on_path("mvn").as_deref(), java),
         }
     }
 
@@ -66,7 +66,7 @@ impl Jars {
         Self::in_folder(&folder).ok_or_else(|| missing("lib/jamm-*.jar"))
     }
 
-    fn fetched(cache: &Path, java: &Java) -> Result<Self> {
+    fn fetched(cache: &Path, maven: Option<&Path>, java: &Java) -> Result<Self> {
         let folder = cache.join(CASSANDRA_VERSION);
         if let Some(jars) = Self::complete(&folder) {
             return Ok(jars);
@@ -79,7 +79,7 @@ impl Jars {
         if let Some(jars) = Self::complete(&folder) {
             return Ok(jars);
         }
-        let fresh = fetch(cache, java)?;
+        let fresh = fetch(cache, maven.ok_or(ClusterError::NoMaven)?, java)?;
         if folder.exists() {
             std::fs::remove_dir_all(&folder).doing("removing the incomplete", &folder)?;
         }
@@ -107,8 +107,7 @@ fn home() -> Option<PathBuf> {
 }
 
 /// Has Maven copy the jars into a new folder beside the one where they will be.
-fn fetch(cache: &Path, java: &Java) -> Result<tempfile::TempDir> {
-    let maven = java::on_path("mvn").ok_or(ClusterError::NoMaven)?;
+fn fetch(cache: &Path, maven: &Path, java: &Java) -> Result<tempfile::TempDir> {
     let fresh = tempfile::Builder::new().prefix("fetching-").tempdir_in(cache).doing("making a folder in", cache)?;
     let pom = fresh.path().join("pom.xml");
     cache::write(&pom, &pom_xml())?;
@@ -117,14 +116,14 @@ fn fetch(cache: &Path, java: &Java) -> Result<tempfile::TempDir> {
     let arguments = ["--batch-mode", "--strict-checksums", COPY_DEPENDENCIES, "-DincludeScope=runtime"];
     let to = format!("-DoutputDirectory={}", fresh.path().display());
     let arguments = arguments.iter().map(OsStr::new).chain([to.as_ref(), "--file".as_ref(), pom.as_os_str()]);
-    let mut maven = Guarded::spawn(maven.as_os_str(), arguments, output, |command| {
+    let mut running = Guarded::spawn(maven.as_os_str(), arguments, output, |command| {
         command.current_dir(fresh.path());
         if let Some(home) = java.home() {
             command.env("JAVA_HOME", home);
         }
     })
-    .doing("starting", &maven)?;
-    let ended = maven.wait_for(PATIENCE).doing("waiting for Maven in", fresh.path())?;
+    .doing("starting", maven)?;
+    let ended = running.wait_for(PATIENCE).doing("waiting for Maven in", fresh.path())?;
     match ended {
         Some(status) if status.success() => {}
         Some(status) => return Err(incomplete(&status.to_string(), &tail(&log))),
@@ -174,4 +173,118 @@ fn jar_sizes(folder: &Path) -> std::io::Result<BTreeMap<String, u64>> {
         }
     }
     Ok(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::process::Command;
+
+    use super::*;
+
+    /// Stands for Maven: notes that it was called, and leaves some jars.
+    const MAVEN: &str = r#"#!/bin/sh
+echo called >> "$(dirname "$0")/calls"
+for argument; do
+  case "$argument" in -DoutputDirectory=*) cd "${argument#*=}" ;; esac
+done
+echo all > cassandra-all-5.0.6.jar
+echo jamm > jamm-0.4.0.jar
+"#;
+
+    struct Place {
+        folder: tempfile::TempDir,
+    }
+
+    impl Place {
+        /// A cache folder beside a program that stands for Maven. A shell writes it: if we did, another test's child could hold it
+        /// open for writing when it is to run.
+        fn with_maven(script: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join("cache")).unwrap();
+            let mut write = Command::new("sh");
+            write.args(["-c", r#"printf %s "$1" > "$2" && chmod +x "$2""#, "sh", script]);
+            assert!(write.arg(folder.path().join("mvn")).status().unwrap().success());
+            Self { folder }
+        }
+
+        fn find(&self) -> Result<Jars> {
+            let maven = self.folder.path().join("mvn");
+            Jars::fetched(&self.cache(), Some(&maven), &Java { program: "java".into() })
+        }
+
+        fn cache(&self) -> PathBuf {
+            self.folder.path().join("cache")
+        }
+
+        fn calls(&self) -> usize {
+            std::fs::read_to_string(self.folder.path().join("calls")).unwrap().lines().count()
+        }
+    }
+
+    #[test]
+    fn several_that_want_the_jars_at_once_have_them_fetched_once() {
+        let place = Place::with_maven(MAVEN);
+        std::thread::scope(|scope| {
+            let finding: Vec<_> = (0..4).map(|_| scope.spawn(|| place.find().unwrap())).collect();
+            for found in finding {
+                let jars = found.join().unwrap();
+                assert_eq!(std::fs::read_to_string(&jars.jamm).unwrap(), "jamm\n");
+            }
+        });
+        assert_eq!(place.calls(), 1);
+    }
+
+    #[test]
+    fn what_is_missing_or_cut_short_is_fetched_anew() {
+        let place = Place::with_maven(MAVEN);
+        let jars = place.find().unwrap();
+        std::fs::remove_file(&jars.jamm).unwrap();
+        place.find().unwrap();
+        assert_eq!(place.calls(), 2);
+        std::fs::write(jars.folder.join("cassandra-all-5.0.6.jar"), "a").unwrap();
+        place.find().unwrap();
+        assert_eq!(place.calls(), 3);
+        assert_eq!(std::fs::read_to_string(jars.folder.join("cassandra-all-5.0.6.jar")).unwrap(), "all\n");
+    }
+
+    #[test]
+    fn a_maven_that_fails_leaves_nothing_and_is_quoted() {
+        for script in ["#!/bin/sh\necho no route to host\nexit 1\n", "#!/bin/sh\necho no route to host\n"] {
+            let place = Place::with_maven(script);
+            let failed = place.find().unwrap_err();
+            assert!(
+                matches!(&failed, ClusterError::Fetch { output, .. } if output.contains("no route to host")),
+                "{failed}"
+            );
+            let left = std::fs::read_dir(place.cache()).unwrap().map(|entry| entry.unwrap().file_name());
+            assert_eq!(left.collect::<Vec<_>>(), ["5.0.6.lock"]);
+        }
+    }
+
+    #[test]
+    fn without_maven_the_jars_that_are_there_suffice() {
+        let place = Place::with_maven(MAVEN);
+        let java = Java { program: "java".into() };
+        assert!(matches!(Jars::fetched(&place.cache(), None, &java), Err(ClusterError::NoMaven)));
+        place.find().unwrap();
+        Jars::fetched(&place.cache(), None, &java).unwrap();
+    }
+
+    #[test]
+    fn an_installation_is_used_where_it_is_one() {
+        let home = tempfile::tempdir().unwrap();
+        let missing = |part: &str| match Jars::installed(home.path()) {
+            Err(ClusterError::BadInstallation { missing, .. }) => assert_eq!(missing, part),
+            other => panic!("{other:?}"),
+        };
+        missing("the folder lib");
+        std::fs::create_dir(home.path().join("lib")).unwrap();
+        std::fs::write(home.path().join("lib/apache-cassandra-4.1.3.jar"), "").unwrap();
+        missing("lib/apache-cassandra-5.*.jar");
+        std::fs::write(home.path().join("lib/apache-cassandra-5.0.2.jar"), "").unwrap();
+        missing("lib/jamm-*.jar");
+        std::fs::write(home.path().join("lib/jamm-0.4.0.jar"), "").unwrap();
+        assert_eq!(Jars::installed(home.path()).unwrap().jamm, home.path().join("lib/jamm-0.4.0.jar"));
+    }
 }
