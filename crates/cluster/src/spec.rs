@@ -181,7 +181,7 @@ impl Default for Settings {
             jvm_options: Vec::new(),
             yaml: BTreeMap::new(),
             // A node is up after 3 to 11 s on an idle machine; tests run on busy ones.
-            up_within: Duration::from_secs(180),
+            up_within: Duration::from_secs(300),
         }
     }
 }

@@ -71,7 +71,7 @@ struct SettingsArgs {
     /// One more option for the Java machine; may be repeated.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     jvm_option: Vec<String>,
-    /// How long a node may take until it is up [default: 3m]
+    /// How long a node may take until it is up [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     up_within: Option<Duration>,
 }
