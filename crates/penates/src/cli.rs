@@ -73,6 +73,11 @@ pub enum Command {
     ///
     /// Only on the machine of the store: by its folder or its server's socket.
     Token(commands::token::TokenArgs),
+    /// Run a real Cassandra cluster on this machine, for trying out.
+    ///
+    /// Its nodes are processes on loopback addresses. Cassandra is fetched from Maven Central the first time, unless
+    /// CASSANDRA_HOME names an installation; Java 17 is needed. No node outlives the process that runs the cluster.
+    Cluster(commands::cluster::ClusterArgs),
     /// Print the configuration in force, and where each value comes from.
     ///
     /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a flag; the later overrides the

@@ -1,6 +1,7 @@
 //! One module a command: its arguments, its help, its run.
 
 pub mod audit;
+pub mod cluster;
 pub mod completions;
 pub mod config;
 pub mod delete;
@@ -39,6 +40,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,
+        Command::Cluster(args) => cluster::run(args).await,
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
