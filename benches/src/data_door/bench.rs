@@ -1,0 +1,81 @@
+//! What every benchmark here gets: settings, the corpus, the folder, servers.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::client::{Client, Request};
+use super::penates::{Penates, Server};
+use super::tls::Identity;
+use super::work::{Corpus, Work};
+
+/// What is asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settings {
+    /// Volumes of the store.
+    pub volumes: u64,
+    /// Volumes where fewer are enough.
+    pub few: u64,
+    /// Pages of each volume; `None`: as many as drawn real ones.
+    pub pages_per_volume: Option<u32>,
+    /// Which volumes are drawn.
+    pub seed: u64,
+    /// How often each is measured.
+    pub repetitions: u32,
+    /// How long a measurement under load lasts, in seconds.
+    pub seconds: f64,
+}
+
+/// A run of some benchmarks.
+pub struct Bench {
+    /// What was asked for.
+    pub settings: Settings,
+    /// The volumes of the store.
+    pub corpus: Corpus,
+    /// Where everything lies.
+    pub work: Work,
+    /// What all servers show to clients of HTTPS.
+    pub identity: Identity,
+    left_out: Vec<String>,
+}
+
+impl Bench {
+    /// Makes ready, in a folder.
+    pub fn new(settings: Settings, folder: &Path, penates: Penates) -> Result<Self> {
+        let corpus =
+            Corpus { volumes: settings.volumes, pages_per_volume: settings.pages_per_volume, seed: settings.seed };
+        let work = Work::new(folder, penates)?;
+        let identity = Identity::make(work.running())?;
+        Ok(Self { settings, corpus, work, identity, left_out: Vec::new() })
+    }
+
+    /// A server of the store, with HTTP and HTTPS.
+    pub fn server(&self) -> Result<Server> {
+        self.work.penates().serve(&self.work.store(&self.corpus)?, Some(&self.identity))
+    }
+
+    /// Notes why something could not be measured.
+    pub fn leave_out<T>(&mut self, why: &str) -> Option<T> {
+        if !self.left_out.iter().any(|known| known == why) {
+            self.left_out.push(why.to_owned());
+        }
+        None
+    }
+
+    /// What could not be measured, and why.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+}
+
+/// Bytes of page text of the first `volumes` volumes of a corpus.
+pub fn text_bytes(server: &Server, corpus: &Corpus, volumes: u64) -> Result<u64> {
+    let mut client = Client::connect(server.http)?;
+    (0..volumes).try_fold(0, |sum, index| {
+        let id: String = form_urlencoded::byte_serialize(corpus.id(index).as_bytes()).collect();
+        let about = client.text(&Request::get(&format!("/volumes/{id}")))?.1;
+        let about: serde_json::Value = serde_json::from_str(&about)?;
+        Ok(sum + about["size_bytes"].as_u64().context("a volume without a size")?)
+    })
+}
