@@ -1,4 +1,4 @@
-//! The programs that tests run against: real ZIP readers, a real browser, a real client.
+//! The programs that tests run against: real ZIP readers, a real browser, a real client, a real server to compare with.
 
 use std::process::{Command, Stdio};
 
@@ -15,7 +15,7 @@ pub struct Tool {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 7] = [
+pub const TOOLS: [Tool; 8] = [
     Tool { program: "curl", probe: &["--version"], package: "curl", tests: "the README's examples" },
     Tool { program: "unzip", probe: &["-v"], package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: &["i"], package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -32,6 +32,7 @@ pub const TOOLS: [Tool; 7] = [
         package: "default-jdk-headless",
         tests: "archives open in both of Java's readers",
     },
+    Tool { program: "nginx", probe: &["-v"], package: "nginx-light", tests: "benchmarks beside nginx" },
     Tool {
         program: "chromium",
         probe: &["--version"],

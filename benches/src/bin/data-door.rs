@@ -7,7 +7,9 @@ use benches::data_door::bench::{Bench, Settings};
 use benches::data_door::figures::Figures;
 use benches::data_door::penates::Penates;
 use benches::data_door::report::{Benchmark, Report};
-use benches::data_door::{bulk, nginx};
+use benches::data_door::{
+    bulk, cold, https, import, java, levels, libraries, many, memory, nginx, page, range, selection, start,
+};
 use benches::machine::Machine;
 use clap::{Parser, ValueEnum};
 
@@ -51,8 +53,32 @@ struct Arguments {
 enum What {
     /// All of them
     All,
-    /// Bulk archives, beside nginx that sends the same archive as a finished file
+    /// Archives over HTTP, beside nginx that sends the same archive as a finished file
     Bulk,
+    /// Archives beside a Java program that makes its ZIP while it sends it
+    Java,
+    /// Archives over HTTPS, beside nginx
+    Https,
+    /// Archives that are compressed anew, beside the DEFLATE library alone
+    Levels,
+    /// DEFLATE libraries beside each other
+    Libraries,
+    /// A selection of all volumes: making it, and its first byte
+    Selection,
+    /// A megabyte out of the middle of a selection
+    Range,
+    /// Single pages over 32 connections
+    Page,
+    /// 16 bulk clients at once, and a client of single pages beside them
+    Many,
+    /// Memory while slow clients download everything
+    Memory,
+    /// An import, beside a bare program that does the obligatory work
+    Import,
+    /// Start with all volumes stored, and memory when idle
+    Start,
+    /// Archives when nothing of the store is in memory, beside the disk
+    Cold,
 }
 
 impl What {
@@ -60,6 +86,18 @@ impl What {
         match self {
             Self::All => Ok(Figures::default()),
             Self::Bulk => bulk::run(bench),
+            Self::Java => java::run(bench),
+            Self::Https => https::run(bench),
+            Self::Levels => levels::run(bench),
+            Self::Libraries => libraries::run(bench),
+            Self::Selection => selection::run(bench),
+            Self::Range => range::run(bench),
+            Self::Page => page::run(bench),
+            Self::Many => many::run(bench),
+            Self::Memory => memory::run(bench),
+            Self::Import => import::run(bench),
+            Self::Start => start::run(bench),
+            Self::Cold => cold::run(bench),
         }
     }
 }
@@ -101,5 +139,5 @@ fn chosen(what: &[What]) -> Vec<What> {
 }
 
 fn peers() -> Vec<String> {
-    nginx::version().into_iter().collect()
+    nginx::version().into_iter().chain(java::version()).collect()
 }

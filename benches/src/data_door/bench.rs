@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::client::{Client, Request};
 use super::penates::{Penates, Server};
 use super::tls::Identity;
-use super::work::{Corpus, Work};
+use super::work::{Corpus, Work, segment};
 
 /// What is asked for.
 #[derive(Clone, Debug, Serialize)]
@@ -69,13 +69,26 @@ impl Bench {
     }
 }
 
-/// Bytes of page text of the first `volumes` volumes of a corpus.
-pub fn text_bytes(server: &Server, corpus: &Corpus, volumes: u64) -> Result<u64> {
+/// What is known of a volume.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+pub struct Volume {
+    /// Its pages.
+    pub pages: u32,
+    /// Bytes of their text.
+    pub size_bytes: u64,
+}
+
+/// What is known of the first `count` volumes of a corpus.
+pub fn volumes(server: &Server, corpus: &Corpus, count: u64) -> Result<Vec<Volume>> {
     let mut client = Client::connect(server.http)?;
-    (0..volumes).try_fold(0, |sum, index| {
-        let id: String = form_urlencoded::byte_serialize(corpus.id(index).as_bytes()).collect();
-        let about = client.text(&Request::get(&format!("/volumes/{id}")))?.1;
-        let about: serde_json::Value = serde_json::from_str(&about)?;
-        Ok(sum + about["size_bytes"].as_u64().context("a volume without a size")?)
-    })
+    let mut volume = |index| {
+        let about = client.text(&Request::get(&format!("/volumes/{}", segment(&corpus.id(index)))))?.1;
+        serde_json::from_str(&about).with_context(|| about)
+    };
+    (0..count).map(&mut volume).collect()
+}
+
+/// Bytes of page text of the first `count` volumes of a corpus.
+pub fn text_bytes(server: &Server, corpus: &Corpus, count: u64) -> Result<u64> {
+    Ok(volumes(server, corpus, count)?.iter().map(|volume| volume.size_bytes).sum())
 }

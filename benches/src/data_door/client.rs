@@ -14,7 +14,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// How long a server may send nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More header fields than any of the servers sends.
-const HEADERS_MAX: usize = 32;
+pub const HEADERS_MAX: usize = 32;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -40,6 +40,15 @@ impl Request {
         let head =
             format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\ncontent-length: {len}\r\n");
         Self { head, body: ids.as_bytes().to_vec() }
+    }
+
+    /// `POST` of a form.
+    pub fn post_form(path: &str, fields: &[(&str, &str)]) -> Self {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish().into_bytes();
+        let (kind, len) = ("application/x-www-form-urlencoded", body.len());
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: {len}\r\n");
+        Self { head, body }
     }
 
     /// With one more header field.
@@ -181,6 +190,18 @@ impl<S: Read + Write> Client<S> {
             Ok(())
         })?;
         Ok((received.head, String::from_utf8(body)?))
+    }
+
+    /// Asks, waits for the first byte of the body, and hangs up.
+    pub fn first_byte(mut self, request: &Request) -> Result<(Head, Duration)> {
+        let begun = Instant::now();
+        self.stream.write_all(&request.bytes())?;
+        let head = self.head()?;
+        ensure!((200..300).contains(&head.status), "status {} to: {}", head.status, request.head.trim_end());
+        if self.rest.is_empty() {
+            ensure!(self.receive_more()? > 0, "the connection was closed before the first byte of a body");
+        }
+        Ok((head, begun.elapsed()))
     }
 
     fn head(&mut self) -> Result<Head> {

@@ -74,7 +74,7 @@ impl Penates {
 }
 
 /// The address in a whole line `Listening on http://127.0.0.1:8080/`.
-fn listening(said: &str, scheme: &str) -> Option<SocketAddr> {
+pub fn listening(said: &str, scheme: &str) -> Option<SocketAddr> {
     let start = format!("Listening on {scheme}://");
     said.split_inclusive('\n').find_map(|line| line.strip_prefix(&start)?.strip_suffix("/\n")?.parse().ok())
 }
@@ -94,11 +94,6 @@ impl Server {
     pub fn select(&self, ids: &str) -> Result<String> {
         let received = Client::connect(self.http)?.fetch(&Request::post("/selections", ids))?;
         Ok(received.head.header("location").context("a selection without a location")?.to_owned())
-    }
-
-    /// How much is stored, and of that what `GET /stat` tells.
-    pub fn stat(&self) -> Result<serde_json::Value> {
-        Ok(serde_json::from_str(&Client::connect(self.http)?.text(&Request::get("/stat"))?.1)?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What all benchmarks work on: stores, finished archives, and the folder in which they lie.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -105,7 +105,7 @@ impl Work {
         Ok(folder)
     }
 
-    /// The finished archive of the first `volumes` volumes, in a folder `files` of those; answers its length.
+    /// The finished archive of the first `volumes` volumes, in a folder `files` of those.
     pub fn finished_zip(&self, server: &Server, corpus: &Corpus, volumes: u64) -> Result<Zip> {
         let folder = self.running.path().join("files");
         fs::create_dir_all(&folder)?;
@@ -123,6 +123,30 @@ impl Work {
         ensure!(missing == "0", "{missing} of {volumes} volumes are missing");
         Ok(Zip { folder, name, bytes: received.body_bytes, crc32: crc32.finalize() })
     }
+
+    /// The texts of all pages of the first `volumes` volumes, as an unknowing reader of ZIPs finds them in the archive.
+    pub fn texts(&self, server: &Server, corpus: &Corpus, volumes: u64) -> Result<Texts> {
+        let zip = self.finished_zip(server, corpus, volumes)?;
+        let mut archive = zip::ZipArchive::new(BufReader::new(File::open(zip.folder.join(&zip.name))?))?;
+        let mut texts = Vec::with_capacity(archive.len());
+        for index in 0..archive.len() {
+            let mut entry = archive.by_index(index)?;
+            if entry.is_file() {
+                let mut text = Vec::new();
+                entry.read_to_end(&mut text)?;
+                texts.push(text);
+            }
+        }
+        Ok(texts)
+    }
+}
+
+/// Texts of pages.
+pub type Texts = Vec<Vec<u8>>;
+
+/// The path segment of a volume id.
+pub fn segment(id: &str) -> String {
+    form_urlencoded::byte_serialize(id.as_bytes()).collect()
 }
 
 /// A finished archive.
