@@ -101,10 +101,11 @@ impl Measured {
 
 /// A figure with as many places as say something.
 pub(crate) fn figure(value: f64) -> String {
-    match value {
+    match value.abs() {
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+        1.0..10.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
     }
 }
 

@@ -76,6 +76,7 @@ fn every_benchmark_is_measured_as_often_as_asked_for_and_told_in_table_and_json(
     let table = String::from_utf8(output.stdout).unwrap();
     for (name, what) in HELD.iter().filter(|_| left_out.is_empty()) {
         assert!(table.contains(&format!("| {name} | {what} |")), "{what}: {table}");
+        assert!(table.contains(&format!("| {name}: {what} |")), "{what}: {table}");
     }
     // What is kept for the next run is there; what this run changed is gone.
     let mut kept: Vec<_> = list(&folder.path().join("work"));

@@ -52,7 +52,10 @@ impl Bench {
 
     /// A server of the store, with HTTP and HTTPS.
     pub fn server(&self) -> Result<Server> {
-        self.work.penates().serve(&self.work.store(&self.corpus)?, Some(&self.identity))
+        let store = self.work.store(&self.corpus)?;
+        self.work.penates().serve(&store, Some(&self.identity)).context(
+            "serving a copy of a kept store; if what is stored has another format by now, empty the folder of --work",
+        )
     }
 
     /// Notes why something could not be measured.

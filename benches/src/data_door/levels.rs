@@ -46,6 +46,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             figures.tell(format!("level {level}: page text through the door"), "MB/s", by_door);
             figures.tell(format!("level {level}: page text by the library alone"), "MB/s", alone);
             figures.hold(format!("level {level}: of the library's rate"), "times", OF_LIBRARY, by_door / alone);
+            let busy = sample.server_cpu_seconds / sample.seconds;
+            figures.tell(format!("level {level}: processors that the server keeps busy"), "", busy);
             let ratio = *zip_bytes as f64 / text_bytes as f64;
             figures.tell(format!("level {level}: ZIP over text"), "times", ratio);
             let ratio = deflated_bytes as f64 / text_bytes as f64;
