@@ -39,7 +39,7 @@ const HELD: [(&str, &str); 16] = [
     ("page", "one page: p99"),
     ("many", "16 bulk clients: of the rate of 1"),
     ("many", "1 page client beside 16 bulk clients: p99"),
-    ("memory", "slow clients: 50, a POST each: peak from its start on"),
+    ("memory", "slow clients: 50, a POST each of another order: peak from its start on"),
     ("import", "import: of the bare program's rate"),
     ("start", "start until /readyz says so"),
 ];

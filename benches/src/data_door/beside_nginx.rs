@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use anyhow::Result;
 
 use super::bench::{Bench, text_bytes};
-use super::client::{Client, Request};
-use super::download::{Sample, check, downloads, measure};
+use super::client::Client;
+use super::download::{Asking, Sample, check, downloads, measure, ways_of_asking};
 use super::figures::{Figures, Target};
 use super::nginx::{self, Nginx};
 use super::penates::Server;
@@ -32,7 +32,7 @@ pub struct Comparison<S> {
 /// A server, and what is asked of it.
 struct Contestant<'a, S> {
     name: &'static str,
-    request: Request,
+    asking: Asking,
     client: Client<S>,
     process: &'a Process,
 }
@@ -57,27 +57,24 @@ impl<S: Read + Write> Comparison<S> {
             Some(_) => Some(Nginx::start(bench.work.running(), &zip.folder, &bench.identity)?),
             None => bench.leave_out(nginx::HOW_TO_GET),
         };
-        let ids = bench.corpus.ids(volumes);
-        let selection = Request::get(&server.select(&ids)?);
-        // A GET as nginx answers it, whose plan is stored; and a request that is read, planned and pinned before it is answered.
         let mut contestants = Vec::new();
-        for (name, request) in [("selection", selection), ("POST of ids", Request::post("/volumes", &ids))] {
+        for (name, asking) in ways_of_asking(&server, &bench.corpus, volumes)? {
             let client = (self.connect)(&bench.identity, (self.penates)(&server)?)?;
-            contestants.push(Contestant { name, request, client, process: &server.process });
+            contestants.push(Contestant { name, asking, client, process: &server.process });
         }
         if let Some(nginx) = &nginx {
-            let request = Request::get(&format!("/{}", zip.name));
+            let asking = Asking::Get(format!("/{}", zip.name));
             let client = (self.connect)(&bench.identity, (self.nginx)(nginx))?;
-            contestants.push(Contestant { name: "nginx", request, client, process: &nginx.process });
+            contestants.push(Contestant { name: "nginx", asking, client, process: &nginx.process });
         }
-        for contestant in &mut contestants {
-            check(&mut contestant.client, &contestant.request, zip.crc32)?;
+        for Contestant { asking, client, .. } in &mut contestants {
+            check(client, &asking.request(), zip.crc32)?;
         }
         let times = downloads(zip.bytes);
         for _ in 0..bench.settings.repetitions {
             let mut rates = Vec::new();
-            for Contestant { name, request, client, process } in &mut contestants {
-                let sample = measure(client, request, zip.bytes, times, process)?;
+            for Contestant { name, asking, client, process } in &mut contestants {
+                let sample = measure(client, &asking.requests(times), zip.bytes, process)?;
                 self.tell(figures, volumes, name, &sample, text_bytes);
                 rates.push((*name, sample.gigabytes_per_second()));
             }
@@ -88,8 +85,9 @@ impl<S: Read + Write> Comparison<S> {
                 }
             }
         }
-        for Contestant { name, request, client, process } in &mut contestants {
-            if let Some(calls) = syscalls::count(process, || client.fetch(request).map(drop))? {
+        for Contestant { name, asking, client, process } in &mut contestants {
+            let request = asking.request();
+            if let Some(calls) = syscalls::count(process, || client.fetch(&request).map(drop))? {
                 let what = format!("{volumes} volumes, {name}: system calls of the server");
                 figures.tell(what, "a MB of ZIP", calls as f64 / (zip.bytes as f64 / 1e6));
             }

@@ -6,7 +6,9 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 
 use super::client::{Client, Request};
+use super::penates::Server;
 use super::process::{Process, Usage};
+use super::work::Corpus;
 
 /// Bytes that one measurement downloads at least, by downloading several times: processor time is counted in hundredths of seconds.
 const SAMPLE_BYTES: u64 = 1_000_000_000;
@@ -46,20 +48,61 @@ impl Sample {
 }
 
 /// How often an archive is downloaded in one measurement.
-pub fn downloads(bytes: u64) -> u64 {
-    SAMPLE_BYTES.div_ceil(bytes.max(1)).clamp(1, DOWNLOADS_MAX)
+pub fn downloads(bytes: u64) -> usize {
+    SAMPLE_BYTES.div_ceil(bytes.max(1)).clamp(1, DOWNLOADS_MAX) as usize
 }
 
-/// Downloads so many times from a server, one after the other over one connection, and checks the lengths.
+/// How the archive of the first `volumes` volumes is asked for.
+pub enum Asking {
+    /// `GET` of an address that stays.
+    Get(String),
+    /// `POST` of the ids, each time from another one on: lists that the server has not seen.
+    Post {
+        /// Of which corpus.
+        corpus: Corpus,
+        /// How many volumes.
+        volumes: u64,
+        /// From which volume on the next list begins.
+        next: u64,
+    },
+}
+
+impl Asking {
+    /// The next request.
+    pub fn request(&mut self) -> Request {
+        match self {
+            Self::Get(path) => Request::get(path),
+            Self::Post { corpus, volumes, next } => {
+                let ids = corpus.ids_from(*next, *volumes);
+                *next = (*next + 1) % *volumes;
+                Request::post("/volumes", &ids)
+            }
+        }
+    }
+
+    /// The next requests.
+    pub fn requests(&mut self, count: usize) -> Vec<Request> {
+        (0..count).map(|_| self.request()).collect()
+    }
+}
+
+/// The two ways of asking Penates: of a selection, whose plan is stored, as a file server is asked; and by a list of ids, which is read,
+/// planned and pinned before it is answered.
+pub fn ways_of_asking(server: &Server, corpus: &Corpus, volumes: u64) -> Result<[(&'static str, Asking); 2]> {
+    let selection = Asking::Get(server.select(&corpus.ids(volumes))?);
+    Ok([("selection", selection), ("POST of ids", Asking::Post { corpus: corpus.clone(), volumes, next: 0 })])
+}
+
+/// Downloads from a server what each of some requests asks for, one after the other over one connection, and checks the lengths.
 pub fn measure<S: Read + Write>(
     client: &mut Client<S>,
-    request: &Request,
+    requests: &[Request],
     bytes: u64,
-    downloads: u64,
     server: &Process,
 ) -> Result<Sample> {
+    let downloads = requests.len() as u64;
     let (server_before, own_before, begun) = (server.usage()?, Usage::own()?, Instant::now());
-    for _ in 0..downloads {
+    for request in requests {
         let received = client.fetch(request)?;
         ensure!(received.body_bytes == bytes, "{} bytes instead of {bytes}", received.body_bytes);
     }

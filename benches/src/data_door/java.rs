@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
+use std::slice;
 
 use anyhow::{Context, Result, ensure};
 
 use super::bench::{Bench, text_bytes};
 use super::client::{Client, Request};
-use super::download::{check, downloads, measure};
+use super::download::{check, downloads, measure, ways_of_asking};
 use super::figures::{Figures, Target};
 use super::penates::listening;
 use super::process::Process;
@@ -58,22 +59,21 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         ensure!(bytes > zip.bytes / 2, "{bytes} bytes of Java's cannot be the same pages");
         java_levels.push((level, target, request, bytes));
     }
-    let ids = bench.corpus.ids(volumes);
-    let requests =
-        [("selection", Request::get(&server.select(&ids)?)), ("POST of ids", Request::post("/volumes", &ids))];
+    let mut ways = ways_of_asking(&server, &bench.corpus, volumes)?;
     let mut by_penates = Client::connect(server.http)?;
-    for (_, request) in &requests {
-        check(&mut by_penates, request, zip.crc32)?;
+    for (_, asking) in &mut ways {
+        check(&mut by_penates, &asking.request(), zip.crc32)?;
     }
     for _ in 0..bench.settings.repetitions {
         let mut ours = Vec::new();
-        for (name, request) in &requests {
-            let sample = measure(&mut by_penates, request, zip.bytes, downloads(zip.bytes), &server.process)?;
+        for (name, asking) in &mut ways {
+            let requests = asking.requests(downloads(zip.bytes));
+            let sample = measure(&mut by_penates, &requests, zip.bytes, &server.process)?;
             ours.push((*name, sample.rate_of(text_bytes)));
             figures.tell(format!("{name}: page text"), "GB/s", sample.rate_of(text_bytes));
         }
         for (level, target, request, bytes) in &java_levels {
-            let sample = measure(&mut by_java, request, *bytes, 1, &java)?;
+            let sample = measure(&mut by_java, slice::from_ref(request), *bytes, &java)?;
             let rate = sample.rate_of(text_bytes);
             figures.tell(format!("Java, level {level}: page text"), "GB/s", rate);
             figures.tell(format!("Java, level {level}: ZIP"), "GB/s", sample.gigabytes_per_second());

@@ -1,5 +1,6 @@
 //! Archives that are compressed anew, beside the DEFLATE library alone on as many processors.
 
+use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -40,7 +41,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     }
     for _ in 0..bench.settings.repetitions {
         for (level, request, zip_bytes) in &requests {
-            let sample = measure(&mut client, request, *zip_bytes, 1, &server.process)?;
+            let sample = measure(&mut client, slice::from_ref(request), *zip_bytes, &server.process)?;
             let by_door = sample.rate_of(text_bytes) * 1e3;
             let (alone, deflated_bytes) = alone(&texts, *level)?;
             figures.tell(format!("level {level}: page text through the door"), "MB/s", by_door);

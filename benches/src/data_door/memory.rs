@@ -23,25 +23,45 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(120);
 const PEAK_MB: Target = Target::AtMost(150.0);
 
-/// Measures it, for one client and for many, of one selection and of a `POST` each. Each time a server starts anew.
+/// What clients ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asking {
+    OneSelection,
+    SameList,
+    ListsOfTheirOwn,
+}
+
+/// Measures it, for one client and for many. Each time a server starts anew.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
+    let all = [
+        (1, Asking::OneSelection),
+        (1, Asking::ListsOfTheirOwn),
+        (MANY, Asking::OneSelection),
+        (MANY, Asking::SameList),
+        (MANY, Asking::ListsOfTheirOwn),
+    ];
     for _ in 0..bench.settings.repetitions {
-        for clients in [1, MANY] {
-            for by_post in [false, true] {
-                once(bench, clients, by_post, &mut figures)?;
-            }
+        for (clients, asking) in all {
+            once(bench, clients, asking, &mut figures)?;
         }
     }
     Ok(figures)
 }
 
-fn once(bench: &Bench, clients: usize, by_post: bool, figures: &mut Figures) -> Result<()> {
+fn once(bench: &Bench, clients: usize, asking: Asking, figures: &mut Figures) -> Result<()> {
     let server = bench.server()?;
-    let ids = bench.corpus.ids(bench.settings.volumes);
-    let request = if by_post { Request::post("/volumes", &ids) } else { Request::get(&server.select(&ids)?) };
-    let memory = under_load(&server, &request, clients, Duration::from_secs_f64(bench.settings.seconds))?;
-    let each = if by_post { "a POST each" } else { "one selection" };
+    let volumes = bench.settings.volumes;
+    let ids = bench.corpus.ids(volumes);
+    let (each, requests) = match asking {
+        Asking::OneSelection => ("one selection", vec![Request::get(&server.select(&ids)?); clients]),
+        Asking::SameList => ("a POST each of the same list", vec![Request::post("/volumes", &ids); clients]),
+        Asking::ListsOfTheirOwn => {
+            let own = |client| Request::post("/volumes", &bench.corpus.ids_from(client as u64, volumes));
+            ("a POST each of another order", (0..clients).map(own).collect())
+        }
+    };
+    let memory = under_load(&server, &requests, Duration::from_secs_f64(bench.settings.seconds))?;
     let what = |what: &str| format!("slow clients: {clients}, {each}: {what}");
     let resident = |part: &[Memory]| Spread::of(part.iter().map(|memory| memory.resident_mb));
     let quarter = memory.len().div_ceil(4);
@@ -56,9 +76,9 @@ fn once(bench: &Bench, clients: usize, by_post: bool, figures: &mut Figures) -> 
 }
 
 /// The server's memory again and again, from when every client has something, while they go on taking.
-fn under_load(server: &Server, request: &Request, clients: usize, duration: Duration) -> Result<Vec<Memory>> {
+fn under_load(server: &Server, requests: &[Request], duration: Duration) -> Result<Vec<Memory>> {
     let (stop, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let download = || {
+    let download = |request: &Request| {
         let (mut bytes, mut start) = (0, None);
         let fetched = Client::connect(server.http)?.fetch_into(request, |piece| {
             let start = *start.get_or_insert_with(|| {
@@ -75,8 +95,8 @@ fn under_load(server: &Server, request: &Request, clients: usize, duration: Dura
         if stop.load(Ordering::Relaxed) { Ok(()) } else { fetched.map(drop) }
     };
     thread::scope(|scope| {
-        let downloads: Vec<_> = (0..clients).map(|_| scope.spawn(download)).collect();
-        let looked = look(server, || begun.load(Ordering::Relaxed) == clients, duration);
+        let downloads: Vec<_> = requests.iter().map(|request| scope.spawn(move || download(request))).collect();
+        let looked = look(server, || begun.load(Ordering::Relaxed) == requests.len(), duration);
         stop.store(true, Ordering::Relaxed);
         for download in downloads {
             download.join().map_err(|_| anyhow!("a client panicked"))??;

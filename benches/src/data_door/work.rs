@@ -25,7 +25,12 @@ pub struct Corpus {
 impl Corpus {
     /// The ids of the first so many volumes, one a line.
     pub fn ids(&self, volumes: u64) -> String {
-        (0..volumes).map(|index| format!("{}\n", self.id(index))).collect()
+        self.ids_from(0, volumes)
+    }
+
+    /// The same ids from another one on, for a list that nobody has sent yet: the archive is as long, and in another order.
+    pub fn ids_from(&self, first: u64, volumes: u64) -> String {
+        (0..volumes).map(|index| format!("{}\n", self.id((first + index) % volumes))).collect()
     }
 
     /// The id of a volume.
@@ -198,6 +203,7 @@ mod tests {
         let other = Corpus { pages_per_volume: Some(3), ..corpus.clone() };
         assert_ne!(corpus.folder_name("store"), other.folder_name("store"));
         assert_eq!(corpus.ids(2), "synth.ark:/99999/s7v0\nsynth.ark:/99999/s7v1\n");
+        assert_eq!(corpus.ids_from(1, 2), "synth.ark:/99999/s7v1\nsynth.ark:/99999/s7v0\n");
     }
 
     #[test]
