@@ -39,14 +39,15 @@ pub mod pins;
 pub mod read;
 pub mod revision;
 mod rewrite;
+pub mod salvage;
 pub mod statistics;
 mod switch;
 pub mod verify;
 
 pub use audit::{AuditAction, AuditRecord, AuditTop, AuditedVolume, Auditor, Requester};
 pub use bulk::{
-    BulkPlan, BulkRequest, Missing, MissingPart, MissingReason, OnDamage, Selection, SelectionInfo, SortBy, TokenLevel,
-    TokenOrder, TokenRequest, Wanted,
+    BulkPlan, BulkRequest, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection, SelectionInfo,
+    SelectionTerms, SortBy, TokenLevel, TokenOrder, TokenRequest, Wanted,
 };
 pub use collect::{CollectLimits, Collected};
 pub use directory::{Entry, PageFixity, Place};
@@ -60,5 +61,6 @@ pub use page::{MemberRead, PageInfo, PageRead};
 pub use pins::Pinned;
 pub use read::Volume;
 pub use revision::{RevisionClock, RevisionId};
+pub use salvage::SetRight;
 pub use statistics::Statistics;
 pub use verify::{DamagedMember, Verified};

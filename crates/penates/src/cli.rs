@@ -54,6 +54,12 @@ pub enum Command {
     ///
     /// What a selection holds stays readable through that until it ends.
     Delete(commands::delete::DeleteArgs),
+    /// Copy what can still be read of a damaged store into a new one.
+    ///
+    /// For a data folder whose disk has broken blocks, and that no server holds. It is only read. What cannot be read is left
+    /// out, and the volumes that lost something by it are named, to be imported anew into the new folder. The exit code is 1 if
+    /// anything is lost.
+    Salvage(commands::salvage::SalvageArgs),
     /// Make volumes for load tests by resampling the bundled ones.
     ///
     /// They are made of the real pages of the samples, so that sizes and compressibility stay real. The same seed makes the

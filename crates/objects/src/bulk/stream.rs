@@ -6,14 +6,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use hathi::VolumeId;
-use pack::ArchiveError;
+use pack::{ArchiveError, Level};
 
 use super::plan::BulkPlan;
 use super::source::PlanSource;
+use super::trail::Windows;
 use crate::audit::{AuditAction, Requester};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::fairness::{Admission, BulkStream};
 use crate::library::Library;
+
+/// What a range has at most that is sent at once, whatever the client does then.
+const SHORT_RANGE_BYTES: u64 = 4 << 20;
 
 impl Library {
     /// Streams a range of a plan's archive ([`pack::WHOLE`]: all of it, the only range where no length is known).
@@ -33,8 +37,24 @@ impl Library {
             return Err(ObjectsError::Invalid(format!("bytes {range:?} cannot be asked of this archive")));
         }
         let admission = self.admit_bulk(plan, &requester).await?;
-        let source = Arc::new(PlanSource::for_stream(self.clone(), plan, requester, AuditAction::Accessed));
-        Ok(admission.run_ahead(pieces(plan, source, range)))
+        let windows = self.windows(plan, &range).await?;
+        let source = Arc::new(PlanSource::for_stream(self.clone(), plan, requester, AuditAction::Accessed, windows));
+        let pieces = pieces(plan, source, range);
+        // What is compressed anew takes its time, which is better spent before the client waits.
+        let takes_time = matches!(plan.archive.level, Level::Recompressed(_));
+        Ok(if takes_time { admission.run_ahead(pieces) } else { admission.run_along(pieces) })
+    }
+
+    /// The volumes that a range touches. Those of a short one are surely sent: they are one window of the audit.
+    async fn windows(&self, plan: &BulkPlan, range: &Range<u64>) -> ObjectsResult<Windows> {
+        if *range == pack::WHOLE {
+            return Ok(Windows { sent: 0..plan.archive.groups.len(), first: 1 });
+        }
+        let (archive, volumes) = (plan.archive.clone(), plan.volumes.clone());
+        let source = PlanSource::for_planning(self.clone(), archive, volumes, plan.started);
+        let sent = plan.archive.groups_within(&source, range.clone()).await?;
+        let is_short = range.end - range.start <= SHORT_RANGE_BYTES;
+        Ok(Windows { first: if is_short { sent.len() } else { 1 }, sent })
     }
 
     /// A place among the bulk requests, and the record that it was asked for.
@@ -42,6 +62,7 @@ impl Library {
         let auditor = self.auditor();
         auditor.check_lag()?;
         let admission = self.inner.bulk.fairness.admit()?;
+        let _turn = self.inner.bulk.fairness.recording_turn().await?;
         let found = BulkPlan::audited(&plan.archive, 0..plan.archive.groups.len())?;
         auditor.requested(requester, plan.etag.as_deref(), found.into_iter().chain(plan.audited_missing())).await?;
         Ok(admission)

@@ -9,6 +9,7 @@ pub mod get;
 pub mod import;
 pub mod ls;
 pub mod man;
+pub mod salvage;
 pub mod serve;
 pub mod stat;
 pub mod synth;
@@ -34,6 +35,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Stat(args) => stat::run(args).await,
         Command::Verify(args) => verify::run(args).await,
         Command::Delete(args) => delete::run(args).await,
+        Command::Salvage(args) => salvage::run(args).await,
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,

@@ -10,6 +10,7 @@ mod harness;
 mod import;
 mod proxy;
 mod reach;
+mod salvage;
 mod serving;
 mod store_commands;
 mod synth;
