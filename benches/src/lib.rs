@@ -11,6 +11,7 @@
 //! `README.md` beside tells what may be concluded from it.
 
 pub mod corpus;
+pub mod data_door;
 pub mod doors;
 pub mod machine;
 pub mod report;

@@ -1,5 +1,6 @@
 //! Where it ran, as far as that can be found out without asking.
 
+use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
@@ -42,6 +43,29 @@ impl Machine {
             commit: output("git", &["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]),
             optimized: !cfg!(debug_assertions),
         }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+        writeln!(
+            out,
+            "{} x {}, memory {}, Linux {}; load before: {}",
+            self.processors,
+            known(&self.processor),
+            known(&self.memory),
+            known(&self.kernel),
+            known(&self.load_before),
+        )?;
+        write!(
+            out,
+            "penates {}, commit {}, {}, {} build",
+            self.version,
+            known(&self.commit),
+            known(&self.rustc),
+            if self.optimized { "release" } else { "DEBUG (the figures mean nothing)" },
+        )
     }
 }
 

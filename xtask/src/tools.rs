@@ -1,4 +1,4 @@
-//! The programs that tests run against: real ZIP readers, a real browser, a real client.
+//! The programs that tests run against: real ZIP readers, a real browser, a real client, a real server to compare with.
 
 use std::process::{Command, Stdio};
 
@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 9] = [
+pub const TOOLS: [Tool; 10] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the README's examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -45,6 +45,7 @@ pub const TOOLS: [Tool; 9] = [
         package: "default-jdk-headless",
         tests: "archives open in both of Java's readers",
     },
+    Tool { program: "nginx", probe: Probe::Runs(&["-v"]), package: "nginx-light", tests: "benchmarks beside nginx" },
     Tool {
         program: "Java 17",
         probe: Probe::CassandrasJava,
