@@ -1,0 +1,83 @@
+//! How much is measured, and how often.
+
+use serde::{Deserialize, Serialize};
+
+use super::proxy::Link;
+
+/// How much is measured, and how often. The same `seed` draws the same volumes, and fewer of them are the first of more.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// Trials of each point.
+    pub trials: u32,
+    /// Which volumes are drawn.
+    pub seed: u64,
+    /// Pages of each volume; `None`: as many as drawn real ones.
+    pub pages_per_volume: Option<u32>,
+    /// Volumes read out of the store alone.
+    pub store_volumes: usize,
+    /// Volumes made into ZIPs from memory.
+    pub zip_volumes: usize,
+    /// Volumes of the finished ZIP, and of those that the whole server sends.
+    pub door_volumes: usize,
+    /// Volumes sent over longer links.
+    pub link_volumes: usize,
+    /// How often the same is asked for in one trial, one after the other on one connection, where nothing is compressed: such an
+    /// answer takes some milliseconds only.
+    pub passes: u32,
+    /// Readers of the store at once.
+    pub readers: Vec<usize>,
+    /// Which links.
+    pub links: Vec<Link>,
+}
+
+/// Loopback itself, then 1 Gbit/s and 100 Mbit/s, each without delay and with a round trip of 40 ms.
+fn links() -> Vec<Link> {
+    let longer = [1_000, 100]
+        .into_iter()
+        .flat_map(|mbit_per_s| [0, 40].map(|round_trip_ms| Link { mbit_per_s: Some(mbit_per_s), round_trip_ms }));
+    std::iter::once(Link::LOOPBACK).chain(longer).collect()
+}
+
+impl Settings {
+    /// Minutes.
+    pub fn short() -> Self {
+        Self {
+            trials: 5,
+            seed: 1,
+            pages_per_volume: None,
+            store_volumes: 400,
+            zip_volumes: 60,
+            door_volumes: 120,
+            link_volumes: 40,
+            passes: 5,
+            readers: vec![1, 4, 8, 12, 16],
+            links: links(),
+        }
+    }
+
+    /// As many volumes as the original's sample had, as far as that is bearable: more than an hour, and 5 GB of memory.
+    pub fn full() -> Self {
+        Self { store_volumes: 5_000, zip_volumes: 600, door_volumes: 1_200, link_volumes: 200, ..Self::short() }
+    }
+
+    /// Seconds, for tests: its figures mean nothing.
+    pub fn tiny() -> Self {
+        Self {
+            trials: 2,
+            pages_per_volume: Some(3),
+            store_volumes: 4,
+            zip_volumes: 2,
+            door_volumes: 3,
+            link_volumes: 2,
+            passes: 2,
+            readers: vec![1, 3],
+            links: vec![Link::LOOPBACK, Link { mbit_per_s: Some(10_000), round_trip_ms: 2 }],
+            ..Self::short()
+        }
+    }
+
+    /// How many volumes are needed in all.
+    pub fn volumes(&self) -> usize {
+        self.store_volumes.max(self.zip_volumes).max(self.door_volumes).max(self.link_volumes)
+    }
+}
