@@ -36,7 +36,7 @@ pub struct Chart {
     pub title: String,
     /// How many panels stand side by side.
     pub columns: usize,
-    /// The panels, row by row. Series of the same place in their panels are of the same name, and stand in the legend once.
+    /// The panels, row by row; those of a row have the same vertical axis. Series of the same place in their panels are of the same name, and stand in the legend once.
     pub panels: Vec<Panel>,
 }
 
@@ -64,8 +64,8 @@ pub struct Series {
     pub name: String,
     /// The dots, in the order in which they are joined.
     pub dots: Vec<Dot>,
-    /// Whether they are joined by a line.
-    pub joined: bool,
+    /// From where on the horizontal axis they are joined by a line; `None`: they are not.
+    pub joined_from: Option<f64>,
 }
 
 /// A mean with its standard error.
@@ -93,7 +93,7 @@ impl Chart {
     pub fn svg(&self) -> Result<String, DrawError> {
         let rows = self.panels.len().div_ceil(self.columns).max(1) as u32;
         let (width, legend) = (PANEL.0 * self.columns as u32, self.legend(PANEL.0 * self.columns as u32));
-        let legend_height = LEGEND_ROW * legend.last().map_or(0, |(_, row, _)| row + 1);
+        let legend_height = LEGEND_ROW * legend.last().map_or(0, |key| key.row + 1);
         let mut svg = String::new();
         {
             let root =
@@ -102,22 +102,28 @@ impl Chart {
             let (title, rest) = root.split_vertically(TITLE);
             title.draw_text(&self.title, &(FONT, 19).into_font().color(&INK), (14, 10))?;
             let (keys, rest) = rest.split_vertically(legend_height);
-            for (index, (x, row, name)) in legend.iter().enumerate() {
+            for (index, Key { x, row, series }) in legend.iter().enumerate() {
                 let (x, y) = (*x as i32, (row * LEGEND_ROW + LEGEND_ROW / 2) as i32);
-                keys.draw(&PathElement::new([(x, y), (x + 26, y)], colour(index).stroke_width(2)))?;
+                if series.joined_from.is_some() {
+                    keys.draw(&PathElement::new([(x, y), (x + 26, y)], colour(index).stroke_width(2)))?;
+                }
                 keys.draw(&marker(index, (x + 13, y)))?;
-                keys.draw_text(name, &(FONT, 13).into_font().color(&INK), (x + 32, y - 7))?;
+                keys.draw_text(&series.name, &(FONT, 15).into_font().color(&INK), (x + 32, y - 7))?;
             }
-            for (panel, area) in self.panels.iter().zip(rest.split_evenly((rows as usize, self.columns))) {
-                panel.draw(&area)?;
+            let areas = rest.split_evenly((rows as usize, self.columns));
+            for (row, areas) in self.panels.chunks(self.columns).zip(areas.chunks(self.columns)) {
+                let dots = || row.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.dots);
+                for (panel, area) in row.iter().zip(areas) {
+                    panel.draw(area, panel.y_scale.axis(dots()))?;
+                }
             }
             root.present()?;
         }
         Ok(svg)
     }
 
-    /// Where each key of the legend stands: pixels across, row, name.
-    fn legend(&self, width: u32) -> Vec<(u32, u32, &str)> {
+    /// Where each key of the legend stands.
+    fn legend(&self, width: u32) -> Vec<Key<'_>> {
         let longest = self.panels.iter().max_by_key(|panel| panel.series.len());
         let (mut x, mut row) = (14, 0);
         let keys = longest.into_iter().flat_map(|panel| &panel.series).map(|series| {
@@ -126,21 +132,27 @@ impl Chart {
                 (x, row) = (14, row + 1);
             }
             x += needed;
-            (x - needed, row, series.name.as_str())
+            Key { x: x - needed, row, series }
         });
         keys.collect()
     }
 }
 
+/// A key of the legend: pixels across, row, and what it is of.
+struct Key<'a> {
+    x: u32,
+    row: u32,
+    series: &'a Series,
+}
+
 impl Panel {
-    fn draw(&self, area: &Area<'_>) -> Result<(), DrawError> {
+    fn draw(&self, area: &Area<'_>, y_axis: Axis) -> Result<(), DrawError> {
         let scale = self.y_scale;
         let x_axis = Axis::of_marks(self.x_ticks.clone());
-        let y_axis = scale.axis(self.series.iter().flat_map(|series| &series.dots));
         let mut chart = ChartBuilder::on(area)
             .margin(10)
             .margin_right(18)
-            .caption(&self.title, (FONT, 15).into_font().color(&INK))
+            .caption(&self.title, (FONT, 17).into_font().color(&INK))
             .x_label_area_size(44)
             .y_label_area_size(62)
             .build_cartesian_2d(x_axis, y_axis)?;
@@ -150,15 +162,15 @@ impl Panel {
             .light_line_style(TRANSPARENT)
             .bold_line_style(RGBColor(222, 222, 222))
             .axis_style(INK)
-            .label_style((FONT, 12).into_font().color(&INK))
-            .axis_desc_style((FONT, 13).into_font().color(&INK))
+            .label_style((FONT, 14).into_font().color(&INK))
+            .axis_desc_style((FONT, 15).into_font().color(&INK))
             .x_desc(&self.x_label)
             .y_desc(&self.y_label)
             .draw()?;
         for (index, series) in self.series.iter().enumerate() {
             let dots = || series.dots.iter().filter_map(|dot| scale.placed(dot));
-            if series.joined {
-                let line = dots().map(|dot| (dot.x, dot.middle));
+            if let Some(from) = series.joined_from {
+                let line = dots().filter(|dot| dot.x >= from).map(|dot| (dot.x, dot.middle));
                 chart.draw_series(LineSeries::new(line, colour(index).stroke_width(2)))?;
             }
             let bar = |dot: Placed| {
@@ -200,8 +212,11 @@ mod tests {
 
     #[test]
     fn a_chart_shows_its_names_axes_and_an_error_bar() {
-        let series =
-            Series { name: "warm".into(), dots: vec![dot(3.0, 1.0), Dot { x: 1.0, ..dot(4.0, 1.0) }], joined: true };
+        let series = Series {
+            name: "warm".into(),
+            dots: vec![dot(3.0, 1.0), Dot { x: 1.0, ..dot(4.0, 1.0) }],
+            joined_from: Some(0.0),
+        };
         let panel = Panel {
             title: "A panel".into(),
             x_label: "level".into(),

@@ -17,6 +17,9 @@ use super::together::{self, DoorKey};
 use super::trial::{Point, Statistics};
 use super::zip_alone::{self, LAYOUTS, ZipKey};
 
+/// Where level 0 stands: frames, which stand before it, are no level and are not joined with it.
+const LEVEL_0: Option<f64> = Some(1.0);
+
 /// Which of a point's rates is shown.
 type Rate<K> = fn(&Point<K>) -> Statistics;
 
@@ -58,7 +61,7 @@ fn store(stage: &Stage<StoreKey>) -> Chart {
         let series = [(Cache::Cold, "page cache dropped"), (Cache::Warm, "in the page cache")].map(|(cache, name)| {
             let points = stage.points.iter().filter(|point| point.key.cache == cache);
             let dots = points.filter_map(|point| dot(point.key.readers as f64, Some(point), rate)).collect();
-            Series { name: name.into(), dots, joined: true }
+            Series { name: name.into(), dots, joined_from: Some(0.0) }
         });
         Panel {
             title: title.into(),
@@ -80,7 +83,7 @@ fn zip(stage: &Stage<ZipKey>) -> Chart {
     let panel = |layout: Layout| {
         let series = |name: &str, rate: Rate<ZipKey>| {
             let dots = by_level(stage, zip_alone::levels(), |level| ZipKey { layout, level }, rate);
-            Series { name: name.into(), dots, joined: true }
+            Series { name: name.into(), dots, joined_from: LEVEL_0 }
         };
         Panel {
             title: layout_name(layout).into(),
@@ -108,10 +111,10 @@ fn ratios(outcome: &Outcome) -> Chart {
     let ours = LAYOUTS.map(|layout| Series {
         name: layout_name(layout).into(),
         dots: dots(&|level| outcome.ratio(ZipKey { layout, level })),
-        joined: true,
+        joined_from: LEVEL_0,
     });
     let theirs = [(Layout::Pages, "pages apart, 2013"), (Layout::Volumes, "combined, 2013")].map(|(layout, name)| {
-        Series { name: name.into(), dots: dots(&|level| history::ratio(layout, level)), joined: false }
+        Series { name: name.into(), dots: dots(&|level| history::ratio(layout, level)), joined_from: None }
     });
     let panel = Panel {
         title: "ZIP with everything in it".into(),
@@ -129,7 +132,7 @@ fn together(stage: &Stage<DoorKey>, server: Option<&Stage<ServerKey>>) -> Chart 
         let series = LAYOUTS.map(|layout| {
             let key = |level| DoorKey { layout, level, protocol };
             let dots = by_level(stage, together::LEVELS.into_iter(), key, rate);
-            Series { name: layout_name(layout).into(), dots, joined: true }
+            Series { name: layout_name(layout).into(), dots, joined_from: LEVEL_0 }
         });
         Panel {
             title: format!("{title}, {}", protocol_name(protocol)),
@@ -145,7 +148,7 @@ fn together(stage: &Stage<DoorKey>, server: Option<&Stage<ServerKey>>) -> Chart 
         let point = server.and_then(|server| server.point(&ServerKey { protocol }));
         let last = (together::LEVELS.len() - 1) as f64;
         let dots = [0.0, last].into_iter().filter_map(|x| dot(x, point, Point::coded_rate)).collect();
-        Series { name: "finished ZIP from memory (server alone)".into(), dots, joined: true }
+        Series { name: "finished ZIP from memory (server alone)".into(), dots, joined_from: Some(0.0) }
     };
     let texts = PROTOCOLS.map(|protocol| panel("page text", protocol, Point::text_rate));
     let zips = PROTOCOLS.map(|protocol| {
@@ -165,7 +168,7 @@ fn links(stage: &Stage<LinkKey>) -> Chart {
         let series = stage.settings.links.iter().map(|&link| {
             let key = |level| LinkKey { link, task, level };
             let dots = by_level(stage, together::LEVELS.into_iter(), key, Point::text_rate);
-            Series { name: link.to_string(), dots, joined: true }
+            Series { name: link.to_string(), dots, joined_from: LEVEL_0 }
         });
         Panel {
             title: match task {

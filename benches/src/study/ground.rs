@@ -51,10 +51,10 @@ impl std::fmt::Display for Totals {
 }
 
 impl Ground {
-    /// Draws as many volumes as any stage needs.
-    pub fn new(settings: &Settings) -> Result<Self> {
+    /// Draws so many volumes.
+    pub fn new(settings: &Settings, count: usize) -> Result<Self> {
         let level = objects::LibraryOptions::default().frame_level;
-        let volumes = corpus::make(settings.volumes() as u64, settings.pages_per_volume, settings.seed, level)?;
+        let volumes = corpus::make(count as u64, settings.pages_per_volume, settings.seed, level)?;
         Ok(Self { volumes, store: None })
     }
 

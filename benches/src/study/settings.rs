@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Stage;
 use super::proxy::Link;
 
 /// How much is measured, and how often. The same `seed` draws the same volumes, and fewer of them are the first of more.
@@ -21,8 +22,8 @@ pub struct Settings {
     pub door_volumes: usize,
     /// Volumes sent over longer links.
     pub link_volumes: usize,
-    /// How often the same is asked for in one trial, one after the other on one connection, where nothing is compressed: such an
-    /// answer takes some milliseconds only.
+    /// How often the same is asked for, or read from the page cache, in one trial, one after the other, where nothing is
+    /// compressed: once takes some milliseconds only.
     pub passes: u32,
     /// Readers of the store at once.
     pub readers: Vec<usize>,
@@ -48,7 +49,7 @@ impl Settings {
             store_volumes: 400,
             zip_volumes: 60,
             door_volumes: 120,
-            link_volumes: 40,
+            link_volumes: 30,
             passes: 5,
             readers: vec![1, 4, 8, 12, 16],
             links: links(),
@@ -76,8 +77,13 @@ impl Settings {
         }
     }
 
-    /// How many volumes are needed in all.
-    pub fn volumes(&self) -> usize {
-        self.store_volumes.max(self.zip_volumes).max(self.door_volumes).max(self.link_volumes)
+    /// How many volumes a stage is about.
+    pub fn volumes(&self, stage: Stage) -> usize {
+        match stage {
+            Stage::Store => self.store_volumes,
+            Stage::Zip => self.zip_volumes,
+            Stage::Server | Stage::Together => self.door_volumes,
+            Stage::Links => self.link_volumes,
+        }
     }
 }

@@ -35,9 +35,9 @@ impl Stage {
 pub async fn run(stages: &[Stage], settings: &Settings, out: &Path, binary: &Path) -> Result<String> {
     std::fs::create_dir_all(out).with_context(|| format!("making the folder {}", out.display()))?;
     let mut outcome = Outcome::load(out)?;
-    if !stages.is_empty() {
-        let drawn = settings.clone();
-        let mut ground = tokio::task::spawn_blocking(move || Ground::new(&drawn)).await??;
+    if let Some(count) = stages.iter().map(|stage| settings.volumes(*stage)).max() {
+        let settings_of_ground = settings.clone();
+        let mut ground = tokio::task::spawn_blocking(move || Ground::new(&settings_of_ground, count)).await??;
         for stage in stages {
             measure(*stage, settings, &mut ground, binary, &mut outcome)
                 .await
@@ -59,12 +59,7 @@ async fn measure(
     outcome: &mut Outcome,
 ) -> Result<()> {
     let machine = Machine::find();
-    let count = match stage {
-        Stage::Store => settings.store_volumes,
-        Stage::Zip => settings.zip_volumes,
-        Stage::Server | Stage::Together => settings.door_volumes,
-        Stage::Links => settings.link_volumes,
-    };
+    let count = settings.volumes(stage);
     if matches!(stage, Stage::Store | Stage::Together | Stage::Links) {
         ground.fill_store().await?;
     }
@@ -74,8 +69,7 @@ async fn measure(
     let kept = Kept { machine, settings, totals };
     match stage {
         Stage::Store => {
-            outcome.store =
-                Some(kept.with(store_alone::measure(ground.store()?, volumes, &settings.readers, trials).await?));
+            outcome.store = Some(kept.with(store_alone::measure(ground.store()?, volumes, settings).await?));
         }
         Stage::Zip => {
             let (points, contents) = zip_alone::measure(volumes, trials).await?;

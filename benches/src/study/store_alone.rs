@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use store::{Store, SystemClock};
 use tokio::task::JoinSet;
 
+use super::settings::Settings;
 use super::trial::{Point, Trial, in_turn};
 use crate::corpus::{CorpusVolume, Sizes};
 use crate::doors::open_embedded;
@@ -43,20 +44,23 @@ pub struct StoreKey {
 }
 
 /// Measures every number of readers, cold and warm. The folder is that of a closed store with these volumes.
-pub async fn measure(
-    folder: &Path,
-    volumes: &[CorpusVolume],
-    readers: &[usize],
-    trials: u32,
-) -> Result<Vec<Point<StoreKey>>> {
+pub async fn measure(folder: &Path, volumes: &[CorpusVolume], settings: &Settings) -> Result<Vec<Point<StoreKey>>> {
     let ids: Arc<[VolumeId]> = volumes.iter().map(|volume| volume.id().clone()).collect();
     let expected = volumes.iter().map(CorpusVolume::sizes).fold(Sizes::default(), Sizes::plus);
-    let keys = readers.iter().flat_map(|&readers| [Cache::Cold, Cache::Warm].map(|cache| StoreKey { readers, cache }));
-    in_turn("store alone", trials, keys, async |key| trial(folder, &ids, expected, key).await).await
+    let keys = settings
+        .readers
+        .iter()
+        .flat_map(|&readers| [Cache::Cold, Cache::Warm].map(|cache| StoreKey { readers, cache }));
+    let trial = async |key: StoreKey| {
+        // What is read once is not cold any more.
+        let passes = if key.cache == Cache::Cold { 1 } else { settings.passes };
+        trial(folder, &ids, expected, key, passes).await
+    };
+    in_turn("store alone", settings.trials, keys, trial).await
 }
 
 /// One trial. The store is opened for it, so that its own cache is empty, and opening is not in its time.
-async fn trial(folder: &Path, ids: &Arc<[VolumeId]>, expected: Sizes, key: StoreKey) -> Result<Trial> {
+async fn trial(folder: &Path, ids: &Arc<[VolumeId]>, expected: Sizes, key: StoreKey, passes: u32) -> Result<Trial> {
     if key.cache == Cache::Cold {
         drop_caches(folder).context("dropping the page cache of the store's files")?;
     }
@@ -66,9 +70,13 @@ async fn trial(folder: &Path, ids: &Arc<[VolumeId]>, expected: Sizes, key: Store
         read_all(&library, ids, key.readers).await?;
     }
     let (device_before, begun) = (device_bytes_read(), Instant::now());
-    let sizes = read_all(&library, ids, key.readers).await?;
+    let mut sizes = Sizes::default();
+    for _ in 0..passes {
+        sizes = sizes.plus(read_all(&library, ids, key.readers).await?);
+    }
     let seconds = begun.elapsed().as_secs_f64();
     let device_bytes = device_bytes_read().zip(device_before).map(|(after, before)| after - before);
+    let expected = expected.times(passes.into());
     ensure!(sizes == expected, "the store holds {sizes:?}, not {expected:?}");
     drop(library);
     store.close().await?;

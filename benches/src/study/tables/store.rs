@@ -24,8 +24,9 @@ pub(super) fn section(stage: &Stage<StoreKey>) -> String {
     }
     let (cold, warm) = history::STORE_RATES;
     format!(
-        "{}\n{table}\nThe study of 2013, at best (12 to 16 fetch threads): {cold} MB/s cold, {warm} MB/s warm.\n",
-        heading("Out of the store alone", stage)
+        "{}\nWhat is warm is read {} times in a trial.\n\n{table}\nThe study of 2013, at best (12 to 16 fetch threads): {cold} MB/s cold, {warm} MB/s warm.\n",
+        heading("Out of the store alone", stage),
+        stage.settings.passes,
     )
 }
 
