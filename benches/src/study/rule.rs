@@ -20,6 +20,11 @@ impl Sender {
         self.ratio < 1.0 - transfer_rate / self.input_rate
     }
 
+    /// The rate (MB/s) of a link at which both sides of the rule are equal; below 0 if compressing never pays.
+    pub fn worth_it_below(&self) -> f64 {
+        (1.0 - self.ratio) * self.input_rate
+    }
+
     /// What the rule holds one MB of text to take on its way, in seconds.
     fn seconds_per_mb(&self, transfer_rate: f64) -> f64 {
         match self.level {
@@ -48,6 +53,7 @@ mod tests {
     #[test]
     fn compressing_pays_below_the_rate_at_which_both_sides_of_the_rule_are_equal() {
         // 0.6 = 1 - 40 / 100.
+        assert!((ONE.worth_it_below() - 40.0).abs() < 1e-9);
         assert!(ONE.is_worth_it(39.0));
         assert!(!ONE.is_worth_it(41.0));
     }

@@ -20,10 +20,12 @@ pub struct Settings {
     pub zip_volumes: usize,
     /// Volumes of the finished ZIP, and of those that the whole server sends.
     pub door_volumes: usize,
-    /// Volumes sent over longer links.
+    /// Volumes sent over links.
     pub link_volumes: usize,
-    /// How often the same is asked for, or read from the page cache, in one trial, one after the other, where nothing is
-    /// compressed: once takes some milliseconds only.
+    /// Volumes sent over links of less than 1 Gbit/s, where more would only take longer.
+    pub slow_link_volumes: usize,
+    /// How often frames are asked for, or read from the page cache, in one trial, one after the other: once takes some
+    /// milliseconds only.
     pub passes: u32,
     /// Readers of the store at once.
     pub readers: Vec<usize>,
@@ -48,9 +50,10 @@ impl Settings {
             pages_per_volume: None,
             store_volumes: 400,
             zip_volumes: 60,
-            door_volumes: 120,
-            link_volumes: 30,
-            passes: 5,
+            door_volumes: 60,
+            link_volumes: 40,
+            slow_link_volumes: 12,
+            passes: 20,
             readers: vec![1, 4, 8, 12, 16],
             links: links(),
         }
@@ -58,7 +61,14 @@ impl Settings {
 
     /// As many volumes as the original's sample had, as far as that is bearable: more than an hour, and 5 GB of memory.
     pub fn full() -> Self {
-        Self { store_volumes: 5_000, zip_volumes: 600, door_volumes: 1_200, link_volumes: 200, ..Self::short() }
+        Self {
+            store_volumes: 5_000,
+            zip_volumes: 600,
+            door_volumes: 600,
+            link_volumes: 200,
+            slow_link_volumes: 60,
+            ..Self::short()
+        }
     }
 
     /// Seconds, for tests: its figures mean nothing.
@@ -70,9 +80,10 @@ impl Settings {
             zip_volumes: 2,
             door_volumes: 3,
             link_volumes: 2,
+            slow_link_volumes: 1,
             passes: 2,
             readers: vec![1, 3],
-            links: vec![Link::LOOPBACK, Link { mbit_per_s: Some(10_000), round_trip_ms: 2 }],
+            links: vec![Link::LOOPBACK, Link { mbit_per_s: Some(900), round_trip_ms: 2 }],
             ..Self::short()
         }
     }

@@ -84,7 +84,7 @@ async fn measure(
             outcome.together = Some(kept.with(points));
         }
         Stage::Links => {
-            let points = links::measure(binary, ground.store()?, &settings.links, &ids, text_bytes, trials).await?;
+            let points = links::measure(binary, settings, ground).await?;
             outcome.links = Some(kept.with(points));
         }
     }

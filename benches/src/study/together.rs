@@ -29,8 +29,8 @@ pub struct DoorKey {
     pub protocol: Protocol,
 }
 
-/// Measures every layout and level over both protocols. `ids` are what is asked for, `text_bytes` is the text of it; where nothing
-/// is compressed, it is asked for `passes` times in one trial. `store` is the data folder of a closed store.
+/// Measures every layout and level over both protocols. `ids` are what is asked for, `text_bytes` is the text of it; where frames
+/// go out as they are, they are asked for `passes` times in one trial. `store` is the data folder of a closed store.
 pub async fn measure(
     binary: &Path,
     store: &Path,
@@ -53,7 +53,7 @@ pub async fn measure(
         LEVELS.into_iter().flat_map(move |level| PROTOCOLS.map(|protocol| DoorKey { layout, level, protocol }))
     });
     in_turn("all together", trials, keys, async |DoorKey { layout, level, protocol }| {
-        let passes = if matches!(level, Level::Recompressed(_)) { 1 } else { passes };
+        let passes = if level == Level::Frames { passes } else { 1 };
         let ask = ask(layout, level, ids);
         let begun = Instant::now();
         let received = client.fetch(served.address(protocol), protocol, &ask, passes, Task::Receives).await?;

@@ -16,9 +16,10 @@ use crate::study::zip_alone::ZipKey;
 
 pub(super) fn section(stage: &Stage<LinkKey>, outcome: &Outcome) -> String {
     format!(
-        "{}\nPages apart, over HTTP; MB/s of page text. Best: the level with the greatest mean, and those whose errors reach it.\n\n{}\n\
+        "{}\nPages apart, over HTTP; MB/s of page text. Links of less than 1 Gbit/s: the first {} volumes only. Best: the level with the greatest mean, and those whose errors reach it.\n\n{}\n\
          ### What the study's rule would have said\n\n{}\n",
         heading("Over longer links", stage),
+        stage.settings.slow_link_volumes,
         measured(stage),
         by_rule(stage, outcome),
     )
@@ -72,9 +73,14 @@ fn by_rule(stage: &Stage<LinkKey>, outcome: &Outcome) -> String {
     if senders.is_empty() {
         return "It needs the stage into ZIP alone.\n".to_owned();
     }
-    let mut facts = Table::new(["level", "ratio", "rate_input, MB/s"]);
+    let mut facts = Table::new(["level", "ratio", "rate_input, MB/s", "worth it below a rate_transfer of, MB/s"]);
     for sender in &senders {
-        facts.push([level_name(sender.level), ratio(Some(sender.ratio)), figure(sender.input_rate)]);
+        facts.push([
+            level_name(sender.level),
+            ratio(Some(sender.ratio)),
+            figure(sender.input_rate),
+            figure(sender.worth_it_below().max(0.0)),
+        ]);
     }
     let compressing = || senders.iter().filter(|sender| sender.level != Level::Stored);
     let head = ["link", "rate_transfer, MB/s"].map(str::to_owned).into_iter();

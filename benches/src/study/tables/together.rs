@@ -44,9 +44,7 @@ pub(super) fn section(stage: &Stage<DoorKey>, server: Option<&Stage<ServerKey>>)
     }
     let passes = stage.settings.passes;
     let title = heading("All together, over loopback", stage);
-    format!(
-        "{title}\nOne client. Frames and level 0 are fetched {passes} times in a trial, on one connection.\n\n{table}\n"
-    )
+    format!("{title}\nOne client. Frames are fetched {passes} times in a trial, on one connection.\n\n{table}\n")
 }
 
 /// How much of the bytes that the server alone sends.
