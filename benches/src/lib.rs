@@ -7,7 +7,6 @@
 //! - [`subject`] is the list of what is measured, and how each is measured once.
 //! - [`run`] goes through that list in turn, again and again; [`report`] sums up and writes down, with what [`machine`] knows of
 //!   where it ran.
-//!
 //! - [`study`] is a benchmark of its own: the stages of a bulk download one by one, over listeners and longer links too.
 //!
 //! `README.md` beside tells what may be concluded from it.

@@ -31,8 +31,7 @@ pub struct LinkKey {
 /// Both clients.
 pub const TASKS: [Task; 2] = [Task::Receives, Task::Unpacks];
 
-/// Measures every link with both clients and all levels. A link of less than 1 Gbit/s
-/// has a smaller download.
+/// Measures every link with both clients and all levels. A link of less than 1 Gbit/s has a smaller download.
 pub async fn measure(binary: &Path, settings: &Settings, ground: &Ground) -> Result<Vec<Point<LinkKey>>> {
     let served = Served::penates(binary, ground.store()?)?;
     let client = Client::new(served.certificate())?;
