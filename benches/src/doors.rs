@@ -98,7 +98,8 @@ impl Door {
     }
 }
 
-async fn open_embedded(folder: &Path) -> Result<Arc<dyn Store>> {
+/// Opens the embedded engine in a folder, as the server does.
+pub async fn open_embedded(folder: &Path) -> Result<Arc<dyn Store>> {
     let folder = folder.to_path_buf();
     let opening = move || EmbeddedStore::open(&folder, EmbeddedOptions::default(), Arc::new(SystemClock));
     let store: Arc<dyn Store> = tokio::task::spawn_blocking(opening).await??;
