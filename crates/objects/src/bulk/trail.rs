@@ -37,6 +37,9 @@ impl Writer {
     }
 }
 
+/// A window that is being written.
+type Ahead = (Range<usize>, JoinHandle<ObjectsResult<()>>);
+
 /// The trail of one stream.
 pub(super) struct AuditTrail {
     writer: Writer,
@@ -44,7 +47,7 @@ pub(super) struct AuditTrail {
     /// The groups of the window that is being sent; it is in the audit.
     written: Mutex<Range<usize>>,
     /// The next one, while it is being written.
-    ahead: Mutex<Option<(Range<usize>, JoinHandle<ObjectsResult<()>>)>>,
+    ahead: Mutex<Option<Ahead>>,
 }
 
 impl AuditTrail {
