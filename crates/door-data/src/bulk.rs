@@ -191,8 +191,9 @@ pub async fn send(
         audit::plan_requested(library, &plan, &requester).await?;
         return Ok(with_length(response, plan.len_bytes));
     }
-    let (library, stream_plan) = (library.clone(), plan.clone());
-    let open = move |range: Range<u64>| open(library.clone(), stream_plan.clone(), range, requester.clone());
+    // One request, whatever the number of ranges.
+    let download = Arc::new(library.download(&plan, requester).await?);
+    let open = move |range: Range<u64>| open(download.clone(), range);
     match extent {
         Some((extent, len_bytes)) => ranges::respond(response, extent, len_bytes, open).await,
         None => {
@@ -202,14 +203,9 @@ pub async fn send(
     }
 }
 
-/// Opens a range of the ZIP for somebody.
-async fn open(
-    library: Library,
-    plan: Arc<BulkPlan>,
-    range: Range<u64>,
-    requester: Requester,
-) -> Result<BodyStream, DoorError> {
-    let pieces = library.stream(&plan, range, requester).await?;
+/// Opens a range of the ZIP.
+async fn open(download: Arc<objects::Download>, range: Range<u64>) -> Result<BodyStream, DoorError> {
+    let pieces = download.stream(range).await?;
     Ok(pieces.map_err(axum::BoxError::from).boxed())
 }
 

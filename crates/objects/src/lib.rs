@@ -46,7 +46,7 @@ pub mod verify;
 
 pub use audit::{AuditAction, AuditRecord, AuditTop, AuditedVolume, Auditor, Requester};
 pub use bulk::{
-    BulkPlan, BulkRequest, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection, SelectionInfo,
+    BulkPlan, BulkRequest, Download, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection, SelectionInfo,
     SelectionTerms, SortBy, TokenLevel, TokenOrder, TokenRequest, Wanted,
 };
 pub use collect::{CollectLimits, Collected};

@@ -27,6 +27,7 @@ pub use errors::{Missing, MissingPart, MissingReason};
 pub use plan::{BulkPlan, LAYOUT_VERSION, PlannedPage, PlannedVolume, Planning};
 pub use request::{BulkRequest, OnDamage, Wanted};
 pub use selection::{Selection, SelectionInfo, SelectionTerms};
+pub use stream::Download;
 pub use token_counts::{SortBy, TokenCounter, TokenOrder};
 pub use token_stream::{TokenLevel, TokenRequest};
 
