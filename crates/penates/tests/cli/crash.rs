@@ -36,6 +36,8 @@ const VERSIONS: [u32; 3] = [60, 90, 140];
 const SELECTIONS_EACH: usize = 4;
 /// How often a selection that breaks off is asked for in all.
 const SELECTION_TRIES: u32 = 5;
+/// How long a plan lives: a stream that takes longer is cut.
+const PLAN_LIFE: Duration = Duration::from_secs(3);
 /// What is superseded is collected soon.
 const SOON: [&str; 5] = [
     "--set=store.grace=4s",
@@ -265,14 +267,18 @@ impl Writer {
     }
 }
 
-/// The bytes of a selection. A stream that takes longer than a plan lives, as here on a machine that stands still for some seconds,
-/// is cut, and asked for again; what is lost stays lost, however often it is asked for.
+/// The bytes of a selection. A stream that takes longer than a plan lives, as on a machine that stands still for some seconds, is cut
+/// and asked for again; one that breaks off earlier has lost something.
 async fn whole_selection(client: &Client, address: &str) -> Result<Bytes, ClientError> {
     let mut tries = 1;
     loop {
+        let asked = Instant::now();
         match client::whole(client.get(address, "application/zip").await?).await {
             Ok(bytes) => return Ok(bytes),
-            Err(error) => assert!(tries < SELECTION_TRIES, "a selection cannot be read: {error}"),
+            Err(error) => {
+                let has_run_out = asked.elapsed() >= PLAN_LIFE;
+                assert!(has_run_out && tries < SELECTION_TRIES, "a selection cannot be read: {error}");
+            }
         }
         println!("a selection broke off and is asked for again");
         tries += 1;
