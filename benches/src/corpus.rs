@@ -73,7 +73,7 @@ impl CorpusVolume {
 }
 
 /// How much text, and how much of it there is as frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Sizes {
     /// Bytes of text.
     pub text_bytes: u64,

@@ -65,15 +65,18 @@ impl Door {
     /// A library can be opened over it because the row that it looks for first, the head of the container of volumes, is there too:
     /// it is that volume's head, which is alive.
     pub async fn null(&self, id: &VolumeId) -> Result<Self> {
-        let engine = NullStore::new().with_rows(Table::Objects, self.rows(id).await?);
+        let mut engine = NullStore::new();
+        for table in [Table::Objects, Table::Packs] {
+            engine = engine.with_rows(table, self.rows(table, id).await?);
+        }
         Self::open(Arc::new(Limited::new(Arc::new(engine), Limits::default()))).await
     }
 
-    /// All rows of a volume.
-    async fn rows(&self, id: &VolumeId) -> Result<Vec<Row>> {
+    /// All rows of a volume in a table.
+    async fn rows(&self, table: Table, id: &VolumeId) -> Result<Vec<Row>> {
         let (mut rows, mut rest) = (Vec::new(), Some(Scan::prefix("", SCAN_BYTES)));
         while let Some(scan) = rest {
-            let page = self.store.scan(call(), Table::Objects, &keys::volume_partition(id), scan.clone()).await?;
+            let page = self.store.scan(call(), table, &keys::volume_partition(id), scan.clone()).await?;
             rows.extend(page.rows);
             rest = scan.resumed(page.next);
         }
@@ -95,7 +98,8 @@ impl Door {
     }
 }
 
-async fn open_embedded(folder: &Path) -> Result<Arc<dyn Store>> {
+/// Opens the embedded engine in a folder, as the server does.
+pub async fn open_embedded(folder: &Path) -> Result<Arc<dyn Store>> {
     let folder = folder.to_path_buf();
     let opening = move || EmbeddedStore::open(&folder, EmbeddedOptions::default(), Arc::new(SystemClock));
     let store: Arc<dyn Store> = tokio::task::spawn_blocking(opening).await??;

@@ -1,4 +1,4 @@
-//! Benchmarks of the data door without listeners: what do door and protocol cost by themselves, and what does the engine add?
+//! Benchmarks of the data door. Without listeners: what do door and protocol cost by themselves, and what does the engine add?
 //!
 //! How to read it:
 //!
@@ -7,12 +7,15 @@
 //! - [`subject`] is the list of what is measured, and how each is measured once.
 //! - [`run`] goes through that list in turn, again and again; [`report`] sums up and writes down, with what [`machine`] knows of
 //!   where it ran.
+//! - [`study`] is a benchmark of its own: the stages of a bulk download one by one, over listeners and longer links too.
 //!
 //! `README.md` beside tells what may be concluded from it.
 
 pub mod corpus;
+pub mod data_door;
 pub mod doors;
 pub mod machine;
 pub mod report;
 pub mod run;
+pub mod study;
 pub mod subject;

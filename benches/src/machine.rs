@@ -1,12 +1,13 @@
 //! Where it ran, as far as that can be found out without asking.
 
+use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What one must know to compare figures.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the processor.
     pub processor: Option<String>,
@@ -19,7 +20,7 @@ pub struct Machine {
     /// Load averages over 1, 5 and 15 minutes at the beginning.
     pub load_before: Option<String>,
     /// Version of the program.
-    pub version: &'static str,
+    pub version: String,
     /// The compiler that is installed now; it is the one that built this unless it was changed since.
     pub rustc: Option<String>,
     /// The commit that is checked out, with `-dirty` if files differ from it.
@@ -37,11 +38,34 @@ impl Machine {
             memory: field("/proc/meminfo", "MemTotal"),
             kernel: first_line("/proc/sys/kernel/osrelease"),
             load_before: first_line("/proc/loadavg").map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             rustc: output("rustc", &["--version"]),
             commit: output("git", &["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]),
             optimized: !cfg!(debug_assertions),
         }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+        writeln!(
+            out,
+            "{} x {}, memory {}, Linux {}; load before: {}",
+            self.processors,
+            known(&self.processor),
+            known(&self.memory),
+            known(&self.kernel),
+            known(&self.load_before),
+        )?;
+        write!(
+            out,
+            "penates {}, commit {}, {}, {} build",
+            self.version,
+            known(&self.commit),
+            known(&self.rustc),
+            if self.optimized { "release" } else { "DEBUG (the figures mean nothing)" },
+        )
     }
 }
 

@@ -100,35 +100,19 @@ impl Measured {
 }
 
 /// A figure with as many places as say something.
-fn figure(value: f64) -> String {
-    match value {
+pub(crate) fn figure(value: f64) -> String {
+    match value.abs() {
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+        1.0..10.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { machine, settings, totals, .. } = self;
-        let unknown = || "unknown".to_owned();
-        writeln!(
-            out,
-            "{} x {}, memory {}, Linux {}; load before: {}",
-            machine.processors,
-            machine.processor.clone().unwrap_or_else(unknown),
-            machine.memory.clone().unwrap_or_else(unknown),
-            machine.kernel.clone().unwrap_or_else(unknown),
-            machine.load_before.clone().unwrap_or_else(unknown),
-        )?;
-        writeln!(
-            out,
-            "penates {}, commit {}, {}, {} build",
-            machine.version,
-            machine.commit.clone().unwrap_or_else(unknown),
-            machine.rustc.clone().unwrap_or_else(unknown),
-            if machine.optimized { "release" } else { "DEBUG (the figures mean nothing)" },
-        )?;
+        writeln!(out, "{machine}")?;
         writeln!(
             out,
             "{} volumes, {} pages, {:.1} MB of text, {:.1} MB of frames (null engine: {:.1} and {:.1} MB); a page of {} bytes",

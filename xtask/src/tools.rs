@@ -1,4 +1,4 @@
-//! The programs that tests run against: real ZIP readers, a real browser, a real client.
+//! The programs that tests run against: real ZIP readers, a real browser, a real client, a real server to compare with.
 
 use std::process::{Command, Stdio};
 
@@ -6,36 +6,67 @@ use std::process::{Command, Stdio};
 pub struct Tool {
     /// What it is called on the command line.
     pub program: &'static str,
-    /// How to ask it whether it is there.
-    probe: &'static [&'static str],
+    /// How it is known to be there.
+    probe: Probe,
     /// The Debian package it comes in.
     package: &'static str,
     /// What is not tested without it.
     pub tests: &'static str,
 }
 
+/// How a program is known to be there.
+enum Probe {
+    /// It runs with these arguments.
+    Runs(&'static [&'static str]),
+    /// There is a Java that Cassandra runs on.
+    CassandrasJava,
+}
+
 /// All of them.
-pub const TOOLS: [Tool; 8] = [
-    Tool { program: "curl", probe: &["--version"], package: "curl", tests: "the README's examples" },
-    Tool { program: "unzip", probe: &["-v"], package: "unzip", tests: "archives open in Info-ZIP" },
-    Tool { program: "7z", probe: &["i"], package: "p7zip-full", tests: "archives open in 7-Zip" },
+pub const TOOLS: [Tool; 11] = [
+    Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the README's examples" },
+    Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
+    Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
     Tool {
         program: "bsdtar",
-        probe: &["--version"],
+        probe: Probe::Runs(&["--version"]),
         package: "libarchive-tools",
         tests: "archives open in libarchive",
     },
-    Tool { program: "python3", probe: &["--version"], package: "python3", tests: "archives open in Python's zipfile" },
+    Tool {
+        program: "python3",
+        probe: Probe::Runs(&["--version"]),
+        package: "python3",
+        tests: "archives open in Python's zipfile",
+    },
     Tool {
         program: "java",
-        probe: &["-version"],
+        probe: Probe::Runs(&["-version"]),
         package: "default-jdk-headless",
         tests: "archives open in both of Java's readers",
     },
-    Tool { program: "mvn", probe: &["-version"], package: "maven", tests: "the W3C LDP test suite" },
+    Tool {
+        program: "javac",
+        probe: Probe::Runs(&["-version"]),
+        package: "default-jdk-headless",
+        tests: "the W3C LDP test suite",
+    },
+    Tool { program: "nginx", probe: Probe::Runs(&["-v"]), package: "nginx-light", tests: "benchmarks beside nginx" },
+    Tool {
+        program: "Java 17",
+        probe: Probe::CassandrasJava,
+        package: "openjdk-17-jdk-headless",
+        tests: "Cassandra nodes",
+    },
+    Tool {
+        program: "mvn",
+        probe: Probe::Runs(&["--version"]),
+        package: "maven",
+        tests: "Cassandra nodes, the W3C LDP test suite",
+    },
     Tool {
         program: "chromium",
-        probe: &["--version"],
+        probe: Probe::Runs(&["--version"]),
         package: "chromium",
         tests: "the page for people in a real browser",
     },
@@ -44,14 +75,17 @@ pub const TOOLS: [Tool; 8] = [
 impl Tool {
     /// Whether it answers.
     pub fn is_there(&self) -> bool {
-        let probe = Command::new(self.program)
-            .args(self.probe)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        probe.is_ok_and(|status| status.success())
+        match self.probe {
+            Probe::Runs(arguments) => runs(self.program, arguments),
+            Probe::CassandrasJava => cluster::Java::find().is_ok(),
+        }
     }
+}
+
+fn runs(program: &str, arguments: &[&str]) -> bool {
+    let mut probe = Command::new(program);
+    probe.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    probe.status().is_ok_and(|status| status.success())
 }
 
 /// Finds the tools, installs what is missing where the system's package manager lets us, and answers what is still missing.
@@ -89,5 +123,7 @@ fn install(packages: &[&str]) -> bool {
                 .status()
                 .is_ok_and(|status| status.success())
     };
-    apt_get(&["update", "-qq"]) && apt_get(&[&["install", "-y", "-qq", "--no-install-recommends"], packages].concat())
+    // One by one: where the distribution lacks one, the others are there all the same.
+    let install_one = |package: &&str| apt_get(&["install", "-y", "-qq", "--no-install-recommends", package]);
+    apt_get(&["update", "-qq"]) && packages.iter().map(install_one).fold(true, |all, installed| all & installed)
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use headers::{ETag, HeaderMapExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use objects::{BulkPlan, BulkRequest, Library, OnDamage, Requester};
+use objects::{BulkPlan, BulkRequest, Library, OnDamage, Planning, Requester};
 use pack::Level;
 
 use crate::DataDoor;
@@ -93,13 +93,15 @@ async fn retrieve(
     request: Request,
 ) -> Result<Response, DoorError> {
     let (method, headers) = (request.method().clone(), request.headers().clone());
-    let (bulk, _) = read_request(door, Some(retrieval), request).await?;
-    let selectable = method == Method::POST && door.settings.post_selection && can_be_selected(door, &bulk);
+    let asked = read_request(door, Some(retrieval), request).await?;
+    let selectable = method == Method::POST && door.settings.post_selection && can_be_selected(door, &asked.bulk);
     let (plan, selection) = if selectable {
-        selections::select_if_allowed(door, &bulk, &requester).await?
+        selections::select_if_allowed(door, &asked, &requester).await?
     } else {
-        (plan(door, &bulk).await?, None)
+        (asked.plan(door).await?, None)
     };
+    // What was asked for is in the plan: neither the list nor the turn is needed any more.
+    drop(asked);
     let mut response = send(&door.library, retrieval.into(), plan, requester, &method, &headers).await?;
     if let Some(address) = selection.and_then(|id| HeaderValue::try_from(selections::address(&mount, &id)).ok()) {
         response.headers_mut().insert(header::CONTENT_LOCATION, address);
@@ -107,18 +109,29 @@ async fn retrieve(
     Ok(response)
 }
 
-/// What a request asks for, within the policies as far as they can be checked without the store, and its parameters. `None`:
-/// the parameters say whether it is volumes or pages.
+/// What a request asks for, and its turn to be planned.
+pub struct Asked<'door> {
+    /// What it asks for.
+    pub bulk: BulkRequest,
+    /// Its turn.
+    pub turn: Planning<'door>,
+    /// Its parameters.
+    pub params: Params,
+}
+
+/// What a request asks for, within the policies as far as they can be checked without the store. `None`: the parameters say
+/// whether it is volumes or pages.
 pub async fn read_request(
     door: &DataDoor,
     retrieval: Option<Retrieval>,
     request: Request,
-) -> Result<(BulkRequest, Params), DoorError> {
+) -> Result<Asked<'_>, DoorError> {
     let params = match *request.method() {
         Method::GET | Method::HEAD => Params::of_query(request.uri().query()),
         _ => Params::of_request(request, door.settings.form_bytes_max).await?,
     };
     policies::check_length(&door.settings, &params)?;
+    let turn = door.library.planning(params.named_at_most()).await?;
     // A list may have 100,000 ids and more: reading it is no work for a thread that answers others.
     let read = tokio::task::spawn_blocking(move || {
         let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;
@@ -126,22 +139,24 @@ pub async fn read_request(
     });
     let (bulk, params) = read.await.map_err(|error| objects::ObjectsError::Internal(error.to_string()))??;
     policies::check_request(&door.settings, &bulk.wanted)?;
-    Ok((bulk, params))
+    Ok(Asked { bulk, turn, params })
 }
 
-/// The plan for a request, within the policies.
-pub async fn plan(door: &DataDoor, bulk: &BulkRequest) -> Result<Arc<BulkPlan>, DoorError> {
-    let plan = door.library.plan(bulk, door.settings.on_damage).await?;
-    policies::check_plan(&door.settings, &plan)?;
-    Ok(plan)
-}
-
-/// Checks the policies about pages where no plan is made otherwise; where there are none of them, none is made here either.
-pub async fn check_pages(door: &DataDoor, bulk: &BulkRequest) -> Result<(), DoorError> {
-    if policies::limits_pages(&door.settings) {
-        plan(door, bulk).await?;
+impl Asked<'_> {
+    /// The plan for it, within the policies.
+    pub async fn plan(&self, door: &DataDoor) -> Result<Arc<BulkPlan>, DoorError> {
+        let plan = self.turn.plan(&self.bulk, door.settings.on_damage).await?;
+        policies::check_plan(&door.settings, &plan)?;
+        Ok(plan)
     }
-    Ok(())
+
+    /// Checks the policies about pages where no plan is made otherwise; where there are none of them, none is made here either.
+    pub async fn check_pages(&self, door: &DataDoor) -> Result<(), DoorError> {
+        if policies::limits_pages(&door.settings) {
+            self.plan(door).await?;
+        }
+        Ok(())
+    }
 }
 
 /// Whether what is asked for has bytes that stay the same: a selection needs that.
@@ -176,8 +191,9 @@ pub async fn send(
         audit::plan_requested(library, &plan, &requester).await?;
         return Ok(with_length(response, plan.len_bytes));
     }
-    let (library, stream_plan) = (library.clone(), plan.clone());
-    let open = move |range: Range<u64>| open(library.clone(), stream_plan.clone(), range, requester.clone());
+    // One request, whatever the number of ranges.
+    let download = Arc::new(library.download(&plan, requester).await?);
+    let open = move |range: Range<u64>| open(download.clone(), range);
     match extent {
         Some((extent, len_bytes)) => ranges::respond(response, extent, len_bytes, open).await,
         None => {
@@ -187,14 +203,9 @@ pub async fn send(
     }
 }
 
-/// Opens a range of the ZIP for somebody.
-async fn open(
-    library: Library,
-    plan: Arc<BulkPlan>,
-    range: Range<u64>,
-    requester: Requester,
-) -> Result<BodyStream, DoorError> {
-    let pieces = library.stream(&plan, range, requester).await?;
+/// Opens a range of the ZIP.
+async fn open(download: Arc<objects::Download>, range: Range<u64>) -> Result<BodyStream, DoorError> {
+    let pieces = download.stream(range).await?;
     Ok(pieces.map_err(axum::BoxError::from).boxed())
 }
 

@@ -8,13 +8,13 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::{BulkPlan, BulkRequest, ObjectsError, Requester, SelectionInfo};
+use objects::{BulkPlan, ObjectsError, Requester, SelectionInfo, SelectionTerms};
 use serde::Serialize;
 
 use crate::DataDoor;
 use crate::asking::{Asking, Mount};
 use crate::audit;
-use crate::bulk::{self, Download};
+use crate::bulk::{self, Asked, Download};
 use crate::errors::{AsProblem, DoorError};
 use crate::params::Params;
 use crate::time::rfc3339;
@@ -71,15 +71,16 @@ pub async fn create(
     mount: Mount,
     request: Request,
 ) -> Result<Response, AsProblem> {
-    let (bulk, params) = bulk::read_request(&door, None, request).await?;
-    let life = life(&door, &params)?;
-    bulk::check_pages(&door, &bulk).await?;
-    let max = door.settings.selections_per_requester_max;
-    let selection = match door.library.select(&bulk, &requester, life, max).await {
+    let asked = bulk::read_request(&door, None, request).await?;
+    let life = life(&door, &asked.params)?;
+    asked.check_pages(&door).await?;
+    let terms = SelectionTerms { life, owned_max: door.settings.selections_per_requester_max, reuse: false };
+    let selection = match asked.turn.select(&asked.bulk, &requester, terms).await {
         // The life is within its limit, so it is the number that is over its.
         Err(ObjectsError::OverLimit(detail)) => return Err(DoorError::TooManySelections(detail).into()),
         selected => selected?,
     };
+    drop(asked);
     audit::plan_requested(&door.library, &selection.plan, &requester).await?;
     let told = Told::new(selection.info, &mount);
     let location = HeaderValue::try_from(told.address.as_str());
@@ -100,19 +101,19 @@ fn life(door: &DataDoor, params: &Params) -> Result<Option<Duration>, DoorError>
 /// not know of selections and must not fail for want of one.
 pub async fn select_if_allowed(
     door: &DataDoor,
-    bulk: &BulkRequest,
+    asked: &Asked<'_>,
     requester: &Requester,
 ) -> Result<(Arc<BulkPlan>, Option<String>), DoorError> {
-    bulk::check_pages(door, bulk).await?;
-    let Some(max) = unasked_max(door.settings.selections_per_requester_max) else {
-        return Ok((bulk::plan(door, bulk).await?, None));
+    asked.check_pages(door).await?;
+    let Some(owned_max) = unasked_max(door.settings.selections_per_requester_max) else {
+        return Ok((asked.plan(door).await?, None));
     };
-    let life = door.library.options().selection_life.min(UNASKED_LIFE);
-    match door.library.select(bulk, requester, Some(life), max).await {
+    let life = Some(door.library.options().selection_life.min(UNASKED_LIFE));
+    match asked.turn.select(&asked.bulk, requester, SelectionTerms { life, owned_max, reuse: true }).await {
         Ok(selection) => Ok((selection.plan, Some(selection.info.id))),
         Err(error) => {
             tracing::debug!(%error, "an answer goes without a selection");
-            Ok((bulk::plan(door, bulk).await?, None))
+            Ok((asked.plan(door).await?, None))
         }
     }
 }

@@ -11,7 +11,7 @@ use objects::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest};
 
 use crate::DataDoor;
 use crate::asking::Asking;
-use crate::bulk::{self, Download};
+use crate::bulk::{Asked, Download};
 use crate::errors::{AsText, DoorError};
 use crate::params::Params;
 use crate::policies;
@@ -24,11 +24,14 @@ pub async fn count(
 ) -> Result<Response, AsText> {
     let params = Params::of_request(request, door.settings.form_bytes_max).await?;
     policies::check_length(&door.settings, &params)?;
+    let turn = door.library.planning(params.named_at_most()).await?;
     let wanted = params.volumes()?;
     policies::check_request(&door.settings, &wanted)?;
     let volumes: Vec<VolumeId> = wanted.into_iter().map(|wanted| wanted.volume).collect();
-    bulk::check_pages(&door, &BulkRequest::volumes(volumes.clone())).await?;
-    let request = TokenRequest { volumes, level: level(&params), order: order(&params)? };
+    let asked = Asked { bulk: BulkRequest::volumes(volumes.clone()), turn, params };
+    asked.check_pages(&door).await?;
+    let request = TokenRequest { volumes, level: level(&asked.params), order: order(&asked.params)? };
+    drop(asked);
     let pieces = door.library.token_counts(request, requester).await?;
     let mut response = Response::new(Body::from_stream(pieces));
     let headers = response.headers_mut();

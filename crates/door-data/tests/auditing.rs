@@ -46,6 +46,18 @@ async fn what_is_sent_was_requested_and_then_accessed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_for_several_ranges_is_one_request() {
+    let fixture = fixture().await;
+    let asked = format!("/volumes?volumeIDs={MACMAHON}|{SALMON}");
+    let request = fixture.ask(Method::GET, &asked).header(header::RANGE, "bytes=0-9, 100-199, -3000");
+    assert_eq!(request.answer().await.status, http::StatusCode::PARTIAL_CONTENT);
+    let audited = audited(&fixture).await;
+    let of = |action: &str| audited.iter().filter(|line| line.starts_with(action)).count();
+    // The last range is of the central directory alone.
+    assert_eq!((of("REQUESTED"), of("ACCESSED")), (1, 2), "{audited:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn asking_how_large_an_archive_would_be_is_a_request() {
     let fixture = fixture().await;
     let asked = format!("/pages?pageIDs={SALMON}[2,99]|none.such[1]");

@@ -189,7 +189,7 @@ async fn selections_are_limited_but_the_older_post_never_fails_for_it() {
     for status in [201, 201, 429] {
         assert_eq!(fixture.post("/selections", &form).await.status.as_u16(), status);
     }
-    let posted = fixture.post("/volumes", &form).await;
+    let posted = fixture.post("/volumes", &format!("{form}&layout=volumes")).await;
     assert_eq!((posted.status, posted.header("content-location")), (StatusCode::OK, None));
     let request = http::Request::post("/selections").header(header::CONTENT_TYPE, "text/plain");
     let mut request = request.body(axum::body::Body::from(SALMON)).unwrap();
@@ -204,8 +204,10 @@ async fn posts_of_older_clients_leave_room_for_selections_that_are_asked_for() {
     let fixture = with_samples(settings, &[SALMON]).await;
     let form = format!("volumeIDs={SALMON}");
     let mut named = Vec::new();
-    for _ in 0..5 {
-        named.extend(fixture.post("/volumes", &form).await.header("content-location").map(str::to_owned));
+    let other_bytes_each_time = |page: u32| format!("pageIDs={SALMON}[{page}]");
+    for page in 1..=5 {
+        let posted = fixture.post("/pages", &other_bytes_each_time(page)).await;
+        named.extend(posted.header("content-location").map(str::to_owned));
     }
     assert_eq!(named.len(), 2);
     for status in [201, 201, 429] {
@@ -214,9 +216,20 @@ async fn posts_of_older_clients_leave_room_for_selections_that_are_asked_for() {
     fixture.clock.advance(Duration::from_secs(24 * 3_600));
     assert_eq!(fixture.get(&named[0]).await.status, StatusCode::GONE, "it lasts for a day");
     assert!(
-        fixture.post("/volumes", &form).await.header("content-location").is_none(),
+        fixture.post("/pages", &other_bytes_each_time(6)).await.header("content-location").is_none(),
         "two were asked for, for a week"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_posts_the_same_again_is_named_the_same_selection() {
+    let fixture = with_samples(DataSettings::default(), &[SALMON]).await;
+    let form = format!("volumeIDs={SALMON}");
+    let first = fixture.post("/volumes", &form).await;
+    let again = fixture.post("/volumes", &form).await;
+    assert!(first.header("content-location").is_some());
+    assert_eq!(again.header("content-location"), first.header("content-location"));
+    assert_eq!(again.body, first.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use store::{Condition, NewRow, Step, Table, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head::{ContainerBody, HeadRow, ShardEpochs};
+use crate::head::{ContainerBody, Head, HeadRow, ShardEpochs};
 use crate::keys;
 use crate::library::{Library, VOLUMES};
 use crate::resources::path::ResourcePath;
@@ -189,6 +189,14 @@ impl Parent {
     /// The incarnation under which children are marked.
     pub fn incarnation(&self) -> RevisionId {
         self.incarnation
+    }
+
+    /// Whether a child of this head is in it. What is in a container that nothing contains is in its only incarnation.
+    pub fn held(&self, child: &Head) -> bool {
+        match &self.container {
+            Container::Volumes => true,
+            Container::At(path) => path.is_root() || child.parent_incarnation == self.incarnation,
+        }
     }
 
     /// How many shards there are.

@@ -1,7 +1,7 @@
 //! Directories: per page, in METS order, what a plan, a range or a central directory needs to know. Fixed size, so that a page
 //! is found by its index. Fixity: what a reader of one page wants to know besides.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use pack::Member;
 use serde::{Deserialize, Serialize};
 
@@ -53,19 +53,18 @@ pub fn encode(entries: &[Entry]) -> Bytes {
 }
 
 /// Decodes a segment; `None` if it is not one.
-pub fn decode(mut encoded: Bytes) -> Option<Vec<Entry>> {
-    if !encoded.len().is_multiple_of(ENTRY_BYTES) {
-        return None;
-    }
-    let mut entries = Vec::with_capacity(encoded.len() / ENTRY_BYTES);
-    while encoded.has_remaining() {
-        entries.push(Entry {
-            seq: encoded.get_u32(),
-            member: Member { size: encoded.get_u32(), frame_len: encoded.get_u32(), crc32: encoded.get_u32() },
-            place: Place { pack: encoded.get_u32(), offset: encoded.get_u32() },
-        });
-    }
-    Some(entries)
+pub fn decode(encoded: &[u8]) -> Option<Vec<Entry>> {
+    let (entries, []) = encoded.as_chunks::<ENTRY_BYTES>() else { return None };
+    let entry = |bytes: &[u8; ENTRY_BYTES]| {
+        let (numbers, _) = bytes.as_chunks::<4>();
+        let number = |index: usize| u32::from_be_bytes(numbers[index]);
+        Entry {
+            seq: number(0),
+            member: Member { size: number(1), frame_len: number(2), crc32: number(3) },
+            place: Place { pack: number(4), offset: number(5) },
+        }
+    };
+    Some(entries.iter().map(entry).collect())
 }
 
 /// What is kept of a page besides its text, in fixity segments of [`FIXITY_SEGMENT_PAGES`] pages.
@@ -99,7 +98,7 @@ mod tests {
         };
         let entries: Vec<_> = (1..=SEGMENT_PAGES).map(entry).collect();
         let encoded = encode(&entries);
-        assert_eq!(decode(encoded.clone()).unwrap(), entries);
-        assert_eq!(decode(encoded.slice(1..)), None, "a torn segment is not taken for a shorter one");
+        assert_eq!(decode(&encoded).unwrap(), entries);
+        assert_eq!(decode(&encoded[1..]), None, "a torn segment is not taken for a shorter one");
     }
 }

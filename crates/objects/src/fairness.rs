@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinHandle;
@@ -18,8 +19,9 @@ use crate::library::{Library, LibraryOptions};
 /// The least that a request may hold ahead of its client, bytes.
 const SHARE_BYTES_MIN: usize = 64 << 10;
 
-/// The most that a request may hold ahead of its client, bytes: more makes nothing faster.
-const SHARE_BYTES_MAX: usize = 1 << 20;
+/// The most that a request may hold ahead of its client, bytes. Measured on two cores: volumes read ahead in batches of 2 MiB (a
+/// quarter of it) make a ZIP 1.37 times as fast as in batches of 512 KiB, because fewer tasks are woken.
+const SHARE_BYTES_MAX: usize = 8 << 20;
 
 /// The most that one piece of a stream has, bytes.
 const PIECE_BYTES_MAX: usize = 256 << 10;
@@ -34,6 +36,7 @@ pub struct Fairness {
     held_bytes: AtomicUsize,
     turns: Semaphore,
     planning: Semaphore,
+    recording: Semaphore,
     counting: Arc<Semaphore>,
 }
 
@@ -54,6 +57,7 @@ impl Fairness {
             held_bytes: AtomicUsize::new(0),
             turns: Semaphore::new((2 * processors).max(4)),
             planning: Semaphore::new(processors),
+            recording: Semaphore::new(processors),
             counting: Arc::new(Semaphore::new(options.counting_threads.max(1))),
         })
     }
@@ -84,13 +88,19 @@ impl Fairness {
 
     /// Waits for a turn at the store: first come, first served, so that no request takes two while another waits for its first.
     pub async fn turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
-        self.turns.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
+        turn_of(&self.turns).await
     }
 
     /// Waits for a turn at planning. A plan of thousands of volumes takes processor time and, while it is made, much more memory than
     /// after; so only as many as there are processors are made at once.
     pub async fn planning_turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
-        self.planning.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
+        turn_of(&self.planning).await
+    }
+
+    /// Waits for a turn at telling the audit what is asked for: a list of thousands takes several times its memory meanwhile. Not the
+    /// turn of planning, so that who reads a stored selection does not stand behind those who plan.
+    pub async fn recording_turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
+        turn_of(&self.recording).await
     }
 
     /// Runs a job that takes processor time rather than waiting, when it is its turn. The turn lasts until the job has ended, even
@@ -104,6 +114,10 @@ impl Fairness {
         });
         counted.await.map_err(|_| ObjectsError::Internal("the thread that counts went away".to_owned()))
     }
+}
+
+async fn turn_of(semaphore: &Semaphore) -> ObjectsResult<SemaphorePermit<'_>> {
+    semaphore.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
 }
 
 impl Library {
@@ -129,7 +143,17 @@ impl Admission {
         let held = Arc::new(Held::new(self.fairness.clone()));
         let (sender, receiver) = mpsc::unbounded_channel();
         let producing = produce(pieces, sender, held.clone());
-        BulkStream { task: tokio::spawn(producing), receiver, held, ended: false, _admission: self }
+        let pieces = Pieces::Ahead { task: tokio::spawn(producing), receiver, held };
+        BulkStream { pieces, ended: false, _admission: self }
+    }
+
+    /// Makes `pieces` when the client takes them, in its own task: for what costs little to make and reads ahead by itself. On
+    /// two processors that saves a tenth of the processor time of a ZIP of frames, which is spent on waking tasks otherwise.
+    pub fn run_along<S>(self, pieces: S) -> BulkStream
+    where
+        S: Stream<Item = ObjectsResult<Bytes>> + Send + 'static,
+    {
+        BulkStream { pieces: Pieces::Along(pieces.boxed()), ended: false, _admission: self }
     }
 }
 
@@ -212,19 +236,44 @@ where
 }
 
 /// The bytes of a bulk answer. Dropping it stops all work for it. It ends with an error wherever it is not whole.
-#[derive(Debug)]
 pub struct BulkStream {
-    task: JoinHandle<()>,
-    receiver: mpsc::UnboundedReceiver<Produced>,
-    held: Arc<Held>,
+    pieces: Pieces,
     ended: bool,
     _admission: Admission,
 }
 
+/// Where its pieces are made.
+enum Pieces {
+    /// In a task of their own, ahead of the client.
+    Ahead { task: JoinHandle<()>, receiver: mpsc::UnboundedReceiver<Produced>, held: Arc<Held> },
+    /// In the client's task.
+    Along(BoxStream<'static, ObjectsResult<Bytes>>),
+}
+
 impl BulkStream {
-    /// Bytes that are held ahead of the client now.
+    /// Bytes that were made and wait for the client now.
     pub fn held_bytes(&self) -> usize {
-        self.held.bytes.load(Ordering::SeqCst)
+        match &self.pieces {
+            Pieces::Ahead { held, .. } => held.bytes.load(Ordering::SeqCst),
+            Pieces::Along(_) => 0,
+        }
+    }
+}
+
+impl Pieces {
+    fn poll_produced(&mut self, context: &mut Context<'_>) -> Poll<Option<Produced>> {
+        match self {
+            Self::Ahead { receiver, held, .. } => {
+                let produced = std::task::ready!(receiver.poll_recv(context));
+                if let Some(Produced::Piece(Ok(piece))) = &produced {
+                    held.take(piece.len());
+                }
+                Poll::Ready(produced)
+            }
+            Self::Along(pieces) => {
+                pieces.poll_next_unpin(context).map(|piece| Some(piece.map_or(Produced::End, Produced::Piece)))
+            }
+        }
     }
 }
 
@@ -235,12 +284,9 @@ impl Stream for BulkStream {
         if self.ended {
             return Poll::Ready(None);
         }
-        let produced = std::task::ready!(self.receiver.poll_recv(context));
+        let produced = std::task::ready!(self.pieces.poll_produced(context));
         Poll::Ready(match produced {
-            Some(Produced::Piece(Ok(piece))) => {
-                self.held.take(piece.len());
-                Some(Ok(piece))
-            }
+            Some(Produced::Piece(Ok(piece))) => Some(Ok(piece)),
             Some(Produced::Piece(Err(error))) => {
                 self.ended = true;
                 Some(Err(error))
@@ -257,9 +303,17 @@ impl Stream for BulkStream {
     }
 }
 
-impl Drop for BulkStream {
+impl Drop for Pieces {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Self::Ahead { task, .. } = self {
+            task.abort();
+        }
+    }
+}
+
+impl std::fmt::Debug for BulkStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BulkStream({} bytes held, ended: {})", self.held_bytes(), self.ended)
     }
 }
 
@@ -310,7 +364,7 @@ mod tests {
     #[test]
     fn the_share_shrinks_with_the_number_of_requests_and_stays_within_its_bounds() {
         let fairness = fairness(4 << 20, 100);
-        assert_eq!(fairness.share_bytes(), 1 << 20, "alone, a request has the most that makes sense");
+        assert_eq!(fairness.share_bytes(), 4 << 20, "alone, a request has all of it");
         let admissions: Vec<_> = (0..16).map(|_| fairness.admit().unwrap()).collect();
         assert_eq!(fairness.share_bytes(), 256 << 10);
         let more: Vec<_> = (0..84).map(|_| fairness.admit().unwrap()).collect();

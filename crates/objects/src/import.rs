@@ -1,12 +1,13 @@
 //! Bringing a volume in: read, check and frame its pages in one pass, put the rows, then switch its head once.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
 use bytes::Bytes;
 use hathi::{Page, Record, VolumeId, VolumeParts, VolumeReader};
 use pack::Framer;
 use sha2::{Digest, Sha256};
-use store::{Class, Step, Table};
+use store::{Class, NewRow, Step, Table};
 use tokio::runtime::Handle;
 
 use crate::child::{Creation, put_record, remove_record};
@@ -304,42 +305,49 @@ impl<'a> Attempt<'a> {
         if self.packer.rows_bytes() + STEP_SLACK_BYTES < self.step_bytes() {
             return Ok(());
         }
-        for put in self.full_rows() {
-            let list = self.record_before(put)?;
+        for portion in self.full_rows() {
+            let list = self.record_before(portion)?;
             self.runtime.block_on(self.library.put_acknowledged(Class::Content, list))?;
         }
         Ok(())
     }
 
-    /// The rows that are full, as steps.
-    fn full_rows(&mut self) -> Vec<Step> {
+    /// The rows that are full, in portions that fit a step: a step for each table.
+    fn full_rows(&mut self) -> Vec<Vec<Step>> {
         let partition = keys::volume_partition(self.id);
-        let portions = self.packer.take_rows(self.step_bytes()).into_iter();
-        portions.map(|rows| Step::Put { table: Table::Objects, partition: partition.clone(), rows }).collect()
+        let steps = |portion: Vec<NewRow>| {
+            let mut by_table: BTreeMap<Table, Vec<NewRow>> = BTreeMap::new();
+            for row in portion {
+                by_table.entry(keys::table_of(&row.sort)).or_default().push(row);
+            }
+            let step = |(table, rows)| Step::Put { table, partition: partition.clone(), rows };
+            by_table.into_iter().map(step).collect()
+        };
+        self.packer.take_rows(self.step_bytes()).into_iter().map(steps).collect()
     }
 
-    /// Before the first step goes the record that its rows may have to be collected.
-    fn record_before(&mut self, put: Step) -> ObjectsResult<Vec<Step>> {
-        if self.recorded {
-            return Ok(vec![put]);
+    /// Before the first steps goes the record that their rows may have to be collected.
+    fn record_before(&mut self, mut puts: Vec<Step>) -> ObjectsResult<Vec<Step>> {
+        if !self.recorded {
+            self.recorded = true;
+            puts.insert(0, self.library.work_record(self.revision, self.id)?);
         }
-        self.recorded = true;
-        Ok(vec![self.library.work_record(self.revision, self.id)?, put])
+        Ok(puts)
     }
 
     /// Puts the last rows and switches the head. `None`: it was fenced off and has to begin anew.
     async fn switch(&mut self, base: Option<HeadRow>, body: VolumeBody) -> ObjectsResult<Option<Imported>> {
         let (id, revision) = (self.id.clone(), self.revision);
         let (pages, bytes) = (body.pages.count, body.pages.bytes);
-        let mut puts = self.full_rows();
-        // The last step goes with the head; all before it are put by themselves, so that a list stays as small as a step.
-        let last = puts.pop();
-        for put in puts {
-            let list = self.record_before(put)?;
+        let mut portions = self.full_rows();
+        // The last portion goes with the head; all before it are put by themselves, so that a list stays as small as a step.
+        let last = portions.pop();
+        for portion in portions {
+            let list = self.record_before(portion)?;
             self.library.put_acknowledged(Class::Content, list).await?;
         }
         let last = match last {
-            Some(put) => self.record_before(put)?,
+            Some(portion) => self.record_before(portion)?,
             None => Vec::new(),
         };
         let live = base.as_ref().filter(|row| row.head.state == State::Live);

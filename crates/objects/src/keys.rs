@@ -9,7 +9,7 @@ use crate::containment::Mark;
 use crate::resources::path::ResourcePath;
 use crate::revision::RevisionId;
 
-/// Kinds of rows in an object's partition (the marks on damage: in its partition of [`Table::Damage`]).
+/// Kinds of rows in an object's partition (marks on damage and pins: in its partitions of [`Table::Damage`] and [`Table::Pins`]).
 mod kind {
     pub const HEAD: u8 = 0x00;
     pub const LOG: u8 = 0x01;
@@ -44,6 +44,16 @@ pub(crate) fn resource_child_partition(container: &ResourcePath, name: &str) -> 
         true => Bytes::from([b"r/", name.as_bytes()].concat()),
         false => Bytes::from([b"r/", container.as_str().as_bytes(), b"/", name.as_bytes()].concat()),
     }
+}
+
+/// The volume of a partition; `None`: it is not one of a volume.
+pub fn volume_of_partition(partition: &Bytes) -> Option<VolumeId> {
+    VolumeId::parse(std::str::from_utf8(partition.strip_prefix(b"v/")?).ok()?).ok()
+}
+
+/// The resource of a partition; `None`: it is not one of a resource.
+pub fn resource_of_partition(partition: &Bytes) -> Option<ResourcePath> {
+    ResourcePath::parse(std::str::from_utf8(partition.strip_prefix(b"r/")?).ok()?).ok()
 }
 
 /// The partition of a container.
@@ -106,7 +116,7 @@ pub fn membership_of(sort: &[u8]) -> Option<ResourcePath> {
     ResourcePath::parse(std::str::from_utf8(sort.strip_prefix(&[kind::MEMBERSHIP])?).ok()?).ok()
 }
 
-/// A selection's pin.
+/// A selection's pin, in [`Table::Pins`].
 pub fn pin(selection: &str) -> Bytes {
     let mut key = BytesMut::with_capacity(1 + selection.len());
     key.put_u8(kind::PIN);
@@ -237,13 +247,22 @@ pub fn dropping_since(sort: &[u8], children: &Bytes) -> Option<UnixMillis> {
 
 /// The kinds of rows that belong to one generation and are collected with it: their table, and the prefix of their sort keys.
 pub fn generation_prefixes() -> [(Table, Bytes); 4] {
-    [
-        (Table::Objects, kind::DIRECTORY),
-        (Table::Objects, kind::FIXITY),
-        (Table::Objects, kind::PACK),
-        (Table::Damage, kind::DAMAGE),
-    ]
-    .map(|(table, kind)| (table, Bytes::copy_from_slice(&[kind])))
+    [kind::DIRECTORY, kind::FIXITY, kind::PACK, kind::DAMAGE]
+        .map(|kind| (table_of_kind(kind), Bytes::copy_from_slice(&[kind])))
+}
+
+/// The table of a row of an object, by its sort key.
+pub fn table_of(sort: &[u8]) -> Table {
+    table_of_kind(sort.first().copied().unwrap_or(kind::HEAD))
+}
+
+fn table_of_kind(kind: u8) -> Table {
+    match kind {
+        kind::FIXITY | kind::PACK => Table::Packs,
+        kind::PIN => Table::Pins,
+        kind::DAMAGE => Table::Damage,
+        _ => Table::Objects,
+    }
 }
 
 /// The revision and the volume that such a record names.

@@ -41,14 +41,15 @@ pub mod read;
 pub mod resources;
 pub mod revision;
 mod rewrite;
+pub mod salvage;
 pub mod statistics;
 mod switch;
 pub mod verify;
 
 pub use audit::{AuditAction, AuditRecord, AuditTop, AuditedVolume, Auditor, Requester};
 pub use bulk::{
-    BulkPlan, BulkRequest, Missing, MissingPart, MissingReason, OnDamage, Selection, SelectionInfo, SortBy, TokenLevel,
-    TokenOrder, TokenRequest, Wanted,
+    BulkPlan, BulkRequest, Download, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection, SelectionInfo,
+    SelectionTerms, SortBy, TokenLevel, TokenOrder, TokenRequest, Wanted,
 };
 pub use collect::{CollectLimits, Collected};
 pub use directory::{Entry, PageFixity, Place};
@@ -64,5 +65,6 @@ pub use read::Volume;
 pub use resources::path::{InvalidPath, ResourcePath};
 pub use resources::{ResourceError, ResourceResult};
 pub use revision::{RevisionClock, RevisionId};
+pub use salvage::SetRight;
 pub use statistics::Statistics;
 pub use verify::{DamagedMember, Verified};

@@ -1,4 +1,7 @@
 //! Pins: how a selection keeps the rows of a revision from being collected.
+//!
+//! They stand in a table of their own ([`Table::Pins`], partitions as those of the volumes), which is of the lane of what serving
+//! writes: a selection can be made while the text itself takes no writes. Nothing needs them to change together with a head.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +54,7 @@ impl Library {
             let steps = batch.iter().map(|(id, revision)| {
                 let pin = head::seal(&Pin { revision: *revision, until })?;
                 Ok(Step::Put {
-                    table: Table::Objects,
+                    table: Table::Pins,
                     partition: keys::volume_partition(id),
                     rows: vec![NewRow::new(keys::pin(selection), pin)],
                 })
@@ -71,7 +74,7 @@ impl Library {
     pub async fn unpin(&self, ids: &[VolumeId], selection: &str) -> ObjectsResult<()> {
         for batch in ids.chunks(BATCH_PINS) {
             let steps = batch.iter().map(|id| Step::Remove {
-                table: Table::Objects,
+                table: Table::Pins,
                 partition: keys::volume_partition(id),
                 rows: Removal::Rows(vec![keys::pin(selection)]),
             });
@@ -88,7 +91,7 @@ impl Library {
         let mut scan = Some(Scan::prefix(keys::pin_prefix(), SCAN_BYTES));
         while let Some(range) = scan {
             let call = self.call(Class::Description).strong();
-            let page = self.inner.store.scan(call, Table::Objects, &partition, range.clone()).await?;
+            let page = self.inner.store.scan(call, Table::Pins, &partition, range.clone()).await?;
             for row in &page.rows {
                 match self.pin_in_force(row)? {
                     Some(revision) => _ = pinned.insert(revision),
@@ -99,7 +102,7 @@ impl Library {
         }
         if !ended.is_empty() {
             let rows = Removal::Rows(ended);
-            let step = Step::Remove { table: Table::Objects, partition, rows };
+            let step = Step::Remove { table: Table::Pins, partition, rows };
             self.put_acknowledged(Class::Description, vec![step]).await?;
         }
         Ok(pinned)
@@ -107,7 +110,7 @@ impl Library {
 
     /// The revision that a pin keeps; `None`: it has ended, by any server's clock.
     fn pin_in_force(&self, row: &Row) -> ObjectsResult<Option<RevisionId>> {
-        let pin: Pin = head::open(Table::Objects, &row.value)?;
+        let pin: Pin = head::open(Table::Pins, &row.value)?;
         let options = &self.inner.options;
         let end = pin.until.plus(options.plan_life).plus(options.clock_skew_max);
         Ok((self.inner.clock.now() <= end).then_some(pin.revision))

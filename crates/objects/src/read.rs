@@ -28,7 +28,60 @@ pub struct Volume {
     pub body: VolumeBody,
 }
 
+/// What there is of a volume's generation, by its head.
+#[derive(Clone, Debug)]
+pub(crate) struct VolumeExtent {
+    /// The volume.
+    pub(crate) id: VolumeId,
+    /// The generation.
+    pub(crate) generation: RevisionId,
+    /// How many pages it has.
+    pub(crate) pages: u32,
+    /// Bytes of the frames that are wanted, from the first page on; `None`: only the directory is wanted.
+    pub(crate) frame_bytes: Option<u64>,
+}
+
+/// The directory of a volume, and packs with frames of its pages.
+#[derive(Debug)]
+pub(crate) struct VolumeRows {
+    /// All pages, in METS order.
+    pub(crate) entries: Vec<Entry>,
+    packs: Vec<(u32, Bytes)>,
+}
+
+impl VolumeRows {
+    /// The frame of a page; `None`: the packs that were read do not hold it.
+    pub(crate) fn frame(&self, entry: &Entry) -> Option<Bytes> {
+        cut_frame(entry, &self.packs)
+    }
+}
+
 impl Library {
+    /// Directories and packs of many volumes with one call of the store; `None` where something is not as it should be: then it has
+    /// to be read by itself to find out what.
+    pub(crate) async fn volume_rows(&self, volumes: &[VolumeExtent]) -> ObjectsResult<Vec<Option<VolumeRows>>> {
+        let scans = volumes.iter().flat_map(|volume| {
+            let partition = keys::volume_partition(&volume.id);
+            let range = |from: Bytes, to: Bytes, max_bytes| Scan { to: Some(to), ..Scan::prefix(from, max_bytes) };
+            let segment = |number| keys::directory(volume.generation, number);
+            let directory = range(segment(0), segment(volume.pages.div_ceil(SEGMENT_PAGES)), SCAN_BYTES);
+            let packs = volume.frame_bytes.map(|frame_bytes| {
+                let pack = |number| keys::pack(volume.generation, number);
+                range(pack(0), pack(u32::MAX), pack_scan_bytes(frame_bytes))
+            });
+            let scans = std::iter::once(directory).chain(packs);
+            scans.map(move |scan| (keys::table_of(&scan.from), partition.clone(), scan))
+        });
+        let mut pages = self.inner.store.scan_many(self.call(Class::Content), scans.collect()).await?.into_iter();
+        let rows = volumes.iter().map(|volume| {
+            let directory = pages.next()?.rows;
+            let packs = if volume.frame_bytes.is_some() { pages.next()?.rows } else { Vec::new() };
+            volume_rows_of(volume, &directory, &packs)
+        });
+        // All of it, though one volume may be of no use: each takes its pages off the list.
+        Ok(rows.collect())
+    }
+
     /// Heads of many volumes, in the order asked for; `None`: there never was one. A head that cannot be read as one is an
     /// error of its own and hurts no other.
     pub async fn heads(
@@ -105,7 +158,7 @@ impl Library {
         let first = pages.start / SEGMENT_PAGES;
         let segments = first..pages.end.div_ceil(SEGMENT_PAGES);
         let key = |segment| keys::directory(generation, segment);
-        let decode = |payload| directory::decode(payload).ok_or("a torn directory segment".to_owned());
+        let decode = |payload: Bytes| directory::decode(&payload).ok_or("a torn directory segment".to_owned());
         let decoded = self.numbered_rows(Class::Description, id, segments, key, decode).await?;
         let all: Vec<Entry> = decoded.into_iter().flatten().collect();
         let skip = (pages.start - first * SEGMENT_PAGES) as usize;
@@ -140,7 +193,14 @@ impl Library {
     /// The frames of some members, in the order given: slices of packs wherever a frame lies within one.
     pub async fn frames(&self, id: &VolumeId, generation: RevisionId, entries: &[Entry]) -> ObjectsResult<Vec<Bytes>> {
         let packs = self.packs(id, generation, entries).await?;
-        entries.iter().map(|entry| cut_frame(id, entry, &packs)).collect()
+        let frame = |entry: &Entry| {
+            cut_frame(entry, &packs).ok_or_else(|| ObjectsError::Damaged {
+                volume: id.clone(),
+                member: None,
+                detail: format!("the packs do not hold the frame of page {}", entry.seq),
+            })
+        };
+        entries.iter().map(frame).collect()
     }
 
     /// The payloads of all packs that hold frames of `entries`, with their numbers, ascending.
@@ -201,19 +261,15 @@ impl Library {
         key: impl Fn(u32) -> Bytes,
     ) -> ObjectsResult<Vec<Row>> {
         let call = self.call(class);
+        let first = key(numbers.start);
+        let table = keys::table_of(&first);
         if numbers.len() == 1 {
-            return Ok(self
-                .inner
-                .store
-                .get(call, Table::Objects, partition, &key(numbers.start))
-                .await?
-                .into_iter()
-                .collect());
+            return Ok(self.inner.store.get(call, table, partition, &first).await?.into_iter().collect());
         }
         let mut rows = Vec::with_capacity(numbers.len());
-        let mut scan = Some(Scan { to: Some(key(numbers.end)), ..Scan::prefix(key(numbers.start), SCAN_BYTES) });
+        let mut scan = Some(Scan { to: Some(key(numbers.end)), ..Scan::prefix(first, SCAN_BYTES) });
         while let Some(range) = scan {
-            let page = self.inner.store.scan(self.call(class), Table::Objects, partition, range.clone()).await?;
+            let page = self.inner.store.scan(self.call(class), table, partition, range.clone()).await?;
             rows.extend(page.rows);
             scan = range.resumed(page.next);
         }
@@ -230,7 +286,7 @@ impl Library {
         decode: impl Fn(&Row) -> Result<T, String>,
     ) -> ObjectsResult<T> {
         let damaged = |detail: String| ObjectsError::Damaged { volume: id.clone(), member: None, detail };
-        match self.inner.store.get(self.call(class).strong(), Table::Objects, partition, sort).await {
+        match self.inner.store.get(self.call(class).strong(), keys::table_of(sort), partition, sort).await {
             Ok(Some(row)) => decode(&row).map_err(damaged),
             Ok(None) => Err(damaged("a row that the head names is missing".to_owned())),
             Err(error @ store::StoreError::Corrupt { .. }) => Err(damaged(error.to_string())),
@@ -251,30 +307,47 @@ impl Entry {
 /// Bytes of a full pack: a frame that runs on fills each pack but its last to exactly this.
 pub const PACK_BYTES: usize = 60 << 10;
 
-/// Cuts a frame out of the packs it lies in.
-fn cut_frame(id: &VolumeId, entry: &Entry, packs: &[(u32, Bytes)]) -> ObjectsResult<Bytes> {
+/// Cuts a frame out of the packs it lies in; `None`: they do not hold it.
+fn cut_frame(entry: &Entry, packs: &[(u32, Bytes)]) -> Option<Bytes> {
     let frame_len = entry.member.frame_len as usize;
     if frame_len == 0 {
-        return Ok(Bytes::new());
+        return Some(Bytes::new());
     }
-    let damaged = || ObjectsError::Damaged {
-        volume: id.clone(),
-        member: None,
-        detail: format!("the packs do not hold the frame of page {}", entry.seq),
-    };
-    let mut at = packs.binary_search_by_key(&entry.place.pack, |(number, _)| *number).map_err(|_| damaged())?;
+    let mut at = packs.binary_search_by_key(&entry.place.pack, |(number, _)| *number).ok()?;
     let offset = entry.place.offset as usize;
-    let first = packs[at].1.get(offset..).ok_or_else(damaged)?;
+    let first = packs[at].1.get(offset..)?;
     if first.len() >= frame_len {
-        return Ok(packs[at].1.slice(offset..offset + frame_len));
+        return Some(packs[at].1.slice(offset..offset + frame_len));
     }
     let mut frame = BytesMut::with_capacity(frame_len);
     frame.extend_from_slice(first);
     while frame.len() < frame_len {
+        let (before, _) = packs[at];
         at += 1;
-        let (_, payload) = packs.get(at).ok_or_else(damaged)?;
+        let (_, payload) = packs.get(at).filter(|(number, _)| *number == before + 1)?;
         let rest = payload.get(..payload.len().min(frame_len - frame.len())).filter(|rest| !rest.is_empty());
-        frame.extend_from_slice(rest.ok_or_else(damaged)?);
+        frame.extend_from_slice(rest?);
     }
-    Ok(frame.freeze())
+    Some(frame.freeze())
+}
+
+/// Bytes of a scan that ends with the pack that holds the last of so many bytes of frames: keys and envelopes count too.
+fn pack_scan_bytes(frame_bytes: u64) -> usize {
+    usize::try_from(frame_bytes + frame_bytes / 256 + 1_024).unwrap_or(usize::MAX)
+}
+
+/// A volume's rows, opened; `None`: there is something wrong with them.
+fn volume_rows_of(volume: &VolumeExtent, directory: &[Row], packs: &[Row]) -> Option<VolumeRows> {
+    let mut entries = Vec::with_capacity(volume.pages as usize);
+    for (row, segment) in directory.iter().zip(0..) {
+        if keys::number_of(&row.sort)? != segment {
+            return None;
+        }
+        entries.extend(directory::decode(&envelope::open(&row.value).ok()?)?);
+    }
+    if entries.len() < volume.pages as usize {
+        return None;
+    }
+    let pack = |row: &Row| Some((keys::number_of(&row.sort)?, envelope::open(&row.value).ok()?));
+    Some(VolumeRows { entries, packs: packs.iter().map(pack).collect::<Option<_>>()? })
 }

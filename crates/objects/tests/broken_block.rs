@@ -6,7 +6,7 @@ mod support;
 
 use std::fs;
 use std::io::Cursor;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -14,16 +14,17 @@ use hathi::VolumeParts;
 use md5::{Digest, Md5};
 use objects::damage::WHOLE_VOLUME;
 use objects::{
-    BulkPlan, BulkRequest, Imported, Library, LibraryOptions, MissingReason, OnDamage, Requester, Unchanged, Wanted,
+    AuditAction, BulkPlan, BulkRequest, Imported, Library, LibraryOptions, MissingReason, ObjectsError, OnDamage,
+    Requester, SelectionTerms, Unchanged, Wanted,
 };
 use pack::{Layout, Level};
-use store::{ManualClock, Store};
+use store::{Lane, ManualClock, Store, StoreError, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{START, id, import, listed, texts, volume};
 use tempfile::TempDir;
 
-/// So many that the last rows of t.a are small, and share their block with the first of t.b.
-const PAGES: u32 = 60;
+/// So many that the directory of t.a fills a block: the head of t.b is in another one than the head of t.a.
+const PAGES: u32 = 200;
 
 /// Text that does not compress well, so that pages fill blocks.
 fn page_text(page: u32) -> String {
@@ -36,7 +37,7 @@ fn large() -> VolumeParts<Cursor<Vec<u8>>> {
     volume("t.a", &texts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// A volume whose head shares its block with the end of the large one.
+/// A volume whose head shares its block with nobody's.
 fn small() -> VolumeParts<Cursor<Vec<u8>>> {
     volume("t.b", &["one", "two"])
 }
@@ -47,14 +48,18 @@ struct Opened {
 }
 
 async fn open(folder: &Path) -> Opened {
+    open_with(folder, EmbeddedOptions::default()).await
+}
+
+async fn open_with(folder: &Path, options: EmbeddedOptions) -> Opened {
     let clock = Arc::new(ManualClock::new(START));
-    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    let options = EmbeddedOptions { headroom_bytes: 0, ..options };
     let store = EmbeddedStore::open(folder, options, clock.clone()).unwrap();
     let library = Library::open(store.clone(), clock, LibraryOptions::default()).await.unwrap();
     Opened { store, library }
 }
 
-/// A store whose block with the end of t.a, the place of its marks, and the head of t.b is broken.
+/// A store with two broken blocks: one with frames of t.a, and one with the head of t.b.
 async fn broken() -> (TempDir, Opened) {
     let folder = tempfile::tempdir().unwrap();
     let Opened { store, library } = open(folder.path()).await;
@@ -62,22 +67,33 @@ async fn broken() -> (TempDir, Opened) {
     import(&library, small()).await.unwrap();
     drop(library);
     store.close().await.unwrap();
-    let (file, at) = last_head(&folder.path().join("db/keyspaces"));
-    let mut content = fs::read(&file).unwrap();
-    content[at] ^= 0x10;
-    fs::write(&file, content).unwrap();
+    let files = table_files(&folder.path().join("db/text/keyspaces"));
+    let packs = files.iter().max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
+    flip(packs, |content| Some(content.len() / 2));
+    let broken_heads = files.iter().filter(|file| flip(file, last_title)).count();
+    assert_eq!(broken_heads, 1, "no head in any file, or in several");
     let opened = open(folder.path()).await;
     (folder, opened)
 }
 
-/// The file, and the place in it, of the title that the head of t.b holds: the last one in the largest file.
-fn last_head(keyspaces: &Path) -> (std::path::PathBuf, usize) {
+/// All files of rows.
+fn table_files(keyspaces: &Path) -> Vec<PathBuf> {
     let tables = fs::read_dir(keyspaces).unwrap().map(|entry| entry.unwrap().path().join("tables"));
-    let files = tables.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
-    let file = files.max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
-    let content = fs::read(&file).unwrap();
-    let at = content.windows(7).rposition(|window| window == b"A title").expect("no head in the largest file");
-    (file, at)
+    tables.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())).collect()
+}
+
+/// Flips a bit of the byte that `place` names, if it names one.
+fn flip(file: &Path, place: impl Fn(&[u8]) -> Option<usize>) -> bool {
+    let mut content = fs::read(file).unwrap();
+    let Some(at) = place(&content) else { return false };
+    content[at] ^= 0x10;
+    fs::write(file, content).unwrap();
+    true
+}
+
+/// The place of the title that the head of t.b holds: the last one.
+fn last_title(content: &[u8]) -> Option<usize> {
+    content.windows(7).rposition(|window| window == b"A title")
 }
 
 async fn plan(library: &Library) -> Arc<BulkPlan> {
@@ -121,6 +137,51 @@ async fn a_download_that_meets_a_broken_block_comes_whole_when_it_is_asked_for_a
     assert!(!lost.is_empty() && lost.len() < PAGES as usize, "{} pages are named", lost.len());
     assert!(missing(&again, "t.c").is_empty());
     assert_eq!(download(&library, &again).await, (again.len_bytes.unwrap(), true));
+}
+
+/// Imports the volumes over and over, so that files are merged, until that is refused.
+async fn import_until_it_is_refused(library: &Library) {
+    for _ in 0..400 {
+        match library.import(large(), Unchanged::Force, |_| {}).await {
+            Ok(_) => {}
+            Err(ObjectsError::Store(StoreError::Poisoned(_)) | ObjectsError::Unknown(_)) => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("merging never came to the broken block");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn audited_downloads_and_selections_go_on_when_the_text_takes_no_writes_any_more() {
+    let (folder, Opened { library, store }) = broken().await;
+    drop(library);
+    store.close().await.unwrap();
+    let small_memtables = EmbeddedOptions { memtable_bytes: 256 << 10, ..EmbeddedOptions::default() };
+    let Opened { library, store } = open_with(folder.path(), small_memtables).await;
+    import_until_it_is_refused(&library).await;
+    assert_eq!(store.health().await.refusing_writes.into_keys().collect::<Vec<_>>(), [Lane::Text]);
+
+    // What is damaged cannot be marked any more, except in memory: it takes a download that breaks off for each block.
+    let mut whole = false;
+    for _ in 0..10 {
+        let plan = plan(&library).await;
+        whole = download(&library, &plan).await == (plan.len_bytes.unwrap(), true);
+        if whole {
+            break;
+        }
+    }
+    assert!(whole, "no download came whole");
+    let requester = Requester { name: None, address: None, request_id: "r2".to_owned() };
+    let wanted = vec![Wanted::all(id("t.a"))];
+    let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
+    let selected = library.select(&request, &requester, SelectionTerms::default()).await.unwrap();
+    let plan = library.selection(&selected.info.id).await.unwrap();
+    assert_eq!(download(&library, &plan).await, (plan.len_bytes.unwrap(), true));
+    library.delete_selection(&selected.info.id).await.unwrap();
+
+    let audited = library.audit_read(UnixMillis(0), UnixMillis(u64::MAX)).map(|record| record.unwrap().action);
+    let audited: Vec<_> = audited.collect().await;
+    assert!(audited.contains(&AuditAction::Accessed), "{audited:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bytes::Bytes;
 use objects::{CollectLimits, Collected, Library, LibraryOptions, ObjectsError, Pinned, RevisionId, keys};
 use store::{Clock, Table, UnixMillis};
 use support::memory::{Fault, Gate, switches_a_volume};
@@ -21,10 +22,12 @@ async fn collect(library: &Library) -> Collected {
 
 /// The generations of which t.a has rows.
 fn generations(faulty: &Faulty) -> BTreeSet<RevisionId> {
-    let sorts = faulty.store.sorts(Table::Objects, &keys::volume_partition(&id("t.a")));
-    let kinds = keys::generation_prefixes();
-    let of_generation = sorts.iter().filter(|sort| kinds.iter().any(|(_, kind)| sort.starts_with(kind)));
-    of_generation.filter_map(|sort| keys::revision_of(sort)).collect()
+    let partition = keys::volume_partition(&id("t.a"));
+    let of_kind = |(table, kind): (Table, Bytes)| {
+        let sorts = faulty.store.sorts(table, &partition).into_iter().filter(move |sort| sort.starts_with(&kind));
+        sorts.filter_map(|sort| keys::revision_of(&sort))
+    };
+    keys::generation_prefixes().into_iter().flat_map(of_kind).collect()
 }
 
 fn records(faulty: &Faulty) -> usize {

@@ -23,7 +23,7 @@ const PACK: u8 = 4;
 
 /// Changes the values of all rows of one kind.
 fn tamper(faulty: &Faulty, kind: u8, change: impl Fn(Bytes) -> Option<Bytes>) {
-    faulty.store.tamper(|table, sort, value| match table == Table::Objects && sort[0] == kind {
+    faulty.store.tamper(|table, sort, value| match table == keys::table_of(sort) && sort[0] == kind {
         true => change(value),
         false => Some(value),
     });

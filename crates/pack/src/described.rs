@@ -141,10 +141,16 @@ impl<S: Source> Described<S> {
 
     async fn push(&mut self, batch: Batch) -> Result<(), ArchiveError<S::Error>> {
         self.pipeline.push_back(batch);
-        while self.pipeline.len() > encode::parallelism() {
+        while self.encoding() > encode::parallelism() {
             self.write_batch().await?;
         }
         Ok(())
+    }
+
+    /// How many batches of the pipeline the pool has to do with.
+    fn encoding(&self) -> usize {
+        let members = |batch: &&Batch| matches!(batch.kind, BatchKind::Members { .. });
+        self.pipeline.iter().filter(members).count()
     }
 
     async fn write_batch(&mut self) -> Result<(), ArchiveError<S::Error>> {

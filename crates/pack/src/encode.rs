@@ -75,7 +75,7 @@ fn entries(level: Level, frames: Vec<Input>) -> Vec<Output> {
             let mut compress = Compress::new(compression(level), false);
             inflated(&frames, |text| {
                 compress.reset();
-                let mut content = Vec::new();
+                let mut content = Vec::with_capacity(text.len() / 2 + 64);
                 deflate_into(&mut compress, text, FlushCompress::Finish, &mut content)?;
                 Ok(content.into())
             })

@@ -70,38 +70,45 @@ impl Extra {
     }
 }
 
-/// Writes numbers one after the other into a record of fixed length.
+/// Writes numbers one after the other into a record of fixed length. Inlined always: then it is a few stores, and every page has
+/// two records.
 struct Record<const N: usize> {
     bytes: [u8; N],
     at: usize,
 }
 
 impl<const N: usize> Record<N> {
+    #[inline(always)]
     fn new() -> Self {
         Self { bytes: [0; N], at: 0 }
     }
 
-    fn put<const M: usize>(mut self, value: [u8; M]) -> Self {
+    #[inline(always)]
+    fn put<const M: usize>(&mut self, value: [u8; M]) -> &mut Self {
         self.bytes[self.at..self.at + M].copy_from_slice(&value);
         self.at += M;
         self
     }
 
-    fn u16(self, value: u16) -> Self {
+    #[inline(always)]
+    fn u16(&mut self, value: u16) -> &mut Self {
         self.put(value.to_le_bytes())
     }
 
-    fn u32(self, value: u32) -> Self {
+    #[inline(always)]
+    fn u32(&mut self, value: u32) -> &mut Self {
         self.put(value.to_le_bytes())
     }
 
-    fn u64(self, value: u64) -> Self {
+    #[inline(always)]
+    fn u64(&mut self, value: u64) -> &mut Self {
         self.put(value.to_le_bytes())
     }
 
-    fn finish(self) -> [u8; N] {
+    #[inline(always)]
+    fn finish(&self) -> &[u8; N] {
         debug_assert_eq!(self.at, N);
-        self.bytes
+        &self.bytes
     }
 }
 
@@ -170,7 +177,8 @@ impl Entry {
         };
         // The local ZIP64 field must hold both sizes (4.5.3), and so both are marked.
         let (size32, compressed32) = if zip64 { (u32::MAX, u32::MAX) } else { (size as u32, compressed as u32) };
-        let header = Record::<LOCAL_BYTES>::new()
+        let mut record = Record::<LOCAL_BYTES>::new();
+        let header = record
             .u32(LOCAL_SIGNATURE)
             .u16(if zip64 { VERSION_ZIP64 } else { VERSION_DEFLATE })
             .u16(self.flags())
@@ -182,7 +190,7 @@ impl Entry {
             .u32(size32)
             .u16(name.len() as u16)
             .u16(if zip64 { 20 } else { 0 });
-        out.put(&header.finish());
+        out.put(header.finish());
         out.put(name);
         if zip64 {
             out.put(Extra::new([size, compressed]).as_slice());
@@ -194,12 +202,14 @@ impl Entry {
         match self.sizes {
             Sizes::Ahead => {}
             Sizes::Described { zip64: false } => {
-                let record = Record::<DESCRIPTOR_BYTES>::new().u32(DESCRIPTOR_SIGNATURE).u32(self.crc32);
-                out.put(&record.u32(self.compressed as u32).u32(self.size as u32).finish());
+                let mut record = Record::<DESCRIPTOR_BYTES>::new();
+                let record = record.u32(DESCRIPTOR_SIGNATURE).u32(self.crc32);
+                out.put(record.u32(self.compressed as u32).u32(self.size as u32).finish());
             }
             Sizes::Described { zip64: true } => {
-                let record = Record::<DESCRIPTOR64_BYTES>::new().u32(DESCRIPTOR_SIGNATURE).u32(self.crc32);
-                out.put(&record.u64(self.compressed).u64(self.size).finish());
+                let mut record = Record::<DESCRIPTOR64_BYTES>::new();
+                let record = record.u32(DESCRIPTOR_SIGNATURE).u32(self.crc32);
+                out.put(record.u64(self.compressed).u64(self.size).finish());
             }
         }
     }
@@ -208,7 +218,8 @@ impl Entry {
     pub(crate) fn put_central(&self, out: &mut impl Sink, name: &[u8], offset: u64) {
         let extra = self.central_extra(offset);
         let zip64 = extra.len > 0 || self.local_zip64();
-        let header = Record::<CENTRAL_BYTES>::new()
+        let mut record = Record::<CENTRAL_BYTES>::new();
+        let header = record
             .u32(CENTRAL_SIGNATURE)
             .u16(MADE_BY)
             .u16(if zip64 { VERSION_ZIP64 } else { VERSION_DEFLATE })
@@ -226,7 +237,7 @@ impl Entry {
             .u16(0) // internal attributes
             .u32(if self.directory { DIRECTORY_ATTRIBUTES } else { FILE_ATTRIBUTES })
             .u32(field32(offset));
-        out.put(&header.finish());
+        out.put(header.finish());
         out.put(name);
         out.put(extra.as_slice());
     }
@@ -253,7 +264,8 @@ impl End {
     /// Writes the end of the central directory (4.3.16), with the ZIP64 records (4.3.14, 4.3.15) before it where needed.
     pub(crate) fn put(&self, out: &mut impl Sink) {
         if self.zip64() {
-            let end64 = Record::<{ END64_BYTES as usize }>::new()
+            let mut record = Record::<{ END64_BYTES as usize }>::new();
+            let end64 = record
                 .u32(END64_SIGNATURE)
                 .u64(END64_BYTES - 12) // of what follows this field
                 .u16(MADE_BY)
@@ -264,16 +276,18 @@ impl End {
                 .u64(self.entries)
                 .u64(self.central_len)
                 .u64(self.central_at);
-            out.put(&end64.finish());
-            let locator = Record::<{ LOCATOR64_BYTES as usize }>::new()
+            out.put(end64.finish());
+            let mut record = Record::<{ LOCATOR64_BYTES as usize }>::new();
+            let locator = record
                 .u32(LOCATOR64_SIGNATURE)
                 .u32(0) // disk of the ZIP64 end record
                 .u64(self.central_at + self.central_len)
                 .u32(1); // disks in all
-            out.put(&locator.finish());
+            out.put(locator.finish());
         }
         let entries = self.entries.min(LIMIT16) as u16;
-        let end = Record::<{ END_BYTES as usize }>::new()
+        let mut record = Record::<{ END_BYTES as usize }>::new();
+        let end = record
             .u32(END_SIGNATURE)
             .u16(0) // this disk
             .u16(0) // disk of the central directory
@@ -282,7 +296,7 @@ impl End {
             .u32(field32(self.central_len))
             .u32(field32(self.central_at))
             .u16(0); // comment
-        out.put(&end.finish());
+        out.put(end.finish());
     }
 }
 

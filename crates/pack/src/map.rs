@@ -6,6 +6,7 @@ use crate::reader::{members, mismatch, page_count};
 use crate::source::{ArchiveError, Source};
 use crate::spec::LIMIT32;
 use crate::{Archive, Layout, Level, Sums, crc32_combine};
+use std::ops::Range;
 
 /// Offsets of an archive's parts, made of sums only: 16 bytes a group.
 pub(crate) struct Map {
@@ -59,6 +60,13 @@ impl Map {
     /// Where the central directory's record of `ERROR.err` is, if there is one.
     pub(crate) fn central_errors_at(&self) -> u64 {
         self.central.last().copied().unwrap_or(self.end.central_at)
+    }
+
+    /// The groups whose pages or METS lie in a range of the archive, at least in part.
+    pub(crate) fn groups_within(&self, range: &Range<u64>) -> Range<usize> {
+        let (starts, ends) = (&self.groups[..self.groups.len() - 1], &self.groups[1..]);
+        let first = ends.partition_point(|&end| end <= range.start);
+        first..starts.partition_point(|&start| start < range.end).max(first)
     }
 
     /// Length of the whole archive in bytes.

@@ -27,6 +27,19 @@ impl Archive {
         }
         Ok(Some(Map::new(self, source).await?.len()))
     }
+
+    /// The groups of which a range of the archive sends something besides records of the central directory; all of them where the
+    /// archive's length is not known. The source is asked as by [`Archive::len`].
+    pub async fn groups_within<S: Source>(
+        &self,
+        source: &S,
+        range: Range<u64>,
+    ) -> Result<Range<usize>, ArchiveError<S::Error>> {
+        if !Map::is_possible(self) {
+            return Ok(0..self.groups.len());
+        }
+        Ok(Map::new(self, source).await?.groups_within(&range))
+    }
 }
 
 /// Streams a range of an archive in pieces of [`Source::piece_bytes`]; nothing is read or made before the stream is polled,

@@ -64,6 +64,12 @@ pub enum Command {
     Rm(commands::rm::RmArgs),
     /// Show what is in a container of the repository.
     Tree(commands::tree::TreeArgs),
+    /// Copy what can still be read of a damaged store into a new one.
+    ///
+    /// For a data folder whose disk has broken blocks, and that no server holds. It is only read. What cannot be read is left
+    /// out, and the volumes that lost something by it are named, to be imported anew into the new folder. The exit code is 1 if
+    /// anything is lost.
+    Salvage(commands::salvage::SalvageArgs),
     /// Make volumes for load tests by resampling the bundled ones.
     ///
     /// They are made of the real pages of the samples, so that sizes and compressibility stay real. The same seed makes the
@@ -77,6 +83,11 @@ pub enum Command {
     ///
     /// Only on the machine of the store: by its folder or its server's socket.
     Token(commands::token::TokenArgs),
+    /// Run a real Cassandra cluster on this machine, for trying out.
+    ///
+    /// Its nodes are processes on loopback addresses. Cassandra is fetched from Maven Central the first time, unless
+    /// CASSANDRA_HOME names an installation; Java 17 is needed. No node outlives the process that runs the cluster.
+    Cluster(commands::cluster::ClusterArgs),
     /// Print the configuration in force, and where each value comes from.
     ///
     /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a flag; the later overrides the

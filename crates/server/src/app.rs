@@ -175,6 +175,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use axum::body::Body;
     use http::Method;
+    use store::Lane;
     use store::faults::Faults;
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
     use tower::ServiceExt;
@@ -207,6 +208,23 @@ mod tests {
         assert_eq!(answer(&router, Method::GET, "/healthz").await.status(), StatusCode::OK);
         faults.set_full(false);
         assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn it_is_ready_to_read_while_only_the_text_refuses_writes_and_says_so() {
+        let (app, faults, _folder) = app().await;
+        let router = app.router(Via::Network);
+        faults.set_poisoned(Lane::Text, true);
+        let ready = answer(&router, Method::GET, "/readyz").await;
+        assert_eq!(ready.status(), StatusCode::OK);
+        let told = axum::body::to_bytes(ready.into_body(), 1_000).await.unwrap();
+        assert!(String::from_utf8_lossy(&told).contains("lane text"), "{told:?}");
+        assert_eq!(answer(&router, Method::POST, "/volumes?volumeIDs=a.b").await.status(), StatusCode::OK);
+
+        faults.set_poisoned(Lane::Service, true);
+        assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        faults.set_poisoned(Lane::Text, false);
+        assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::SERVICE_UNAVAILABLE);
     }
 
     #[tokio::test]

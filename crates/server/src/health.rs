@@ -1,4 +1,9 @@
-//! `/healthz`: the process answers. `/readyz`: it can do its work.
+//! `/healthz`: the process answers. `/readyz`: it can serve.
+//!
+//! Serving means reading, which writes its audit: a server is ready as long as the store takes that ([`Lane::Service`]). While only
+//! the text takes no writes (its disk is nearly full, or a broken block was met), the answer stays 200, so that nobody takes a
+//! server away that has everything to read, and says what is refused; imports are told 503 or 507 by themselves, and
+//! `penates_store_refusing_writes` tells it to monitors.
 
 use std::sync::Arc;
 
@@ -7,7 +12,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::StatusCode;
-use store::Store;
+use store::{Lane, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::problem;
@@ -28,8 +33,16 @@ async fn ready(State(readiness): State<Readiness>) -> Response {
     if readiness.stopping.is_cancelled() {
         return problem::respond(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
     }
-    match readiness.store.health().await.refusing_writes {
-        Some(reason) => problem::respond(StatusCode::SERVICE_UNAVAILABLE, &format!("writes are refused: {reason}")),
-        None => "ready\n".into_response(),
+    let refusing = readiness.store.health().await.refusing_writes;
+    match (refusing.get(&Lane::Service), refusing.get(&Lane::Text)) {
+        (Some(reason), _) => {
+            let detail =
+                format!("the audit and what else serving writes (lane {}) is refused: {reason}", Lane::Service);
+            problem::respond(StatusCode::SERVICE_UNAVAILABLE, &detail)
+        }
+        (None, Some(reason)) => {
+            format!("ready to read; changes of volumes (lane {}) are refused: {reason}\n", Lane::Text).into_response()
+        }
+        (None, None) => "ready\n".into_response(),
     }
 }

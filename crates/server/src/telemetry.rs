@@ -18,6 +18,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use objects::Library;
+use store::Lane;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogConfig, LogFormat};
@@ -70,7 +71,7 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_counter!(SENT, "Bytes of response bodies");
     describe_counter!(BROKEN, "Responses that ended before they were whole");
     describe_gauge!(AUDIT_LAG, "How long the oldest audit record that is not acknowledged has been waiting");
-    describe_gauge!(REFUSING, "1 while the store refuses writes");
+    describe_gauge!(REFUSING, "1 while a lane of the store refuses writes");
     describe_gauge!(FREE, "Free room on the store's disk");
     Ok(handle)
 }
@@ -79,7 +80,10 @@ fn install() -> Result<PrometheusHandle, String> {
 pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Response {
     let health = library.store().health().await;
     gauge!(AUDIT_LAG).set(library.auditor().lag().as_secs_f64());
-    gauge!(REFUSING).set(if health.refusing_writes.is_some() { 1.0 } else { 0.0 });
+    for lane in Lane::ALL {
+        let refuses = health.refusing_writes.contains_key(&lane);
+        gauge!(REFUSING, "lane" => lane.name()).set(if refuses { 1.0 } else { 0.0 });
+    }
     if let Some(free) = health.free_bytes {
         gauge!(FREE).set(free as f64);
     }

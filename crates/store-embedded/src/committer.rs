@@ -1,11 +1,11 @@
-//! The one thread that writes. It takes the lists that wait, decides on each in order, writes what they change as one batch with
+//! The one thread that writes to a lane. It takes the lists that wait, decides on each in order, writes what they change as one batch with
 //! one sync, and only then answers all of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use store::{Clock, Outcome, StoreError, StoreResult};
+use store::{Clock, Lane, Outcome, StoreError, StoreResult};
 use tokio::sync::oneshot;
 
 use crate::evaluate::{Pending, Verdict, evaluate};
@@ -21,6 +21,7 @@ pub(crate) type Poison = Arc<OnceLock<String>>;
 
 /// What the committer works on.
 pub(crate) struct Committer {
+    pub(crate) lane: Lane,
     pub(crate) tables: Arc<Tables>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) room: Arc<Room>,
@@ -34,7 +35,8 @@ type Answer = (oneshot::Sender<StoreResult<Outcome>>, StoreResult<Outcome>);
 impl Committer {
     /// Starts the thread. It ends when the queue is closed and empty.
     pub(crate) fn spawn(self) -> std::io::Result<JoinHandle<()>> {
-        std::thread::Builder::new().name("store-committer".to_owned()).spawn(move || self.work())
+        // The operating system keeps 15 characters of a name.
+        std::thread::Builder::new().name(format!("commit-{}", self.lane)).spawn(move || self.work())
     }
 
     fn work(self) {
@@ -79,9 +81,14 @@ impl Committer {
             Ok(()) => tell(answers),
             Err(error) => {
                 let reason = format!("a write or its sync failed: {error}");
-                tracing::error!(reason, "the store refuses writes from now on");
+                tracing::error!(lane = %self.lane, reason, "the store refuses writes from now on");
                 self.poison(reason.clone());
-                tell(answers.into_iter().map(|(sender, answer)| (sender, undecided(answer, &reason))).collect());
+                tell(
+                    answers
+                        .into_iter()
+                        .map(|(sender, answer)| (sender, undecided(self.lane, answer, &reason)))
+                        .collect(),
+                );
             }
         }
     }
@@ -95,7 +102,7 @@ impl Committer {
         group_bytes: &mut u64,
     ) -> StoreResult<()> {
         if let Some(reason) = self.poison.get() {
-            return Err(StoreError::Poisoned(reason.clone()));
+            return Err(poisoned(self.lane, reason));
         }
         if deadline.passed() {
             return Err(StoreError::Overloaded("the deadline passed while the write was waiting".to_owned()));
@@ -110,12 +117,17 @@ impl Committer {
     }
 }
 
+/// What is said to whoever wants to write to a lane that refuses writes.
+pub(crate) fn poisoned(lane: Lane, reason: &str) -> StoreError {
+    StoreError::Poisoned(format!("lane {lane}: {reason}"))
+}
+
 /// What becomes of an answer if its group could not be made durable: what was to be applied may come back after a restart or
 /// not; what was refused was surely not applied, but what it saw may not stand.
-fn undecided(answer: StoreResult<Outcome>, reason: &str) -> StoreResult<Outcome> {
+fn undecided(lane: Lane, answer: StoreResult<Outcome>, reason: &str) -> StoreResult<Outcome> {
     match answer {
         Ok(Outcome::Applied) => Ok(Outcome::Unknown { reason: reason.to_owned() }),
-        Ok(_) => Err(StoreError::Poisoned(reason.to_owned())),
+        Ok(_) => Err(poisoned(lane, reason)),
         Err(error) => Err(error),
     }
 }

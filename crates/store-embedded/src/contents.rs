@@ -50,7 +50,9 @@ impl EmbeddedStore {
         id: ContentId,
     ) -> StoreResult<Option<(Stamp, ContentHeader)>> {
         let now = self.now();
-        let row = self.read(deadline, move |view| read::get(view, Table::Contents, &id.0, &HEADER, now)).await?;
+        let row = self
+            .read(deadline, Table::Contents.lane(), move |view| read::get(view, Table::Contents, &id.0, &HEADER, now))
+            .await?;
         let Some(row) = row else { return Ok(None) };
         let guard = row.guard.ok_or_else(|| corrupt(id, "its header is not guarded"))?;
         Ok(Some((guard.stamp, decode_header(id, &row.value)?)))
@@ -149,7 +151,8 @@ impl EmbeddedStore {
         }
         self.remove_file(id).await?;
         let target = Target::new(Table::Contents, &id.0, HEADER)?;
-        let drop_header = Plan::of(vec![Change::DropGuarded { target, expect: Expect::Stamp(stamp) }]);
+        let drop_header =
+            Plan::of(target.table.lane(), vec![Change::DropGuarded { target, expect: Expect::Stamp(stamp) }]);
         match self.submit(deadline, drop_header).await? {
             // Refused: somebody else has dropped it, since a condemned header changes in no other way.
             Outcome::Applied | Outcome::Refused { .. } => Ok(true),
@@ -300,7 +303,7 @@ fn encode_header(id: ContentId, header: &ContentHeader) -> StoreResult<Bytes> {
     Ok(envelope::seal(&encoded))
 }
 
-fn decode_header(id: ContentId, value: &Bytes) -> StoreResult<ContentHeader> {
+pub(crate) fn decode_header(id: ContentId, value: &Bytes) -> StoreResult<ContentHeader> {
     let payload = envelope::open(value).map_err(|error| corrupt(id, &error.to_string()))?;
     postcard::from_bytes(&payload).map_err(|error| corrupt(id, &error.to_string()))
 }

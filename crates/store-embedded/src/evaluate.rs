@@ -171,7 +171,7 @@ impl List<'_> {
 
     /// All keys of a range, whether committed or pending; some may be removed already.
     fn keys(&self, space: Space, range: &KeyRange) -> StoreResult<BTreeSet<Bytes>> {
-        let committed = self.view.range(space, range.clone()).map(|row| row.map(|(key, _)| key));
+        let committed = self.view.range(space, range.clone())?.map(|row| row.map(|(key, _)| key));
         let mut keys = committed.collect::<StoreResult<BTreeSet<_>>>()?;
         keys.extend(self.group.keys(space, range).cloned());
         keys.extend(self.writes.keys(space, range).cloned());
@@ -209,7 +209,8 @@ mod tests {
     /// Decides on lists as one group over an empty database: which are accepted, and which keys are left to write.
     fn decide(lists: Vec<Vec<Step>>) -> (Vec<bool>, usize) {
         let folder = tempfile::tempdir().unwrap();
-        let tables = Tables::open(folder.path(), &EmbeddedOptions::default()).unwrap();
+        let tables =
+            Tables::open(folder.path(), TABLE.lane(), &EmbeddedOptions::default().of_lane(TABLE.lane())).unwrap();
         let view = tables.view();
         let mut group = Pending::default();
         let mut accepted = Vec::new();

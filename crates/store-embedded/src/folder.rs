@@ -3,7 +3,7 @@
 //! ```text
 //! format     name and version of the format, one line
 //! lock       held with a lock of the operating system by the process that has the folder open
-//! db/        the database of rows
+//! db/        a database of rows for each lane: `text`, `service`
 //! contents/  large contents, one file each, in up to 256 folders by the first byte of their id
 //! ```
 
@@ -11,13 +11,13 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use store::{StoreError, StoreResult};
+use store::{Lane, StoreError, StoreResult};
 
 /// The name of the format, without its version.
 const FORMAT_NAME: &str = "penates-embedded";
 
 /// The version that this program reads and writes. Raise it with any change of what is stored.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 
 /// A data folder that this process holds until the value is dropped.
 #[derive(Debug)]
@@ -46,13 +46,35 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Refuses a folder that holds no database, or says that it is of another format. Of a `format` that cannot be read it is
+    /// assumed that it was this.
+    pub(crate) fn check_salvageable(path: &Path) -> StoreResult<()> {
+        if !path.join("db").is_dir() {
+            let detail = "there is no database in it".to_owned();
+            return Err(StoreError::Unreadable { location: path.display().to_string(), detail });
+        }
+        let found = fs::read(path.join("format")).unwrap_or_default();
+        let found = String::from_utf8_lossy(&found).trim_end().to_owned();
+        let version = found.strip_prefix(FORMAT_NAME).and_then(|version| version.trim_start().parse::<u32>().ok());
+        match version {
+            Some(version) if version != FORMAT_VERSION => {
+                Err(StoreError::Format { location: path.display().to_string(), found, expected: format_line() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the database of rows is.
-    pub(crate) fn database(&self) -> PathBuf {
+    /// Where the database of a lane's rows is.
+    pub(crate) fn database(&self, lane: Lane) -> PathBuf {
+        self.databases().join(lane.name())
+    }
+
+    fn databases(&self) -> PathBuf {
         self.path.join("db")
     }
 
@@ -79,7 +101,7 @@ impl Folder {
 
     /// Marks a fresh folder. A database without a format is none of ours, or has lost it: it is left as it is.
     fn write_format(&self, path: &Path) -> StoreResult<()> {
-        if self.database().exists() {
+        if self.databases().exists() {
             return Err(self.another_format("that no `format` file tells".to_owned()));
         }
         let contents = self.contents();
@@ -150,15 +172,18 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_named_in_the_error_and_left_untouched() {
-        let folder = tempfile::tempdir().unwrap();
-        let format = folder.path().join("format");
-        fs::write(&format, "penates-embedded 2\n").unwrap();
-        let error = Folder::hold(folder.path()).unwrap_err();
-        assert!(matches!(error, StoreError::Format { .. }));
-        assert!(error.to_string().contains("penates-embedded 2"), "{error}");
-        assert_eq!(fs::read_to_string(&format).unwrap(), "penates-embedded 2\n");
-        assert!(!folder.path().join("contents").exists());
+    fn an_older_or_newer_format_is_named_in_the_error_and_left_untouched() {
+        for version in [FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
+            let folder = tempfile::tempdir().unwrap();
+            let format = folder.path().join("format");
+            let line = format!("penates-embedded {version}\n");
+            fs::write(&format, &line).unwrap();
+            let error = Folder::hold(folder.path()).unwrap_err();
+            assert!(matches!(error, StoreError::Format { .. }));
+            assert!(error.to_string().contains(line.trim_end()), "{error}");
+            assert_eq!(fs::read_to_string(&format).unwrap(), line);
+            assert!(!folder.path().join("contents").exists());
+        }
     }
 
     #[test]

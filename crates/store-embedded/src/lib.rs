@@ -1,9 +1,10 @@
 //! The embedded engine: the seam over fjall, in one data folder that one process holds.
 //!
-//! All rows of a table are one ordered keyspace. One committer thread writes: it takes the lists of steps that wait, checks their
-//! conditions, writes them as one batch, syncs once, and answers. So a list of steps is applied whole or not at all, and what
-//! is acknowledged survives the death of the process and the loss of power. A failed write or sync poisons the engine: it
-//! reads on, but refuses writes until it is opened again, because nobody knows what the disk has kept.
+//! Each [`store::Lane`] has a database of its own, in which all rows of a table are one ordered keyspace. One committer thread a lane
+//! writes: it takes the lists of steps that wait, checks their conditions, writes them as one batch, syncs once, and answers. A
+//! list keeps to one lane (others are refused), so it is applied whole or not at all, and what is acknowledged survives the
+//! death of the process and the loss of power. A failed write or sync poisons the lane: it is read on, but refuses writes until
+//! the store is opened again, because nobody knows what the disk has kept. The other lane goes on.
 //!
 //! It is not for many processes (a second one gets [`store::StoreError::Held`]), not for another machine's disk, and its
 //! partitions have no order but that of their bytes.
@@ -14,13 +15,14 @@
 //!
 //! What damage costs: every row of the block that was hit, of whatever partition. All others are read as before. But fjall merges
 //! files in the background, and when it comes to a broken block it refuses all further writes of the database, and does so again
-//! after each start; [`store::Store::health`] says so. Reads through the seam go on, but whatever has to be written before
-//! something is answered (the audit of downloads above all) is refused. Such a store cannot be mended in place: what it held has
-//! to be brought in anew, into a new folder.
+//! after each start; [`store::Store::health`] says so. That is why there are lanes: a broken block among the text stops imports and
+//! deletions, but not the audit, tokens and selections that downloads have to write. A lane with a broken block cannot be mended
+//! in place; [`salvage`] copies what can still be read into a new folder.
 //!
 //! How to read it, from the outside in: `engine.rs` (the [`EmbeddedStore`], each call on its way to a thread that may block),
-//! `folder.rs` (format and lock of the data folder), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `queue.rs`,
-//! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs` and `sweep.rs`; at the bottom `tables.rs`, which alone
+//! `folder.rs` (format and lock of the data folder), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `writer.rs`
+//! and `queue.rs` (the way to a lane's committer),
+//! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs` and `sweep.rs`; `salvage/`; at the bottom `tables.rs`, which alone
 //! knows fjall, and `key.rs`, `value.rs`, `expiry.rs`, which are the stored format.
 
 mod committer;
@@ -35,9 +37,12 @@ mod plan;
 mod queue;
 mod read;
 mod room;
+mod salvage;
 mod sweep;
 mod tables;
 mod value;
+mod writer;
 
 pub use engine::EmbeddedStore;
 pub use options::EmbeddedOptions;
+pub use salvage::{Loss, SalvageProgress, Salvaged, salvage};

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use store::Lane;
+
 /// Sizes and bounds of the embedded engine. The defaults suit a small server that holds thousands of volumes.
 #[derive(Clone, Debug)]
 pub struct EmbeddedOptions {
-    /// Bytes of the cache of data blocks. What the operating system caches comes on top.
+    /// Bytes of the caches of data blocks, of all lanes together. What the operating system caches comes on top.
     pub cache_bytes: u64,
-    /// Bytes that a table gathers in memory before they are written to a file of their own. The database keeps the value that it
+    /// Bytes that a table of text gathers in memory before they are written to a file of their own; one of another lane at most a
+    /// quarter of it. The database keeps the value that it
     /// was made with; a later one has no effect on it.
     pub memtable_bytes: u64,
     /// Free bytes on the disk below which writes are refused, so that neither the journal nor a compaction ever meets a
@@ -16,12 +19,12 @@ pub struct EmbeddedOptions {
     pub headroom_bytes: u64,
     /// How old the oldest waiting write may be before further ones are refused as overload.
     pub max_queue_age: Duration,
-    /// Bytes of writes that may wait or be under way at once; further ones wait to be let in, and are refused as overload
+    /// Bytes of writes that may wait or be under way at once; in each lane; further ones wait to be let in, and are refused as overload
     /// after [`EmbeddedOptions::max_queue_age`].
     pub max_queued_bytes: usize,
     /// How long an upload of content may stay silent before it may be collected.
     pub content_lease: Duration,
-    /// Threads that flush and compact. At least 2: with one, a flush waits for a compaction and writes wait for the flush.
+    /// Threads that flush and compact, of each lane. At least 2: with one, a flush waits for a compaction and writes wait for the flush.
     pub worker_threads: usize,
 }
 
@@ -35,6 +38,41 @@ impl Default for EmbeddedOptions {
             max_queued_bytes: 32 << 20,
             content_lease: Duration::from_secs(15 * 60),
             worker_threads: 2,
+        }
+    }
+}
+
+/// What a lane's database is opened with.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneOptions {
+    pub(crate) cache_bytes: u64,
+    pub(crate) memtable_bytes: u64,
+    /// Bytes of the journals from which on memtables are flushed early. fjall takes no less than 64 MiB.
+    pub(crate) journals_bytes: u64,
+    /// Files that are kept open.
+    pub(crate) open_files: usize,
+    pub(crate) worker_threads: usize,
+}
+
+impl EmbeddedOptions {
+    /// The share of a lane. What serving writes is small and seldom read again.
+    pub(crate) fn of_lane(&self, lane: Lane) -> LaneOptions {
+        let service_cache_bytes = self.cache_bytes / 16;
+        match lane {
+            Lane::Text => LaneOptions {
+                cache_bytes: self.cache_bytes - service_cache_bytes,
+                memtable_bytes: self.memtable_bytes,
+                journals_bytes: 128 << 20,
+                open_files: 256,
+                worker_threads: self.worker_threads,
+            },
+            Lane::Service => LaneOptions {
+                cache_bytes: service_cache_bytes,
+                memtable_bytes: self.memtable_bytes / 4,
+                journals_bytes: 64 << 20,
+                open_files: 64,
+                worker_threads: self.worker_threads,
+            },
         }
     }
 }

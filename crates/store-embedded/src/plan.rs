@@ -2,7 +2,7 @@
 //! committer does nothing but check and merge.
 
 use bytes::Bytes;
-use store::{Class, Condition, Expect, NewRow, Removal, Step, StoreError, StoreResult, Table, UnixMillis};
+use store::{Class, Condition, Expect, Lane, NewRow, Removal, Step, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::key::{self, KeyRange};
 use crate::room::Use;
@@ -69,6 +69,8 @@ pub(crate) enum Change {
 /// A list of steps, encoded.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    /// Of all tables that it touches.
+    pub(crate) lane: Lane,
     pub(crate) changes: Vec<Change>,
     /// Bytes of its keys and values.
     pub(crate) bytes: usize,
@@ -76,10 +78,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Encodes steps.
+    /// Encodes steps, which keep to one lane.
     pub(crate) fn new(steps: Vec<Step>) -> StoreResult<Self> {
+        // A list of no steps is committed nowhere in particular.
+        let lane = Step::lane_of(&steps)?.unwrap_or(Lane::Text);
         let changes = steps.into_iter().map(plan_step).collect::<StoreResult<Vec<_>>>()?;
-        Ok(Self::of(changes))
+        Ok(Self::of(lane, changes))
     }
 
     /// The same plan, for a class of data: reading has to go on, so its audit is the last thing that a full disk refuses.
@@ -87,8 +91,8 @@ impl Plan {
         if class == Class::Audit { Self { use_: Use::GivesBack, ..self } } else { self }
     }
 
-    /// A plan of changes that are encoded already.
-    pub(crate) fn of(changes: Vec<Change>) -> Self {
+    /// A plan of changes to tables of a lane that are encoded already.
+    pub(crate) fn of(lane: Lane, changes: Vec<Change>) -> Self {
         let bytes = changes.iter().map(change_bytes).sum();
         let adds = |change: &Change| matches!(change, Change::Put { .. } | Change::CompareAndWrite { .. });
         let use_ = match changes.iter().any(adds) {
@@ -96,7 +100,7 @@ impl Plan {
             true => Use::AddsLittle,
             false => Use::GivesBack,
         };
-        Self { changes, bytes, use_ }
+        Self { lane, changes, bytes, use_ }
     }
 
     /// The tables that rows are written to.
@@ -127,8 +131,8 @@ impl Plan {
                     }
                 }
                 Change::RemoveRange { table, range } => {
-                    for row in range.iter().flat_map(|range| view.range(Space::Rows(*table), range.clone())) {
-                        row?;
+                    if let Some(range) = range {
+                        view.range(Space::Rows(*table), range.clone())?.try_for_each(|row| row.map(|_| ()))?;
                     }
                 }
                 Change::Reclaim { .. } => {}

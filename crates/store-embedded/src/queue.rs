@@ -113,7 +113,7 @@ mod tests {
     fn job() -> (Job, oneshot::Receiver<StoreResult<Outcome>>) {
         let (answer, answered) = oneshot::channel();
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let plan = Plan::of(Vec::new());
+        let plan = Plan::of(store::Lane::Text, Vec::new());
         let deadline = Deadline::within(Duration::from_secs(30));
         (Job { plan, deadline, ticket: Ticket::default(), answer, permit }, answered)
     }

@@ -34,7 +34,7 @@ pub(crate) fn scan(
     deadline: Deadline,
 ) -> StoreResult<Rows> {
     let Some(range) = key::range(partition, &scan.from, scan.to.as_deref()) else { return Ok(Rows::default()) };
-    let rows = view.range(Space::Rows(table), range);
+    let rows = view.range(Space::Rows(table), range)?;
     match scan.direction {
         Direction::Forward => page(table, partition, rows, scan, now, deadline),
         Direction::Backward => page(table, partition, rows.rev(), scan, now, deadline),
@@ -102,7 +102,7 @@ fn next_partition(
     now: UnixMillis,
     deadline: Deadline,
 ) -> StoreResult<Option<Bytes>> {
-    for (read, row) in view.range(Space::Rows(table), key::behind(after)).enumerate() {
+    for (read, row) in view.range(Space::Rows(table), key::behind(after))?.enumerate() {
         if read % ROWS_PER_DEADLINE_CHECK == 0 && deadline.passed() {
             return Err(StoreError::DeadlinePassed);
         }

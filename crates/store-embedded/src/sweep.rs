@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use bytes::Bytes;
-use store::{ContentId, ContentState, Deadline, Outcome, StoreError, StoreResult, Table};
+use store::{ContentId, ContentState, Deadline, Lane, Outcome, StoreError, StoreResult, Table};
 
 use crate::contents::id_of_file;
 use crate::engine::EmbeddedStore;
@@ -23,18 +23,20 @@ impl EmbeddedStore {
     /// Takes away expired rows (counted as the list of expiries does), condemned contents, and what crashes left of uploads.
     /// Costs a read, and two more for each content.
     pub(crate) async fn reclaim(&self, deadline: Deadline) -> StoreResult<u64> {
-        let rows = self.sweep_rows(deadline).await?;
+        // What one lane refuses does not keep the other from being swept.
+        let service = self.sweep_rows(deadline, Lane::Service).await;
+        let text = self.sweep_rows(deadline, Lane::Text).await?;
         let contents = self.sweep_contents(deadline).await? + self.sweep_files(deadline).await?;
-        Ok(rows + contents)
+        Ok(service? + text + contents)
     }
 
-    async fn sweep_rows(&self, deadline: Deadline) -> StoreResult<u64> {
+    async fn sweep_rows(&self, deadline: Deadline, lane: Lane) -> StoreResult<u64> {
         let mut swept = 0;
         loop {
             let now = self.now();
             let entries = self
-                .read(deadline, move |view| {
-                    let due = view.range(Space::Expiries, expiry::due(now)).take(ROWS_PER_COMMIT);
+                .read(deadline, lane, move |view| {
+                    let due = view.range(Space::Expiries, expiry::due(now))?.take(ROWS_PER_COMMIT);
                     due.map(|entry| entry.map(|(key, _)| key)).collect::<StoreResult<Vec<Bytes>>>()
                 })
                 .await?;
@@ -42,7 +44,7 @@ impl EmbeddedStore {
                 return Ok(swept);
             }
             let count = entries.len() as u64;
-            match self.submit(deadline, Plan::of(vec![Change::Reclaim { entries }])).await? {
+            match self.submit(deadline, Plan::of(lane, vec![Change::Reclaim { entries }])).await? {
                 Outcome::Unknown { reason } => return Err(StoreError::Unavailable(reason)),
                 Outcome::Applied | Outcome::Refused { .. } => swept += count,
             }
@@ -54,7 +56,9 @@ impl EmbeddedStore {
         loop {
             let now = self.now();
             let page = self
-                .read(deadline, move |view| read::walk(view, Table::Contents, from, CONTENTS_PER_PAGE, now, deadline))
+                .read(deadline, Table::Contents.lane(), move |view| {
+                    read::walk(view, Table::Contents, from, CONTENTS_PER_PAGE, now, deadline)
+                })
                 .await?;
             for partition in page.partitions {
                 if let Ok(id) = <[u8; 16]>::try_from(&partition[..]) {

@@ -1,4 +1,4 @@
-//! The database of rows: one fjall keyspace a table, and one that lists rows by their expiry.
+//! The database of a lane's rows: one fjall keyspace a table, and one that lists rows by their expiry.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,21 +7,18 @@ use std::path::Path;
 use bytes::Bytes;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
-use store::{StoreError, StoreResult, Table, UnixMillis};
+use store::{Lane, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::folder::io_error;
 use crate::key::KeyRange;
-use crate::options::EmbeddedOptions;
+use crate::options::LaneOptions;
 use crate::value::{self, Value};
 
-/// Frames are short and read in runs: larger blocks cost a third less CPU when a volume is scanned.
-const DATA_BLOCK_BYTES: u32 = 32 << 10;
+/// Packs are read in runs: larger blocks cost a third less CPU when a volume is scanned.
+const RUN_BLOCK_BYTES: u32 = 32 << 10;
 
-/// fjall's smallest bound for all its journals, enough for memtables this small.
-const JOURNALS_BYTES: u64 = 128 << 20;
-
-/// Where fjall keeps its open files; many more than a small store has.
-const MAX_OPEN_FILES: usize = 256;
+/// All else is looked up row by row: of thousands of heads, each in another block, only what is near is read along.
+const ROW_BLOCK_BYTES: u32 = 4 << 10;
 
 /// A keyspace: a table's rows, or the list of expiries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,46 +29,50 @@ pub(crate) enum Space {
     Expiries,
 }
 
-/// The open database.
+/// The open database of a lane.
 pub(crate) struct Tables {
+    lane: Lane,
     database: Database,
-    rows: [Keyspace; Table::ALL.len()],
+    /// By table; `None`: a table of another lane.
+    rows: [Option<Keyspace>; Table::ALL.len()],
     expiries: Keyspace,
     memtable_bytes: u64,
 }
 
 impl Tables {
     /// Opens the database, or makes it. What it is made of may be damaged anywhere, so a panic of fjall's is an answer too.
-    pub(crate) fn open(folder: &Path, options: &EmbeddedOptions) -> StoreResult<Self> {
-        match catch_unwind(AssertUnwindSafe(|| Self::open_unguarded(folder, options))) {
+    pub(crate) fn open(folder: &Path, lane: Lane, options: &LaneOptions) -> StoreResult<Self> {
+        match catch_unwind(AssertUnwindSafe(|| Self::open_unguarded(folder, lane, options))) {
             Ok(Ok(tables)) => Ok(tables),
             Ok(Err(error)) => Err(open_error(folder, error)),
             Err(_) => Err(unreadable(folder, "its recovery failed, see the log".to_owned())),
         }
     }
 
-    fn open_unguarded(folder: &Path, options: &EmbeddedOptions) -> fjall::Result<Self> {
+    fn open_unguarded(folder: &Path, lane: Lane, options: &LaneOptions) -> fjall::Result<Self> {
         let database = Database::builder(folder)
             .cache_size(options.cache_bytes)
             .journal_compression(CompressionType::None)
-            .max_journaling_size(JOURNALS_BYTES)
-            .max_cached_files(Some(MAX_OPEN_FILES))
+            .max_journaling_size(options.journals_bytes)
+            .max_cached_files(Some(options.open_files))
             .worker_threads(options.worker_threads.max(1))
             .open()?;
-        let keyspace = |name: &str| database.keyspace(name, || keyspace_options(options));
-        let mut rows = Vec::with_capacity(Table::ALL.len());
-        for table in Table::ALL {
-            rows.push(keyspace(table.name())?);
+        let keyspace = |name: &str, block_bytes| database.keyspace(name, || keyspace_options(options, block_bytes));
+        let mut rows = [const { None }; Table::ALL.len()];
+        for table in lane.tables() {
+            let block_bytes = if table == Table::Packs { RUN_BLOCK_BYTES } else { ROW_BLOCK_BYTES };
+            rows[table as usize] = Some(keyspace(table.name(), block_bytes)?);
         }
-        let Ok(rows) = rows.try_into() else { return Err(fjall::Error::Unrecoverable) };
-        let expiries = keyspace("expiries")?;
-        Ok(Self { rows, expiries, memtable_bytes: options.memtable_bytes, database })
+        let expiries = keyspace("expiries", ROW_BLOCK_BYTES)?;
+        Ok(Self { lane, rows, expiries, memtable_bytes: options.memtable_bytes, database })
     }
 
-    fn keyspace(&self, space: Space) -> &Keyspace {
+    fn keyspace(&self, space: Space) -> StoreResult<&Keyspace> {
         match space {
-            Space::Rows(table) => &self.rows[table as usize],
-            Space::Expiries => &self.expiries,
+            Space::Rows(table) => self.rows[table as usize]
+                .as_ref()
+                .ok_or_else(|| StoreError::Invalid(format!("table {table} is not one of lane {}", self.lane))),
+            Space::Expiries => Ok(&self.expiries),
         }
     }
 
@@ -82,20 +83,28 @@ impl Tables {
     }
 
     /// Writes all changes as one batch, durable (and only then visible) when it answers.
-    pub(crate) fn commit(&self, changes: impl Iterator<Item = (Space, Bytes, Option<Bytes>)>) -> fjall::Result<()> {
+    pub(crate) fn commit(&self, changes: impl Iterator<Item = (Space, Bytes, Option<Bytes>)>) -> StoreResult<()> {
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         for (space, key, value) in changes {
             match value {
-                Some(value) => batch.insert(self.keyspace(space), key, value),
-                None => batch.remove(self.keyspace(space), key),
+                Some(value) => batch.insert(self.keyspace(space)?, key, value),
+                None => batch.remove(self.keyspace(space)?, key),
             }
         }
-        batch.commit()
+        batch.commit().map_err(|error| StoreError::Io {
+            context: "committing a batch".to_owned(),
+            source: io::Error::other(error),
+        })
     }
 
     /// Bytes of a table that wait to be written to files, the memtable in use not counted. When they grow, commits stall.
-    pub(crate) fn unflushed_bytes(&self, table: Table) -> u64 {
-        self.keyspace(Space::Rows(table)).sealed_memtable_count() as u64 * self.memtable_bytes
+    pub(crate) fn unflushed_bytes(&self, table: Table) -> StoreResult<u64> {
+        Ok(self.keyspace(Space::Rows(table))?.sealed_memtable_count() as u64 * self.memtable_bytes)
+    }
+
+    /// Bytes that a table gathers in memory before they are written to a file.
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.memtable_bytes
     }
 
     /// Why the database takes no more writes; `None`: it does.
@@ -105,7 +114,7 @@ impl Tables {
 
     /// Writes to files what is only in memory and in the journal, so that the next start has nothing to replay.
     pub(crate) fn flush(&self) -> fjall::Result<()> {
-        for keyspace in self.rows.iter().chain([&self.expiries]) {
+        for keyspace in self.rows.iter().flatten().chain([&self.expiries]) {
             keyspace.rotate_memtable_and_wait()?;
         }
         self.database.persist(PersistMode::SyncAll)
@@ -121,7 +130,7 @@ pub(crate) struct View<'a> {
 impl View<'_> {
     /// The bytes at a key.
     pub(crate) fn raw(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
-        let value = self.snapshot.get(self.tables.keyspace(space), key).map_err(|error| read_error(space, error))?;
+        let value = self.snapshot.get(self.tables.keyspace(space)?, key).map_err(|error| read_error(space, error))?;
         Ok(value.map(Bytes::from))
     }
 
@@ -138,11 +147,12 @@ impl View<'_> {
         &self,
         space: Space,
         range: KeyRange,
-    ) -> impl DoubleEndedIterator<Item = StoreResult<(Bytes, Bytes)>> {
-        self.snapshot.range(self.tables.keyspace(space), range).map(move |item| {
+    ) -> StoreResult<impl DoubleEndedIterator<Item = StoreResult<(Bytes, Bytes)>>> {
+        let rows = self.snapshot.range(self.tables.keyspace(space)?, range);
+        Ok(rows.map(move |item| {
             let (key, value) = item.into_inner().map_err(|error| read_error(space, error))?;
             Ok((key.into(), value.into()))
-        })
+        }))
     }
 }
 
@@ -153,9 +163,9 @@ pub(crate) fn live(table: Table, raw: &Bytes, now: UnixMillis) -> StoreResult<Op
     Ok((!value.is_expired(now)).then_some(value))
 }
 
-fn keyspace_options(options: &EmbeddedOptions) -> KeyspaceCreateOptions {
+fn keyspace_options(options: &LaneOptions, block_bytes: u32) -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
-        .data_block_size_policy(BlockSizePolicy::all(DATA_BLOCK_BYTES))
+        .data_block_size_policy(BlockSizePolicy::all(block_bytes))
         .data_block_compression_policy(CompressionPolicy::disabled())
         .max_memtable_size(options.memtable_bytes)
         .with_kv_separation(None)

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use store::{
-    Call, Class, Deadline, NewRow, Row, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, envelope,
+    Call, Class, Deadline, Lane, NewRow, Row, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, envelope,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{folder, options};
@@ -49,7 +49,7 @@ async fn write_rows(folder: &Path) {
 
 fn files_of_tables(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    let mut folders = vec![folder.join("db/keyspaces")];
+    let mut folders = vec![folder.join("db/text/keyspaces")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() { folders.push(entry) } else { files.push(entry) }
@@ -155,7 +155,10 @@ async fn rows_beside_a_broken_block_are_read_while_others_are_written_and_writes
         match store.run(call(), vec![step]).await {
             Ok(outcome) if outcome.is_applied() => written.push(row),
             Ok(_) | Err(StoreError::Poisoned(_)) => {
-                assert!(store.health().await.refusing_writes.is_some(), "writes are refused, and nobody says so");
+                assert!(
+                    store.health().await.refusing_writes.contains_key(&Lane::Text),
+                    "writes are refused, and nobody says so"
+                );
                 break;
             }
             Err(error) => panic!("{error}"),
@@ -169,6 +172,45 @@ async fn rows_beside_a_broken_block_are_read_while_others_are_written_and_writes
     assert!((1..=4).contains(&told), "{told} rows are damaged, a block holds three");
 }
 
+/// Writes the same rows over and over, so that files are merged, until writes of text are refused.
+async fn write_until_text_is_refused(store: &EmbeddedStore) -> StoreError {
+    for row in (0..ROWS).cycle().take(50 * ROWS as usize) {
+        let put = NewRow::new(row.to_be_bytes().to_vec(), envelope::seal(&payload(row)));
+        let step = Step::Put { table: Table::Objects, partition: "p".into(), rows: vec![put] };
+        match store.run(call(), vec![step]).await {
+            Ok(_) => {}
+            Err(error @ StoreError::Poisoned(_)) => return error,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("merging never came to the broken block");
+}
+
+#[tokio::test]
+async fn a_broken_block_of_text_that_merging_meets_does_not_stop_what_serving_writes() {
+    let folder = folder();
+    write_rows(folder.path()).await;
+    let files = files_of_tables(folder.path());
+    let largest = files.into_iter().max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
+    flip(&largest, fs::metadata(&largest).unwrap().len() / 2);
+    let options = EmbeddedOptions { memtable_bytes: 1 << 20, ..options() };
+    let store = EmbeddedStore::open(folder.path(), options, Arc::new(SystemClock)).unwrap();
+    let refused = write_until_text_is_refused(&store).await;
+    assert!(refused.to_string().contains("lane text"), "{refused}");
+
+    let health = store.health().await;
+    assert_eq!(health.refusing_writes.into_keys().collect::<Vec<_>>(), [Lane::Text]);
+    for table in Lane::Service.tables() {
+        let step = Step::Put { table, partition: "p".into(), rows: vec![NewRow::new("a", "v")] };
+        assert!(store.run(call(), vec![step]).await.unwrap().is_applied());
+    }
+    store.close().await.unwrap();
+    let store = open(folder.path()).unwrap();
+    for table in Lane::Service.tables() {
+        assert!(store.get(call(), table, &"p".into(), &"a".into()).await.unwrap().is_some(), "of {table}");
+    }
+}
+
 /// The journal holds what no file of rows has yet. (fjall checks its contents, not all of its framing: see the crate's comment.)
 #[tokio::test]
 async fn a_byte_flipped_in_a_value_in_the_journal_is_told_when_it_is_replayed() {
@@ -180,7 +222,7 @@ async fn a_byte_flipped_in_a_value_in_the_journal_is_told_when_it_is_replayed() 
         assert!(store.run(call(), vec![step]).await.unwrap().is_applied());
     }
     store.close().await.unwrap();
-    let names = fs::read_dir(folder.path().join("db")).unwrap().map(|entry| entry.unwrap().path());
+    let names = fs::read_dir(folder.path().join("db/text")).unwrap().map(|entry| entry.unwrap().path());
     let journal = names.filter(|name| name.extension().is_some_and(|kind| kind == "jnl")).max().unwrap();
     let content = fs::read(&journal).unwrap();
     for row in [0, 7, 19] {

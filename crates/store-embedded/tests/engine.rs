@@ -14,8 +14,8 @@ use futures::{SinkExt, StreamExt, stream};
 use store::faults::Faults;
 use store::limited::Limited;
 use store::{
-    Call, Class, Clock, Deadline, Expect, Guard, Limits, ManualClock, NewRow, Outcome, Removal, Stamp, Step, Store,
-    StoreError, Table, UnixMillis,
+    Call, Class, Clock, Deadline, Expect, Guard, Lane, Limits, ManualClock, NewRow, Outcome, Removal, Stamp, Step,
+    Store, StoreError, Table, UnixMillis,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{folder, options};
@@ -94,7 +94,7 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     assert!(store.run(call().of(Class::Audit), vec![audit]).await.unwrap().is_applied());
     let upload = store.put_content(call(), "owner".into(), stream::iter([Ok("bytes".into())]).boxed()).await;
     assert!(matches!(upload, Err(StoreError::Full(_))), "{upload:?}");
-    assert!(store.health().await.refusing_writes.is_some());
+    assert!(store.health().await.refusing_writes.contains_key(&Lane::Text));
     assert!(holds(&store, "a").await && !holds(&store, "b").await);
     let remove = Step::Remove { table: Table::Objects, partition: "p".into(), rows: Removal::Rows(vec!["a".into()]) };
     assert!(store.run(call(), vec![remove]).await.unwrap().is_applied());
@@ -137,7 +137,7 @@ impl Gate {
 
 impl Clock for Gate {
     fn now(&self) -> UnixMillis {
-        if std::thread::current().name() == Some("store-committer") {
+        if std::thread::current().name() == Some("commit-text") {
             self.opened.wait_while(&mut self.stopped.lock(), |stopped| *stopped);
         }
         UnixMillis(0)

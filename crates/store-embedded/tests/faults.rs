@@ -12,8 +12,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use store::faults::{Damage, Fault, Faults, Harm, Kind, Rates};
 use store::suite::Subject;
 use store::{
-    Call, Class, ContentState, Deadline, Expect, Guard, NewRow, Outcome, Row, Scan, Stamp, Step, Store, StoreError,
-    StoreResult, Table, envelope,
+    Call, Class, ContentState, Deadline, Expect, Guard, Lane, NewRow, Outcome, Row, Scan, Stamp, Step, Store,
+    StoreError, StoreResult, Table, envelope,
 };
 use support::Embedded;
 
@@ -115,7 +115,7 @@ async fn a_crash_leaves_the_steps_before_it_and_fails_every_call_until_revived()
         assert_eq!(store.faults.is_crashed(), steps < 3);
         assert!(store.put("d").await.is_err());
         assert!(store.read("a").await.is_err());
-        assert!(store.faults.health().await.refusing_writes.is_some());
+        assert!(store.faults.health().await.refusing_writes.contains_key(&Lane::Text));
         store.faults.revive();
         assert!(store.put("d").await.unwrap().is_applied());
         assert_eq!(store.faults.steps_seen(), steps + 1);
@@ -147,7 +147,7 @@ async fn a_full_disk_refuses_writes_and_goes_on_reading() {
     let upload = store.faults.put_content(call(), "owner".into(), content(&["one"])).await;
     assert!(matches!(upload, Err(StoreError::Full(_))));
     assert!(store.read("a").await.unwrap().is_some());
-    assert!(store.faults.health().await.refusing_writes.is_some());
+    assert!(store.faults.health().await.refusing_writes.contains_key(&Lane::Text));
     store.faults.set_full(false);
     assert!(store.put("b").await.unwrap().is_applied());
 }

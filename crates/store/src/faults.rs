@@ -6,10 +6,10 @@
 //! - [`Faults::next`] puts a fault into the way of the next call of a kind, once;
 //! - [`Faults::crash_after_steps`] lets so many steps through and then fails every call until [`Faults::revive`]: run over all
 //!   counts from 0 to [`Faults::steps_seen`], it crashes a protocol between any two of its steps;
-//! - [`Faults::set_full`], [`Faults::damage`] and [`Faults::damage_content`] stay until they are taken back;
+//! - [`Faults::set_full`], [`Faults::set_poisoned`], [`Faults::damage`] and [`Faults::damage_content`] stay until they are taken back;
 //! - [`Faults::set_rates`] draws faults from a seed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,12 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::{
-    Call, ContentHeader, ContentId, ContentStream, Health, Limits, Outcome, Row, Rows, Scan, Step, Store, StoreError,
-    StoreResult, Strength, Table, WalkPage,
+    Call, ContentHeader, ContentId, ContentStream, Health, Lane, Limits, Outcome, Row, Rows, Scan, Step, Store,
+    StoreError, StoreResult, Strength, Table, WalkPage,
 };
+
+/// What is said of a lane that was poisoned.
+const POISONED: &str = "a failed write was injected";
 
 /// Kinds of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +111,7 @@ struct State {
     steps_left: Option<usize>,
     steps_seen: usize,
     full: bool,
+    poisoned: BTreeSet<Lane>,
     damages: Vec<Damage>,
     damaged_contents: Vec<ContentId>,
 }
@@ -123,6 +127,7 @@ impl Faults {
             steps_left: None,
             steps_seen: 0,
             full: false,
+            poisoned: BTreeSet::new(),
             damages: Vec::new(),
             damaged_contents: Vec::new(),
         };
@@ -168,6 +173,16 @@ impl Faults {
     /// A full disk: writes are refused with [`StoreError::Full`], reads go on.
     pub fn set_full(&self, full: bool) {
         self.state.lock().full = full;
+    }
+
+    /// A lane that refuses its lists of steps with [`StoreError::Poisoned`]; reads go on.
+    pub fn set_poisoned(&self, lane: Lane, poisoned: bool) {
+        let mut state = self.state.lock();
+        if poisoned {
+            state.poisoned.insert(lane)
+        } else {
+            state.poisoned.remove(&lane)
+        };
     }
 
     /// Damages a row, until [`Faults::heal`].
@@ -313,6 +328,9 @@ impl Store for Faults {
 
     async fn run(&self, call: Call, mut steps: Vec<Step>) -> StoreResult<Outcome> {
         let fault = self.meet(Kind::Run).await?;
+        if Step::lane_of(&steps)?.is_some_and(|lane| self.state.lock().poisoned.contains(&lane)) {
+            return Err(StoreError::Poisoned(POISONED.to_owned()));
+        }
         if fault == Some(Fault::UnknownNotApplied) {
             return Ok(unknown("an unknown outcome was injected"));
         }
@@ -381,7 +399,13 @@ impl Store for Faults {
             (_, true) => Some("a full disk was injected".to_owned()),
             _ => None,
         };
-        Health { refusing_writes: injected.or(health.refusing_writes), ..health }
+        match injected {
+            Some(reason) => Health { refusing_writes: Lane::ALL.map(|lane| (lane, reason.clone())).into(), ..health },
+            None => {
+                let poisoned = state.poisoned.iter().map(|lane| (*lane, POISONED.to_owned()));
+                Health { refusing_writes: health.refusing_writes.into_iter().chain(poisoned).collect(), ..health }
+            }
+        }
     }
 
     fn limits(&self) -> Limits {

@@ -31,6 +31,6 @@ pub use call::{Call, Class, Deadline, Strength};
 pub use clock::{Clock, ManualClock, SystemClock, UnixMillis};
 pub use content::{ContentHeader, ContentId, ContentState, ContentStream};
 pub use error::{StoreError, StoreResult};
-pub use row::{Direction, Guard, NewRow, Row, Rows, Scan, Stamp, Table};
+pub use row::{Direction, Guard, Lane, NewRow, Row, Rows, Scan, Stamp, Table};
 pub use seam::{Health, Limits, Store, WalkPage};
 pub use step::{Condition, Expect, Outcome, Removal, Step};

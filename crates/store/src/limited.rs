@@ -1,5 +1,5 @@
 //! Enforces the limits of the seam above an engine, so that every engine refuses what the strictest would. It refuses and
-//! never cuts: an answer is the engine's, or an error that names the limit.
+//! never cuts: an answer is the engine's, or an error that names the limit. Lists that do not keep to one lane it refuses too.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ impl Limited {
 
     fn check_list(&self, steps: &[Step]) -> StoreResult<()> {
         at_most("steps of a list", steps.len(), self.limits.steps)?;
+        Step::lane_of(steps)?;
         steps.iter().try_for_each(|step| self.check_step(step))
     }
 
@@ -119,6 +120,10 @@ impl Store for Limited {
 
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         self.inner.scan(call, table, partition, scan).await
+    }
+
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        self.inner.scan_many(call, scans).await
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {

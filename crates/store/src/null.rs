@@ -115,7 +115,7 @@ impl Store for NullStore {
     }
 
     async fn health(&self) -> Health {
-        Health { refusing_writes: None, free_bytes: None }
+        Health { refusing_writes: BTreeMap::new(), free_bytes: None }
     }
 }
 

@@ -9,8 +9,11 @@ use crate::clock::UnixMillis;
 /// A table: a name space for partitions. The set is closed, so that an engine can make all of them beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
-    /// Objects: head, head log, directories, packs, pins, one partition an object.
+    /// Objects: head, head log, directories, one partition an object. Small rows that are looked up one by one.
     Objects,
+    /// What objects are made of: packs of frames, and what is kept of each member besides, one partition an object. Bulky rows that are
+    /// read in runs.
+    Packs,
     /// Containment marks, one partition a (container, incarnation, shard, epoch).
     Children,
     /// Selections: stored plans, one partition each.
@@ -26,12 +29,52 @@ pub enum Table {
     /// Marks on what is damaged in [`Table::Objects`], one partition an object: apart from it, because a mark has to be written
     /// and read where the object's own rows cannot be.
     Damage,
+    /// Pins: what selections keep from being collected, one partition an object. Apart from [`Table::Objects`], because a download
+    /// puts them: see [`Lane`].
+    Pins,
+}
+
+/// Tables that change together. A list of steps keeps to the tables of one lane; one that does not is refused as
+/// [`crate::StoreError::Invalid`], by engines and by [`crate::limited::Limited`] alike, and applies nothing. So an engine may give
+/// each lane a database of its own, and what goes wrong in one does not stop the writes of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lane {
+    /// What is kept: objects, what contains them, contents, the marks on their damage and the work that they leave.
+    Text,
+    /// What serving it writes: who may, who asked for what, and what is promised to whom. While these can be written, reading
+    /// goes on.
+    Service,
+}
+
+impl Lane {
+    /// All lanes.
+    pub const ALL: [Lane; 2] = [Lane::Text, Lane::Service];
+
+    /// The lane's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lane::Text => "text",
+            Lane::Service => "service",
+        }
+    }
+
+    /// Its tables.
+    pub fn tables(self) -> impl Iterator<Item = Table> {
+        Table::ALL.into_iter().filter(move |table| table.lane() == self)
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Table {
     /// All tables.
-    pub const ALL: [Table; 8] = [
+    pub const ALL: [Table; 10] = [
         Table::Objects,
+        Table::Packs,
         Table::Children,
         Table::Selections,
         Table::Audit,
@@ -39,12 +82,24 @@ impl Table {
         Table::Work,
         Table::Contents,
         Table::Damage,
+        Table::Pins,
     ];
+
+    /// The lane it belongs to.
+    pub fn lane(self) -> Lane {
+        match self {
+            Table::Objects | Table::Packs | Table::Children | Table::Work | Table::Contents | Table::Damage => {
+                Lane::Text
+            }
+            Table::Selections | Table::Audit | Table::Tokens | Table::Pins => Lane::Service,
+        }
+    }
 
     /// The table's name, as engines store it.
     pub fn name(self) -> &'static str {
         match self {
             Table::Objects => "objects",
+            Table::Packs => "packs",
             Table::Children => "children",
             Table::Selections => "selections",
             Table::Audit => "audit",
@@ -52,6 +107,7 @@ impl Table {
             Table::Work => "work",
             Table::Contents => "contents",
             Table::Damage => "damage",
+            Table::Pins => "pins",
         }
     }
 }

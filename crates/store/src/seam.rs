@@ -1,5 +1,6 @@
 //! The trait.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use async_trait::async_trait;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use crate::call::Call;
 use crate::content::{ContentHeader, ContentId, ContentStream};
 use crate::error::StoreResult;
-use crate::row::{Row, Rows, Scan, Table};
+use crate::row::{Lane, Row, Rows, Scan, Table};
 use crate::step::{Outcome, Step};
 
 /// Bounds of what a store takes, enforced by [`crate::limited::Limited`], above the engines, so that the embedded engine
@@ -45,8 +46,8 @@ impl Default for Limits {
 /// How a store feels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Why writes are refused; `None`: they are not.
-    pub refusing_writes: Option<String>,
+    /// The lanes whose writes are refused, and why; empty: none are.
+    pub refusing_writes: BTreeMap<Lane, String>,
     /// Free room on the disk, bytes, where the engine knows it.
     pub free_bytes: Option<u64>,
 }
@@ -75,8 +76,19 @@ pub trait Store: Send + Sync + 'static {
     /// A page of a range of one partition (see [`Scan`]). Each page is a snapshot; two pages need not be the same one.
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows>;
 
-    /// Runs steps in order, stopping at the first that is refused. An engine that can, applies them all or none. When it
-    /// answers [`Outcome::Applied`], all of it is as durable as the class asks, and every later read sees it.
+    /// The first pages of many ranges (table, partition, range) of one [`Lane`], in the order asked for: one call instead of many. It
+    /// fails if one of them does. By default they are scanned one after the other.
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        let mut pages = Vec::with_capacity(scans.len());
+        for (table, partition, scan) in scans {
+            pages.push(self.scan(call, table, &partition, scan).await?);
+        }
+        Ok(pages)
+    }
+
+    /// Runs steps in order, stopping at the first that is refused. An engine that can, applies them all or none. All tables of a
+    /// list are of one [`Lane`]; another list is [`StoreError::Invalid`](crate::StoreError::Invalid). When it answers
+    /// [`Outcome::Applied`], all of it is as durable as the class asks, and every later read sees it.
     ///
     /// An error means that nothing was applied.
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome>;

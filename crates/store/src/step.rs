@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::row::{Guard, NewRow, Row, Stamp, Table};
+use crate::error::{StoreError, StoreResult};
+use crate::row::{Guard, Lane, NewRow, Row, Stamp, Table};
 
 /// One step. Steps run in order and stop at the first that is refused.
 #[derive(Clone, Debug)]
@@ -64,6 +65,19 @@ impl Step {
             | Step::Require { table, .. }
             | Step::CompareAndWrite { table, .. }
             | Step::Remove { table, .. } => *table,
+        }
+    }
+
+    /// The lane that all steps of a list keep to; `None`: the list is empty.
+    ///
+    /// [`StoreError::Invalid`] if they do not keep to one.
+    pub fn lane_of(steps: &[Step]) -> StoreResult<Option<Lane>> {
+        let Some(first) = steps.first().map(Step::table) else { return Ok(None) };
+        match steps.iter().map(Step::table).find(|table| table.lane() != first.lane()) {
+            None => Ok(Some(first.lane())),
+            Some(other) => Err(StoreError::Invalid(format!(
+                "tables {first} and {other} lie in different lanes and do not change in one list"
+            ))),
         }
     }
 

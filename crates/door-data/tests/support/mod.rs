@@ -201,7 +201,7 @@ impl Fixture {
         let id: VolumeId = id.parse().unwrap();
         let generation = self.library.volume(&id).await.unwrap().body.generation;
         let (partition, sort) = (keys::volume_partition(&id), Some(keys::pack(generation, 0)));
-        self.faults.damage(Damage { table: Table::Objects, partition, sort, harm, strong_reads_are_whole });
+        self.faults.damage(Damage { table: Table::Packs, partition, sort, harm, strong_reads_are_whole });
     }
 
     /// Puts a multipart/form-data body.

@@ -9,7 +9,6 @@ use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
 use http::{HeaderMap, Method, Request, StatusCode};
 use objects::{Library, LibraryOptions};
 use rdf::{ContentType, Graph, Iri, Limits};
-use store::faults::Faults;
 use store::{ManualClock, Store, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
@@ -23,8 +22,6 @@ pub const ROOT: &str = "http://test/rest/";
 pub struct Fixture {
     pub router: Router,
     pub library: Library,
-    pub clock: Arc<ManualClock>,
-    pub faults: Arc<Faults>,
     pub folder: TempDir,
 }
 
@@ -37,10 +34,9 @@ pub async fn fixture_with(settings: LdpSettings) -> Fixture {
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
     let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
     let store: Arc<dyn Store> = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
-    let faults = Arc::new(Faults::new(store));
-    let library = Library::open(faults.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    let library = Library::open(store, clock, LibraryOptions::default()).await.unwrap();
     let Routes { read, write } = routes(Arc::new(LdpDoor { library: library.clone(), settings }));
-    Fixture { router: read.merge(write), library, clock, faults, folder }
+    Fixture { router: read.merge(write), library, folder }
 }
 
 /// An answer, read to its end.

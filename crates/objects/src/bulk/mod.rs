@@ -1,10 +1,11 @@
 //! Many volumes at once: from a list of ids to a plan, from a plan to a stream.
 //!
 //! How to read it: `request.rs` is what is asked for; `plan.rs` makes a [`BulkPlan`] of it, with the exact length and the ETag;
-//! `errors.rs` says what is missing. `source.rs` reads what a plan names, for `pack` (`retry.rs`: again where that helps;
-//! `trail.rs`: not before it is in the audit), and `stream.rs` sends it. `selection.rs` stores plans (`stored_plan.rs`), so that
+//! `errors.rs` says what is missing. `source.rs` reads what a plan names, for `pack` (`ahead.rs`: several volumes at once, before they
+//! are asked for; `retry.rs`: again where that helps; `trail.rs`: not before it is in the audit), and `stream.rs` sends it. `selection.rs` stores plans (`stored_plan.rs`), so that
 //! a download can be resumed for days. `token_counts.rs` counts words, `token_stream.rs` sends the counts.
 
+mod ahead;
 mod errors;
 mod plan;
 mod request;
@@ -23,9 +24,10 @@ use std::sync::Arc;
 use store::{Clock, Store};
 
 pub use errors::{Missing, MissingPart, MissingReason};
-pub use plan::{BulkPlan, LAYOUT_VERSION, PlannedPage, PlannedVolume};
+pub use plan::{BulkPlan, LAYOUT_VERSION, PlannedPage, PlannedVolume, Planning};
 pub use request::{BulkRequest, OnDamage, Wanted};
-pub use selection::{Selection, SelectionInfo};
+pub use selection::{Selection, SelectionInfo, SelectionTerms};
+pub use stream::Download;
 pub use token_counts::{SortBy, TokenCounter, TokenOrder};
 pub use token_stream::{TokenLevel, TokenRequest};
 

@@ -32,7 +32,7 @@ use crate::revision::RevisionId;
 pub const LAYOUT_VERSION: u8 = 1;
 
 /// Volumes that are planned without waiting for a turn: they are planned in no time, and must not stand behind thousands.
-const SMALL_PLAN: usize = 16;
+const SMALL_PLAN: u64 = 16;
 
 /// How often planning begins anew because damage was found where an archive is measured (where 4 GiB is passed, directories are
 /// read for that).
@@ -124,29 +124,41 @@ pub(super) fn volume_id(archive: &Archive, group: usize) -> ObjectsResult<Volume
         .map_err(|error| ObjectsError::Internal(format!("a group's name is no cleaned id: {error}")))
 }
 
+/// The turn of one request: what it plans and selects while it has it waits for nobody any more.
+pub struct Planning<'library> {
+    pub(super) library: &'library Library,
+    _turn: Option<SemaphorePermit<'library>>,
+}
+
+impl Planning<'_> {
+    /// Plans as [`Library::plan`] does.
+    pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
+        self.library.plan_in_turn(request, on_damage).await
+    }
+}
+
 impl Library {
     /// Plans an archive. What is absent or known to be damaged is named in its `ERROR.err` and hurts nothing else.
     ///
     /// Fails only where the store cannot answer for now, or where the request contradicts itself.
     pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
-        let _turn = self.planning_turn(request).await?;
-        self.plan_in_turn(request, on_damage).await
+        self.planning(request.wanted.len() as u64).await?.plan(request, on_damage).await
     }
 
-    /// Waits until it is the turn of a request to be planned. Small ones need no turn.
-    pub(super) async fn planning_turn(&self, request: &BulkRequest) -> ObjectsResult<Option<SemaphorePermit<'_>>> {
-        match request.wanted.len() {
-            0..=SMALL_PLAN => Ok(None),
-            _ => self.inner.bulk.fairness.planning_turn().await.map(Some),
-        }
+    /// Waits until it is the turn of a list that names so many volumes and pages (at most; it need not have been read yet) to be
+    /// planned. Short ones wait for nobody.
+    ///
+    /// Whoever reads a list from a client takes the turn first: a list that was read takes ten times the memory of its text.
+    pub async fn planning(&self, named_at_most: u64) -> ObjectsResult<Planning<'_>> {
+        let turn = match named_at_most {
+            0..=SMALL_PLAN => None,
+            _ => Some(self.inner.bulk.fairness.planning_turn().await?),
+        };
+        Ok(Planning { library: self, _turn: turn })
     }
 
     /// Plans as [`Library::plan`] does; the caller has the turn.
-    pub(super) async fn plan_in_turn(
-        &self,
-        request: &BulkRequest,
-        on_damage: OnDamage,
-    ) -> ObjectsResult<Arc<BulkPlan>> {
+    async fn plan_in_turn(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
         if request.mets && request.layout == pack::Layout::WordSeq {
             return Err(ObjectsError::Invalid("a word sequence has no place for METS".to_owned()));
         }

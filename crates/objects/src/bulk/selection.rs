@@ -14,7 +14,7 @@ use pack::Level;
 use serde::{Deserialize, Serialize};
 use store::{Class, NewRow, Removal, Scan, Step, Table, UnixMillis, envelope};
 
-use super::plan::{BulkPlan, LAYOUT_VERSION};
+use super::plan::{BulkPlan, LAYOUT_VERSION, Planning};
 use super::request::{BulkRequest, OnDamage};
 use super::stored_plan::StoredPlan;
 use crate::audit::Requester;
@@ -99,9 +99,27 @@ struct Standing {
     swept: bool,
 }
 
-impl Library {
-    /// Plans, pins and stores a selection for `requester`, who may have `owned_max` at a time (0: any number). It lasts for `life`
-    /// (default [`crate::LibraryOptions::selection_life`]).
+/// Under which terms a selection is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SelectionTerms {
+    /// How long it lasts; `None`: as long as [`crate::LibraryOptions::selection_life`] says.
+    pub life: Option<Duration>,
+    /// How many its requester may have at a time; 0: any number.
+    pub owned_max: u64,
+    /// Whether one that the requester has already will do, if it is of the same bytes and has at least half of this life before
+    /// it: for selections that nobody asked for, so that a client that asks again and again does not pin again and again.
+    pub reuse: bool,
+}
+
+/// What the list of an owner's selections tells of one.
+#[derive(Serialize, Deserialize)]
+struct Owned {
+    ends: UnixMillis,
+    etag: String,
+}
+
+impl Planning<'_> {
+    /// Plans, pins and stores a selection for `requester`.
     ///
     /// [`ObjectsError::Invalid`] for a level whose length is not known, [`ObjectsError::OverLimit`] for too long a life or too many
     /// selections, [`ObjectsError::Conflict`] if volumes change faster than they can be pinned, [`ObjectsError::Overloaded`]
@@ -110,37 +128,61 @@ impl Library {
         &self,
         request: &BulkRequest,
         requester: &Requester,
-        life: Option<Duration>,
-        owned_max: u64,
+        terms: SelectionTerms,
     ) -> ObjectsResult<Selection> {
+        let library = self.library;
         if matches!(request.level, Level::Recompressed(_)) {
             return Err(ObjectsError::Invalid("a selection is of level auto or 0, whose length is known".to_owned()));
         }
-        self.auditor().check_lag()?;
-        let options = self.options();
-        let life = life.unwrap_or(options.selection_life);
+        library.auditor().check_lag()?;
+        let options = library.options();
+        let life = terms.life.unwrap_or(options.selection_life);
         if life > options.selection_life_max {
             let max_s = options.selection_life_max.as_secs();
             return Err(ObjectsError::OverLimit(format!("a selection lasts at most {max_s} seconds")));
         }
         let owner = requester.identity();
-        if owned_max > 0 && self.selections_of(&owner).await? >= owned_max {
-            return Err(ObjectsError::OverLimit(format!("{owned_max} selections at a time; delete one first")));
+        let owned = library.selections_of(&owner).await?;
+        let too_many = terms.owned_max > 0 && owned.len() as u64 >= terms.owned_max;
+        if too_many && !terms.reuse {
+            return Err(over_limit(terms.owned_max));
         }
-        let created = self.inner.clock.now();
+        let created = library.inner.clock.now();
         let ends = created.plus(life);
-        // Pinning costs as much as planning: it belongs to the turn.
-        let _turn = self.planning_turn(request).await?;
         for _ in 0..ATTEMPTS_MAX {
+            let plan = self.plan(request, OnDamage::Break).await?;
+            if terms.reuse
+                && let Some(info) = library.equal_selection(&owned, &plan, created.plus(life / 2)).await?
+            {
+                return Ok(Selection { info, plan });
+            }
+            if too_many {
+                return Err(over_limit(terms.owned_max));
+            }
             let id = hex::encode(rand::random::<[u8; 16]>());
-            let plan = self.plan_in_turn(request, OnDamage::Break).await?;
-            if self.pin_plan(&plan, &id, ends).await? {
+            if library.pin_plan(&plan, &id, ends).await? {
                 let info = describe(id, owner, created, ends, &plan)?;
-                self.store_selection(&info, &plan).await?;
+                library.store_selection(&info, &plan).await?;
                 return Ok(Selection { info, plan });
             }
         }
         Err(ObjectsError::Conflict("the volumes asked for change all the time; try again".to_owned()))
+    }
+}
+
+fn over_limit(owned_max: u64) -> ObjectsError {
+    ObjectsError::OverLimit(format!("{owned_max} selections at a time; delete one first"))
+}
+
+impl Library {
+    /// Plans, pins and stores a selection, as [`Planning::select`] does, when it is its turn.
+    pub async fn select(
+        &self,
+        request: &BulkRequest,
+        requester: &Requester,
+        terms: SelectionTerms,
+    ) -> ObjectsResult<Selection> {
+        self.planning(request.wanted.len() as u64).await?.select(request, requester, terms).await
     }
 
     /// The plan of a selection. It may be streamed from for as long as any plan, also beyond the selection's end.
@@ -204,18 +246,39 @@ impl Library {
         }
     }
 
-    /// Selections of one owner that have not ended.
-    async fn selections_of(&self, owner: &str) -> ObjectsResult<u64> {
+    /// Selections of one owner that have not ended, by id.
+    async fn selections_of(&self, owner: &str) -> ObjectsResult<Vec<(Bytes, Option<Owned>)>> {
         let partition = owner_partition(owner);
-        let mut owned = 0;
+        let mut owned = Vec::new();
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
         while let Some(range) = scan {
             let call = self.call(Class::Description);
             let page = self.inner.store.scan(call, Table::Selections, &partition, range.clone()).await?;
-            owned += page.rows.len() as u64;
+            for row in page.rows {
+                // One that cannot be read is counted, and that is all.
+                owned.push((row.sort, head::open(Table::Selections, &row.value).ok()));
+            }
             scan = range.resumed(page.next);
         }
         Ok(owned)
+    }
+
+    /// One of these selections that has the bytes of a plan, lasts until `until` at least, and can still be read.
+    async fn equal_selection(
+        &self,
+        owned: &[(Bytes, Option<Owned>)],
+        plan: &BulkPlan,
+        until: UnixMillis,
+    ) -> ObjectsResult<Option<SelectionInfo>> {
+        let equal = |owned: &Owned| plan.etag.as_ref() == Some(&owned.etag) && owned.ends >= until;
+        for (id, _) in owned.iter().filter(|(_, owned)| owned.as_ref().is_some_and(equal)) {
+            match self.selection_info(&String::from_utf8_lossy(id)).await {
+                Ok(info) => return Ok(Some(info)),
+                Err(ObjectsError::Absent(_) | ObjectsError::Expired(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// Pins what a plan names; false: something moved meanwhile, and nothing stays pinned.
@@ -248,7 +311,8 @@ impl Library {
             let rows = chunks.iter().zip(first..).map(chunk).collect();
             self.put_acknowledged(Class::Description, vec![put(rows)]).await?;
         }
-        let owned = NewRow { expires_at: Some(info.ends), ..NewRow::new(info.id.clone(), envelope::seal(&[])) };
+        let owned = head::seal(&Owned { ends: info.ends, etag: info.etag.clone() })?;
+        let owned = NewRow { expires_at: Some(info.ends), ..NewRow::new(info.id.clone(), owned) };
         let complete = NewRow { expires_at: forgotten_at, ..NewRow::new(row::COMPLETE, envelope::seal(&[])) };
         let own = Step::Put { table: Table::Selections, partition: owner_partition(&info.owner), rows: vec![owned] };
         self.put_acknowledged(Class::Description, vec![own, put(vec![complete])]).await

@@ -12,16 +12,18 @@ use pack::{Archive, FrameError, GroupPages, PageMember, Source};
 use parking_lot::Mutex;
 use store::UnixMillis;
 
+use super::ahead::{self, ReadAhead, What};
 use super::errors::{Missing, MissingPart, MissingReason, error_text};
 use super::plan::{BulkPlan, PlannedPage, PlannedVolume, volume_id};
 use super::retry::retried;
-use super::trail::AuditTrail;
+use super::trail::{AuditTrail, Windows};
 use crate::audit::{AuditAction, Requester};
 use crate::damage::WHOLE_VOLUME;
 use crate::directory::Entry;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::fairness::Fairness;
 use crate::library::Library;
+use crate::read::VolumeRows;
 
 /// Directory entries kept of the volume being read.
 const ENTRIES_KEPT: u32 = 1_024;
@@ -36,12 +38,30 @@ pub(super) struct PlanSource {
     volumes: Arc<[PlannedVolume]>,
     started: UnixMillis,
     /// `None` while only members are asked for.
-    trail: Option<AuditTrail>,
+    sending: Option<Sending>,
     entries: Mutex<Option<KeptEntries>>,
     /// What was found while streaming, in report mode.
     left_out: Mutex<Vec<Missing>>,
     /// Members whose frames `pack` found to be other than their entries say; marked when the stream ends.
     noticed: Mutex<Vec<(usize, Option<u32>, String)>>,
+}
+
+/// What a source has that is streamed from.
+struct Sending {
+    trail: AuditTrail,
+    volumes: ReadAhead,
+    /// For the second pass, which makes the central directory.
+    directories: ReadAhead,
+    /// The group whose pages are being sent; `None`: none yet.
+    group: Mutex<Option<usize>>,
+}
+
+impl Sending {
+    /// What was read ahead of a group, in the pass that it is asked for in.
+    async fn ahead(&self, group: usize) -> Option<Arc<VolumeRows>> {
+        let is_sent_now = *self.group.lock() == Some(group);
+        if is_sent_now { self.volumes.of(group).await } else { self.directories.of(group).await }
+    }
 }
 
 /// Some consecutive entries of one group.
@@ -64,19 +84,31 @@ impl PlanSource {
             archive,
             volumes,
             started,
-            trail: None,
+            sending: None,
             entries: Mutex::default(),
             left_out: Mutex::default(),
             noticed: Mutex::default(),
         }
     }
 
-    /// A source to stream `plan` from, for somebody.
-    pub(super) fn for_stream(library: Library, plan: &BulkPlan, requester: Requester, action: AuditAction) -> Self {
-        Self {
-            trail: Some(AuditTrail::new(requester, action, plan.etag.clone())),
-            ..Self::for_planning(library, plan.archive.clone(), plan.volumes.clone(), plan.started)
-        }
+    /// A source to stream `plan` from, for somebody; the audit learns of its volumes in `windows`.
+    pub(super) fn for_stream(
+        library: Library,
+        plan: &BulkPlan,
+        requester: Requester,
+        action: AuditAction,
+        windows: Windows,
+    ) -> Self {
+        let sent = windows.sent.clone();
+        let trail = AuditTrail::new(library.clone(), plan, requester, action, windows);
+        let source = Self::for_planning(library, plan.archive.clone(), plan.volumes.clone(), plan.started);
+        let ahead = |what, groups| {
+            let Self { library, archive, volumes, .. } = &source;
+            ReadAhead::new(library.clone(), archive.clone(), volumes.clone(), what, groups)
+        };
+        let volumes = ahead(What::Volumes, sent);
+        let directories = ahead(What::Directories, 0..plan.archive.groups.len());
+        Self { sending: Some(Sending { trail, volumes, directories, group: Mutex::default() }), ..source }
     }
 
     /// The id of the volume that is a group.
@@ -185,6 +217,11 @@ impl PlanSource {
             };
             return Ok(members.iter().zip(places).take(ENTRIES_KEPT as usize).map(entry).collect());
         }
+        if let Some(rows) = self.ahead(group).await?
+            && let Some(entries) = ahead::part(&rows.entries, pages.clone(), ENTRIES_KEPT)
+        {
+            return Ok(entries);
+        }
         if let Some(entries) = self.kept_entries(group, &pages) {
             return Ok(entries);
         }
@@ -200,6 +237,13 @@ impl PlanSource {
         Ok(entries[..pages.len().min(entries.len())].into())
     }
 
+    /// What was read ahead of a group.
+    async fn ahead(&self, group: usize) -> ObjectsResult<Option<Arc<VolumeRows>>> {
+        let Some(sending) = &self.sending else { return Ok(None) };
+        self.check_life()?;
+        Ok(sending.ahead(group).await)
+    }
+
     /// What is kept already of these pages, if it begins with the first of them.
     fn kept_entries(&self, group: usize, pages: &Range<u32>) -> Option<Arc<[Entry]>> {
         let kept = self.entries.lock();
@@ -212,6 +256,11 @@ impl PlanSource {
     /// The frames of a run of entries; only the first one's where something in the run is damaged. Where that is the first, all
     /// damaged pages of the rest of the volume are looked for and marked, so that whoever asks next is told of all of them.
     async fn frames_of(&self, group: usize, first: u32, run: &[Entry]) -> ObjectsResult<Vec<Bytes>> {
+        if let Some(rows) = self.ahead(group).await?
+            && let Some(frames) = ahead::frames(&rows, run)
+        {
+            return Ok(frames);
+        }
         let id = self.volume_id(group)?;
         let generation = self.volumes[group].generation;
         let mut frames = self.read(|| self.library.frames(&id, generation, run)).await;
@@ -336,6 +385,9 @@ impl Source for PlanSource {
             .mets
             .ok_or_else(|| ObjectsError::Internal("METS that nobody asked for".to_owned()))?;
         let entry = [Entry { seq: 0, member, place: volume.mets }];
+        if let Some(frame) = self.ahead(group).await?.and_then(|rows| rows.frame(&entry[0])) {
+            return Ok(frame);
+        }
         let read = self.read(|| self.library.frames(&id, volume.generation, &entry)).await;
         match read {
             Ok(mut frames) => frames.pop().ok_or_else(|| ObjectsError::Internal("no frame for an entry".to_owned())),
@@ -351,10 +403,9 @@ impl Source for PlanSource {
     }
 
     async fn before_group(&self, group: usize) -> ObjectsResult<()> {
-        match &self.trail {
-            Some(trail) => trail.before_group(self.library.auditor(), &self.archive, group).await,
-            None => Ok(()),
-        }
+        let Some(sending) = &self.sending else { return Ok(()) };
+        *sending.group.lock() = Some(group);
+        sending.trail.before_group(group).await
     }
 
     fn piece_bytes(&self) -> usize {

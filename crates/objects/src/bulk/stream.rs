@@ -6,35 +6,82 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use hathi::VolumeId;
-use pack::ArchiveError;
+use pack::{ArchiveError, Level};
+use parking_lot::Mutex;
 
 use super::plan::BulkPlan;
 use super::source::PlanSource;
+use super::trail::Windows;
 use crate::audit::{AuditAction, Requester};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::fairness::{Admission, BulkStream};
 use crate::library::Library;
 
-impl Library {
-    /// Streams a range of a plan's archive ([`pack::WHOLE`]: all of it, the only range where no length is known).
+/// What a range has at most that is sent at once, whatever the client does then.
+const SHORT_RANGE_BYTES: u64 = 4 << 20;
+
+/// One request for a plan's archive, which is in the audit: it may stream several ranges of it.
+pub struct Download {
+    library: Library,
+    plan: Arc<BulkPlan>,
+    requester: Requester,
+    /// The place among the bulk requests that its first range takes.
+    admission: Mutex<Option<Admission>>,
+}
+
+impl Download {
+    /// Streams a range of the archive ([`pack::WHOLE`]: all of it, the only range where no length is known).
     ///
-    /// Before this answers, the request is in the audit; before a volume's first byte leaves, its access is. Refused with
-    /// [`ObjectsError::Overloaded`] while the audit lags or too many requests are streaming.
+    /// Before a volume's first byte leaves, its access is in the audit. Refused with [`ObjectsError::Overloaded`] while the audit
+    /// lags or too many requests are streaming.
     ///
     /// The stream ends with an error, never short without notice: on damage (marked before the error is told, so that whoever asks
     /// again gets a whole archive), when the plan's life is over, and when the store stays out of reach though it was tried again.
+    pub async fn stream(&self, range: Range<u64>) -> ObjectsResult<BulkStream> {
+        let Self { library, plan, requester, admission } = self;
+        if range != pack::WHOLE && plan.len_bytes.is_none_or(|len| range.start > range.end || range.end > len) {
+            return Err(ObjectsError::Invalid(format!("bytes {range:?} cannot be asked of this archive")));
+        }
+        let first = admission.lock().take();
+        let admission = first.map_or_else(|| library.inner.bulk.fairness.admit(), Ok)?;
+        let windows = library.windows(plan, &range).await?;
+        let (library, requester) = (library.clone(), requester.clone());
+        let source = Arc::new(PlanSource::for_stream(library, plan, requester, AuditAction::Accessed, windows));
+        let pieces = pieces(plan, source, range);
+        // What is compressed anew takes its time, which is better spent before the client waits.
+        let takes_time = matches!(plan.archive.level, Level::Recompressed(_));
+        Ok(if takes_time { admission.run_ahead(pieces) } else { admission.run_along(pieces) })
+    }
+}
+
+impl Library {
+    /// Begins a download. Before this answers, the request is in the audit. Refused with [`ObjectsError::Overloaded`] while the audit
+    /// lags or too many requests are streaming.
+    pub async fn download(&self, plan: &Arc<BulkPlan>, requester: Requester) -> ObjectsResult<Download> {
+        let admission = Mutex::new(Some(self.admit_bulk(plan, &requester).await?));
+        Ok(Download { library: self.clone(), plan: plan.clone(), requester, admission })
+    }
+
+    /// A download of one range: [`Library::download`], then [`Download::stream`].
     pub async fn stream(
         &self,
         plan: &Arc<BulkPlan>,
         range: Range<u64>,
         requester: Requester,
     ) -> ObjectsResult<BulkStream> {
-        if range != pack::WHOLE && plan.len_bytes.is_none_or(|len| range.start > range.end || range.end > len) {
-            return Err(ObjectsError::Invalid(format!("bytes {range:?} cannot be asked of this archive")));
+        self.download(plan, requester).await?.stream(range).await
+    }
+
+    /// The volumes that a range touches. Those of a short one are surely sent: they are one window of the audit.
+    async fn windows(&self, plan: &BulkPlan, range: &Range<u64>) -> ObjectsResult<Windows> {
+        if *range == pack::WHOLE {
+            return Ok(Windows { sent: 0..plan.archive.groups.len(), first: 1 });
         }
-        let admission = self.admit_bulk(plan, &requester).await?;
-        let source = Arc::new(PlanSource::for_stream(self.clone(), plan, requester, AuditAction::Accessed));
-        Ok(admission.run_ahead(pieces(plan, source, range)))
+        let (archive, volumes) = (plan.archive.clone(), plan.volumes.clone());
+        let source = PlanSource::for_planning(self.clone(), archive, volumes, plan.started);
+        let sent = plan.archive.groups_within(&source, range.clone()).await?;
+        let is_short = range.end - range.start <= SHORT_RANGE_BYTES;
+        Ok(Windows { first: if is_short { sent.len() } else { 1 }, sent })
     }
 
     /// A place among the bulk requests, and the record that it was asked for.
@@ -42,6 +89,7 @@ impl Library {
         let auditor = self.auditor();
         auditor.check_lag()?;
         let admission = self.inner.bulk.fairness.admit()?;
+        let _turn = self.inner.bulk.fairness.recording_turn().await?;
         let found = BulkPlan::audited(&plan.archive, 0..plan.archive.groups.len())?;
         auditor.requested(requester, plan.etag.as_deref(), found.into_iter().chain(plan.audited_missing())).await?;
         Ok(admission)

@@ -10,6 +10,7 @@ use super::errors::{MissingPart, MissingReason};
 use super::request::{BulkRequest, OnDamage};
 use super::source::PlanSource;
 use super::token_counts::{TokenCounter, TokenOrder};
+use super::trail::Windows;
 use crate::audit::{AuditAction, Requester};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::fairness::BulkStream;
@@ -53,7 +54,9 @@ impl Library {
             return Err(ObjectsError::OverLimit(format!("{} counts, at most {ENTRIES_MAX} at once", plan.entries)));
         }
         let admission = self.admit_bulk(&plan, &requester).await?;
-        let source = PlanSource::for_stream(self.clone(), &plan, requester, AuditAction::TokenCountAccessed);
+        let windows = Windows { sent: 0..plan.archive.groups.len(), first: 1 };
+        let action = AuditAction::TokenCountAccessed;
+        let source = PlanSource::for_stream(self.clone(), &plan, requester, action, windows);
         let counting = Counting {
             groups: plan.archive.groups.len(),
             errors: plan.archive.errors.clone(),

@@ -1,51 +1,118 @@
-//! The trail that a stream leaves in the audit: what it is about to send, a window of volumes ahead.
+//! The trail that a stream leaves in the audit: what it is about to send, a window of volumes ahead. While a window is sent, the
+//! next one is being written, so that the stream does not wait for the disk.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use pack::Archive;
 use parking_lot::Mutex;
+use tokio::task::JoinHandle;
 
 use super::plan::BulkPlan;
 use super::retry::retried;
-use crate::audit::{AuditAction, Auditor, Requester};
-use crate::error::ObjectsResult;
+use crate::audit::{AuditAction, Requester};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::library::Library;
 
 /// Volumes of an audit window at most. Windows begin with one volume and double, so that a request that reads little of a long
 /// archive is not said to have read much.
 const AUDIT_WINDOW_MAX: usize = 64;
 
 /// For whom, and as what, a stream's volumes are recorded.
-pub(super) struct AuditTrail {
+#[derive(Clone)]
+struct Writer {
+    library: Library,
+    archive: Arc<Archive>,
     requester: Requester,
     action: AuditAction,
     plan: Option<String>,
-    /// The groups of the window that was written last.
+}
+
+impl Writer {
+    async fn write(&self, window: Range<usize>) -> ObjectsResult<()> {
+        let volumes = BulkPlan::audited(&self.archive, window)?;
+        let plan = self.plan.as_deref();
+        let auditor = self.library.auditor();
+        retried(|| auditor.accessed(&self.requester, self.action, plan, volumes.clone())).await
+    }
+}
+
+/// A window that is being written.
+type Ahead = (Range<usize>, JoinHandle<ObjectsResult<()>>);
+
+/// The trail of one stream.
+pub(super) struct AuditTrail {
+    writer: Writer,
+    windows: Windows,
+    /// The groups of the window that is being sent; it is in the audit.
     written: Mutex<Range<usize>>,
+    /// The next one, while it is being written.
+    ahead: Mutex<Option<Ahead>>,
 }
 
 impl AuditTrail {
-    pub(super) fn new(requester: Requester, action: AuditAction, plan: Option<String>) -> Self {
-        Self { requester, action, plan, written: Mutex::new(0..0) }
+    /// The trail of a stream that sends groups of a plan, divided into `windows`.
+    pub(super) fn new(
+        library: Library,
+        plan: &BulkPlan,
+        requester: Requester,
+        action: AuditAction,
+        windows: Windows,
+    ) -> Self {
+        let (archive, plan) = (plan.archive.clone(), plan.etag.clone());
+        let writer = Writer { library, archive, requester, action, plan };
+        Self { writer, windows, written: Mutex::default(), ahead: Mutex::default() }
     }
 
     /// Sees to it that a group is in the audit before any of it is sent.
-    pub(super) async fn before_group(&self, auditor: &Auditor, archive: &Archive, group: usize) -> ObjectsResult<()> {
-        let Some(window) = self.window(group, archive.groups.len()) else { return Ok(()) };
-        let volumes = BulkPlan::audited(archive, window.clone())?;
-        let plan = self.plan.as_deref();
-        retried(|| auditor.accessed(&self.requester, self.action, plan, volumes.clone())).await?;
-        *self.written.lock() = window;
+    pub(super) async fn before_group(&self, group: usize) -> ObjectsResult<()> {
+        if !self.written.lock().contains(&group) {
+            let window = self.written_now(group).await?;
+            *self.written.lock() = window;
+        }
+        self.write_ahead(group);
         Ok(())
     }
 
-    /// The window that is to be written before `group` is sent; `None`: it is in the last one.
-    fn window(&self, group: usize, groups: usize) -> Option<Range<usize>> {
-        let written = self.written.lock();
-        if written.contains(&group) {
-            return None;
+    /// The window of a group, once it is in the audit.
+    async fn written_now(&self, group: usize) -> ObjectsResult<Range<usize>> {
+        let ahead = self.ahead.lock().take().filter(|(window, _)| window.contains(&group));
+        if let Some((window, writing)) = ahead {
+            writing.await.map_err(|error| ObjectsError::Internal(format!("writing the audit: {error}")))??;
+            return Ok(window);
         }
-        let len = (2 * written.len()).clamp(1, AUDIT_WINDOW_MAX);
-        Some(group..(group + len).min(groups))
+        let window = self.windows.at(group, 0);
+        self.writer.write(window.clone()).await?;
+        Ok(window)
+    }
+
+    /// Begins to write the next window when half of the one that is being sent is over.
+    fn write_ahead(&self, group: usize) {
+        let written = self.written.lock().clone();
+        let mut ahead = self.ahead.lock();
+        if ahead.is_some() || written.end >= self.windows.sent.end || 2 * (group - written.start) + 1 < written.len() {
+            return;
+        }
+        let window = self.windows.at(written.end, written.len());
+        let (writer, to_write) = (self.writer.clone(), window.clone());
+        *ahead = Some((window, tokio::spawn(async move { writer.write(to_write).await })));
+    }
+}
+
+/// How the groups that a stream sends are divided into windows.
+#[derive(Clone, Debug)]
+pub(super) struct Windows {
+    /// The groups that it may send.
+    pub(super) sent: Range<usize>,
+    /// How many groups the first window has.
+    pub(super) first: usize,
+}
+
+impl Windows {
+    /// The window that begins with `group`, after one of `before` groups (0: none).
+    fn at(&self, group: usize, before: usize) -> Range<usize> {
+        let len = if before == 0 { self.first } else { 2 * before };
+        group..(group + len.clamp(1, AUDIT_WINDOW_MAX)).min(self.sent.end.max(group + 1))
     }
 }
 
@@ -53,29 +120,32 @@ impl AuditTrail {
 mod tests {
     use super::*;
 
-    /// The windows that are written while groups `from..groups` are sent one after the other.
-    fn windows(from: usize, groups: usize) -> Vec<Range<usize>> {
-        let trail = AuditTrail::new(Requester::default(), AuditAction::Accessed, None);
-        let mut windows = Vec::new();
-        for group in from..groups {
-            if let Some(window) = trail.window(group, groups) {
-                *trail.written.lock() = window.clone();
-                windows.push(window);
-            }
+    /// All windows of a stream, one after the other.
+    fn all(windows: &Windows) -> Vec<Range<usize>> {
+        let mut all: Vec<Range<usize>> = vec![windows.at(windows.sent.start, 0)];
+        while let Some(last) = all.last().filter(|last| last.end < windows.sent.end).cloned() {
+            all.push(windows.at(last.end, last.len()));
         }
-        windows
+        all
     }
 
     #[test]
     fn windows_double_up_to_their_bound_and_cover_each_group_once() {
-        let written = windows(0, 300);
-        let lens: Vec<usize> = written.iter().map(Range::len).collect();
+        let windows = all(&Windows { sent: 0..300, first: 1 });
+        let lens: Vec<usize> = windows.iter().map(Range::len).collect();
         assert_eq!(lens, [1, 2, 4, 8, 16, 32, 64, 64, 64, 45]);
-        assert!(written.into_iter().flatten().eq(0..300));
+        assert!(windows.into_iter().flatten().eq(0..300));
     }
 
     #[test]
     fn who_resumes_in_the_middle_begins_with_a_small_window_there() {
-        assert_eq!(windows(10, 14), [10..11, 11..13, 13..14]);
+        assert_eq!(all(&Windows { sent: 10..14, first: 1 }), [10..11, 11..13, 13..14]);
+    }
+
+    #[test]
+    fn a_short_range_has_one_window_of_just_what_it_sends() {
+        let short = Windows { sent: 10..17, first: 7 };
+        assert_eq!((all(&short).len(), short.at(10, 0)), (1, 10..17));
+        assert_eq!(all(&Windows { sent: 10..100, first: 90 }), [10..74, 74..100]);
     }
 }

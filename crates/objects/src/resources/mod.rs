@@ -6,7 +6,7 @@
 //! container is gone for everybody, with all that is in it, with one write of its head.
 //!
 //! How to read it: `path.rs` and `body.rs`: what there is; `read.rs`: how it is found and read; `create.rs`, `update.rs`,
-//! `delete.rs`, `upload.rs`: how it changes. Who changes a resource passes the [`Resource`] that was read, and is told
+//! `delete.rs`, `upload.rs`: how it changes; `verify.rs`: whether it is sound. Who changes a resource passes the [`Resource`] that was read, and is told
 //! [`ResourceError::Moved`] if somebody else changed it meanwhile; so conditions can be looked at beforehand, and hold.
 
 pub mod body;
@@ -17,6 +17,7 @@ pub mod path;
 mod read;
 mod update;
 pub mod upload;
+mod verify;
 
 use thiserror::Error;
 

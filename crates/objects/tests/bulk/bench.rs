@@ -104,7 +104,7 @@ impl Bench {
     pub async fn harm_pack(&self, id: &VolumeId, pack: u32, harm: Harm, strong_reads_are_whole: bool) {
         let generation = self.library.volume(id).await.unwrap().body.generation;
         let (partition, sort) = (keys::volume_partition(id), Some(keys::pack(generation, pack)));
-        self.faults.damage(Damage { table: Table::Objects, partition, sort, harm, strong_reads_are_whole });
+        self.faults.damage(Damage { table: Table::Packs, partition, sort, harm, strong_reads_are_whole });
     }
 }
 

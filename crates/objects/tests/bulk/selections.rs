@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use objects::{CollectLimits, ObjectsError, Requester, SelectionInfo, Unchanged};
+use hathi::VolumeId;
+use objects::{BulkRequest, CollectLimits, ObjectsError, Requester, SelectionInfo, SelectionTerms, Unchanged};
 use pack::{Layout, Level};
 use store::faults::{Damage, Harm};
 use store::{Clock, Table};
@@ -11,6 +12,14 @@ use crate::bench::{Bench, bench, pages, request, somebody, whole_volumes};
 use crate::support::volume;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+fn lasting(life: Duration) -> SelectionTerms {
+    SelectionTerms { life: Some(life), ..SelectionTerms::default() }
+}
+
+fn one_at_most() -> SelectionTerms {
+    SelectionTerms { owned_max: 1, ..SelectionTerms::default() }
+}
 
 /// Lets the collector do all it may.
 async fn collect(bench: &Bench) {
@@ -28,7 +37,7 @@ async fn a_selection_resumes_byte_identical_though_its_volumes_were_replaced_del
     let mut wanted = whole_volumes(&ids);
     wanted.push(pages(&a, &[3, 1, 8]));
     let wanted = request(wanted, Layout::Pages, Level::Frames, true);
-    let selection = bench.library.select(&wanted, &somebody(), Some(20 * DAY), 0).await.unwrap();
+    let selection = bench.library.select(&wanted, &somebody(), lasting(20 * DAY)).await.unwrap();
     let whole = bench.whole(&selection.plan).await;
 
     bench.library.delete(&ids[0]).await.unwrap();
@@ -61,7 +70,7 @@ async fn a_selection_ends_by_itself_is_remembered_and_lets_its_volumes_go() {
     let a = bench.add("t.a", &["one"]).await;
     let old = bench.library.volume(&a).await.unwrap().body.generation;
     let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Stored, false);
-    let selection = bench.library.select(&wanted, &somebody(), Some(DAY), 0).await.unwrap();
+    let selection = bench.library.select(&wanted, &somebody(), lasting(DAY)).await.unwrap();
     let id = selection.info.id.as_str();
     bench.library.import(volume("t.a", &["uno"]), Unchanged::Skip, |_| {}).await.unwrap();
 
@@ -87,7 +96,7 @@ async fn a_selection_can_be_deleted_and_frees_its_place() {
     let bench = bench().await;
     let a = bench.add("t.a", &["one"]).await;
     let wanted = request(whole_volumes(&[a]), Layout::Pages, Level::Frames, false);
-    let select = async |who: &Requester| bench.library.select(&wanted, who, None, 1).await;
+    let select = async |who: &Requester| bench.library.select(&wanted, who, one_at_most()).await;
     let first = select(&somebody()).await.unwrap().info;
     assert!(matches!(select(&somebody()).await, Err(ObjectsError::OverLimit(_))));
     let other = Requester { name: None, address: Some([127, 0, 0, 1].into()), request_id: String::new() };
@@ -103,12 +112,44 @@ async fn a_selection_can_be_deleted_and_frees_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_that_nobody_asked_for_is_made_once_for_equal_bytes_as_long_as_it_lasts() {
+    let bench = bench().await;
+    let (a, b) = (bench.add("t.a", &["one"]).await, bench.add("t.b", &["two"]).await);
+    let wanted = |ids: &[VolumeId]| request(whole_volumes(ids), Layout::Pages, Level::Frames, false);
+    let (one, two) = (wanted(std::slice::from_ref(&a)), wanted(&[a, b]));
+    let reusing = SelectionTerms { life: Some(DAY), owned_max: 2, reuse: true };
+    let select = async |wanted: &BulkRequest, who: &Requester, terms| {
+        bench.library.select(wanted, who, terms).await.unwrap().info.id
+    };
+    let first = select(&one, &somebody(), reusing).await;
+    assert_eq!(select(&one, &somebody(), reusing).await, first);
+    let second = select(&two, &somebody(), reusing).await;
+    assert_ne!(second, first, "other bytes");
+    assert_eq!(select(&one, &somebody(), reusing).await, first, "also where there is room for no more");
+    let other = Requester { name: None, address: Some([127, 0, 0, 1].into()), request_id: String::new() };
+    assert_ne!(select(&one, &other, reusing).await, first, "what others may delete is of no use");
+
+    bench.clock.advance(DAY / 2 + Duration::from_secs(1));
+    bench.library.delete_selection(&second).await.unwrap();
+    let third = select(&one, &somebody(), reusing).await;
+    assert_ne!(third, first, "less than half of its life is left");
+    bench.library.delete_selection(&first).await.unwrap();
+    bench.library.delete_selection(&third).await.unwrap();
+    assert_ne!(select(&one, &somebody(), reusing).await, third, "it was deleted");
+    assert_ne!(
+        select(&one, &somebody(), lasting(DAY)).await,
+        select(&one, &somebody(), lasting(DAY)).await,
+        "who asks for one has one for himself"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_selection_lets_its_volumes_go_before_its_end() {
     let bench = bench().await;
     let a = bench.add("t.a", &["one"]).await;
     let old = bench.library.volume(&a).await.unwrap().body.generation;
     let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Frames, false);
-    let selection = bench.library.select(&wanted, &somebody(), Some(30 * DAY), 0).await.unwrap();
+    let selection = bench.library.select(&wanted, &somebody(), lasting(30 * DAY)).await.unwrap();
     bench.library.import(volume("t.a", &["uno"]), Unchanged::Skip, |_| {}).await.unwrap();
     bench.library.delete_selection(&selection.info.id).await.unwrap();
     assert_eq!(bench.library.sweep_selections().await.unwrap(), 0, "streams that began before go on");
@@ -127,7 +168,7 @@ async fn a_selection_that_cannot_be_read_does_not_keep_the_others_from_being_swe
     let wanted = request(whole_volumes(&[a]), Layout::Pages, Level::Frames, false);
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.push(bench.library.select(&wanted, &somebody(), Some(DAY), 0).await.unwrap().info.id);
+        ids.push(bench.library.select(&wanted, &somebody(), lasting(DAY)).await.unwrap().info.id);
     }
     // The one that a sweep comes to first.
     ids.sort();
@@ -153,9 +194,10 @@ async fn a_selection_that_cannot_be_is_refused() {
     let bench = bench().await;
     let a = bench.add("t.a", &["one"]).await;
     let wanted = |level| request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, level, false);
-    let recompressed = bench.library.select(&wanted(Level::Recompressed(6)), &somebody(), None, 0).await;
+    let recompressed =
+        bench.library.select(&wanted(Level::Recompressed(6)), &somebody(), SelectionTerms::default()).await;
     assert!(matches!(recompressed, Err(ObjectsError::Invalid(_))));
-    let too_long = bench.library.select(&wanted(Level::Frames), &somebody(), Some(31 * DAY), 0).await;
+    let too_long = bench.library.select(&wanted(Level::Frames), &somebody(), lasting(31 * DAY)).await;
     assert!(matches!(too_long, Err(ObjectsError::OverLimit(_))));
 }
 
@@ -166,7 +208,7 @@ async fn a_selection_of_many_ids_is_stored_in_many_rows_and_reads_back() {
     let mut ids = vec![a];
     ids.extend((0..20_000).map(|n| crate::support::id(&format!("t.none{n}"))));
     let wanted = request(whole_volumes(&ids), Layout::Pages, Level::Frames, false);
-    let selection = bench.library.select(&wanted, &somebody(), None, 0).await.unwrap();
+    let selection = bench.library.select(&wanted, &somebody(), SelectionTerms::default()).await.unwrap();
     let plan = bench.library.selection(&selection.info.id).await.unwrap();
     assert_eq!(plan.missing.len(), 20_000);
     assert!(bench.whole(&plan).await == bench.whole(&selection.plan).await);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use hathi::Seq;
-use objects::{LibraryOptions, OnDamage, TokenLevel, TokenOrder, TokenRequest};
+use objects::{LibraryOptions, OnDamage, SelectionTerms, TokenLevel, TokenOrder, TokenRequest};
 use pack::{Layout, Level};
 
 use crate::bench::{bench_with, read, request, somebody, until, whole_volumes};
@@ -22,9 +22,11 @@ async fn a_single_page_and_a_fast_reader_are_answered_while_many_clients_stall()
     let plan = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Frames, false)).await;
     let whole = bench.whole(&plan).await;
     assert!(whole.len() * CLIENTS > 4 * READ_AHEAD_BYTES, "there is more to hold than may be held");
+    // Made ahead of their clients; what is sent as it is stored is made when it is taken.
+    let compressed = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Recompressed(1), false)).await;
     let mut stalled = Vec::new();
     for _ in 0..CLIENTS {
-        let mut stream = bench.library.stream(&plan, pack::WHOLE, somebody()).await.unwrap();
+        let mut stream = bench.library.stream(&compressed, pack::WHOLE, somebody()).await.unwrap();
         assert!(stream.next().await.unwrap().is_ok());
         stalled.push(stream);
     }
@@ -41,7 +43,7 @@ async fn a_single_page_and_a_fast_reader_are_answered_while_many_clients_stall()
     assert_eq!(bench.library.streaming(), CLIENTS);
 
     let (rest, error) = read(stalled.pop().unwrap()).await;
-    assert!(error.is_none() && rest.len() < whole.len(), "who wakes up gets the rest");
+    assert!(error.is_none() && rest.len() > whole.len() / 2, "who wakes up gets the rest");
     drop(stalled);
     assert_eq!(bench.library.streaming(), 0);
 }
@@ -84,7 +86,7 @@ async fn requests_may_run_on_any_thread() {
         let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Frames, false);
         let plan = library.plan(&wanted, OnDamage::Break).await.unwrap();
         let (whole, _) = read(library.stream(&plan, pack::WHOLE, somebody()).await.unwrap()).await;
-        let selection = library.select(&wanted, &somebody(), None, 1).await.unwrap();
+        let selection = library.select(&wanted, &somebody(), SelectionTerms::default()).await.unwrap();
         let selected = library.selection(&selection.info.id).await.unwrap();
         let (again, _) = read(library.stream(&selected, pack::WHOLE, somebody()).await.unwrap()).await;
         assert!(whole == again);

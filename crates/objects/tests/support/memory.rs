@@ -297,6 +297,7 @@ impl Store for Memory {
     }
 
     async fn run(&self, _: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        Step::lane_of(&steps)?;
         for (index, step) in steps.into_iter().enumerate() {
             match self.step(index, step).await {
                 Ok(None) => {}
@@ -334,6 +335,6 @@ impl Store for Memory {
     }
 
     async fn health(&self) -> Health {
-        Health { refusing_writes: None, free_bytes: None }
+        Health { refusing_writes: BTreeMap::new(), free_bytes: None }
     }
 }

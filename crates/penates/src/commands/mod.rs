@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod cat;
+pub mod cluster;
 pub mod completions;
 pub mod config;
 pub mod delete;
@@ -12,6 +13,7 @@ pub mod ls;
 pub mod man;
 pub mod put;
 pub mod rm;
+pub mod salvage;
 pub mod serve;
 pub mod stat;
 pub mod synth;
@@ -42,9 +44,11 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Cat(args) => cat::run(args).await,
         Command::Rm(args) => rm::run(args).await,
         Command::Tree(args) => tree::run(args).await,
+        Command::Salvage(args) => salvage::run(args).await,
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,
+        Command::Cluster(args) => cluster::run(args).await,
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

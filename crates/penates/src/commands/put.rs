@@ -45,7 +45,7 @@ pub struct PutArgs {
 pub async fn run(args: PutArgs) -> anyhow::Result<()> {
     let media_type = args.media_type.as_deref().unwrap_or_else(|| media_type_of(&args.file));
     let body = read(&args.file).await?;
-    let reached = Reached::open(&args.reach).await?;
+    let reached = Reached::open_or_make(&args.reach).await?;
     let request = http::Request::builder().method(Method::PUT).header(header::CONTENT_TYPE, media_type);
     let answered = reached.client.ask(&args.base.address(&args.resource), request, body).await;
     let is_new = answered.as_ref().is_ok_and(|response| response.status() == http::StatusCode::CREATED);

@@ -64,9 +64,20 @@ impl State {
 }
 
 impl Selection {
-    /// Makes a selection of what `form` asks for.
-    async fn create(client: &Client, form: &str) -> anyhow::Result<Self> {
-        let created = client.post_form("/selections", form.to_owned(), "application/json").await?;
+    /// Makes a selection of what `form` asks for. A server that has too much to do is asked again, `tries` times in all.
+    async fn create(client: &Client, form: &str, tries: u32) -> anyhow::Result<Self> {
+        let mut failures = 0;
+        let created = loop {
+            let error = match client.post_form("/selections", form.to_owned(), "application/json").await {
+                Ok(created) => break created,
+                Err(error) => error,
+            };
+            failures += 1;
+            let refused = error.status().and(error.passing_after());
+            let Some(least) = refused.filter(|_| failures < tries) else { return Err(error.into()) };
+            eprintln!("Not begun yet: {error}. Trying again.");
+            tokio::time::sleep(pause_after(failures, least)).await;
+        };
         let told: Self = client::json(created).await?;
         Ok(Self { address: client.relative(&told.address).to_owned(), ..told })
     }
@@ -131,7 +142,7 @@ pub async fn resumed(client: &Client, form: &str, target: Target<'_>, tries: u32
 }
 
 async fn to_pipe(client: &Client, form: &str, mut pipe: Pipe, tries: u32) -> anyhow::Result<Selection> {
-    let selection = Selection::create(client, form).await?;
+    let selection = Selection::create(client, form, tries).await?;
     let fetched = fetch(client, &selection, &mut pipe, tries).await;
     selection.discard(client).await;
     fetched.map(|()| selection)
@@ -150,7 +161,7 @@ async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyh
             );
             (selection, part)
         }
-        None => begin(client, form, target).await?,
+        None => begin(client, form, target, tries).await?,
     };
     while let Err(error) = fetch(client, &selection, &mut part, tries).await {
         let unfinished = || format!("{} is not whole yet: the same command, given again, goes on", target.display());
@@ -158,14 +169,14 @@ async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyh
             return Err(error.context(unfinished()));
         }
         // Always broken off at the same place: damage was found there, and a new selection leaves it out.
-        let found = Selection::create(client, form).await?;
+        let found = Selection::create(client, form, tries).await?;
         found.discard(client).await;
         if found.etag == selection.etag {
             return Err(error.context(unfinished()));
         }
         eprintln!("Damage was found in what was selected: beginning again without it.");
         selection.discard(client).await;
-        (selection, part) = begin(client, form, target).await?;
+        (selection, part) = begin(client, form, target, tries).await?;
     }
     part.finish(target)?;
     let state = state_path(target);
@@ -175,8 +186,8 @@ async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyh
 }
 
 /// Makes a selection and begins to download it.
-async fn begin(client: &Client, form: &str, target: &Path) -> anyhow::Result<(Selection, Part)> {
-    let state = State { form: form.to_owned(), selection: Selection::create(client, form).await? };
+async fn begin(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow::Result<(Selection, Part)> {
+    let state = State { form: form.to_owned(), selection: Selection::create(client, form, tries).await? };
     match state.begin(target) {
         Ok(part) => Ok((state.selection, part)),
         Err(error) => {
@@ -224,6 +235,12 @@ async fn resumable(client: &Client, form: &str, target: &Path) -> Option<Selecti
     }
 }
 
+/// How long to wait after so many failures without progress, the last of which asked for `least`.
+fn pause_after(failures: u32, least: Duration) -> Duration {
+    let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
+    pause.max(least).min(PAUSE_MAX)
+}
+
 /// Fetches what is not there yet. `tries` is how often it is tried without getting a single byte further.
 async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, tries: u32) -> anyhow::Result<()> {
     let bar = progress::bytes(Some(selection.len_bytes)).with_position(sink.len_bytes());
@@ -241,8 +258,7 @@ async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, tri
             return Err(error);
         };
         bar.suspend(|| eprintln!("Broken at byte {}: {}. Trying again.", sink.len_bytes(), told(error.as_ref())));
-        let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
-        tokio::time::sleep(pause.max(least).min(PAUSE_MAX)).await;
+        tokio::time::sleep(pause_after(failures, least)).await;
     }
     bar.finish_and_clear();
     Ok(())

@@ -97,6 +97,21 @@ fn a_download_that_breaks_goes_on_by_itself_and_ends_byte_identical() {
 }
 
 #[test]
+fn a_server_that_has_too_much_to_do_is_asked_again() {
+    let store = TestStore::with(&[SMALL]);
+    let whole = store.run(&["get", SMALL]).ends_with(0).stdout;
+    let served = store.serve(&[]);
+    let proxy = Proxy::refusing(&served.url, 2);
+    let ran = Ran::of(penates(&["get", "--server", &proxy.url, SMALL])).ends_with(0);
+    assert_eq!(ran.stdout, whole);
+    assert_eq!(proxy.requests("POST ").len(), 3);
+    let proxy = Proxy::refusing(&served.url, 2);
+    let given_up = Ran::of(penates(&["get", "--server", &proxy.url, "--tries", "2", SMALL])).ends_with(1);
+    assert!(given_up.stderr.contains("503"), "{}", given_up.stderr);
+    assert_eq!(proxy.requests("POST ").len(), 2);
+}
+
+#[test]
 fn the_same_command_given_again_goes_on_where_it_was_broken_even_if_the_volume_has_changed() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let whole = store.run(&["get", SMALL, OTHER]).ends_with(0).stdout;

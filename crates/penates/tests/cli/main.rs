@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod cluster;
 mod crash;
 mod documentation;
 mod get;
@@ -10,6 +11,7 @@ mod harness;
 mod import;
 mod proxy;
 mod reach;
+mod salvage;
 mod serving;
 mod store_commands;
 mod synth;

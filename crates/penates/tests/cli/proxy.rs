@@ -17,6 +17,8 @@ pub struct Proxy {
 struct State {
     /// After how many bytes of answers to GET requests the next connections are cut, in this order.
     cuts: Mutex<VecDeque<usize>>,
+    /// How many POST requests are refused before the server sees one.
+    refusals: Mutex<usize>,
     /// The heads of all requests.
     requests: Mutex<Vec<String>>,
 }
@@ -24,10 +26,19 @@ struct State {
 impl Proxy {
     /// Cuts the answers to the first GETs after as many bytes as `cuts` says; all others pass.
     pub fn start(server_url: &str, cuts: &[usize]) -> Self {
+        Self::with(server_url, State { cuts: Mutex::new(cuts.iter().copied().collect()), ..State::default() })
+    }
+
+    /// Answers the first POSTs as a server does that has too much to do.
+    pub fn refusing(server_url: &str, refusals: usize) -> Self {
+        Self::with(server_url, State { refusals: Mutex::new(refusals), ..State::default() })
+    }
+
+    fn with(server_url: &str, state: State) -> Self {
         let server: SocketAddr = server_url.strip_prefix("http://").unwrap().parse().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let state = Arc::new(State { cuts: Mutex::new(cuts.iter().copied().collect()), ..State::default() });
+        let state = Arc::new(state);
         let shared = state.clone();
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -46,6 +57,13 @@ impl Proxy {
 }
 
 impl State {
+    fn refuses(&self) -> bool {
+        let mut refusals = self.refusals.lock().unwrap();
+        let refuses = *refusals > 0;
+        *refusals = refusals.saturating_sub(1);
+        refuses
+    }
+
     /// Passes one connection on, one request after the other.
     fn pass(&self, mut client: TcpStream, server: SocketAddr) {
         let Ok(mut upstream) = TcpStream::connect(server) else { return };
@@ -59,7 +77,14 @@ impl State {
                 while let Ok(read @ 1..) = from_client.read(&mut buffer) {
                     if let Some(head) = request_head(&buffer[..read]) {
                         *get.lock().unwrap() = head.starts_with("GET ");
+                        let is_post = head.starts_with("POST ");
                         self.requests.lock().unwrap().push(head);
+                        if is_post && self.refuses() {
+                            let _ =
+                                from_client.write_all(OVERLOADED).and_then(|()| from_client.shutdown(Shutdown::Write));
+                            while let Ok(1..) = from_client.read(&mut buffer) {}
+                            break;
+                        }
                     }
                     if to_server.write_all(&buffer[..read]).is_err() {
                         break;
@@ -84,6 +109,10 @@ impl State {
         });
     }
 }
+
+/// What a server answers that has too much to do.
+const OVERLOADED: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// The head of a request, if these bytes begin with one.
 fn request_head(bytes: &[u8]) -> Option<String> {

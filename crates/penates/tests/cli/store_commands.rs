@@ -102,7 +102,7 @@ fn the_audit_tells_who_asked_for_what_and_what_is_asked_for_most() {
     assert_eq!((of("REQUESTED", SMALL), of("REQUESTED", OTHER)), (4, 2), "{records:?}");
     assert_eq!((of("ACCESSED", SMALL), of("ACCESSED", OTHER)), (2, 1), "{records:?}");
     let told = store.run(&["audit"]).ends_with(0);
-    assert!(told.text().lines().any(|line| line.ends_with(&format!("ACCESSED  {OTHER}"))), "{}", told.text());
+    assert!(told.text().lines().any(|line| line.contains("ACCESSED") && line.ends_with(OTHER)), "{}", told.text());
     let top = store.run(&["audit", "--top", "1", "--json"]).ends_with(0).json();
     assert_eq!(top["volumes"], json!([{"id": SMALL, "requests": 4}]));
     let past = store.run(&["audit", "--to", "2001-01-01T00:00:00Z"]).ends_with(0);

@@ -1,7 +1,9 @@
 //! Lists of steps: order, stopping, many at once, and what engines promise that run a list as one.
 
 use super::{Shortcuts, Subject, bytes, call, guard, put, remove, row, write_head};
-use crate::{Call, Class, Condition, Deadline, Expect, Outcome, Removal, Step, Table};
+use std::sync::Arc;
+
+use crate::{Call, Class, Condition, Deadline, Expect, Lane, Outcome, Removal, Step, Store, StoreError, Table};
 
 fn require(sort: &str, condition: Condition) -> Step {
     Step::Require { table: Table::Objects, partition: bytes("p"), sort: bytes(sort), condition }
@@ -92,7 +94,7 @@ pub async fn a_write_whose_deadline_has_passed_tells_the_truth(subject: &mut imp
 
 /// It is ready.
 pub async fn a_healthy_store_refuses_no_writes(subject: &mut impl Subject) {
-    assert_eq!(subject.store().health().await.refusing_writes, None);
+    assert!(subject.store().health().await.refusing_writes.is_empty());
 }
 
 /// Its earlier steps are not applied either.
@@ -142,4 +144,50 @@ pub async fn a_list_over_partitions_is_seen_whole(subject: &mut impl Subject) {
         assert_eq!(values[0], values[1], "half of a list was seen");
     }
     writer.await.unwrap();
+}
+
+/// A row of its own in each table of a lane.
+fn put_in_each_table(lane: Lane) -> Vec<Step> {
+    let put = |table| Step::Put { table, partition: bytes("p"), rows: vec![row("a", "v")] };
+    lane.tables().map(put).collect()
+}
+
+/// How many tables hold the row of [`put_in_each_table`].
+async fn tables_that_hold_it(store: &Arc<dyn Store>) -> usize {
+    let mut count = 0;
+    for table in Table::ALL {
+        let found = store.get(call().strong(), table, &bytes("p"), &bytes("a")).await.unwrap();
+        count += usize::from(found.is_some());
+    }
+    count
+}
+
+/// Whichever lane it is.
+pub async fn tables_of_one_lane_change_in_one_list(subject: &mut impl Subject) {
+    let store = subject.store();
+    for lane in Lane::ALL {
+        store.applied(put_in_each_table(lane)).await;
+    }
+    assert_eq!(tables_that_hold_it(&store).await, Table::ALL.len());
+}
+
+/// No engine has to keep two lanes in one commit, so none is asked to.
+pub async fn a_list_over_lanes_is_refused_and_applies_nothing(subject: &mut impl Subject) {
+    let store = subject.store();
+    let crossing = Lane::ALL.into_iter().flat_map(put_in_each_table).collect();
+    let refused = store.run(call(), crossing).await;
+    assert!(matches!(refused, Err(StoreError::Invalid(_))), "{refused:?}");
+    assert_eq!(tables_that_hold_it(&store).await, 0);
+}
+
+/// As within one table.
+pub async fn a_refused_list_leaves_nothing_in_any_table_of_its_lane(subject: &mut impl Subject) {
+    let store = subject.store();
+    for lane in Lane::ALL {
+        let mut steps = put_in_each_table(lane);
+        let table = steps[0].table();
+        steps.push(Step::Require { table, partition: bytes("p"), sort: bytes("b"), condition: Condition::Present });
+        store.refused(steps).await;
+    }
+    assert_eq!(tables_that_hold_it(&store).await, 0);
 }

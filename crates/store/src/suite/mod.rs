@@ -219,6 +219,7 @@ macro_rules! behaviour_suite {
     ($subject:expr) => {
         $crate::suite_tests! { $subject;
             rows {
+                many_ranges_at_once_are_answered_in_the_order_asked_for
                 a_row_that_was_put_is_read_back
                 values_are_kept_byte_for_byte
                 tables_are_apart
@@ -265,6 +266,8 @@ macro_rules! behaviour_suite {
                 many_lists_at_once_are_all_applied
                 a_write_whose_deadline_has_passed_tells_the_truth
                 a_healthy_store_refuses_no_writes
+                tables_of_one_lane_change_in_one_list
+                a_list_over_lanes_is_refused_and_applies_nothing
             }
             expiry {
                 a_row_is_gone_at_its_deadline_without_a_sweep
@@ -299,6 +302,7 @@ macro_rules! atomic_suite {
             lists {
                 nothing_is_left_of_a_refused_list
                 a_list_over_partitions_is_seen_whole
+                a_refused_list_leaves_nothing_in_any_table_of_its_lane
             }
         }
     };

@@ -41,6 +41,28 @@ pub async fn values_are_kept_byte_for_byte(subject: &mut impl Subject) {
     }
 }
 
+/// Many ranges at once are answered as each is alone, in the order asked for; an empty range, or one twice, is none of a problem.
+pub async fn many_ranges_at_once_are_answered_in_the_order_asked_for(subject: &mut impl Subject) {
+    let store = subject.store();
+    let packs = Step::Put { table: Table::Packs, partition: bytes("p"), rows: numbered(3, b"pack") };
+    store.applied(vec![put("p", numbered(9, b"value")), put("q", numbered(2, b"other")), packs]).await;
+    let scan = |max_bytes| Scan::prefix("", max_bytes);
+    let asked = vec![
+        (Table::Objects, bytes("q"), scan(1 << 20)),
+        (Table::Packs, bytes("p"), scan(1 << 20)),
+        (Table::Objects, bytes("p"), scan(20)),
+        (Table::Objects, bytes("nobody"), scan(1 << 20)),
+        (Table::Objects, bytes("q"), scan(1 << 20)),
+    ];
+    let pages = store.scan_many(call(), asked.clone()).await.unwrap();
+    assert_eq!(pages.len(), asked.len());
+    for ((table, partition, scan), page) in asked.into_iter().zip(pages) {
+        let alone = store.scan(call(), table, &partition, scan).await.unwrap();
+        assert_eq!((page.rows, page.next), (alone.rows, alone.next), "{table} {partition:?}");
+    }
+    assert!(store.scan_many(call(), Vec::new()).await.unwrap().is_empty());
+}
+
 /// The same key in two tables is two rows.
 pub async fn tables_are_apart(subject: &mut impl Subject) {
     let store = subject.store();

@@ -1,0 +1,143 @@
+//! How fast is the data door, beside nginx, Java and bare programs? See `benches/README.md`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use benches::data_door::bench::{Bench, Settings};
+use benches::data_door::figures::Figures;
+use benches::data_door::penates::Penates;
+use benches::data_door::report::{Benchmark, Report};
+use benches::data_door::{
+    bulk, cold, https, import, java, levels, libraries, many, memory, nginx, page, range, selection, start,
+};
+use benches::machine::Machine;
+use clap::{Parser, ValueEnum};
+
+/// Measures the data door as its users see it, and holds the figures against their targets.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// What to measure.
+    #[arg(required = true)]
+    what: Vec<What>,
+    /// Volumes of the store.
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..))]
+    volumes: u64,
+    /// Volumes where fewer are enough.
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
+    few: u64,
+    /// Pages of each volume [default: as many as the samples have]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pages_per_volume: Option<u32>,
+    /// Where the drawing of pages begins.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How often each is measured.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    repetitions: u32,
+    /// How long a measurement under load lasts.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    seconds: f64,
+    /// Where stores are made and kept for the next run (4 GB for 5,000 volumes) [default: a temporary folder]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// The program to measure [default: built now, from this workspace]
+    #[arg(long, value_name = "FILE")]
+    penates: Option<PathBuf>,
+    /// Write all measurements into this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// All of them
+    All,
+    /// Archives over HTTP, beside nginx that sends the same archive as a finished file
+    Bulk,
+    /// Archives beside a Java program that makes its ZIP while it sends it
+    Java,
+    /// Archives over HTTPS, beside nginx
+    Https,
+    /// Archives that are compressed anew, beside the DEFLATE library alone
+    Levels,
+    /// DEFLATE libraries beside each other
+    Libraries,
+    /// A selection of all volumes: making it, and its first byte
+    Selection,
+    /// A megabyte out of the middle of a selection
+    Range,
+    /// Single pages over 32 connections
+    Page,
+    /// 16 bulk clients at once, and a client of single pages beside them
+    Many,
+    /// Memory while slow clients download everything
+    Memory,
+    /// An import, beside a bare program that does the obligatory work
+    Import,
+    /// Start with all volumes stored, and memory when idle
+    Start,
+    /// Archives when nothing of the store is in memory, beside the disk
+    Cold,
+}
+
+impl What {
+    fn run(self, bench: &mut Bench) -> Result<Figures> {
+        match self {
+            Self::All => Ok(Figures::default()),
+            Self::Bulk => bulk::run(bench),
+            Self::Java => java::run(bench),
+            Self::Https => https::run(bench),
+            Self::Levels => levels::run(bench),
+            Self::Libraries => libraries::run(bench),
+            Self::Selection => selection::run(bench),
+            Self::Range => range::run(bench),
+            Self::Page => page::run(bench),
+            Self::Many => many::run(bench),
+            Self::Memory => memory::run(bench),
+            Self::Import => import::run(bench),
+            Self::Start => start::run(bench),
+            Self::Cold => cold::run(bench),
+        }
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let machine = Machine::find();
+    let settings = Settings {
+        volumes: arguments.volumes,
+        few: arguments.few.min(arguments.volumes),
+        pages_per_volume: arguments.pages_per_volume,
+        seed: arguments.seed,
+        repetitions: arguments.repetitions,
+        seconds: arguments.seconds,
+    };
+    let temporary = tempfile::tempdir()?;
+    let folder = arguments.work.as_deref().unwrap_or(temporary.path());
+    let mut bench = Bench::new(settings.clone(), folder, Penates::find(arguments.penates.as_deref())?)?;
+
+    let mut report = Report { machine, peers: peers(), settings, benchmarks: Vec::new(), left_out: Vec::new() };
+    for what in chosen(&arguments.what) {
+        let name = what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        eprintln!("{name}");
+        let figures = what.run(&mut bench).with_context(|| name.clone())?;
+        report.benchmarks.push(Benchmark { name, figures });
+        report.left_out = bench.left_out().to_vec();
+        if let Some(file) = &arguments.json {
+            let text = serde_json::to_string_pretty(&report)?;
+            std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
+        }
+    }
+    print!("{report}");
+    Ok(())
+}
+
+fn chosen(what: &[What]) -> Vec<What> {
+    let all = || What::value_variants().iter().copied().filter(|what| *what != What::All);
+    if what.contains(&What::All) { all().collect() } else { what.to_vec() }
+}
+
+fn peers() -> Vec<String> {
+    nginx::version().into_iter().chain(java::version()).collect()
+}

@@ -1,0 +1,97 @@
+//! What every benchmark here gets: settings, the corpus, the folder, servers.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::client::{Client, Request};
+use super::penates::{Penates, Server};
+use super::tls::Identity;
+use super::work::{Corpus, Work, segment};
+
+/// What is asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settings {
+    /// Volumes of the store.
+    pub volumes: u64,
+    /// Volumes where fewer are enough.
+    pub few: u64,
+    /// Pages of each volume; `None`: as many as drawn real ones.
+    pub pages_per_volume: Option<u32>,
+    /// Which volumes are drawn.
+    pub seed: u64,
+    /// How often each is measured.
+    pub repetitions: u32,
+    /// How long a measurement under load lasts, in seconds.
+    pub seconds: f64,
+}
+
+/// A run of some benchmarks.
+pub struct Bench {
+    /// What was asked for.
+    pub settings: Settings,
+    /// The volumes of the store.
+    pub corpus: Corpus,
+    /// Where everything lies.
+    pub work: Work,
+    /// What all servers show to clients of HTTPS.
+    pub identity: Identity,
+    left_out: Vec<String>,
+}
+
+impl Bench {
+    /// Makes ready, in a folder.
+    pub fn new(settings: Settings, folder: &Path, penates: Penates) -> Result<Self> {
+        let corpus =
+            Corpus { volumes: settings.volumes, pages_per_volume: settings.pages_per_volume, seed: settings.seed };
+        let work = Work::new(folder, penates)?;
+        let identity = Identity::make(work.running())?;
+        Ok(Self { settings, corpus, work, identity, left_out: Vec::new() })
+    }
+
+    /// A server of the store, with HTTP and HTTPS.
+    pub fn server(&self) -> Result<Server> {
+        let store = self.work.store(&self.corpus)?;
+        self.work.penates().serve(&store, Some(&self.identity)).context(
+            "serving a copy of a kept store; if what is stored has another format by now, empty the folder of --work",
+        )
+    }
+
+    /// Notes why something could not be measured.
+    pub fn leave_out<T>(&mut self, why: &str) -> Option<T> {
+        if !self.left_out.iter().any(|known| known == why) {
+            self.left_out.push(why.to_owned());
+        }
+        None
+    }
+
+    /// What could not be measured, and why.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+}
+
+/// What is known of a volume.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+pub struct Volume {
+    /// Its pages.
+    pub pages: u32,
+    /// Bytes of their text.
+    pub size_bytes: u64,
+}
+
+/// What is known of the first `count` volumes of a corpus.
+pub fn volumes(server: &Server, corpus: &Corpus, count: u64) -> Result<Vec<Volume>> {
+    let mut client = Client::connect(server.http)?;
+    let mut volume = |index| {
+        let about = client.text(&Request::get(&format!("/volumes/{}", segment(&corpus.id(index)))))?.1;
+        serde_json::from_str(&about).with_context(|| about)
+    };
+    (0..count).map(&mut volume).collect()
+}
+
+/// Bytes of page text of the first `count` volumes of a corpus.
+pub fn text_bytes(server: &Server, corpus: &Corpus, count: u64) -> Result<u64> {
+    Ok(volumes(server, corpus, count)?.iter().map(|volume| volume.size_bytes).sum())
+}

@@ -1,0 +1,22 @@
+//! Bulk archives over HTTP, beside nginx.
+
+use std::net::TcpStream;
+
+use anyhow::Result;
+
+use super::bench::Bench;
+use super::beside_nginx::Comparison;
+use super::client::Client;
+use super::figures::{Figures, Target};
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let comparison = Comparison::<TcpStream> {
+        connect: |_, address| Client::connect(address),
+        penates: |server| Ok(server.http),
+        nginx: |nginx| nginx.http,
+        text: Some(Target::AtLeast(3.0)),
+        of_nginx: Target::AtLeast(1.1),
+    };
+    comparison.run(bench)
+}

@@ -1,0 +1,348 @@
+//! The client of all servers: blocking, HTTP/1.1, one connection; what it receives it counts and throws away.
+//!
+//! It is as cheap as a client that receives all bytes can be, so that on a machine that it shares with the server the server
+//! has what is left; and it is the same for all servers.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Bytes that are received at once: enough for few system calls, and few enough to stay in a processor's cache.
+const BUFFER_BYTES: usize = 256 << 10;
+/// How long a server may send nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// More header fields than any of the servers sends.
+pub const HEADERS_MAX: usize = 32;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Request {
+    /// `GET` of a path.
+    pub fn get(path: &str) -> Self {
+        Self { head: format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n"), body: Vec::new() }
+    }
+
+    /// `DELETE` of a path.
+    pub fn delete(path: &str) -> Self {
+        Self { head: format!("DELETE {path} HTTP/1.1\r\nhost: localhost\r\n"), body: Vec::new() }
+    }
+
+    /// `POST` of ids, one a line.
+    pub fn post(path: &str, ids: &str) -> Self {
+        let len = ids.len();
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\ncontent-length: {len}\r\n");
+        Self { head, body: ids.as_bytes().to_vec() }
+    }
+
+    /// `POST` of a form.
+    pub fn post_form(path: &str, fields: &[(&str, &str)]) -> Self {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish().into_bytes();
+        let (kind, len) = ("application/x-www-form-urlencoded", body.len());
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: {len}\r\n");
+        Self { head, body }
+    }
+
+    /// With one more header field.
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.head.push_str(&format!("{name}: {value}\r\n"));
+        self
+    }
+
+    /// As it is sent.
+    pub fn bytes(&self) -> Vec<u8> {
+        [self.head.as_bytes(), b"\r\n", &self.body].concat()
+    }
+}
+
+/// How the end of a body is told (RFC 9112, 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    Length(u64),
+    Chunked,
+    UntilClosed,
+}
+
+/// The head of an answer.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Its status code.
+    pub status: u16,
+    headers: Vec<(String, String)>,
+    framing: Framing,
+}
+
+impl Head {
+    /// The value of a header field, if it is there.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Reads a head; `None`: it is not whole yet. Answers also how many bytes it takes.
+    pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>> {
+        let mut fields = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut response = httparse::Response::new(&mut fields);
+        let httparse::Status::Complete(len) = response.parse(bytes)? else { return Ok(None) };
+        let headers: Vec<_> = response
+            .headers
+            .iter()
+            .map(|field| (field.name.to_ascii_lowercase(), String::from_utf8_lossy(field.value).into_owned()))
+            .collect();
+        let mut head = Self { status: response.code.unwrap_or_default(), headers, framing: Framing::UntilClosed };
+        head.framing = match (head.header("transfer-encoding"), head.header("content-length"), head.status) {
+            (_, _, 204 | 304) => Framing::Length(0),
+            (Some("chunked"), ..) => Framing::Chunked,
+            (_, Some(len), _) => Framing::Length(len.parse().context("a content-length that is no number")?),
+            _ => Framing::UntilClosed,
+        };
+        Ok(Some((head, len)))
+    }
+
+    /// How many bytes follow, where that is told.
+    pub fn content_length(&self) -> Option<u64> {
+        match self.framing {
+            Framing::Length(len) => Some(len),
+            Framing::Chunked | Framing::UntilClosed => None,
+        }
+    }
+}
+
+/// An answer that was received to its end.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Its head.
+    pub head: Head,
+    /// Bytes of its body, without what frames chunks.
+    pub body_bytes: u64,
+    /// From sending the request to the first byte of the body (or to the end of the head, where there is none).
+    pub first_byte: Duration,
+    /// From sending the request to the last byte.
+    pub whole: Duration,
+}
+
+/// A connection.
+pub struct Client<S> {
+    stream: S,
+    buffer: Box<[u8]>,
+    /// What was received and not looked at yet, in `buffer`.
+    rest: std::ops::Range<usize>,
+}
+
+impl Client<TcpStream> {
+    /// Connects without TLS.
+    pub fn connect(address: SocketAddr) -> Result<Self> {
+        Ok(Self::new(open(address)?))
+    }
+}
+
+/// A TCP connection as all clients here have it.
+pub fn open(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+impl<S: Read + Write> Client<S> {
+    /// A client over a connection.
+    pub fn new(stream: S) -> Self {
+        Self { stream, buffer: vec![0; BUFFER_BYTES].into(), rest: 0..0 }
+    }
+
+    /// Asks, receives all of the answer, and throws it away. A status other than 2xx is an error.
+    pub fn fetch(&mut self, request: &Request) -> Result<Received> {
+        self.fetch_into(request, |_| Ok(()))
+    }
+
+    /// The same, and hands over what is received.
+    pub fn fetch_into(&mut self, request: &Request, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Received> {
+        let begun = Instant::now();
+        self.stream.write_all(&request.bytes())?;
+        let head = self.head()?;
+        ensure!((200..300).contains(&head.status), "status {} to: {}", head.status, request.head.trim_end());
+        let mut first_byte = None;
+        let mut counting = |bytes: &[u8]| {
+            first_byte.get_or_insert_with(|| begun.elapsed());
+            take(bytes)
+        };
+        let body_bytes = match head.framing {
+            Framing::Length(len) => self.exactly(len, &mut counting)?,
+            Framing::Chunked => self.chunks(&mut counting)?,
+            Framing::UntilClosed => self.until_closed(&mut counting)?,
+        };
+        let whole = begun.elapsed();
+        Ok(Received { head, body_bytes, first_byte: first_byte.unwrap_or(whole), whole })
+    }
+
+    /// The body as text.
+    pub fn text(&mut self, request: &Request) -> Result<(Head, String)> {
+        let mut body = Vec::new();
+        let received = self.fetch_into(request, |bytes| {
+            body.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        Ok((received.head, String::from_utf8(body)?))
+    }
+
+    /// Asks, waits for the first byte of the body, and hangs up.
+    pub fn first_byte(mut self, request: &Request) -> Result<(Head, Duration)> {
+        let begun = Instant::now();
+        self.stream.write_all(&request.bytes())?;
+        let head = self.head()?;
+        ensure!((200..300).contains(&head.status), "status {} to: {}", head.status, request.head.trim_end());
+        if self.rest.is_empty() {
+            ensure!(self.receive_more()? > 0, "the connection was closed before the first byte of a body");
+        }
+        Ok((head, begun.elapsed()))
+    }
+
+    fn head(&mut self) -> Result<Head> {
+        loop {
+            if let Some((head, len)) = Head::parse(&self.buffer[self.rest.clone()])? {
+                self.rest.start += len;
+                return Ok(head);
+            }
+            ensure!(self.receive_more()? > 0, "the connection was closed before the head of an answer was whole");
+        }
+    }
+
+    fn exactly(&mut self, len: u64, take: &mut impl FnMut(&[u8]) -> Result<()>) -> Result<u64> {
+        let mut missing = len;
+        while missing > 0 {
+            if self.rest.is_empty() {
+                ensure!(self.receive_more()? > 0, "the connection was closed {missing} bytes too early");
+            }
+            let now = self.rest.len().min(usize::try_from(missing).unwrap_or(usize::MAX));
+            take(&self.buffer[self.rest.start..self.rest.start + now])?;
+            self.rest.start += now;
+            missing -= now as u64;
+        }
+        Ok(len)
+    }
+
+    /// RFC 9112, 7.1; no server here sends trailers.
+    fn chunks(&mut self, take: &mut impl FnMut(&[u8]) -> Result<()>) -> Result<u64> {
+        let mut sum = 0;
+        loop {
+            let (line_bytes, chunk_bytes) = loop {
+                let parsed = httparse::parse_chunk_size(&self.buffer[self.rest.clone()]);
+                match parsed.map_err(|_| anyhow::anyhow!("a chunk without a size"))? {
+                    httparse::Status::Complete(found) => break found,
+                    httparse::Status::Partial => {
+                        ensure!(self.receive_more()? > 0, "the connection was closed between chunks");
+                    }
+                }
+            };
+            self.rest.start += line_bytes;
+            sum += self.exactly(chunk_bytes, take)?;
+            self.exactly(2, &mut |_| Ok(()))?; // the line end after each chunk
+            if chunk_bytes == 0 {
+                return Ok(sum);
+            }
+        }
+    }
+
+    fn until_closed(&mut self, take: &mut impl FnMut(&[u8]) -> Result<()>) -> Result<u64> {
+        let mut sum = 0;
+        loop {
+            let rest = std::mem::replace(&mut self.rest, 0..0);
+            sum += rest.len() as u64;
+            if !rest.is_empty() {
+                take(&self.buffer[rest])?;
+            }
+            if self.receive_more()? == 0 {
+                return Ok(sum);
+            }
+        }
+    }
+
+    /// Receives after what is there; 0 at the end.
+    fn receive_more(&mut self) -> Result<usize> {
+        if self.rest.is_empty() {
+            self.rest = 0..0;
+        }
+        if self.rest.end == self.buffer.len() {
+            self.buffer.copy_within(self.rest.clone(), 0);
+            self.rest = 0..self.rest.len();
+        }
+        loop {
+            match self.stream.read(&mut self.buffer[self.rest.end..]) {
+                Ok(0) if self.rest.end == self.buffer.len() => {
+                    bail!("a head or a line of more than {BUFFER_BYTES} bytes")
+                }
+                Ok(bytes) => {
+                    self.rest.end += bytes;
+                    return Ok(bytes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A server that has said everything already, in pieces of `piece` bytes.
+    struct Said<'a>(&'a [u8], usize);
+
+    impl Read for Said<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let len = into.len().min(self.1);
+            self.0.read(&mut into[..len])
+        }
+    }
+
+    impl Write for Said<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn texts(said: &str, piece: usize, count: usize) -> Vec<String> {
+        let mut client = Client::new(Said(said.as_bytes(), piece));
+        (0..count).map(|_| client.text(&Request::get("/")).unwrap().1).collect()
+    }
+
+    #[test]
+    fn a_body_ends_after_its_length_its_last_chunk_or_the_connection_however_it_is_cut() {
+        let length = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+        let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
+        let closed = "HTTP/1.0 200 OK\r\n\r\nhello";
+        for piece in [1, 2, 7, 1000] {
+            let all = [length, chunked, length, closed].concat();
+            assert_eq!(texts(&all, piece, 4), ["hello"; 4], "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_too_short_is_an_error() {
+        for said in [
+            "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhell",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhe",
+        ] {
+            assert!(Client::new(Said(said.as_bytes(), 100)).fetch(&Request::get("/")).is_err(), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_status_that_is_no_success_is_an_error() {
+        let said = b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n";
+        assert!(Client::new(Said(said, 100)).fetch(&Request::get("/")).unwrap_err().to_string().contains("503"));
+    }
+}

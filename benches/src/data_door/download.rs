@@ -1,0 +1,128 @@
+//! Downloads of the same bytes from several servers, measured alike.
+
+use std::io::{Read, Write};
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use super::client::{Client, Request};
+use super::penates::Server;
+use super::process::{Process, Usage};
+use super::work::Corpus;
+
+/// Bytes that one measurement downloads at least, by downloading several times: processor time is counted in hundredths of seconds.
+const SAMPLE_BYTES: u64 = 1_000_000_000;
+/// Downloads of one measurement at most.
+const DOWNLOADS_MAX: u64 = 20;
+
+/// What one measurement saw.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// How long it took.
+    pub seconds: f64,
+    /// Downloads of the whole.
+    pub downloads: u64,
+    /// Bytes of all bodies.
+    pub bytes: u64,
+    /// Processor time of the server.
+    pub server_cpu_seconds: f64,
+    /// Processor time of the client.
+    pub client_cpu_seconds: f64,
+}
+
+impl Sample {
+    /// Gigabytes of bodies a second.
+    pub fn gigabytes_per_second(&self) -> f64 {
+        self.bytes as f64 / 1e9 / self.seconds
+    }
+
+    /// Gigabytes a second of something of which each download had `bytes`.
+    pub fn rate_of(&self, bytes: u64) -> f64 {
+        (bytes * self.downloads) as f64 / 1e9 / self.seconds
+    }
+
+    /// Milliseconds of processor time for a gigabyte of bodies.
+    pub fn cpu_ms_per_gigabyte(&self, cpu_seconds: f64) -> f64 {
+        cpu_seconds * 1e3 / (self.bytes as f64 / 1e9)
+    }
+}
+
+/// How often an archive is downloaded in one measurement.
+pub fn downloads(bytes: u64) -> usize {
+    SAMPLE_BYTES.div_ceil(bytes.max(1)).clamp(1, DOWNLOADS_MAX) as usize
+}
+
+/// How the archive of the first `volumes` volumes is asked for.
+pub enum Asking {
+    /// `GET` of an address that stays.
+    Get(String),
+    /// `POST` of the ids, each time from another one on: lists that the server has not seen.
+    Post {
+        /// Of which corpus.
+        corpus: Corpus,
+        /// How many volumes.
+        volumes: u64,
+        /// From which volume on the next list begins.
+        next: u64,
+    },
+}
+
+impl Asking {
+    /// The next request.
+    pub fn request(&mut self) -> Request {
+        match self {
+            Self::Get(path) => Request::get(path),
+            Self::Post { corpus, volumes, next } => {
+                let ids = corpus.ids_from(*next, *volumes);
+                *next = (*next + 1) % *volumes;
+                Request::post("/volumes", &ids)
+            }
+        }
+    }
+
+    /// The next requests.
+    pub fn requests(&mut self, count: usize) -> Vec<Request> {
+        (0..count).map(|_| self.request()).collect()
+    }
+}
+
+/// The two ways of asking Penates: of a selection, whose plan is stored, as a file server is asked; and by a list of ids, which is read,
+/// planned and pinned before it is answered.
+pub fn ways_of_asking(server: &Server, corpus: &Corpus, volumes: u64) -> Result<[(&'static str, Asking); 2]> {
+    let selection = Asking::Get(server.select(&corpus.ids(volumes))?);
+    Ok([("selection", selection), ("POST of ids", Asking::Post { corpus: corpus.clone(), volumes, next: 0 })])
+}
+
+/// Downloads from a server what each of some requests asks for, one after the other over one connection, and checks the lengths.
+pub fn measure<S: Read + Write>(
+    client: &mut Client<S>,
+    requests: &[Request],
+    bytes: u64,
+    server: &Process,
+) -> Result<Sample> {
+    let downloads = requests.len() as u64;
+    let (server_before, own_before, begun) = (server.usage()?, Usage::own()?, Instant::now());
+    for request in requests {
+        let received = client.fetch(request)?;
+        ensure!(received.body_bytes == bytes, "{} bytes instead of {bytes}", received.body_bytes);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    Ok(Sample {
+        seconds,
+        downloads,
+        bytes: bytes * downloads,
+        server_cpu_seconds: server.usage()?.since(server_before).cpu_seconds,
+        client_cpu_seconds: Usage::own()?.since(own_before).cpu_seconds,
+    })
+}
+
+/// Downloads once and checks that what comes is what is expected. It warms caches up as well.
+pub fn check<S: Read + Write>(client: &mut Client<S>, request: &Request, crc32: u32) -> Result<()> {
+    let mut hasher = crc32fast::Hasher::new();
+    client.fetch_into(request, |bytes| {
+        hasher.update(bytes);
+        Ok(())
+    })?;
+    ensure!(hasher.finalize() == crc32, "a server sends other bytes than expected to {request:?}");
+    Ok(())
+}

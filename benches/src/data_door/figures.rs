@@ -1,0 +1,134 @@
+//! What is measured: figures with all their samples, and the targets they are held against.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
+
+use crate::report::Spread;
+
+/// A bound that the median of a figure should keep.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// This much or more.
+    AtLeast(f64),
+    /// This much or less.
+    AtMost(f64),
+}
+
+impl Target {
+    /// Whether a value keeps the bound.
+    pub fn is_met_by(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => value >= bound,
+            Self::AtMost(bound) => value <= bound,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(bound) => write!(out, "≥ {bound}"),
+            Self::AtMost(bound) => write!(out, "≤ {bound}"),
+        }
+    }
+}
+
+/// One thing that was measured some times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Of what.
+    pub what: String,
+    /// In which unit.
+    pub unit: &'static str,
+    /// What it should be; `None`: it is only told.
+    pub target: Option<Target>,
+    /// Every measurement, in the order of time.
+    pub samples: Vec<f64>,
+}
+
+impl Figure {
+    /// Median and ends.
+    pub fn spread(&self) -> Option<Spread> {
+        Spread::of(self.samples.iter().copied())
+    }
+
+    /// Whether the median keeps the target; `None` where there is nothing to keep.
+    pub fn is_met(&self) -> Option<bool> {
+        Some(self.target?.is_met_by(self.spread()?.median))
+    }
+}
+
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Figure", 6)?;
+        fields.serialize_field("what", &self.what)?;
+        fields.serialize_field("unit", self.unit)?;
+        fields.serialize_field("target", &self.target)?;
+        fields.serialize_field("met", &self.is_met())?;
+        fields.serialize_field("median", &self.spread().map(|spread| spread.median))?;
+        fields.serialize_field("samples", &self.samples)?;
+        fields.end()
+    }
+}
+
+/// The figures of one benchmark, in the order in which they were first measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Figures(Vec<Figure>);
+
+impl Figures {
+    /// Adds a measurement of what is only told.
+    pub fn tell(&mut self, what: impl Into<String>, unit: &'static str, sample: f64) {
+        self.add(what.into(), unit, None, sample);
+    }
+
+    /// Adds a measurement of what has a target.
+    pub fn hold(&mut self, what: impl Into<String>, unit: &'static str, target: Target, sample: f64) {
+        self.add(what.into(), unit, Some(target), sample);
+    }
+
+    fn add(&mut self, what: String, unit: &'static str, target: Option<Target>, sample: f64) {
+        match self.0.iter_mut().find(|figure| figure.what == what && figure.unit == unit) {
+            Some(figure) => figure.samples.push(sample),
+            None => self.0.push(Figure { what, unit, target, samples: vec![sample] }),
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Figure> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn samples_of_the_same_thing_come_together_and_the_median_is_held_against_the_target() {
+        let mut figures = Figures::default();
+        for sample in [0.9, 1.2, 1.3] {
+            figures.hold("ratio", "times", Target::AtLeast(1.1), sample);
+            figures.tell("rate", "GB/s", sample);
+        }
+        let all: Vec<_> = figures.iter().collect();
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[0].samples, [0.9, 1.2, 1.3]);
+        assert_eq!((all[0].is_met(), all[1].is_met()), (Some(true), None));
+        assert!(!Target::AtMost(5.0).is_met_by(5.1));
+    }
+
+    #[test]
+    fn json_has_every_sample_and_whether_the_target_is_met() {
+        let mut figures = Figures::default();
+        figures.hold("p99", "ms", Target::AtMost(5.0), 7.5);
+        let json = serde_json::to_value(&figures).unwrap();
+        assert_eq!(json[0]["samples"], serde_json::json!([7.5]));
+        assert_eq!(json[0]["met"], serde_json::json!(false));
+        assert_eq!(json[0]["target"], serde_json::json!({ "at-most": 5.0 }));
+    }
+}

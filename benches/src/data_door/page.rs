@@ -1,0 +1,70 @@
+//! Single pages, warm, over many connections.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::bench::{Bench, Volume, volumes};
+use super::client::Request;
+use super::figures::{Figures, Target};
+use super::load;
+use super::penates::Server;
+use super::process::Usage;
+use super::work::{Corpus, segment};
+
+/// Connections at once.
+const CONNECTIONS: usize = 32;
+/// Different requests among which is drawn.
+const REQUESTS: usize = 20_000;
+const RATE: Target = Target::AtLeast(20_000.0);
+const P99_MS: Target = Target::AtMost(5.0);
+
+/// Measures it for one page and for pages of all volumes.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let server = bench.server()?;
+    let random = random_pages(&server, &bench.corpus, bench.settings.seed)?;
+    let one = &random[..1];
+    let duration = Duration::from_secs_f64(bench.settings.seconds);
+    let all = [("one page", one), ("random pages", random.as_slice())];
+    for (name, requests) in all {
+        once(&server, name, requests, duration / 2, &mut Figures::default())?; // warms caches up
+    }
+    for _ in 0..bench.settings.repetitions {
+        for (name, requests) in all {
+            once(&server, name, requests, duration, &mut figures)?;
+        }
+    }
+    Ok(figures)
+}
+
+fn once(server: &Server, name: &str, requests: &[Vec<u8>], duration: Duration, figures: &mut Figures) -> Result<()> {
+    let (server_before, own_before) = (server.process.usage()?, Usage::own()?);
+    let mut next = requests.iter().cycle();
+    let load = load::run(server.http, CONNECTIONS, duration, || next.next().map_or(&[], Vec::as_slice))?;
+    let what = |what: &str| format!("{name}: {what}");
+    figures.hold(what("rate"), "requests/s", RATE, load.rate());
+    figures.tell(what("median"), "ms", load.quantile_ms(0.5));
+    figures.hold(what("p99"), "ms", P99_MS, load.quantile_ms(0.99));
+    figures.tell(what("slowest"), "ms", load.quantile_ms(1.0));
+    let of_server = server.process.usage()?.since(server_before);
+    let own = Usage::own()?.since(own_before);
+    figures.tell(what("CPU of the server"), "µs a request", of_server.cpu_seconds * 1e6 / load.answers as f64);
+    figures.tell(what("CPU of the client"), "µs a request", own.cpu_seconds * 1e6 / load.answers as f64);
+    Ok(())
+}
+
+/// Requests of pages drawn from all volumes of a corpus.
+pub fn random_pages(server: &Server, corpus: &Corpus, seed: u64) -> Result<Vec<Vec<u8>>> {
+    let known: Vec<Volume> = volumes(server, corpus, corpus.volumes)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let request = |_| {
+        let index = rng.random_range(0..known.len());
+        // Made volumes have all sequences from 1 to the number of their pages.
+        let page = rng.random_range(1..=known[index].pages);
+        Request::get(&format!("/volumes/{}/pages/{page}", segment(&corpus.id(index as u64)))).bytes()
+    };
+    Ok((0..REQUESTS).map(request).collect())
+}

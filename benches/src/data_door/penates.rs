@@ -1,0 +1,110 @@
+//! Penates itself: the real program, as a child process.
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use super::client::{Client, Request};
+use super::process::Process;
+use super::tls::Identity;
+
+/// The program.
+#[derive(Clone, Debug)]
+pub struct Penates {
+    program: PathBuf,
+}
+
+impl Penates {
+    /// The one at `program`; or, if there is none, the one of this workspace, built now as this benchmark was built.
+    pub fn find(program: Option<&Path>) -> Result<Self> {
+        if let Some(program) = program {
+            return Ok(Self { program: program.to_path_buf() });
+        }
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build.args(["build", "--quiet", "--package", "penates"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        let beside = std::env::current_exe()?.with_file_name("penates");
+        ensure!(build.status().context("cannot start cargo")?.success(), "penates could not be built");
+        ensure!(beside.exists(), "{} is not there; say where it is with --penates", beside.display());
+        Ok(Self { program: beside })
+    }
+
+    /// Runs a command to its end, without anything that the environment sets; answers what it printed.
+    pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<String> {
+        let mut command = self.command();
+        let output = command.args(arguments).stdin(Stdio::null()).output().context("cannot start penates")?;
+        ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        let set = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PENATES_"));
+        set.for_each(|(name, _)| {
+            command.env_remove(name);
+        });
+        command
+    }
+
+    /// Serves a store on free ports of loopback, with the default settings but for two that would make repetitions differ or
+    /// refuse them: any number of selections, and anybody may delete them.
+    pub fn serve(&self, store: &Path, identity: Option<&Identity>) -> Result<Server> {
+        let mut command = self.command();
+        command.arg("serve").arg("--store").arg(store).args(["--listen", "127.0.0.1:0"]);
+        command.args(["--set", "data.selections_max=0", "--set", "auth.write=open"]);
+        match identity {
+            None => command.args(["--tls-listen", "off"]),
+            Some(identity) => command
+                .args(["--tls-listen", "127.0.0.1:0"])
+                .arg("--tls-cert")
+                .arg(&identity.certificate_file)
+                .arg("--tls-key")
+                .arg(&identity.key_file),
+        };
+        let mut process = Process::start(&mut command, &store.with_extension("log"))?;
+        let http = process.wait_for(|said| listening(said, "http"))?;
+        let https = identity.map(|_| process.wait_for(|said| listening(said, "https"))).transpose()?;
+        Ok(Server { process, http, https })
+    }
+}
+
+/// The address in a whole line `Listening on http://127.0.0.1:8080/`.
+pub fn listening(said: &str, scheme: &str) -> Option<SocketAddr> {
+    let start = format!("Listening on {scheme}://");
+    said.split_inclusive('\n').find_map(|line| line.strip_prefix(&start)?.strip_suffix("/\n")?.parse().ok())
+}
+
+/// A server that runs.
+pub struct Server {
+    /// Its process.
+    pub process: Process,
+    /// Where it speaks HTTP.
+    pub http: SocketAddr,
+    /// Where it speaks HTTPS, if it does.
+    pub https: Option<SocketAddr>,
+}
+
+impl Server {
+    /// Makes a selection of volumes; answers its path.
+    pub fn select(&self, ids: &str) -> Result<String> {
+        let received = Client::connect(self.http)?.fetch(&Request::post("/selections", ids))?;
+        Ok(received.head.header("location").context("a selection without a location")?.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_taken_from_a_whole_line_only() {
+        let said = "INFO listening\nListening on http://127.0.0.1:3618/\nListening on https://127.0.0.1:36";
+        assert_eq!(listening(said, "http"), Some(SocketAddr::from(([127, 0, 0, 1], 3618))));
+        assert_eq!(listening(said, "https"), None);
+    }
+}

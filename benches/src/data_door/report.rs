@@ -1,0 +1,88 @@
+//! What came out of a run: as a table for people, and as JSON with every single measurement.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::bench::Settings;
+use super::figures::{Figure, Figures};
+use crate::machine::Machine;
+use crate::report::figure;
+
+/// Everything of one run.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Where it ran.
+    pub machine: Machine,
+    /// Versions of the programs that it ran beside.
+    pub peers: Vec<String>,
+    /// What was asked for.
+    pub settings: Settings,
+    /// What was measured.
+    pub benchmarks: Vec<Benchmark>,
+    /// What could not be measured, and why.
+    pub left_out: Vec<String>,
+}
+
+/// What one benchmark measured.
+#[derive(Debug, Serialize)]
+pub struct Benchmark {
+    /// Its name on the command line.
+    pub name: String,
+    /// What came out.
+    pub figures: Figures,
+}
+
+impl Report {
+    fn rows(&self) -> impl Iterator<Item = (&str, &Figure)> {
+        self.benchmarks.iter().flat_map(|bench| bench.figures.iter().map(|figure| (bench.name.as_str(), figure)))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, settings, .. } = self;
+        writeln!(out, "{machine}")?;
+        writeln!(out, "beside: {}", if self.peers.is_empty() { "nothing".to_owned() } else { self.peers.join("; ") })?;
+        writeln!(
+            out,
+            "{} volumes (few: {}), seed {}; {} repetitions\n",
+            settings.volumes, settings.few, settings.seed, settings.repetitions
+        )?;
+        writeln!(out, "| benchmark | what | unit | median | min | max |")?;
+        writeln!(out, "|---|---|---|---|---|---|")?;
+        for (bench, measured) in self.rows() {
+            let Some(spread) = measured.spread() else { continue };
+            writeln!(
+                out,
+                "| {bench} | {} | {} | {} | {} | {} |",
+                measured.what,
+                measured.unit,
+                figure(spread.median),
+                figure(spread.min),
+                figure(spread.max),
+            )?;
+        }
+        writeln!(out, "\n| what has a target | unit | target | reached | met |")?;
+        writeln!(out, "|---|---|---|---|---|")?;
+        for (bench, measured) in self.rows() {
+            let (Some(target), Some(spread), Some(met)) = (measured.target, measured.spread(), measured.is_met())
+            else {
+                continue;
+            };
+            writeln!(
+                out,
+                "| {bench}: {} | {} | {target} | {} | {} |",
+                measured.what,
+                measured.unit,
+                figure(spread.median),
+                yes_or_no(met),
+            )?;
+        }
+        self.left_out.iter().try_for_each(|why| writeln!(out, "left out: {why}"))
+    }
+}
+
+fn yes_or_no(met: bool) -> &'static str {
+    if met { "yes" } else { "NO" }
+}

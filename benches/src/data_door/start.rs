@@ -1,0 +1,32 @@
+//! From the start of the program until it is ready, with all volumes stored; and what it holds when nobody asks anything.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::bench::Bench;
+use super::client::{Client, Request};
+use super::figures::{Figures, Target};
+
+const READY_MS: Target = Target::AtMost(200.0);
+const IDLE_MB: Target = Target::AtMost(60.0);
+/// How long nothing is asked, at most.
+const IDLE: Duration = Duration::from_secs(3);
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let store = bench.work.store(&bench.corpus)?;
+    for _ in 0..bench.settings.repetitions {
+        let begun = Instant::now();
+        let server = bench.work.penates().serve(&store, None)?;
+        Client::connect(server.http)?.fetch(&Request::get("/readyz"))?;
+        figures.hold("start until /readyz says so", "ms", READY_MS, begun.elapsed().as_secs_f64() * 1e3);
+        thread::sleep(IDLE.min(Duration::from_secs_f64(bench.settings.seconds)));
+        let memory = server.process.memory()?;
+        figures.hold("resident when idle", "MB", IDLE_MB, memory.resident_mb);
+        figures.tell("peak since the start", "MB", memory.peak_mb);
+    }
+    Ok(figures)
+}

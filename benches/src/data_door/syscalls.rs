@@ -1,0 +1,26 @@
+//! System calls of a process, counted by perf where the machine lets us.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::process::Process;
+
+/// How many system calls a process and its children make while something is done; `None` where perf is not there or may not count.
+pub fn count(process: &Process, work: impl FnOnce() -> Result<()>) -> Result<Option<u64>> {
+    let mut ids = process.child_ids()?;
+    ids.push(process.id().to_string());
+    let mut perf = Command::new("perf");
+    perf.args(["stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", &ids.join(",")]);
+    let Ok(counting) = perf.stdout(Stdio::null()).stderr(Stdio::piped()).spawn() else { return Ok(None) };
+    // Until it counts, a little is lost: it has said nothing until it ends, so that there is nothing to wait for.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    work()?;
+    let id = i32::try_from(counting.id()).ok().and_then(Pid::from_raw).context("no process id")?;
+    // It has ended by itself where it may not count.
+    let _ = kill_process(id, Signal::INT);
+    let said = counting.wait_with_output()?;
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    Ok(said.lines().find(|line| line.contains("raw_syscalls")).and_then(|line| line.split(',').next()?.parse().ok()))
+}

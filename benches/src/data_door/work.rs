@@ -1,0 +1,219 @@
+//! What all benchmarks work on: stores, finished archives, and the folder in which they lie.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use walkdir::WalkDir;
+
+use super::client::{Client, Request};
+use super::penates::{Penates, Server};
+
+/// Which volumes: `penates synth` makes the same of the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Corpus {
+    /// How many.
+    pub volumes: u64,
+    /// Pages of each; `None`: as many as drawn real ones.
+    pub pages_per_volume: Option<u32>,
+    /// Where the drawing of pages begins.
+    pub seed: u64,
+}
+
+impl Corpus {
+    /// The ids of the first so many volumes, one a line.
+    pub fn ids(&self, volumes: u64) -> String {
+        self.ids_from(0, volumes)
+    }
+
+    /// The same ids from another one on, for a list that nobody has sent yet: the archive is as long, and in another order.
+    pub fn ids_from(&self, first: u64, volumes: u64) -> String {
+        (0..volumes).map(|index| format!("{}\n", self.id((first + index) % volumes))).collect()
+    }
+
+    /// The id of a volume.
+    pub fn id(&self, index: u64) -> String {
+        format!("synth.ark:/99999/s{}v{index}", self.seed)
+    }
+
+    fn folder_name(&self, kind: &str) -> String {
+        let pages = self.pages_per_volume.map(|pages| format!("-pages-{pages}")).unwrap_or_default();
+        format!("{kind}-{}-seed-{}{pages}", self.volumes, self.seed)
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["synth".into(), "--volumes".into(), self.volumes.to_string()];
+        arguments.extend(["--seed".into(), self.seed.to_string()]);
+        arguments.extend(self.pages_per_volume.iter().flat_map(|pages| ["--pages".into(), pages.to_string()]));
+        arguments
+    }
+}
+
+/// The folder.
+pub struct Work {
+    folder: PathBuf,
+    penates: Penates,
+    /// What this run changes lies here and is taken away at its end.
+    running: tempfile::TempDir,
+}
+
+impl Work {
+    /// Works in `folder`.
+    pub fn new(folder: &Path, penates: Penates) -> Result<Self> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let folder = folder.canonicalize()?;
+        let running = tempfile::Builder::new().prefix("running-").tempdir_in(&folder)?;
+        Ok(Self { folder, penates, running })
+    }
+
+    /// The program.
+    pub fn penates(&self) -> &Penates {
+        &self.penates
+    }
+
+    /// For what is needed only until the end of the run.
+    pub fn running(&self) -> &Path {
+        self.running.path()
+    }
+
+    /// A store with a corpus: a copy of the kept one, since requests write too (audit, selections), so that no run depends on what
+    /// earlier ones did. It is on the disk when this returns.
+    pub fn store(&self, corpus: &Corpus) -> Result<PathBuf> {
+        let kept = self.kept(corpus, "store", "--store")?;
+        let copy = self.running.path().join(corpus.folder_name("store"));
+        if !copy.exists() {
+            copy_folder(&kept, &copy)?;
+        }
+        Ok(copy)
+    }
+
+    /// A corpus as a pairtree.
+    pub fn pairtree(&self, corpus: &Corpus) -> Result<PathBuf> {
+        self.kept(corpus, "pairtree", "--out")
+    }
+
+    /// What `penates synth` makes of a corpus, made now if it was not made before.
+    fn kept(&self, corpus: &Corpus, kind: &str, flag: &str) -> Result<PathBuf> {
+        let folder = self.folder.join(corpus.folder_name(kind));
+        if !folder.exists() {
+            eprintln!("making {}", folder.display());
+            // It gets its name when it is whole.
+            let unfinished = tempfile::Builder::new().prefix("making-").tempdir_in(&self.folder)?;
+            let made = unfinished.path().join("made");
+            let mut arguments = corpus.arguments();
+            arguments.extend([flag.to_owned(), made.to_str().context("a path that is no text")?.to_owned()]);
+            self.penates.run(arguments)?;
+            fs::rename(&made, &folder)?;
+        }
+        Ok(folder)
+    }
+
+    /// The finished archive of the first `volumes` volumes, in a folder `files` of those.
+    pub fn finished_zip(&self, server: &Server, corpus: &Corpus, volumes: u64) -> Result<Zip> {
+        let folder = self.running.path().join("files");
+        fs::create_dir_all(&folder)?;
+        let name = format!("{volumes}.zip");
+        let file = folder.join(&name);
+        let mut out = File::create(&file)?;
+        let mut crc32 = crc32fast::Hasher::new();
+        let request = Request::post("/volumes", &corpus.ids(volumes));
+        let received = Client::connect(server.http)?.fetch_into(&request, |bytes| {
+            crc32.update(bytes);
+            Ok(out.write_all(bytes)?)
+        })?;
+        out.sync_all()?;
+        let missing = received.head.header("penates-missing").context("no number of missing volumes")?;
+        ensure!(missing == "0", "{missing} of {volumes} volumes are missing");
+        Ok(Zip { folder, name, bytes: received.body_bytes, crc32: crc32.finalize() })
+    }
+
+    /// The texts of all pages of the first `volumes` volumes, as an unknowing reader of ZIPs finds them in the archive.
+    pub fn texts(&self, server: &Server, corpus: &Corpus, volumes: u64) -> Result<Texts> {
+        let zip = self.finished_zip(server, corpus, volumes)?;
+        let mut archive = zip::ZipArchive::new(BufReader::new(File::open(zip.folder.join(&zip.name))?))?;
+        let mut texts = Vec::with_capacity(archive.len());
+        for index in 0..archive.len() {
+            let mut entry = archive.by_index(index)?;
+            if entry.is_file() {
+                let mut text = Vec::new();
+                entry.read_to_end(&mut text)?;
+                texts.push(text);
+            }
+        }
+        Ok(texts)
+    }
+}
+
+/// Texts of pages.
+pub type Texts = Vec<Vec<u8>>;
+
+/// The path segment of a volume id.
+pub fn segment(id: &str) -> String {
+    form_urlencoded::byte_serialize(id.as_bytes()).collect()
+}
+
+/// A finished archive.
+#[derive(Clone, Debug)]
+pub struct Zip {
+    /// The folder in which it lies, and nothing but archives.
+    pub folder: PathBuf,
+    /// Its name there.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its CRC-32.
+    pub crc32: u32,
+}
+
+/// Copies a folder, onto the disk.
+pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    for entry in WalkDir::new(from) {
+        let entry = entry?;
+        let target = to.join(entry.path().strip_prefix(from)?);
+        if entry.file_type().is_dir() {
+            fs::create_dir(&target)?;
+        } else if entry.file_type().is_file() {
+            fs::copy(entry.path(), &target)?;
+            File::open(&target)?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that files of a folder take on the disk.
+pub fn disk_bytes(folder: &Path) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let mut sum = 0;
+    for entry in WalkDir::new(folder) {
+        sum += entry?.metadata()?.blocks() * 512; // stat(2): always blocks of 512 bytes
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_corpus_has_its_own_folder_and_its_ids_are_those_that_synth_makes() {
+        let corpus = Corpus { volumes: 2, pages_per_volume: None, seed: 7 };
+        let other = Corpus { pages_per_volume: Some(3), ..corpus.clone() };
+        assert_ne!(corpus.folder_name("store"), other.folder_name("store"));
+        assert_eq!(corpus.ids(2), "synth.ark:/99999/s7v0\nsynth.ark:/99999/s7v1\n");
+        assert_eq!(corpus.ids_from(1, 2), "synth.ark:/99999/s7v1\nsynth.ark:/99999/s7v0\n");
+    }
+
+    #[test]
+    fn a_copy_of_a_folder_has_all_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::create_dir_all(from.join("in")).unwrap();
+        fs::write(from.join("in/file"), "text").unwrap();
+        copy_folder(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("in/file")).unwrap(), "text");
+        assert!(disk_bytes(&to).unwrap() > 0);
+    }
+}

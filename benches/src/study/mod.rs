@@ -1,0 +1,38 @@
+//! The HTRC study, remade: where does the time of a bulk download go, stage by stage?
+//!
+//! How to read it, from the outside in:
+//!
+//! - `stages.rs` runs the stages that were asked for, with [`settings`], on the volumes of [`ground`]; [`outcome`] keeps what came out,
+//!   [`trial`] is the smallest part of that.
+//! - The stages: [`store_alone`], [`zip_alone`], [`server_alone`] (its server is [`finished`]), [`together`], [`links`] (through the
+//!   [`proxy`], whose arithmetic is [`shape`]). All servers are processes of their own ([`served`]), all are asked by one [`client`],
+//!   which may [`unpack`].
+//! - [`rule`] is the study's rule of when to compress, [`history`] its figures.
+//! - [`tables`] and [`figures`] are what people read; [`chart`] draws, along its [`axis`].
+//!
+//! `benches/STUDY.md` tells what may be concluded from it.
+
+pub mod axis;
+pub mod chart;
+pub mod client;
+pub mod figures;
+pub mod finished;
+pub mod ground;
+pub mod history;
+pub mod links;
+pub mod outcome;
+pub mod proxy;
+pub mod rule;
+pub mod served;
+pub mod server_alone;
+pub mod settings;
+pub mod shape;
+mod stages;
+pub mod store_alone;
+pub mod tables;
+pub mod together;
+pub mod trial;
+pub mod unpack;
+pub mod zip_alone;
+
+pub use stages::{Stage, run};

@@ -1,0 +1,199 @@
+//! A proxy that makes loopback into a longer link: bytes pass it at a rate and with a delay, in both directions.
+//!
+//! What it does not do: it loses nothing, has no slow start, and its window is always large enough for its delay. So it is kinder
+//! than a real line of that rate and delay.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use bytes::{Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinHandle;
+
+use super::shape::Line;
+
+/// Bytes of one piece at most.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A longer link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Link {
+    /// Rate of each direction in Mbit/s (10⁶ bits a second); `None`: no proxy, loopback itself.
+    pub mbit_per_s: Option<u64>,
+    /// From a question to its answer: half of it each way.
+    pub round_trip_ms: u64,
+}
+
+impl Link {
+    /// No proxy at all.
+    pub const LOOPBACK: Self = Self { mbit_per_s: None, round_trip_ms: 0 };
+
+    /// Bytes a second that it lets through, if it holds anything back.
+    pub fn bytes_per_s(self) -> Option<u64> {
+        self.mbit_per_s.map(|rate| rate * 1_000_000 / 8)
+    }
+
+    fn line(self) -> Line {
+        Line::new(self.bytes_per_s(), Duration::from_micros(self.round_trip_ms * 500))
+    }
+}
+
+impl std::fmt::Display for Link {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.mbit_per_s {
+            None => write!(out, "loopback")?,
+            Some(rate) if rate % 1_000 == 0 => write!(out, "{} Gbit/s", rate / 1_000)?,
+            Some(rate) => write!(out, "{rate} Mbit/s")?,
+        }
+        if self.round_trip_ms > 0 { write!(out, ", {} ms", self.round_trip_ms) } else { Ok(()) }
+    }
+}
+
+/// A running proxy; it ends when it is dropped.
+pub struct Proxy {
+    address: SocketAddr,
+    accepting: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Listens on a free port of loopback and passes everything on to `to`.
+    pub async fn start(link: Link, to: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let accepting = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    // A connection that breaks is seen at both of its ends.
+                    let _ = connect(link, client, to).await;
+                });
+            }
+        });
+        Ok(Self { address, accepting })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn connect(link: Link, client: TcpStream, to: SocketAddr) -> Result<()> {
+    // A connection is there after one round trip; loopback has made this one at once.
+    tokio::time::sleep(Duration::from_millis(link.round_trip_ms)).await;
+    let server = TcpStream::connect(to).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    tokio::try_join!(relay(link.line(), from_client, to_server), relay(link.line(), from_server, to_client))?;
+    Ok(())
+}
+
+/// A piece on its way.
+struct Piece {
+    bytes: Bytes,
+    arrives_at: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Passes one direction on, to its end.
+async fn relay(line: Line, from: impl AsyncRead + Unpin, to: impl AsyncWrite + Unpin) -> std::io::Result<()> {
+    let (pieces, arriving) = mpsc::unbounded_channel();
+    let (taken, delivered) = tokio::join!(take(line, from, pieces), deliver(arriving, to));
+    taken.and(delivered)
+}
+
+/// Takes pieces as fast as the line lets them go; never more of them are under way than fit it.
+async fn take(
+    mut line: Line,
+    mut from: impl AsyncRead + Unpin,
+    pieces: mpsc::UnboundedSender<Piece>,
+) -> std::io::Result<()> {
+    let window = Arc::new(Semaphore::new(line.window_bytes().max(2 * PIECE_BYTES)));
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.reserve(PIECE_BYTES);
+        // As much as a piece may have is read, and no more: a buffer may be larger than what was reserved.
+        let read = (&mut from).take(PIECE_BYTES as u64).read_buf(&mut buffer).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        let Ok(place) = window.clone().acquire_many_owned(read as u32).await else { return Ok(()) };
+        let passage = line.send(Instant::now(), read);
+        let piece = Piece { bytes: buffer.split().freeze(), arrives_at: passage.arrives_at, _place: place };
+        if pieces.send(piece).is_err() {
+            return Ok(());
+        }
+        wait_until(passage.sent_at).await;
+    }
+}
+
+/// Delivers each piece when it arrives, then says that nothing more will come.
+async fn deliver(mut arriving: mpsc::UnboundedReceiver<Piece>, mut to: impl AsyncWrite + Unpin) -> std::io::Result<()> {
+    while let Some(piece) = arriving.recv().await {
+        wait_until(piece.arrives_at).await;
+        to.write_all(&piece.bytes).await?;
+    }
+    to.shutdown().await
+}
+
+/// Timers are a millisecond coarse and late rather than early: none is set for what is past.
+async fn wait_until(instant: Instant) {
+    if instant > Instant::now() {
+        tokio::time::sleep_until(instant.into()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn what_passes_a_proxy_comes_out_unchanged_in_both_directions() {
+        let echo = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let to = echo.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = echo.accept().await.unwrap();
+            let (mut read, mut write) = stream.split();
+            tokio::io::copy(&mut read, &mut write).await.unwrap();
+            write.shutdown().await.unwrap();
+        });
+        let link = Link { mbit_per_s: Some(100_000), round_trip_ms: 2 };
+        let proxy = Proxy::start(link, to).await.unwrap();
+        let sent: Vec<u8> = (0..1_000_000_u32).map(|number| (number * 7 / 5) as u8).collect();
+
+        let stream = TcpStream::connect(proxy.address()).await.unwrap();
+        let (mut read, mut write) = stream.into_split();
+        let writing = {
+            let sent = sent.clone();
+            tokio::spawn(async move {
+                write.write_all(&sent).await.unwrap();
+                write.shutdown().await.unwrap();
+            })
+        };
+        let mut received = Vec::new();
+        read.read_to_end(&mut received).await.unwrap();
+        writing.await.unwrap();
+        assert!(received == sent, "{} bytes came back of {}", received.len(), sent.len());
+    }
+
+    #[test]
+    fn links_are_called_by_rate_and_round_trip() {
+        let named = |mbit_per_s, round_trip_ms| Link { mbit_per_s, round_trip_ms }.to_string();
+        assert_eq!(named(Some(1_000), 0), "1 Gbit/s");
+        assert_eq!(named(Some(100), 40), "100 Mbit/s, 40 ms");
+        assert_eq!(Link::LOOPBACK.to_string(), "loopback");
+    }
+}

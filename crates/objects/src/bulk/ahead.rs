@@ -1,0 +1,195 @@
+//! Reading ahead of a stream: the next volumes of its plan, several with one call of the store, while what was read before is sent.
+//!
+//! It only ever saves time. What it does not find as it should be, or what does not suit it (single pages, large volumes), is read
+//! by the stream itself, which knows what to do about damage and failures.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pack::{Archive, Group, GroupPages};
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+
+use super::plan::{PlannedVolume, volume_id};
+use crate::directory::{Entry, SEGMENT_PAGES};
+use crate::error::ObjectsResult;
+use crate::library::Library;
+use crate::read::{VolumeExtent, VolumeRows};
+
+/// Bytes of a batch below which reading ahead is not worth the memory.
+const BATCH_BYTES_MIN: u64 = 128 << 10;
+
+/// Pages whose directories are read with one call.
+const BATCH_PAGES: u64 = 16 * SEGMENT_PAGES as u64;
+
+/// What is read ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Directories and packs.
+    Volumes,
+    /// Directories alone: for the central directory.
+    Directories,
+}
+
+/// What is read ahead of one stream, in one of its passes.
+pub(super) struct ReadAhead {
+    library: Library,
+    archive: Arc<Archive>,
+    volumes: Arc<[PlannedVolume]>,
+    what: What,
+    /// The groups that the stream may send.
+    sent: Range<usize>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The group that was asked for last, and what was read of it.
+    current: Option<(usize, Option<Arc<VolumeRows>>)>,
+    read: VecDeque<(usize, VolumeRows)>,
+    reading: Option<(Range<usize>, Reading)>,
+}
+
+/// What a batch comes to: the rows of each of its groups that could be read.
+type Reading = JoinHandle<ObjectsResult<Vec<Option<VolumeRows>>>>;
+
+impl ReadAhead {
+    pub(super) fn new(
+        library: Library,
+        archive: Arc<Archive>,
+        volumes: Arc<[PlannedVolume]>,
+        what: What,
+        sent: Range<usize>,
+    ) -> Self {
+        Self { library, archive, volumes, what, sent, state: Mutex::default() }
+    }
+
+    /// What was read of a group; `None`: whoever asks has to read it. Groups are asked for in their order.
+    pub(super) async fn of(&self, group: usize) -> Option<Arc<VolumeRows>> {
+        if let Some((current, rows)) = &self.state.lock().current
+            && *current == group
+        {
+            return rows.clone();
+        }
+        if !self.has_read(group) {
+            let reading = self.reading_of(group);
+            if let Some((batch, reading)) = reading
+                && let Ok(Ok(rows)) = reading.await
+            {
+                let found = batch.zip(rows).filter_map(|(group, rows)| Some((group, rows?)));
+                self.state.lock().read.extend(found);
+            }
+        }
+        let rows = self.take(group);
+        self.read_on(group + 1);
+        rows
+    }
+
+    fn has_read(&self, group: usize) -> bool {
+        self.state.lock().read.iter().any(|(read, _)| *read == group)
+    }
+
+    /// The batch with this group, being read already or from now on.
+    fn reading_of(&self, group: usize) -> Option<(Range<usize>, Reading)> {
+        let ahead = self.state.lock().reading.take().filter(|(batch, _)| batch.contains(&group));
+        ahead.or_else(|| self.begin(group))
+    }
+
+    /// Makes a group the current one; forgets those before it.
+    fn take(&self, group: usize) -> Option<Arc<VolumeRows>> {
+        let mut state = self.state.lock();
+        while state.read.front().is_some_and(|(read, _)| *read < group) {
+            state.read.pop_front();
+        }
+        let rows = match state.read.front() {
+            Some((read, _)) if *read == group => state.read.pop_front().map(|(_, rows)| Arc::new(rows)),
+            _ => None,
+        };
+        state.current = Some((group, rows.clone()));
+        rows
+    }
+
+    /// Begins to read the next batch when the last one has been begun upon.
+    fn read_on(&self, next: usize) {
+        let from = {
+            let state = self.state.lock();
+            if state.reading.is_some() {
+                return;
+            }
+            state.read.back().map_or(next, |(last, _)| last + 1)
+        };
+        let reading = self.begin(from);
+        self.state.lock().reading = reading;
+    }
+
+    /// Begins to read the batch that begins with a group, if that suits.
+    fn begin(&self, from: usize) -> Option<(Range<usize>, Reading)> {
+        let batch = self.batch(from);
+        if batch.is_empty() {
+            return None;
+        }
+        let extents: Option<Vec<VolumeExtent>> = batch.clone().map(|group| self.extent(group)).collect();
+        let (library, extents) = (self.library.clone(), extents?);
+        let reading = async move {
+            let _turn = library.inner.bulk.fairness.turn().await?;
+            library.volume_rows(&extents).await
+        };
+        Some((batch, tokio::spawn(reading)))
+    }
+
+    /// As many groups as one call reads.
+    fn batch(&self, from: usize) -> Range<usize> {
+        let mut room = match self.what {
+            What::Volumes => (self.library.inner.bulk.fairness.share_bytes() / 4) as u64,
+            What::Directories => BATCH_PAGES,
+        };
+        if self.what == What::Volumes && room < BATCH_BYTES_MIN {
+            return from..from;
+        }
+        let groups = self.archive.groups.get(from..self.sent.end).unwrap_or_default();
+        let fitting = groups.iter().take_while(|group| {
+            let GroupPages::All { sums, .. } = &group.pages else { return false };
+            let takes = if self.what == What::Volumes { frame_bytes(group) } else { sums.count };
+            let fits = takes <= room;
+            room = room.saturating_sub(takes);
+            fits
+        });
+        from..from + fitting.count()
+    }
+
+    fn extent(&self, group: usize) -> Option<VolumeExtent> {
+        let described = &self.archive.groups[group];
+        Some(VolumeExtent {
+            id: volume_id(&self.archive, group).ok()?,
+            generation: self.volumes[group].generation,
+            pages: u32::try_from(described.pages.sums().count).ok()?,
+            frame_bytes: (self.what == What::Volumes).then(|| frame_bytes(described)),
+        })
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        if let Some((_, reading)) = self.state.lock().reading.take() {
+            reading.abort();
+        }
+    }
+}
+
+/// Bytes of the frames that are sent of a group: METS follows the pages in the packs too.
+fn frame_bytes(group: &Group) -> u64 {
+    group.pages.sums().frame_bytes + group.mets.map_or(0, |mets| u64::from(mets.frame_len))
+}
+
+/// The part of some entries that is at hand of the pages asked for.
+pub(super) fn part(entries: &[Entry], pages: Range<u32>, max: u32) -> Option<Arc<[Entry]>> {
+    let to = pages.end.min(pages.start.saturating_add(max)).min(u32::try_from(entries.len()).ok()?);
+    entries.get(pages.start as usize..to as usize).filter(|part| !part.is_empty()).map(Arc::from)
+}
+
+/// The frames of a run of entries, if all of them are at hand.
+pub(super) fn frames(rows: &VolumeRows, run: &[Entry]) -> Option<Vec<Bytes>> {
+    run.iter().map(|entry| rows.frame(entry)).collect()
+}

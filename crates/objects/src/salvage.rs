@@ -1,0 +1,251 @@
+//! Setting a salvaged store right: what was copied row by row lacks rows anywhere, so the container is made to say what heads say,
+//! and everything is verified, so that what is lost is marked and an import of the original heals it.
+//!
+//! Nobody else may use the store meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use hathi::VolumeId;
+use store::{Class, Step, Strength, Table};
+
+use crate::children::Children;
+use crate::containment::{Container, Mark, Parent, Settled};
+use crate::error::ObjectsResult;
+use crate::head::{Head, HeadRow, State};
+use crate::keys;
+use crate::library::Library;
+use crate::resources::path::ResourcePath;
+use crate::verify::Verified;
+
+/// Objects that are looked at with one call of the store.
+const BATCH_OBJECTS: usize = 500;
+
+/// Objects that are verified at once.
+const VERIFIED_AT_ONCE: usize = 4;
+
+/// What was found in a salvaged store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetRight {
+    /// Volumes that are there, damaged ones too.
+    pub volumes: u64,
+    /// Volumes that were there, and of which no head is left. They can be imported as new ones.
+    pub lost: BTreeSet<VolumeId>,
+    /// Volumes of which something is lost: it is marked, and an import of the original replaces it.
+    pub damaged: Vec<Verified>,
+    /// Resources of the repository that are there, damaged ones too, and the containers of which there are heads.
+    pub resources: u64,
+    /// Resources of which no head is left, or none of the container that they were in: nobody reaches them, nor what is in them.
+    pub lost_resources: BTreeSet<ResourcePath>,
+    /// Resources that do not read back as they were written, and why.
+    pub damaged_resources: BTreeMap<ResourcePath, String>,
+}
+
+/// An object that is in a container.
+struct Member {
+    partition: Bytes,
+    container: Container,
+    name: String,
+}
+
+impl Member {
+    /// The object of a partition; `None`: it is in nothing, or no object.
+    fn of(partition: Bytes) -> Option<Self> {
+        if let Some(id) = keys::volume_of_partition(&partition) {
+            return Some(Self { partition, container: Container::Volumes, name: id.as_str().to_owned() });
+        }
+        let path = keys::resource_of_partition(&partition)?;
+        Some(Self { partition, container: Container::At(path.parent()?), name: path.name().to_owned() })
+    }
+}
+
+impl Library {
+    /// Sets a salvaged store right. `is_text_incomplete` says that rows of text are known to be lost: a volume of which there are
+    /// rows but neither a head nor marks counts as lost then, and otherwise as an import that never ended. `progress` is told how
+    /// many volumes of how many are verified.
+    pub async fn set_right(
+        &self,
+        is_text_incomplete: bool,
+        mut progress: impl FnMut(u64, u64),
+    ) -> ObjectsResult<SetRight> {
+        let mut found = SetRight::default();
+        let headless = self.mark_as_heads_say(is_text_incomplete, &mut found).await?;
+        self.remove_the_headless(&mut found).await?;
+        for id in &headless {
+            let leftover = self.work_record(self.inner.revisions.mint(), id)?;
+            self.put_acknowledged(Class::Description, vec![leftover]).await?;
+        }
+        if is_text_incomplete {
+            found.lost.extend(headless);
+        }
+        let total = found.volumes;
+        let mut done = 0;
+        let mut next: Option<Bytes> = None;
+        loop {
+            let (partitions, rest) = self.some_objects(next).await?;
+            let ids: Vec<_> = partitions.iter().filter_map(keys::volume_of_partition).collect();
+            let paths: Vec<_> = partitions.iter().filter_map(keys::resource_of_partition).collect();
+            let volumes = futures::stream::iter(ids).map(async |id| match self.volume(&id).await {
+                Ok(_) => self.verify(&id).await.map(Some),
+                Err(error) if error.is_passing() => Err(error),
+                Err(_) => Ok(None),
+            });
+            let mut volumes = std::pin::pin!(volumes.buffer_unordered(VERIFIED_AT_ONCE));
+            while let Some(verified) = volumes.next().await {
+                let Some(verified) = verified? else { continue };
+                done += 1;
+                progress(done, total);
+                found.damaged.extend(Some(verified).filter(|verified| !verified.damaged.is_empty()));
+            }
+            for path in paths {
+                let Ok(resource) = self.resource(&path).await else { continue };
+                found.resources += 1;
+                let unsound = self.verify_resource(&resource).await?;
+                found.damaged_resources.extend(unsound.map(|why| (path, why)));
+            }
+            next = rest;
+            if next.is_none() {
+                break;
+            }
+        }
+        found.damaged.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        Ok(found)
+    }
+
+    /// Some partitions of objects, and where to go on.
+    async fn some_objects(&self, from: Option<Bytes>) -> ObjectsResult<(Vec<Bytes>, Option<Bytes>)> {
+        let walk = async || {
+            let call = self.call(Class::Description);
+            Ok(self.inner.store.walk(call, Table::Objects, from.clone(), BATCH_OBJECTS).await?)
+        };
+        let page = self.patiently(walk).await?;
+        Ok((page.partitions, page.next))
+    }
+
+    /// The containers of some members, as far as there are heads of them.
+    async fn containers_of(&self, members: &[Member]) -> ObjectsResult<BTreeMap<Bytes, Parent>> {
+        let containers: BTreeMap<Bytes, &Container> =
+            members.iter().map(|member| (member.container.partition(), &member.container)).collect();
+        let partitions: Vec<_> = containers.keys().cloned().collect();
+        let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
+        let mut parents = BTreeMap::new();
+        for ((partition, container), head) in containers.into_iter().zip(heads) {
+            let parent = head?.and_then(|row| Parent::standing(container, &row));
+            parents.extend(parent.map(|parent| (partition, parent)));
+        }
+        Ok(parents)
+    }
+
+    /// Puts the marks that heads imply; answers the volumes of which there are rows but no head.
+    async fn mark_as_heads_say(&self, is_text_incomplete: bool, found: &mut SetRight) -> ObjectsResult<Vec<VolumeId>> {
+        let mut headless = Vec::new();
+        let mut next: Option<Bytes> = None;
+        loop {
+            let (partitions, rest) = self.some_objects(next).await?;
+            let members: Vec<_> = partitions.into_iter().filter_map(Member::of).collect();
+            let partitions: Vec<_> = members.iter().map(|member| member.partition.clone()).collect();
+            let parents = self.containers_of(&members).await?;
+            let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
+            let mut marks = Vec::new();
+            for (member, head) in members.iter().zip(heads) {
+                let id = keys::volume_of_partition(&member.partition);
+                let path = keys::resource_of_partition(&member.partition);
+                let Some(HeadRow { head, .. }) = head? else {
+                    headless.extend(id);
+                    found.lost_resources.extend(path.filter(|_| is_text_incomplete));
+                    continue;
+                };
+                let parent = parents.get(&member.container.partition()).filter(|parent| parent.held(&head));
+                if let Some(parent) = parent {
+                    marks.extend(self.implied_marks(parent, member, &head).await?);
+                }
+                if head.state == State::Live {
+                    found.volumes += u64::from(id.is_some());
+                    let is_lost = is_text_incomplete && parent.is_none();
+                    found.lost_resources.extend(path.filter(|_| is_lost));
+                }
+            }
+            if !marks.is_empty() {
+                self.put_acknowledged(Class::Description, marks).await?;
+            }
+            next = rest;
+            if next.is_none() {
+                return Ok(headless);
+            }
+        }
+    }
+
+    /// The marks that a head implies and that are not there: what the mark of an added child tells besides is not written over.
+    async fn implied_marks(&self, parent: &Parent, member: &Member, head: &Head) -> ObjectsResult<Vec<Step>> {
+        let implied: &[Mark] = match head.state {
+            State::Live => &[Mark::Added, Mark::Confirmed],
+            State::Deleting => &[],
+            State::Deleted | State::Free => &[Mark::Removed],
+        };
+        let mut missing = Vec::new();
+        for mark in implied {
+            let step = parent.mark(&member.name, head.incarnation, *mark);
+            let sort = keys::child_mark(&member.name, head.incarnation, *mark);
+            let call = self.call(Class::Description).strong();
+            if self.inner.store.get(call, Table::Children, step.partition(), &sort).await?.is_none() {
+                missing.push(step);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Marks as removed what is listed as live, but has no such head; tells which of them have no live head at all.
+    async fn remove_the_headless(&self, found: &mut SetRight) -> ObjectsResult<()> {
+        let volumes = self.patiently(|| self.parent(&Container::Volumes)).await?;
+        self.remove_the_headless_of(&volumes, found).await?;
+        let mut next: Option<Bytes> = None;
+        loop {
+            let (partitions, rest) = self.some_objects(next).await?;
+            for partition in &partitions {
+                let Some(path) = keys::resource_of_partition(partition) else { continue };
+                let row = self.patiently(|| self.head_at(partition)).await?;
+                if let Some(parent) = row.and_then(|row| Parent::of(&Container::At(path), &row)) {
+                    self.remove_the_headless_of(&parent, found).await?;
+                }
+            }
+            next = rest;
+            if next.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn remove_the_headless_of(&self, parent: &Parent, found: &mut SetRight) -> ObjectsResult<()> {
+        for shard in 0..parent.shards() {
+            let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
+            loop {
+                let names = children.take(self, BATCH_OBJECTS).await?;
+                if names.is_empty() {
+                    break;
+                }
+                let partitions: Vec<_> =
+                    names.iter().map(|name| parent.container().child_partition(&name.name)).collect();
+                let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
+                let mut removals = Vec::new();
+                for ((name, partition), head) in names.iter().zip(&partitions).zip(heads) {
+                    let live = head?.map(|row| row.head).filter(|head| head.state == State::Live);
+                    let stands = live.map(|head| head.incarnation);
+                    let listed = name.incarnations.iter().filter(|marked| marked.marks.settled() == Settled::Live);
+                    let headless: Vec<_> = listed.filter(|marked| stands != Some(marked.incarnation)).collect();
+                    removals.extend(
+                        headless.iter().map(|marked| parent.mark(&name.name, marked.incarnation, Mark::Removed)),
+                    );
+                    if stands.is_none() && !headless.is_empty() {
+                        found.lost.extend(keys::volume_of_partition(partition));
+                        found.lost_resources.extend(keys::resource_of_partition(partition));
+                    }
+                }
+                if !removals.is_empty() {
+                    self.put_acknowledged(Class::Description, removals).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

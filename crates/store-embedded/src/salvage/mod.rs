@@ -1,0 +1,231 @@
+//! Salvage: copies what can still be read of a damaged data folder into a new one, and says what it left out. The source is
+//! never changed: databases are opened as shadows (`shadow.rs`), in which nothing is merged.
+//!
+//! Rows are read file by file, beneath fjall's own reads, which give up at a broken block: what lies between the last row before a
+//! broken block and the first one behind it is lost, of that file alone (`merge.rs`). A guarded row that another file holds
+//! within such a gap may have been changed by what is lost, and is left out too: a head is the last that was acknowledged, or it is
+//! not there. Of plain rows, which never change, some may come back that were removed; nothing points at them.
+//!
+//! What a file's index or the database's own records break cannot be got around: then that whole lane is lost, and said to be.
+
+mod merge;
+mod shadow;
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use bytes::Bytes;
+use store::{ContentId, ContentState, Lane, StoreError, StoreResult, Table, envelope};
+
+use crate::contents;
+use crate::folder::{Folder, io_error, sync_folder};
+use crate::options::EmbeddedOptions;
+use crate::tables::{Space, Tables};
+use crate::value::{self, Value};
+use crate::{expiry, key};
+
+use merge::Merged;
+use shadow::Shadow;
+
+/// Bytes that are written to the new folder with one sync.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// What was copied, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Rows that were copied.
+    pub rows: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+    /// Sealed contents that were copied.
+    pub contents: u64,
+    /// What could not be read.
+    pub losses: Vec<Loss>,
+}
+
+/// Something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Of which table.
+    pub table: Table,
+    /// The partition in which, or behind which, it lies; `None`: it may be the first.
+    pub after: Option<Bytes>,
+    /// The partition in which, or before which, it lies; `None`: it may be the last.
+    pub before: Option<Bytes>,
+    /// How that was noticed.
+    pub detail: String,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SalvageProgress {
+    /// Bytes of rows that were copied.
+    pub bytes: u64,
+    /// Bytes of all files of rows, about.
+    pub bytes_total: u64,
+}
+
+/// Copies what can be read of the data folder `source` into `target`, which must be vacant. Blocks.
+///
+/// Errors: [`StoreError::Held`] if another process has the source open, [`StoreError::Format`] if it says that it is of another
+/// format, [`StoreError::Unreadable`] if it is no data folder at all; those of the target, in which a part of the copy may stand.
+pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgress)) -> StoreResult<Salvaged> {
+    let _held = hold_source(source)?;
+    Folder::check_salvageable(source)?;
+    if target.join("format").exists() {
+        return Err(StoreError::Invalid(format!("{} holds a store already", target.display())));
+    }
+    let target = Folder::hold(target)?;
+    let shadows = target.path().join("shadows");
+    let options = EmbeddedOptions::default();
+    let mut salvaging = Salvaging {
+        source,
+        target: &target,
+        salvaged: Salvaged::default(),
+        told: SalvageProgress::default(),
+        progress,
+    };
+    let opened = Lane::ALL.map(|lane| (lane, Shadow::open(&source.join("db").join(lane.name()), &shadows, lane)));
+    for (lane, shadow) in opened {
+        let shadow = shadow?;
+        salvaging.told.bytes_total += shadow.disk_bytes();
+        salvaging.lane(lane, &shadow, &options)?;
+    }
+    fs::remove_dir_all(&shadows).map_err(|error| io_error("removing", &shadows, error))?;
+    sync_folder(target.path())?;
+    Ok(salvaging.salvaged)
+}
+
+/// Sees to it that no process has the source open, as far as that can be told without writing to it.
+fn hold_source(source: &Path) -> StoreResult<Option<File>> {
+    let path = source.join("lock");
+    let lock = match File::open(&path) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_error("opening", &path, error)),
+    };
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Held { folder: source.display().to_string() }),
+        Err(TryLockError::Error(error)) => Err(io_error("locking", &path, error)),
+    }
+}
+
+/// A salvage under way.
+struct Salvaging<'a, P> {
+    source: &'a Path,
+    target: &'a Folder,
+    salvaged: Salvaged,
+    told: SalvageProgress,
+    progress: P,
+}
+
+/// Rows that wait to be written.
+#[derive(Default)]
+struct Batch {
+    changes: Vec<(Space, Bytes, Option<Bytes>)>,
+    bytes: usize,
+}
+
+impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
+    fn lane(&mut self, lane: Lane, shadow: &Shadow, options: &EmbeddedOptions) -> StoreResult<()> {
+        let tables = Tables::open(&self.target.database(lane), lane, &options.of_lane(lane))?;
+        for table in lane.tables() {
+            self.salvaged.losses.extend(shadow.loss(table));
+            match shadow.rows(table) {
+                Ok(rows) => self.table(table, rows, &tables)?,
+                Err(detail) => self.salvaged.losses.push(Loss { table, after: None, before: None, detail }),
+            }
+        }
+        tables.flush().map_err(|error| StoreError::Unavailable(format!("flushing {lane}: {error}")))
+    }
+
+    fn table(&mut self, table: Table, mut rows: Merged, tables: &Tables) -> StoreResult<()> {
+        let mut batch = Batch::default();
+        while let Some(row) = rows.next() {
+            match self.checked(table, &row.key, &row.value, row.is_in_gap) {
+                Ok(None) => {}
+                Ok(Some(value)) => {
+                    let expiry = value.expires_at.map(|at| expiry::encode(at, table, &row.key));
+                    batch.bytes += row.key.len() + row.value.len();
+                    batch.changes.extend(expiry.map(|entry| (Space::Expiries, entry, Some(Bytes::new()))));
+                    batch.changes.push((Space::Rows(table), row.key, Some(row.value)));
+                    self.salvaged.rows += 1;
+                }
+                Err(detail) => {
+                    let partition = partition(&row.key);
+                    self.salvaged.losses.push(Loss { table, after: partition.clone(), before: partition, detail });
+                }
+            }
+            if batch.bytes >= BATCH_BYTES {
+                self.write(&mut batch, tables)?;
+            }
+        }
+        self.write(&mut batch, tables)?;
+        self.salvaged.losses.extend(rows.into_gaps().into_iter().map(|gap| Loss {
+            table,
+            after: gap.after.as_ref().and_then(partition),
+            before: gap.before.as_ref().and_then(partition),
+            detail: gap.detail,
+        }));
+        Ok(())
+    }
+
+    /// The value of a row that is to be copied; `None`: it is not needed. An error says why it is lost.
+    fn checked(&mut self, table: Table, key: &Bytes, raw: &Bytes, is_in_gap: bool) -> Result<Option<Value>, String> {
+        if key::decode(key).is_none() {
+            return Err("a key of no known form".to_owned());
+        }
+        let value = value::decode(raw).ok_or("a value of no known kind")?;
+        envelope::open(&value.value).map_err(|error| error.to_string())?;
+        if is_in_gap && value.guard.is_some() {
+            return Err("what is lost beside it may have changed it".to_owned());
+        }
+        let is_wanted = table != Table::Contents || self.content(key, &value)?;
+        Ok(is_wanted.then_some(value))
+    }
+
+    /// Copies the file of a content; false: it was never sealed, or is condemned.
+    fn content(&mut self, key: &Bytes, header: &Value) -> Result<bool, String> {
+        let id = partition(key).and_then(|partition| <[u8; 16]>::try_from(&partition[..]).ok()).map(ContentId);
+        let id = id.ok_or("no content has such a key")?;
+        let header = contents::decode_header(id, &header.value).map_err(|error| error.to_string())?;
+        if header.state != ContentState::Sealed {
+            return Ok(false);
+        }
+        let from = contents::path(&self.source.join("contents"), id);
+        let to = contents::path(&self.target.contents(), id);
+        match copy_synced(&from, &to) {
+            Ok(len) if len == header.len => {
+                self.salvaged.contents += 1;
+                Ok(true)
+            }
+            Ok(len) => Err(format!("content {id}: its file has {len} bytes, not {}", header.len)),
+            Err(error) => Err(format!("content {id}: {error}")),
+        }
+    }
+
+    fn write(&mut self, batch: &mut Batch, tables: &Tables) -> StoreResult<()> {
+        let Batch { changes, bytes } = std::mem::take(batch);
+        tables.commit(changes.into_iter())?;
+        self.salvaged.bytes += bytes as u64;
+        self.told.bytes += bytes as u64;
+        (self.progress)(self.told);
+        Ok(())
+    }
+}
+
+/// The partition of a row's key.
+fn partition(key: &Bytes) -> Option<Bytes> {
+    key::decode(key).map(|(partition, _)| partition)
+}
+
+fn copy_synced(from: &Path, to: &Path) -> io::Result<u64> {
+    if let Some(shard) = to.parent() {
+        fs::create_dir_all(shard)?;
+    }
+    let len = fs::copy(from, to)?;
+    File::open(to)?.sync_all()?;
+    Ok(len)
+}

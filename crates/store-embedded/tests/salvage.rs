@@ -1,0 +1,173 @@
+//! Salvage: what can be read of a damaged data folder is copied, what cannot is named, and the source is left as it was.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use store::{
+    Call, Class, Deadline, Expect, Guard, Lane, NewRow, Scan, Stamp, Step, Store, StoreError, SystemClock, Table,
+    UnixMillis, envelope,
+};
+use store_embedded::{EmbeddedStore, salvage};
+use support::{folder, options};
+
+const ROWS: u32 = 200;
+
+fn call() -> Call {
+    Call::new(Class::Content, Deadline::within(Duration::from_secs(60)))
+}
+
+fn open(folder: &Path) -> Arc<EmbeddedStore> {
+    EmbeddedStore::open(folder, options(), Arc::new(SystemClock)).unwrap()
+}
+
+fn value(row: u32) -> Bytes {
+    envelope::seal(&row.to_be_bytes().repeat(3_000))
+}
+
+fn head(stamp: Stamp) -> Step {
+    Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: "head".into(),
+        sort: "h".into(),
+        expect: Expect::Absent,
+        guard: Guard { stamp, tag: Bytes::from_static(b"tag") },
+        value: envelope::seal(b"a head"),
+        rows: Vec::new(),
+    }
+}
+
+/// Rows of both lanes, one that expires, a head and a content; a part of it only in the journal.
+async fn fill(store: &Arc<EmbeddedStore>, stamp: Stamp) -> store::ContentId {
+    for row in 0..ROWS {
+        let rows = vec![NewRow::new("r", value(row))];
+        let partition = Bytes::from(format!("p{row:03}"));
+        assert!(
+            store.run(call(), vec![Step::Put { table: Table::Objects, partition, rows }]).await.unwrap().is_applied()
+        );
+    }
+    assert!(store.run(call(), vec![head(stamp)]).await.unwrap().is_applied());
+    for table in Lane::Service.tables() {
+        let expiring = NewRow { expires_at: Some(UnixMillis(u64::MAX)), ..NewRow::new("e", envelope::seal(b"ends")) };
+        let rows = vec![NewRow::new("a", envelope::seal(b"who")), expiring];
+        assert!(store.run(call(), vec![Step::Put { table, partition: "p".into(), rows }]).await.unwrap().is_applied());
+    }
+    store.put_content(call(), "owner".into(), stream::iter([Ok("content".into())]).boxed()).await.unwrap()
+}
+
+/// Every file of a folder with its content.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() { found.extend(files(&path)) } else { found.extend([(path.clone(), fs::read(path).unwrap())]) }
+    }
+    found
+}
+
+fn break_a_block_of_text(folder: &Path) {
+    let tables = files(&folder.join("db/text/keyspaces"));
+    let (path, mut content) = tables.into_iter().max_by_key(|(_, content)| content.len()).unwrap();
+    let middle = content.len() / 2;
+    content[middle] ^= 0x10;
+    fs::write(path, content).unwrap();
+}
+
+async fn salvaged_rows(store: &Arc<EmbeddedStore>) -> u32 {
+    let mut there = 0;
+    for row in 0..ROWS {
+        let partition = Bytes::from(format!("p{row:03}"));
+        if let Some(found) = store.get(call(), Table::Objects, &partition, &"r".into()).await.unwrap() {
+            assert_eq!(found.value, value(row));
+            there += 1;
+        }
+    }
+    there
+}
+
+async fn assert_the_rest_is_there(store: &Arc<EmbeddedStore>, stamp: Stamp, content: store::ContentId) {
+    let found = store.get(call(), Table::Objects, &"head".into(), &"h".into()).await.unwrap().unwrap();
+    assert_eq!(found.guard, Some(Guard { stamp, tag: Bytes::from_static(b"tag") }));
+    for table in Lane::Service.tables() {
+        let page = store.scan(call(), table, &"p".into(), Scan::prefix("", usize::MAX)).await.unwrap();
+        assert_eq!(page.rows.len(), 2, "of {table}");
+    }
+    let mut pieces = store.read_content(call(), content, 0..100).await.unwrap().unwrap();
+    assert_eq!(pieces.next().await.unwrap().unwrap(), "content");
+}
+
+#[tokio::test]
+async fn of_a_sound_folder_all_is_copied_also_what_only_the_journal_holds() {
+    let (source, target) = (folder(), folder());
+    let stamp = Stamp::fresh();
+    let store = open(source.path());
+    let content = fill(&store, stamp).await;
+    let held = salvage(source.path(), &target.path().join("early"), |_| {});
+    assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
+    // Closing would write all to files: what is copied here is the folder of a process that died.
+    let died = folder();
+    for (path, content) in files(source.path()) {
+        let copied = died.path().join(path.strip_prefix(source.path()).unwrap());
+        fs::create_dir_all(copied.parent().unwrap()).unwrap();
+        fs::write(copied, content).unwrap();
+    }
+    store.close().await.unwrap();
+
+    let before = files(died.path());
+    let mut told = 0;
+    let salvaged = salvage(died.path(), target.path(), |progress| told = progress.bytes).unwrap();
+    assert_eq!((salvaged.losses, salvaged.contents, salvaged.bytes), (Vec::new(), 1, told));
+    assert!(files(died.path()) == before, "the source was changed");
+    let again = salvage(died.path(), target.path(), |_| {});
+    assert!(matches!(again, Err(StoreError::Invalid(_))), "{again:?}");
+    let store = open(target.path());
+    assert_eq!(salvaged_rows(&store).await, ROWS);
+    assert_the_rest_is_there(&store, stamp, content).await;
+}
+
+#[tokio::test]
+async fn around_a_broken_block_all_is_copied_and_the_gap_is_named() {
+    let (source, target) = (folder(), folder());
+    let stamp = Stamp::fresh();
+    let store = open(source.path());
+    let content = fill(&store, stamp).await;
+    store.close().await.unwrap();
+    break_a_block_of_text(source.path());
+    let before = files(source.path());
+    let salvaged = salvage(source.path(), target.path(), |_| {}).unwrap();
+    assert!(files(source.path()) == before, "the source was changed");
+
+    let [loss] = &salvaged.losses[..] else { panic!("{:?}", salvaged.losses) };
+    let row = |partition: &Option<Bytes>| -> u32 {
+        std::str::from_utf8(&partition.as_ref().unwrap()[1..]).unwrap().parse().unwrap()
+    };
+    let gap = row(&loss.before) - row(&loss.after) - 1;
+    assert!(loss.table == Table::Objects && (1..=4).contains(&gap), "{loss:?}");
+    let store = open(target.path());
+    assert_eq!(salvaged_rows(&store).await, ROWS - gap);
+    assert_the_rest_is_there(&store, stamp, content).await;
+}
+
+#[tokio::test]
+async fn a_lane_that_does_not_open_is_named_and_the_other_is_copied() {
+    let (source, target) = (folder(), folder());
+    let store = open(source.path());
+    fill(&store, Stamp::fresh()).await;
+    store.close().await.unwrap();
+    for (path, _) in files(&source.path().join("db/text/keyspaces")) {
+        fs::write(path, b"nothing that was ever written").unwrap();
+    }
+    let salvaged = salvage(source.path(), target.path(), |_| {}).unwrap();
+    let lost: Vec<Table> = salvaged.losses.iter().map(|loss| loss.table).collect();
+    assert_eq!(lost, Lane::Text.tables().collect::<Vec<_>>());
+    let store = open(target.path());
+    assert_eq!(salvaged_rows(&store).await, 0);
+    assert!(store.get(call(), Table::Audit, &"p".into(), &"a".into()).await.unwrap().is_some());
+}
