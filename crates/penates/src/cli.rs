@@ -141,7 +141,7 @@ pub struct OutputArgs {
 /// How much to do at once.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct JobsArgs {
-    /// Volumes to work on at once [default: the number of processors]
+    /// Volumes to work on at once [default: twice the number of processors, since each waits for the disk at times]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
 }
@@ -149,7 +149,7 @@ pub struct JobsArgs {
 impl JobsArgs {
     /// How many at once.
     pub fn count(self) -> usize {
-        self.jobs.map_or_else(|| std::thread::available_parallelism().map_or(2, usize::from), usize::from)
+        self.jobs.map_or_else(|| 2 * std::thread::available_parallelism().map_or(2, usize::from), usize::from)
     }
 }
 
