@@ -1,0 +1,1 @@
+//! The behaviour suite against a real Cassandra node.
