@@ -1,0 +1,134 @@
+//! A node's configuration files, as Cassandra 5.0 reads them.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::cache;
+use crate::error::{Doing, Result};
+use crate::plan::NodePlan;
+use crate::spec::{CommitlogSync, Settings};
+
+/// INFO and above into `system.log`, in a few files of bounded size.
+const LOGBACK: &str = r#"<configuration>
+  <appender name="SYSTEM" class="ch.qos.logback.core.rolling.RollingFileAppender">
+    <file>${cassandra.logdir}/system.log</file>
+    <rollingPolicy class="ch.qos.logback.core.rolling.FixedWindowRollingPolicy">
+      <fileNamePattern>${cassandra.logdir}/system.log.%i</fileNamePattern>
+      <maxIndex>3</maxIndex>
+    </rollingPolicy>
+    <triggeringPolicy class="ch.qos.logback.core.rolling.SizeBasedTriggeringPolicy">
+      <maxFileSize>20MB</maxFileSize>
+    </triggeringPolicy>
+    <encoder>
+      <pattern>%d{ISO8601} %-5level [%thread] %logger{20} - %msg%n</pattern>
+    </encoder>
+  </appender>
+  <root level="INFO">
+    <appender-ref ref="SYSTEM"/>
+  </root>
+</configuration>
+"#;
+
+/// Makes a node's folders and writes its files; what was there is replaced.
+pub(crate) fn write(plan: &NodePlan, settings: &Settings) -> Result<()> {
+    let config = plan.config_folder();
+    for folder in [config.clone(), plan.log_folder(), plan.folder.join("tmp")] {
+        std::fs::create_dir_all(&folder).doing("making the folder", &folder)?;
+    }
+    // JSON is YAML.
+    cache::write(&config.join("cassandra.yaml"), &format!("{:#}\n", yaml(plan, settings)))?;
+    let rackdc = format!("dc={}\nrack=rack1\n", plan.datacenter);
+    cache::write(&config.join("cassandra-rackdc.properties"), &rackdc)?;
+    cache::write(&config.join("logback.xml"), LOGBACK)
+}
+
+/// All that differs from Cassandra's own defaults.
+fn yaml(plan: &NodePlan, settings: &Settings) -> Value {
+    let seeds = plan.seeds.iter().map(|seed| format!("{seed}:{}", plan.ports.storage)).collect::<Vec<_>>().join(",");
+    let mut yaml = json!({
+        "cluster_name": "penates",
+        "num_tokens": 1,
+        "initial_token": plan.token.to_string(),
+        // Each node knows its token and starts empty or with its own data: there is nothing to fetch from others.
+        "auto_bootstrap": false,
+        "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
+        "endpoint_snitch": "GossipingPropertyFileSnitch",
+        "listen_address": plan.address,
+        "rpc_address": plan.address,
+        "storage_port": plan.ports.storage,
+        "native_transport_port": plan.ports.cql,
+        "seed_provider": [{
+            "class_name": "org.apache.cassandra.locator.SimpleSeedProvider",
+            "parameters": [{"seeds": seeds}],
+        }],
+    });
+    if let Value::Object(ours) = &mut yaml {
+        ours.extend(commitlog(settings.commitlog_sync));
+        if settings.authentication {
+            ours.insert("authenticator".to_owned(), json!("PasswordAuthenticator"));
+            ours.insert("authorizer".to_owned(), json!("CassandraAuthorizer"));
+        }
+        ours.extend(settings.yaml.clone());
+    }
+    yaml
+}
+
+fn commitlog(sync: CommitlogSync) -> Map<String, Value> {
+    let (mode, time) = match sync {
+        CommitlogSync::Periodic { period } => ("periodic", Some(("commitlog_sync_period", period))),
+        CommitlogSync::Batch => ("batch", None),
+        CommitlogSync::Group { window } => ("group", Some(("commitlog_sync_group_window", window))),
+    };
+    let mut keys = Map::from_iter([("commitlog_sync".to_owned(), json!(mode))]);
+    keys.extend(time.map(|(key, time)| (key.to_owned(), json!(milliseconds(time)))));
+    keys
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{}ms", time.as_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::spec::{NodeId, Ports};
+
+    fn plan() -> NodePlan {
+        let address = Ipv4Addr::new(127, 0, 7, 2);
+        let seeds = vec![Ipv4Addr::new(127, 0, 7, 1), Ipv4Addr::new(127, 0, 7, 3)];
+        let (ports, folder) = (Ports::default(), "node2".into());
+        NodePlan { id: NodeId(2), datacenter: "dc1".to_owned(), address, ports, token: -5, seeds, folder }
+    }
+
+    #[test]
+    fn the_commit_log_is_synced_as_asked_for() {
+        let sync = |commitlog_sync| yaml(&plan(), &Settings { commitlog_sync, ..Settings::default() });
+        let periodic = sync(CommitlogSync::default());
+        assert_eq!(
+            (&periodic["commitlog_sync"], &periodic["commitlog_sync_period"]),
+            (&json!("periodic"), &json!("10000ms"))
+        );
+        let batch = sync(CommitlogSync::Batch);
+        assert_eq!((&batch["commitlog_sync"], batch.get("commitlog_sync_period")), (&json!("batch"), None));
+        let group = sync(CommitlogSync::Group { window: Duration::from_millis(5) });
+        assert_eq!((&group["commitlog_sync"], &group["commitlog_sync_group_window"]), (&json!("group"), &json!("5ms")));
+    }
+
+    #[test]
+    fn what_is_asked_for_replaces_what_is_set_by_itself() {
+        let asked = [("num_tokens", json!(16)), ("memtable_heap_space", json!("64MiB"))];
+        let asked = asked.map(|(key, value)| (key.to_owned(), value)).into();
+        let yaml = yaml(&plan(), &Settings { yaml: asked, ..Settings::default() });
+        assert_eq!((&yaml["num_tokens"], &yaml["memtable_heap_space"]), (&json!(16), &json!("64MiB")));
+        assert_eq!(yaml["initial_token"], json!("-5"));
+    }
+
+    #[test]
+    fn every_seed_is_named() {
+        let yaml = yaml(&plan(), &Settings::default());
+        assert_eq!(yaml["seed_provider"][0]["parameters"][0]["seeds"], json!("127.0.7.1:7000,127.0.7.3:7000"));
+    }
+}

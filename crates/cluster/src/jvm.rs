@@ -1,0 +1,116 @@
+//! The command line of a node.
+
+use std::path::Path;
+
+use crate::jars::Jars;
+use crate::plan::NodePlan;
+use crate::spec::Settings;
+
+/// The class that is a node.
+const NODE: &str = "org.apache.cassandra.service.CassandraDaemon";
+
+/// The class that asks nodes by JMX.
+const NODETOOL: &str = "org.apache.cassandra.tools.NodeTool";
+
+/// Parts of the Java library that Cassandra uses though they are not public (Cassandra's `jvm17-server.options`).
+const EXPORTS: [&str; 9] = [
+    "java.base/java.lang.ref",
+    "java.base/jdk.internal.misc",
+    "java.management.rmi/com.sun.jmx.remote.internal.rmi",
+    "java.rmi/sun.rmi.registry",
+    "java.rmi/sun.rmi.server",
+    "java.sql/java.sql",
+    "jdk.attach/sun.tools.attach",
+    "jdk.compiler/com.sun.tools.javac.file",
+    "jdk.unsupported/sun.misc",
+];
+
+/// The same, for reflection.
+const OPENS: [&str; 14] = [
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.lang.module",
+    "java.base/java.lang.reflect",
+    "java.base/java.util",
+    "java.base/jdk.internal.loader",
+    "java.base/jdk.internal.math",
+    "java.base/jdk.internal.module",
+    "java.base/jdk.internal.ref",
+    "java.base/jdk.internal.reflect",
+    "java.base/jdk.internal.util.jar",
+    "java.base/sun.nio.ch",
+    "jdk.compiler/com.sun.tools.javac",
+    "jdk.management/com.sun.management.internal",
+];
+
+/// What makes a node start fast and small. The delays are there for clusters whose nodes do not all know their tokens.
+const QUICK: [&str; 9] = [
+    "-XX:+UseSerialGC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:+PerfDisableSharedMem",
+    "-Xss256k",
+    "-Djdk.attach.allowAttachSelf=true",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dcassandra.ring_delay_ms=1000",
+    "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+    "-Dcassandra.superuser_setup_delay_ms=0",
+];
+
+/// The arguments with which Java is a node.
+pub(crate) fn node(plan: &NodePlan, settings: &Settings, heap_mib: u32, jars: &Jars) -> Vec<String> {
+    let mut arguments = modules();
+    arguments.extend(QUICK.map(str::to_owned));
+    arguments.extend([
+        format!("-Xms{heap_mib}m"),
+        format!("-Xmx{heap_mib}m"),
+        format!("-javaagent:{}", jars.jamm.display()),
+        format!("-Dcassandra.config={}", file_url(&plan.config_folder().join("cassandra.yaml"))),
+        format!("-Dcassandra.storagedir={}", plan.folder.display()),
+        format!("-Dcassandra.logdir={}", plan.log_folder().display()),
+        format!("-Djava.io.tmpdir={}", plan.folder.join("tmp").display()),
+        // Otherwise Cassandra closes its outputs, and with them the lock that tells that it is still there.
+        "-Dcassandra-foreground=yes".to_owned(),
+    ]);
+    arguments.extend(jmx(plan));
+    arguments.extend(settings.jvm_options.iter().cloned());
+    arguments.extend(["-cp".to_owned(), class_path(plan, jars), NODE.to_owned()]);
+    arguments
+}
+
+/// The arguments with which Java is Cassandra's `nodetool`, asking this node.
+pub(crate) fn nodetool(plan: &NodePlan, jars: &Jars, command: &[&str]) -> Vec<String> {
+    let mut arguments = modules();
+    let target = ["-Xmx128m", "-XX:+UseSerialGC", "-cp", &class_path(plan, jars), NODETOOL].map(str::to_owned);
+    let node = ["-h".to_owned(), plan.address.to_string(), "-p".to_owned(), plan.ports.jmx.to_string()];
+    arguments.extend(target.into_iter().chain(node));
+    arguments.extend(command.iter().map(|&word| word.to_owned()));
+    arguments
+}
+
+/// JMX on the node's own address. Cassandra's own option for it would bind the loopback address that all nodes share.
+fn jmx(plan: &NodePlan) -> Vec<String> {
+    let settings = [
+        ("host", plan.address.to_string()),
+        ("port", plan.ports.jmx.to_string()),
+        ("rmi.port", plan.ports.jmx.to_string()),
+        ("authenticate", "false".to_owned()),
+        ("ssl", "false".to_owned()),
+    ];
+    let settings = settings.map(|(name, value)| format!("-Dcom.sun.management.jmxremote.{name}={value}"));
+    settings.into_iter().chain([format!("-Djava.rmi.server.hostname={}", plan.address)]).collect()
+}
+
+fn modules() -> Vec<String> {
+    let to_all = |option: &str, module: &str| format!("{option}={module}=ALL-UNNAMED");
+    let exports = EXPORTS.iter().map(|module| to_all("--add-exports", module));
+    exports.chain(OPENS.iter().map(|module| to_all("--add-opens", module))).collect()
+}
+
+/// The configuration's folder first: `logback.xml` and `cassandra-rackdc.properties` are looked for along the class path.
+fn class_path(plan: &NodePlan, jars: &Jars) -> String {
+    format!("{}:{}/*", plan.config_folder().display(), jars.folder.display())
+}
+
+fn file_url(path: &Path) -> String {
+    format!("file://{}", path.display())
+}

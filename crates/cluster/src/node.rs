@@ -1,0 +1,277 @@
+//! One node: its process, from start to end.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use crate::cql::Reach;
+use crate::error::{ClusterError, Doing, Result};
+use crate::guard::Guarded;
+use crate::jars::Jars;
+use crate::java::Java;
+use crate::plan::NodePlan;
+use crate::spec::{NodeId, Settings};
+use crate::tail::tail;
+use crate::{cache, config, cql, jvm};
+
+/// How long a node may take to end when it is asked to: it writes its memtables first.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long the processes of a node's former life, whose owner was killed, may take to be gone.
+const GONE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long `nodetool` may take: repairing a node is long work.
+const NODETOOL_PATIENCE: Duration = Duration::from_secs(1800);
+
+/// The pause between two looks at a node.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    /// It has been started and does not answer yet.
+    Starting,
+    /// It answers clients, or did when it was last asked.
+    Up,
+    /// It has been asked to end and has not yet.
+    Stopping,
+    /// It is held (SIGSTOP).
+    Paused,
+    /// It was never started, or it was stopped or killed by this cluster.
+    Stopped,
+    /// It ended by itself, or was ended by somebody else.
+    Died,
+}
+
+/// What is known of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its number.
+    pub node: NodeId,
+    /// What it does.
+    pub state: NodeState,
+    /// Its data center.
+    pub datacenter: String,
+    /// Where clients connect.
+    pub cql: SocketAddr,
+    /// Where JMX is to be had.
+    pub jmx: SocketAddr,
+    /// The process, if there is one.
+    pub pid: Option<u32>,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its log.
+    pub log: PathBuf,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub plan: NodePlan,
+    process: Mutex<Process>,
+}
+
+#[derive(Debug, Default)]
+enum Process {
+    #[default]
+    Stopped,
+    Running(Running),
+    Died(ExitStatus),
+}
+
+#[derive(Debug)]
+struct Running {
+    guarded: Guarded,
+    phase: Phase,
+    is_paused: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Up,
+    Stopping,
+}
+
+impl Process {
+    /// Looks whether it still runs.
+    fn looked_at(&mut self) -> &mut Self {
+        if let Self::Running(running) = self
+            && let Ok(Some(status)) = running.guarded.try_wait()
+        {
+            *self = if running.phase == Phase::Stopping { Self::Stopped } else { Self::Died(status) };
+        }
+        self
+    }
+}
+
+impl Running {
+    fn state(&self) -> NodeState {
+        match self.phase {
+            _ if self.is_paused => NodeState::Paused,
+            Phase::Starting => NodeState::Starting,
+            Phase::Up => NodeState::Up,
+            Phase::Stopping => NodeState::Stopping,
+        }
+    }
+}
+
+impl Node {
+    pub fn new(plan: NodePlan) -> Self {
+        Self { plan, process: Mutex::default() }
+    }
+
+    pub fn status(&self) -> NodeStatus {
+        let (state, pid) = match self.process.lock().looked_at() {
+            Process::Stopped => (NodeState::Stopped, None),
+            Process::Running(running) => (running.state(), Some(running.guarded.pid())),
+            Process::Died(_) => (NodeState::Died, None),
+        };
+        NodeStatus {
+            node: self.plan.id,
+            state,
+            datacenter: self.plan.datacenter.clone(),
+            cql: self.plan.cql(),
+            jmx: SocketAddr::from((self.plan.address, self.plan.ports.jmx)),
+            pid,
+            folder: self.plan.folder.clone(),
+            log: self.plan.system_log(),
+        }
+    }
+
+    /// Whether it reaches all nodes of its ring.
+    pub fn reach(&self) -> Reach {
+        cql::reach(self.plan.cql())
+    }
+
+    /// Starts it; it is not up yet.
+    pub fn start(&self, settings: &Settings, heap_mib: u32, jars: &Jars, java: &Java) -> Result<()> {
+        let mut process = self.process.lock();
+        if matches!(process.looked_at(), Process::Running(_)) {
+            return Err(ClusterError::Running { node: self.plan.id });
+        }
+        config::write(&self.plan, settings)?;
+        let console_log = self.plan.console_log();
+        let Some(output) = cache::lock(&console_log, GONE_PATIENCE)? else {
+            return Err(ClusterError::NotGone { node: self.plan.id, waited: GONE_PATIENCE, log: console_log });
+        };
+        let arguments = jvm::node(&self.plan, settings, heap_mib, jars);
+        let guarded = Guarded::spawn(java.program.as_os_str(), arguments, output, |command| {
+            command.current_dir(&self.plan.folder);
+        })
+        .doing("starting", &java.program)?;
+        *process = Process::Running(Running { guarded, phase: Phase::Starting, is_paused: false });
+        Ok(())
+    }
+
+    /// Waits until it is up.
+    pub fn wait_until_up(&self, patience: Duration) -> Result<()> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let answers = cql::answers(self.plan.cql());
+            match self.process.lock().looked_at() {
+                Process::Running(running) if running.phase == Phase::Starting && answers => {
+                    running.phase = Phase::Up;
+                    return Ok(());
+                }
+                Process::Running(_) => {}
+                Process::Died(status) => return Err(self.died(*status)),
+                Process::Stopped => return Err(ClusterError::NotRunning { node: self.plan.id }),
+            }
+            if Instant::now() >= deadline {
+                self.kill()?;
+                let (log, tail) = (self.plan.system_log(), self.log_tail());
+                return Err(ClusterError::NotUp { node: self.plan.id, patience, log, tail });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn died(&self, status: ExitStatus) -> ClusterError {
+        ClusterError::Died { node: self.plan.id, status, log: self.plan.system_log(), tail: self.log_tail() }
+    }
+
+    /// That it runs, but has not met the others.
+    pub fn not_met(&self, patience: Duration) -> ClusterError {
+        ClusterError::NotMet { node: self.plan.id, patience, log: self.plan.system_log(), tail: self.log_tail() }
+    }
+
+    /// What the node logged last, and what the Java machine said.
+    fn log_tail(&self) -> String {
+        format!("{}\n{}", tail(&self.plan.system_log()), tail(&self.plan.console_log()))
+    }
+
+    /// Asks it to end, and waits until it has. A node that is held goes on for that.
+    pub fn stop(&self) -> Result<()> {
+        self.with_running(|running| {
+            running.guarded.signal(Signal::TERM)?;
+            running.guarded.signal(Signal::CONT)?;
+            (running.phase, running.is_paused) = (Phase::Stopping, false);
+            Ok(())
+        })?;
+        let deadline = Instant::now() + STOP_PATIENCE;
+        while matches!(self.process.lock().looked_at(), Process::Running(_)) {
+            if Instant::now() >= deadline {
+                self.kill()?;
+                let (node, log) = (self.plan.id, self.plan.system_log());
+                return Err(ClusterError::NotStopped { node, patience: STOP_PATIENCE, log });
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Kills it (SIGKILL), and waits until it is gone.
+    pub fn kill(&self) -> Result<()> {
+        self.with_running(|running| {
+            running.phase = Phase::Stopping;
+            running.guarded.kill().map(drop)
+        })
+    }
+
+    /// Holds it (SIGSTOP): it keeps its connections and answers nothing.
+    pub fn pause(&self) -> Result<()> {
+        self.with_running(|running| {
+            running.is_paused = true;
+            running.guarded.signal(Signal::STOP)
+        })
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub fn resume(&self) -> Result<()> {
+        self.with_running(|running| {
+            running.is_paused = false;
+            running.guarded.signal(Signal::CONT)
+        })
+    }
+
+    fn with_running(&self, signal: impl FnOnce(&mut Running) -> std::io::Result<()>) -> Result<()> {
+        match self.process.lock().looked_at() {
+            Process::Running(running) => signal(running).doing("signalling the node in", &self.plan.folder),
+            _ => Err(ClusterError::NotRunning { node: self.plan.id }),
+        }
+    }
+
+    /// Asks this node by JMX, with Cassandra's `nodetool`; what that prints.
+    pub fn nodetool(&self, command: &[&str], jars: &Jars, java: &Java) -> Result<String> {
+        let output = tempfile::NamedTempFile::new_in(&self.plan.folder).doing("making a file in", &self.plan.folder)?;
+        let arguments = jvm::nodetool(&self.plan, jars, command);
+        let file = output.reopen().doing("opening", output.path())?;
+        let nodetool = Guarded::spawn(java.program.as_os_str(), arguments, file, |_| {});
+        let mut nodetool = nodetool.doing("starting", &java.program)?;
+        let ended = nodetool.wait_for(NODETOOL_PATIENCE).doing("waiting for", &java.program)?;
+        let said = std::fs::read(output.path()).doing("reading", output.path())?;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let how = match ended {
+            Some(status) if status.success() => return Ok(said),
+            Some(status) => status.to_string(),
+            None => format!("not done within {NODETOOL_PATIENCE:?}"),
+        };
+        Err(ClusterError::NodeTool { node: self.plan.id, how, output: said })
+    }
+}
