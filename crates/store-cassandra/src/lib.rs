@@ -24,7 +24,7 @@
 //! How to read it: `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema version), `statements.rs` and
 //! `requests.rs` (every request to the cluster goes through there: deadline, level, repeating, the meaning of errors), `read.rs`, `write.rs`
 //! and `compare.rs` (lightweight transactions), `contents.rs` and `chunks.rs`; at the bottom what is stored: `schema.rs`, `value.rs`, and
-//! `write_times.rs`.
+//! `write_times.rs`. `testing.rs` is for tests only.
 
 mod address;
 mod chunks;
@@ -39,6 +39,8 @@ mod read;
 mod requests;
 mod schema;
 mod statements;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod value;
 mod write;
 mod write_times;
