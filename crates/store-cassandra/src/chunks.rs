@@ -20,7 +20,7 @@ const PART_CHUNKS: u64 = 256;
 /// Where a chunk is: its part, and its number in the content.
 fn place(number: u64) -> StoreResult<(i32, i32)> {
     let fits = |number| i32::try_from(number).ok();
-    fits(number / PART_CHUNKS).zip(fits(number)).ok_or_else(|| StoreError::Limit {
+    fits(number / PART_CHUNKS).zip(fits(number)).ok_or(StoreError::Limit {
         what: "chunks of a content",
         actual: number,
         max: i32::MAX as u64,

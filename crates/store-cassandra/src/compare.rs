@@ -72,7 +72,7 @@ impl Engine {
     /// Changes a guarded row if it stands as expected.
     pub(crate) async fn compare_and_write(&self, call: Call, change: &Change) -> Result<Ended, Failure> {
         let _lane = self.lanes.enter(call, change.table, &change.partition).await?;
-        let (commit, serial) = (self.levels.commit().consistency(), self.levels.serial);
+        let (commit, serial) = (self.levels.commit().consistency(), self.levels.serial());
         let (mut tries, mut unsure) = (Tries::new(call.deadline), None);
         loop {
             let sent = self.statements_of(change)?;

@@ -139,7 +139,7 @@ impl Connected {
         let Some(keyspace) = state.get_keyspace(address.keyspace()) else { return Ok(false) };
         let (replicas, datacenters) = match &keyspace.strategy {
             Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
-                if !datacenter_repfactors.get(&self.datacenter).is_some_and(|copies| *copies > 0) {
+                if datacenter_repfactors.get(&self.datacenter).copied().unwrap_or(0) == 0 {
                     return Err(StoreError::Invalid(format!(
                         "keyspace {} keeps no copy in the data center `{}`",
                         address.keyspace(),

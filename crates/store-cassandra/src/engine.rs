@@ -15,7 +15,7 @@ use store::{
 use crate::address::Address;
 use crate::compare::Lanes;
 use crate::connect::{self, Connected, Profiles};
-use crate::levels::Levels;
+use crate::levels::InForce;
 use crate::options::CassandraOptions;
 use crate::read::RowSizes;
 use crate::requests::Requests;
@@ -36,7 +36,7 @@ pub struct CassandraStore {
 pub(crate) struct Engine {
     pub(crate) requests: Requests,
     pub(crate) statements: Statements,
-    pub(crate) levels: Levels,
+    pub(crate) levels: InForce,
     pub(crate) write_times: WriteTimes,
     pub(crate) row_sizes: RowSizes,
     pub(crate) lanes: Lanes,
@@ -75,7 +75,7 @@ impl CassandraStore {
         let engine = Engine {
             requests: Requests::new(connected.session, profiles, options.requests_max),
             statements,
-            levels: Levels { many_datacenters, ..options.levels },
+            levels: InForce { levels: options.levels, many_datacenters },
             write_times: WriteTimes::new(clock.clone()),
             row_sizes: RowSizes::default(),
             lanes: Lanes::new(),

@@ -142,23 +142,22 @@ pub struct Levels {
     pub audit: ClassLevels,
     /// Of lightweight transactions.
     pub serial: Serial,
-    /// Whether replicas are in more than one data center.
-    pub(crate) many_datacenters: bool,
 }
 
 impl Default for Levels {
     /// What keeps all promises at three replicas a data center.
     fn default() -> Self {
         let quorum = ClassLevels::both(Level::LocalQuorum);
-        Self {
-            description: quorum,
-            content: quorum,
-            record: quorum,
-            audit: quorum,
-            serial: Serial::Serial,
-            many_datacenters: false,
-        }
+        Self { description: quorum, content: quorum, record: quorum, audit: quorum, serial: Serial::Serial }
     }
+}
+
+/// The levels, and what they mean for the keyspace at hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InForce {
+    pub(crate) levels: Levels,
+    /// Whether there are replicas in more than one data center.
+    pub(crate) many_datacenters: bool,
 }
 
 impl Levels {
@@ -175,24 +174,31 @@ impl Levels {
             Class::Audit => self.audit,
         }
     }
+}
 
+impl InForce {
     /// The level of a read.
     pub(crate) fn read(&self, call: Call) -> Level {
         match call.strength {
-            Strength::Usual => self.of(call.class).read,
+            Strength::Usual => self.levels.of(call.class).read,
             Strength::Strong => self.strong(call.class),
         }
     }
 
     /// The level of a plain write.
     pub(crate) fn write(&self, class: Class) -> Level {
-        self.of(class).write
+        self.levels.of(class).write
+    }
+
+    /// Among whom lightweight transactions are decided.
+    pub(crate) fn serial(&self) -> Serial {
+        self.levels.serial
     }
 
     /// The level at which a decided lightweight transaction must have arrived before it is acknowledged: never less than a quorum, and in
     /// each data center where all of them decide, so that a strong read meets it.
     pub(crate) fn commit(&self) -> Level {
-        match self.serial {
+        match self.serial() {
             Serial::Serial if self.many_datacenters => Level::EachQuorum,
             Serial::Serial | Serial::LocalSerial => Level::LocalQuorum,
         }
@@ -202,12 +208,12 @@ impl Levels {
     ///
     /// Where heads have their home in this data center, strong reads of descriptions and records stay in it, so that it works on
     /// alone; what was written elsewhere may lag there.
-    pub fn strong(&self, class: Class) -> Level {
-        let at_home = self.serial == Serial::LocalSerial && matches!(class, Class::Description | Class::Record);
-        match self.of(class).write {
+    pub(crate) fn strong(&self, class: Class) -> Level {
+        let at_home = self.serial() == Serial::LocalSerial && matches!(class, Class::Description | Class::Record);
+        match self.levels.of(class).write {
             Level::One | Level::Two | Level::Three | Level::LocalOne => Level::All,
             // A head that its home's quorum holds need not be among a quorum of all.
-            Level::Quorum if self.many_datacenters && self.serial == Serial::LocalSerial => Level::EachQuorum,
+            Level::Quorum if self.many_datacenters && self.serial() == Serial::LocalSerial => Level::EachQuorum,
             Level::Quorum => Level::Quorum,
             Level::LocalQuorum if self.many_datacenters && !at_home => Level::EachQuorum,
             Level::LocalQuorum | Level::EachQuorum | Level::All => Level::LocalQuorum,
@@ -256,8 +262,8 @@ mod tests {
             for (replicas, datacenters) in [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (3, 3)] {
                 let class = ClassLevels { read: Level::One, write };
                 let many_datacenters = datacenters > 1;
-                let levels =
-                    Levels { description: class, content: class, serial, many_datacenters, ..Levels::default() };
+                let levels = Levels { description: class, content: class, serial, ..Levels::default() };
+                let levels = InForce { levels, many_datacenters };
                 let strong = levels.strong(Class::Content);
                 let what = format!("after {write}, {serial:?}, {replicas} replicas in each of {datacenters}");
                 assert!(surely_meet(strong, write, replicas, datacenters, false), "content at {strong} {what}");

@@ -18,7 +18,7 @@
 //! - A row that one server removed and another, whose clock lags behind, puts again under the same key within that lag, stays
 //!   removed: no protocol above puts a removed key again, except marks on damage, which a verification finds anew.
 //!
-//! Strong reads are reads at a level that meets every finished write ([`Levels::strong`]); SERIAL reads are used where the outcome of
+//! Strong reads are reads at a level that meets every finished write (see `levels.rs`); SERIAL reads are used where the outcome of
 //! a lightweight transaction is not known.
 //!
 //! How to read it: `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema version), `statements.rs` and
@@ -47,6 +47,6 @@ mod write_times;
 
 pub use address::{Address, AddressError};
 pub use engine::CassandraStore;
-pub use levels::{Level, Levels, Serial, UnknownLevel};
+pub use levels::{ClassLevels, Level, Levels, Serial, UnknownLevel};
 pub use options::{CassandraOptions, Credentials};
 pub use schema::{InitError, Initialised, Replication, ReplicationError, SchemaPlan};
