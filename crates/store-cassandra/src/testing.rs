@@ -6,14 +6,16 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use cluster::{Cluster, ClusterSpec, Settings, Shape};
+use store::Clock;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
 use crate::address::Address;
+use crate::engine::CassandraStore;
 use crate::options::CassandraOptions;
 use crate::schema::Replication;
 
@@ -28,8 +30,7 @@ static NODE: OnceLock<Option<(Cluster, TempDir)>> = OnceLock::new();
 /// The node, started by whoever asks first; `None` where none can be started: that is told, and a failure where `CI` is set.
 pub fn node() -> Option<&'static Cluster> {
     let node = NODE.get_or_init(|| {
-        if let Err(error) = cluster::prerequisites() {
-            tell_not_run(&format!("tests against Cassandra: {error}"));
+        if !can_run() {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -44,6 +45,13 @@ pub fn node() -> Option<&'static Cluster> {
     node.as_ref().map(|(node, _)| node)
 }
 
+/// Whether nodes can be started here; where not, that is told.
+pub fn can_run() -> bool {
+    let Err(error) = cluster::prerequisites() else { return true };
+    tell_not_run(&format!("tests against Cassandra: {error}"));
+    false
+}
+
 /// Options for a store in a fresh keyspace, with its tables made, on the shared node; `None` where no node can be started.
 pub async fn fresh_options() -> Option<CassandraOptions> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -55,6 +63,12 @@ pub async fn fresh_options() -> Option<CassandraOptions> {
     let _turn = MAKING.acquire().await.unwrap();
     Address::initialise(&options, Some(&Replication::one(DATACENTER, 1)), false).await.unwrap();
     Some(options)
+}
+
+/// A store in a fresh keyspace of the shared node; `None` where no node can be started.
+pub async fn fresh_store(clock: Arc<dyn Clock>) -> Option<Arc<CassandraStore>> {
+    let options = fresh_options().await?;
+    Some(CassandraStore::open(options, clock).await.unwrap())
 }
 
 /// Tells whoever runs all tests what was left out: in the file that `PENATES_NOT_RUN` names. Where `CI` is set nothing may be.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod cassandra;
 mod crash;
 mod documentation;
 mod get;
