@@ -76,7 +76,8 @@ impl Engine {
         let (mut tries, mut unsure) = (Tries::new(call.deadline), None);
         loop {
             let sent = self.statements_of(change)?;
-            let answer = self.requests.transact(call.deadline, commit, serial.consistency(), sent).await;
+            let answer =
+                self.requests.transact(call.deadline, commit, serial.consistency(), sent, unsure.is_some()).await;
             match &answer {
                 Ok(true) => return Ok(Ended::Applied),
                 Ok(false) => {}

@@ -26,6 +26,9 @@ use crate::schema;
 /// Making a table takes a node seconds when it is busy, and all nodes have to agree.
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A connection on which nothing comes for so long is asked whether the node is there, and given up after as long again.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+
 /// A session, and the data center that it stays in.
 pub(crate) struct Connected {
     pub(crate) session: Session,
@@ -39,6 +42,8 @@ pub(crate) async fn session(options: &CassandraOptions) -> StoreResult<Connected
     let mut builder = SessionBuilder::new()
         .known_nodes(address.hosts())
         .connection_timeout(options.connect_timeout)
+        .keepalive_interval(KEEPALIVE)
+        .keepalive_timeout(KEEPALIVE)
         .schema_agreement_timeout(SCHEMA_TIMEOUT)
         .keyspaces_to_fetch([address.keyspace()]);
     if let Some(credentials) = &options.credentials {
@@ -101,7 +106,8 @@ impl Connected {
     }
 
     /// Whether the keyspace holds a store of ours; an error if it holds one of another format.
-    pub(crate) async fn check_format(&self, address: &Address) -> StoreResult<bool> {
+    pub(crate) async fn check_format(&self, options: &CassandraOptions) -> StoreResult<bool> {
+        let (address, level) = (&options.address, options.levels.description.read);
         let keyspace = address.keyspace();
         let tables = format!(
             "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = '{}'",
@@ -111,7 +117,7 @@ impl Connected {
             return Ok(false);
         }
         let format = format!("SELECT value FROM {keyspace}.{} WHERE key = '{}'", schema::META, schema::FORMAT_KEY);
-        match self.first_text(&format, Consistency::LocalQuorum).await? {
+        match self.first_text(&format, level.consistency()).await? {
             None => Ok(false),
             Some(found) if found == schema::FORMAT => Ok(true),
             Some(found) => {

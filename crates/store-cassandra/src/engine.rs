@@ -53,7 +53,7 @@ impl Engine {
 }
 
 impl CassandraStore {
-    /// Opens the store that [`Address::initialise`] made. `clock` is what expiries and leases are compared with, and where write
+    /// Opens the store that [`CassandraStore::initialise`] made. `clock` is what expiries and leases are compared with, and where write
     /// times come from.
     ///
     /// Errors: [`StoreError::Unavailable`] if no node answers (or none takes the password), [`StoreError::Unreadable`] if there is no such store,
@@ -62,7 +62,7 @@ impl CassandraStore {
     pub async fn open(options: CassandraOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
         let address = options.address.clone();
         let connected = connect::session(&options).await?;
-        if !connected.check_format(&address).await? {
+        if !connected.check_format(&options).await? {
             return Err(StoreError::Unreadable {
                 location: address.to_string(),
                 detail: "there is none: make it with `penates init`".to_owned(),

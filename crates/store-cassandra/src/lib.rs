@@ -1,4 +1,4 @@
-//! The Cassandra engine: the seam over Apache Cassandra 4.1 or later, one keyspace, any number of processes in front of it.
+//! The Cassandra engine: the seam over Apache Cassandra (4.0 or later, tested with 5.0.6), one keyspace, any number of processes in front of it.
 //!
 //! One CQL table stands for each [`store::Table`]; a partition is a partition and a sort key is a clustering key. Two kinds of rows
 //! live there and never change into one another:

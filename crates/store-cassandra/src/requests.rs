@@ -21,10 +21,14 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout_at;
 
 use crate::connect::Profiles;
-use crate::failure::{Failure, readable};
+use crate::failure::{Failure, NotAnswered, readable};
 
 /// How often a read that failed for a passing reason is tried, and a write of which it is known that it was not carried out.
 const TRIES_MAX: u32 = 4;
+
+/// How long one try may take: longer than the time-outs of the nodes themselves (2 s). A node that stands still would otherwise hold a
+/// call until its deadline, although others could answer it.
+const TRY_MAX: Duration = Duration::from_secs(3);
 
 /// The pause before the second try; each further one is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
@@ -104,7 +108,7 @@ impl Requests {
         let mut tries = Tries::new(deadline);
         loop {
             let permit = self.permit(deadline).await.ok_or(StoreError::DeadlinePassed)?;
-            statement.set_request_timeout(Some(deadline.remaining()));
+            statement.set_request_timeout(Some(deadline.remaining().min(TRY_MAX)));
             let answer = match &page {
                 None => self.session.execute_unpaged(&statement, parameters).await.map(|answer| (answer, None)),
                 Some((rows, from)) => {
@@ -114,7 +118,7 @@ impl Requests {
                 }
             };
             drop(permit);
-            match answer.map_err(Failure::from) {
+            match answer.map_err(|error| Failure::from(error).seen_at(deadline)) {
                 Ok((answer, rest)) => return Ok((readable(answer.into_rows_result())?, rest)),
                 Err(failure) if failure.may_pass() && tries.again().await => {}
                 Err(failure) => return Err(failure.of_read()),
@@ -126,9 +130,7 @@ impl Requests {
         let mut statement = statement.clone();
         statement.set_is_idempotent(true);
         statement.set_consistency(level);
-        let serial = matches!(level, Consistency::Serial | Consistency::LocalSerial);
-        let profile = if serial { &self.profiles.transactions } else { &self.profiles.reads };
-        statement.set_execution_profile_handle(Some(profile.clone()));
+        statement.set_execution_profile_handle(Some(self.profiles.reads.clone()));
         statement
     }
 
@@ -149,7 +151,7 @@ impl Requests {
         loop {
             let failure = match self.send(deadline, &mut batch, &parameters).await {
                 Ok(_) => return Ok(()),
-                Err(failure) => failure,
+                Err(not_answered) => Failure::from(not_answered).seen_at(deadline),
             };
             if let Failure::Unsure(reason) = &failure {
                 // It has to be acknowledged, so only the deadline ends this.
@@ -163,19 +165,23 @@ impl Requests {
         }
     }
 
-    /// A lightweight transaction, sent once: whether it was applied.
+    /// A lightweight transaction, sent once: whether it was applied. The first time it goes to the replica that all go to; `again` it
+    /// goes to any.
     pub(crate) async fn transact(
         &self,
         deadline: Deadline,
         commit: Consistency,
         serial: SerialConsistency,
         statements: Vec<Bound<'_>>,
+        again: bool,
     ) -> Result<bool, Failure> {
         let (mut batch, parameters) = batch_of(statements);
         batch.set_consistency(commit);
         batch.set_serial_consistency(Some(serial));
-        batch.set_execution_profile_handle(Some(self.profiles.transactions.clone()));
-        let answer = self.send(deadline, &mut batch, &parameters).await?;
+        let profile = if again { &self.profiles.writes } else { &self.profiles.transactions };
+        batch.set_execution_profile_handle(Some(profile.clone()));
+        let answer = self.send(deadline, &mut batch, &parameters).await;
+        let answer = answer.map_err(|not_answered| Failure::of_transaction(not_answered).seen_at(deadline))?;
         applied(answer).map_err(|error| Failure::Unsure(error.to_string()))
     }
 
@@ -184,12 +190,10 @@ impl Requests {
         deadline: Deadline,
         batch: &mut Batch,
         parameters: &Vec<Vec<Parameter>>,
-    ) -> Result<QueryResult, Failure> {
-        let busy =
-            || Failure::Refused(StoreError::Overloaded("too many requests to the cluster are waiting".to_owned()));
-        let _permit = self.permit(deadline).await.ok_or_else(busy)?;
-        batch.set_request_timeout(Some(deadline.remaining()));
-        Ok(self.session.batch(batch, parameters).await?)
+    ) -> Result<QueryResult, NotAnswered> {
+        let _permit = self.permit(deadline).await.ok_or(NotAnswered::NotSent)?;
+        batch.set_request_timeout(Some(deadline.remaining().min(TRY_MAX)));
+        self.session.batch(batch, parameters).await.map_err(NotAnswered::Failed)
     }
 
     /// Leave to send a request; `None`: the deadline passed before.

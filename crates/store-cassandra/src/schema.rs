@@ -7,8 +7,8 @@ use std::str::FromStr;
 use store::Table;
 use thiserror::Error;
 
-use crate::address::Address;
 use crate::connect::{self, Connected};
+use crate::engine::CassandraStore;
 use crate::options::CassandraOptions;
 
 /// The version of all of the schema; another one is refused.
@@ -229,7 +229,7 @@ pub enum Initialised {
     Planned(SchemaPlan),
 }
 
-impl Address {
+impl CassandraStore {
     /// Makes the keyspace and the tables of a store, unless they are there; `dry_run` only says how. Where the cluster is one node
     /// alone, one copy is kept if nothing is said; otherwise `replication` is needed.
     ///
@@ -241,7 +241,7 @@ impl Address {
     ) -> Result<Initialised, InitError> {
         let connected = connect::session(options).await?;
         let keyspace = options.address.keyspace();
-        if connected.check_format(&options.address).await? && !dry_run {
+        if connected.check_format(options).await? && !dry_run {
             return Ok(Initialised::WasThere);
         }
         let replication = settled(&connected, replication)?;

@@ -61,7 +61,7 @@ pub async fn fresh_options() -> Option<CassandraOptions> {
     // The clocks of tests stand where the tests put them.
     let options = CassandraOptions { clock_skew_max: None, ..CassandraOptions::new(address) };
     let _turn = MAKING.acquire().await.unwrap();
-    Address::initialise(&options, Some(&Replication::one(DATACENTER, 1)), false).await.unwrap();
+    CassandraStore::initialise(&options, Some(&Replication::one(DATACENTER, 1)), false).await.unwrap();
     Some(options)
 }
 

@@ -18,9 +18,7 @@ use store::{
     Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis,
 };
 use store_cassandra::testing::fresh_options;
-use store_cassandra::{
-    Address, CassandraOptions, CassandraStore, ClassLevels, Initialised, Level, Levels, Replication,
-};
+use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Initialised, Level, Levels, Replication};
 use support::Cassandra;
 
 const TABLE: Table = Table::Objects;
@@ -204,13 +202,13 @@ async fn a_schema_of_another_version_is_refused_and_left_alone() {
     raw.query_unpaged(format!("UPDATE {keyspace}.meta SET value = '99' WHERE key = 'format'"), ()).await.unwrap();
     let refused = open(options.clone()).await.err().unwrap();
     assert!(matches!(&refused, StoreError::Format { found, .. } if found == "99"), "{refused}");
-    assert!(Address::initialise(&options, None, false).await.is_err());
+    assert!(CassandraStore::initialise(&options, None, false).await.is_err());
 }
 
 #[tokio::test]
 async fn what_is_there_is_not_made_again_and_keeps_its_replication() {
     let Some(options) = fresh_options().await else { return };
-    let again = Address::initialise(&options, Some(&Replication::one("dc1", 1)), false).await.unwrap();
+    let again = CassandraStore::initialise(&options, Some(&Replication::one("dc1", 1)), false).await.unwrap();
     assert_eq!(again, Initialised::WasThere);
 }
 

@@ -82,7 +82,8 @@ async fn a_store_outlives_its_node() {
 
     // The first role is there some seconds after the node.
     let deadline = Instant::now() + Duration::from_secs(120);
-    while let Err(error) = Address::initialise(&login("cassandra"), Some(&Replication::one(DATACENTER, 1)), false).await
+    while let Err(error) =
+        CassandraStore::initialise(&login("cassandra"), Some(&Replication::one(DATACENTER, 1)), false).await
     {
         assert!(Instant::now() < deadline, "{error}");
     }

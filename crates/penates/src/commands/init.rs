@@ -2,7 +2,7 @@
 
 use clap::Args;
 use server::config::{Config, Place};
-use store_cassandra::{Address, InitError, Initialised, Replication};
+use store_cassandra::{CassandraStore, InitError, Initialised, Replication};
 
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
@@ -57,7 +57,7 @@ async fn in_folder(args: &InitArgs, config: &Config) -> anyhow::Result<String> {
 
 async fn in_cluster(args: &InitArgs, address: &str, config: &Config) -> anyhow::Result<Initialised> {
     let options = cassandra::options(address, config).map_err(local::cannot_open)?;
-    Address::initialise(&options, args.replication.as_ref(), args.dry_run).await.map_err(|error| match error {
+    CassandraStore::initialise(&options, args.replication.as_ref(), args.dry_run).await.map_err(|error| match error {
         InitError::Store(error) => local::cannot_open(error),
         InitError::ReplicationNeeded { .. } | InitError::TooFewNodes { .. } => {
             CliError::Usage(error.to_string()).into()
