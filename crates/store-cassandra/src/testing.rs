@@ -8,6 +8,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use cluster::{Cluster, ClusterSpec, Settings, Shape};
 use store::Clock;
@@ -36,13 +37,18 @@ pub fn node() -> Option<&'static Cluster> {
         let folder = tempfile::tempdir().unwrap();
         // Its schema need not survive a crash, so it need not be flushed at each of hundreds of tables.
         let jvm_options = vec!["-Dcassandra.unsafesystem=true".to_owned()];
-        let settings = Settings { jvm_options, ..Settings::default() };
+        let settings = Settings { jvm_options, ..settings() };
         let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
         let node = Cluster::open(folder.path(), &spec).unwrap();
         node.start_all().unwrap();
         Some((node, folder))
     });
     node.as_ref().map(|(node, _)| node)
+}
+
+/// How nodes run: as usual, but with all the time in the world to start, since test machines are busy.
+pub fn settings() -> Settings {
+    Settings { up_within: Duration::from_secs(900), ..Settings::default() }
 }
 
 /// Whether nodes can be started here; where not, that is told.

@@ -10,7 +10,7 @@ use cluster::{Cluster, ClusterSpec, CommitlogSync, NodeId, Settings, Shape};
 use store::{
     Call, Class, Deadline, Expect, Guard, NewRow, Outcome, Stamp, Step, Store, StoreError, SystemClock, Table,
 };
-use store_cassandra::testing::{DATACENTER, can_run};
+use store_cassandra::testing::{DATACENTER, can_run, settings};
 use store_cassandra::{Address, CassandraOptions, CassandraStore, Credentials, Replication};
 
 const NODE: NodeId = NodeId(1);
@@ -70,7 +70,7 @@ async fn a_store_outlives_its_node() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings { authentication: true, commitlog_sync: CommitlogSync::Batch, ..Settings::default() };
+    let settings = Settings { authentication: true, commitlog_sync: CommitlogSync::Batch, ..settings() };
     let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
     let node = Cluster::open(folder.path(), &spec).unwrap();
     node.start_all().unwrap();

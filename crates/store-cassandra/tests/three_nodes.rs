@@ -13,7 +13,7 @@ use cluster::{Cluster, ClusterSpec, NodeId, Shape};
 use store::{
     Call, Class, Deadline, Expect, Guard, NewRow, Outcome, Scan, Stamp, Step, Store, StoreError, SystemClock, Table,
 };
-use store_cassandra::testing::{DATACENTER, can_run};
+use store_cassandra::testing::{DATACENTER, can_run, settings};
 use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Level, Levels, Replication};
 
 const TABLE: Table = Table::Objects;
@@ -109,7 +109,8 @@ async fn with_three_copies_no_request_fails_and_nothing_is_lost_while_a_node_is_
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let cluster = Cluster::open(folder.path(), &ClusterSpec::new(Shape::nodes(3))).unwrap();
+    let spec = ClusterSpec { settings: settings(), ..ClusterSpec::new(Shape::nodes(3)) };
+    let cluster = Cluster::open(folder.path(), &spec).unwrap();
     cluster.start_all().unwrap();
     let [first, second, third] = [1, 2, 3].map(NodeId);
     made(&cluster, "three", 3).await;
