@@ -52,7 +52,7 @@ pub(crate) enum NotAnswered {
     /// It was not sent by the deadline: too many others are on their way.
     NotSent,
     /// It was sent.
-    Failed(ExecutionError),
+    Failed(Box<ExecutionError>),
 }
 
 impl From<NotAnswered> for Failure {
@@ -61,7 +61,7 @@ impl From<NotAnswered> for Failure {
             NotAnswered::NotSent => {
                 Failure::Refused(StoreError::Overloaded("too many requests to the cluster are waiting".to_owned()))
             }
-            NotAnswered::Failed(error) => error.into(),
+            NotAnswered::Failed(error) => (*error).into(),
         }
     }
 }
@@ -72,14 +72,14 @@ impl Failure {
     pub(crate) fn of_transaction(not_answered: NotAnswered) -> Self {
         let decided_nothing = match &not_answered {
             NotAnswered::NotSent => true,
-            NotAnswered::Failed(ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _))) => {
-                match error {
+            NotAnswered::Failed(error) => match error.as_ref() {
+                ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _)) => match answer {
                     DbError::Unavailable { consistency, .. } => consistency.is_serial(),
                     DbError::Overloaded => false,
                     _ => true,
-                }
-            }
-            NotAnswered::Failed(_) => true,
+                },
+                _ => true,
+            },
         };
         match Self::from(not_answered) {
             Failure::Refused(error) if !decided_nothing => Failure::Unsure(error.to_string()),
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn said(error: DbError) -> NotAnswered {
-        NotAnswered::Failed(RequestAttemptError::DbError(error, String::new()).into())
+        NotAnswered::Failed(Box::new(RequestAttemptError::DbError(error, String::new()).into()))
     }
 
     fn unavailable(consistency: Consistency) -> NotAnswered {

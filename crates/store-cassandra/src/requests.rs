@@ -193,7 +193,7 @@ impl Requests {
     ) -> Result<QueryResult, NotAnswered> {
         let _permit = self.permit(deadline).await.ok_or(NotAnswered::NotSent)?;
         batch.set_request_timeout(Some(deadline.remaining().min(TRY_MAX)));
-        self.session.batch(batch, parameters).await.map_err(NotAnswered::Failed)
+        self.session.batch(batch, parameters).await.map_err(|error| NotAnswered::Failed(Box::new(error)))
     }
 
     /// Leave to send a request; `None`: the deadline passed before.

@@ -1,18 +1,19 @@
 //! For tests: a Cassandra node that all tests of a process share, and a keyspace of its own for each that wants one.
 //!
-//! The node keeps its data in a temporary folder and ends with the process, however that ends.
+//! The node ends with the process, however that ends. Its data stays behind in a temporary folder, as nobody is told of a process's
+//! end; the next process takes it away.
 
 #![allow(clippy::unwrap_used)] // Only tests call this.
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cluster::{Cluster, ClusterSpec, Settings, Shape};
 use store::Clock;
-use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
 use crate::address::Address;
@@ -26,7 +27,10 @@ pub const DATACENTER: &str = "dc1";
 /// Keyspaces that are made at once: a node makes one table after the other anyway.
 static MAKING: Semaphore = Semaphore::const_new(2);
 
-static NODE: OnceLock<Option<(Cluster, TempDir)>> = OnceLock::new();
+static NODE: OnceLock<Option<Cluster>> = OnceLock::new();
+
+/// What the names of nodes' folders begin with; the rest is the process's id.
+const FOLDER: &str = "penates-test-node-";
 
 /// The node, started by whoever asks first; `None` where none can be started: that is told, and a failure where `CI` is set.
 pub fn node() -> Option<&'static Cluster> {
@@ -34,16 +38,29 @@ pub fn node() -> Option<&'static Cluster> {
         if !can_run() {
             return None;
         }
-        let folder = tempfile::tempdir().unwrap();
         // Its schema need not survive a crash, so it need not be flushed at each of hundreds of tables.
         let jvm_options = vec!["-Dcassandra.unsafesystem=true".to_owned()];
         let settings = Settings { jvm_options, ..settings() };
         let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
-        let node = Cluster::open(folder.path(), &spec).unwrap();
+        remove_left_folders();
+        let folder = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));
+        let node = Cluster::open(folder, &spec).unwrap();
         node.start_all().unwrap();
-        Some((node, folder))
+        Some(node)
     });
-    node.as_ref().map(|(node, _)| node)
+    node.as_ref()
+}
+
+/// Takes away the folders of processes that are gone.
+fn remove_left_folders() {
+    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Another process may be taking it away too.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// How nodes run: as usual, but with all the time in the world to start, since test machines are busy.
