@@ -14,7 +14,7 @@ use store::{
     Call, Class, Deadline, Expect, Guard, NewRow, Outcome, Scan, Stamp, Step, Store, StoreError, SystemClock, Table,
 };
 use store_cassandra::testing::{DATACENTER, can_run, settings};
-use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Level, Levels, Replication};
+use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, InitError, Level, Levels, Replication};
 
 const TABLE: Table = Table::Objects;
 const WRITERS: usize = 4;
@@ -53,7 +53,12 @@ async fn opened(node: &Cluster, keyspace: &str, level: Level) -> Arc<CassandraSt
 async fn made(node: &Cluster, keyspace: &str, copies: u32) {
     let address = format!("cassandra://{}/{keyspace}", node.contact_points()[0]).parse().unwrap();
     let options = CassandraOptions { connect_timeout: PATIENCE, ..CassandraOptions::new(address) };
-    CassandraStore::initialise(&options, Some(&Replication::one(DATACENTER, copies)), false).await.unwrap();
+    let (replication, deadline) = (Replication::one(DATACENTER, copies), Instant::now() + PATIENCE);
+    // A node hears of the others a moment after they are up.
+    while let Err(error) = CassandraStore::initialise(&options, Some(&replication), false).await {
+        assert!(matches!(error, InitError::TooFewNodes { .. }) && Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 /// What is written all the time, and what was acknowledged of it.
