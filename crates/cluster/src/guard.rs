@@ -23,10 +23,11 @@ use rustix::process::{Pid, Signal, kill_process};
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Leaves the watcher behind and becomes the program that its arguments name. POSIX gives what runs in the background an empty
-/// standard input, therefore the third descriptor.
+/// standard input, therefore the third descriptor. Standard error is a pipe at first, and both let go of it only when the watcher
+/// is there: where the pipe ends, its reader knows that. A signal that held the shell before would leave a child unwatched.
 const SCRIPT: &str = r#"exec 3<&0 </dev/null
-(read -r nothing <&3; kill -9 0) &
-exec 3<&-
+(exec 2>&1; read -r nothing <&3; kill -9 0) &
+exec 3<&- 2>&1
 exec "$@""#;
 
 /// A child process that does not outlive its owner. Dropping it kills it and waits until it is gone.
@@ -37,7 +38,8 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Starts a program. Its standard input is empty; both its outputs go to `output`. `prepare` may set environment and folder.
+    /// Starts a program, and waits until it is watched. Its standard input is empty; both its outputs go to `output`. `prepare` may
+    /// set environment and folder.
     pub fn spawn<S: AsRef<OsStr>>(
         program: &OsStr,
         arguments: impl IntoIterator<Item = S>,
@@ -46,11 +48,14 @@ impl Guarded {
     ) -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "sh"]).arg(program).args(arguments);
-        command.stdin(Stdio::piped()).stdout(output.try_clone()?).stderr(output).process_group(0);
+        command.stdin(Stdio::piped()).stdout(output).stderr(Stdio::piped()).process_group(0);
         prepare(&mut command);
         let mut child = command.spawn()?;
         let lifeline = child.stdin.take().ok_or_else(|| io::Error::other("the child has no standard input"))?;
-        Ok(Self { child, _lifeline: lifeline })
+        let unwatched = child.stderr.take().ok_or_else(|| io::Error::other("the child has no standard error"))?;
+        let child = Self { child, _lifeline: lifeline };
+        io::copy(&mut { unwatched }, &mut io::sink())?;
+        Ok(child)
     }
 
     /// Its process id.
