@@ -73,7 +73,7 @@ impl Engine {
     pub(crate) async fn compare_and_write(&self, call: Call, change: &Change) -> Result<Ended, Failure> {
         let _lane = self.lanes.enter(call, change.table, &change.partition).await?;
         let (commit, serial) = (self.levels.commit().consistency(), self.levels.serial());
-        let (mut tries, mut unsure) = (Tries::new(call.deadline), None);
+        let (mut tries, mut unsure) = (Tries::until(call.deadline), None);
         loop {
             let sent = self.statements_of(change)?;
             let answer =
@@ -85,10 +85,15 @@ impl Engine {
                 Err(failure) => unsure = Some(failure.reason()),
             }
             let stands = self.row_at(call.deadline, serial.read(), change.table, &change.partition, &change.sort).await;
-            let stands = stands.map_err(|error| {
-                let why = unsure.clone().unwrap_or_else(|| "it was refused".to_owned());
-                Failure::Unsure(format!("{why}; what stands there could not be read: {error}"))
-            })?;
+            let stands = match stands {
+                Ok(stands) => stands,
+                // Sending the same again is as good a way to find out as any.
+                Err(error) if error.is_passing() && tries.again().await => continue,
+                Err(error) => {
+                    let why = unsure.unwrap_or_else(|| "it was refused".to_owned());
+                    return Err(Failure::Unsure(format!("{why}; what stands there could not be read: {error}")));
+                }
+            };
             if change.is_done(stands.as_ref()) {
                 return Ok(Ended::Applied);
             }

@@ -240,6 +240,11 @@ impl Tries {
         Self { deadline, left: TRIES_MAX, pause: PAUSE_FIRST }
     }
 
+    /// Only the deadline ends these.
+    pub(crate) fn until(deadline: Deadline) -> Self {
+        Self { left: u32::MAX, ..Self::new(deadline) }
+    }
+
     /// Waits a little; false: it was tried often enough, or there is no time left.
     pub(crate) async fn again(&mut self) -> bool {
         self.left -= 1;

@@ -97,6 +97,11 @@ async fn a_store_outlives_its_node() {
     surely(&store, make_head("head")).await;
 
     node.pause(NODE).unwrap();
+    // A process of many threads stands still a moment after it was told to.
+    let deadline = Instant::now() + LATE;
+    while store.get(call(SHORT), Table::Objects, &key("p"), &key("before")).await.is_ok() {
+        assert!(Instant::now() < deadline, "the node does not stand still");
+    }
     let began = Instant::now();
     let read = store.get(call(SHORT), Table::Objects, &key("p"), &key("before")).await;
     assert!(matches!(read, Err(StoreError::DeadlinePassed)), "{read:?}");
