@@ -51,7 +51,7 @@ pub(super) struct AuditTrail {
 }
 
 impl AuditTrail {
-    /// The trail of a stream that sends the groups `sent` of a plan; `first` is how many of them its first window has.
+    /// The trail of a stream that sends groups of a plan, divided into `windows`.
     pub(super) fn new(
         library: Library,
         plan: &BulkPlan,

@@ -10,6 +10,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use hathi::{Sampler, SynthOptions, SynthVolume, VolumeId, VolumeReader};
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, StatusCode};
@@ -33,6 +34,10 @@ const VOLUMES: usize = WRITERS * VOLUMES_EACH;
 const VERSIONS: [u32; 3] = [60, 90, 140];
 /// Selections that each writer keeps.
 const SELECTIONS_EACH: usize = 4;
+/// How often a selection that breaks off is asked for in all.
+const SELECTION_TRIES: u32 = 5;
+/// How long a plan lives: a stream that takes longer is cut.
+const PLAN_LIFE: Duration = Duration::from_secs(3);
 /// What is superseded is collected soon.
 const SOON: [&str; 5] = [
     "--set=store.grace=4s",
@@ -244,10 +249,8 @@ impl Writer {
     async fn check_selections(&mut self, corpus: &Corpus, client: &Client) {
         let mut selections = Vec::new();
         for mut kept in std::mem::take(&mut self.selections) {
-            match client.get(&kept.told.address, "application/zip").await {
-                Ok(response) => {
-                    let whole = client::whole(response).await;
-                    let bytes = whole.unwrap_or_else(|error| panic!("a selection cannot be read: {error}"));
+            match whole_selection(client, &kept.told.address).await {
+                Ok(bytes) => {
                     assert_eq!(bytes.len(), kept.told.len_bytes);
                     let mut entries = unzip(&bytes);
                     let some_missing = kept.holds.iter().any(|(_, stored)| stored.is_none());
@@ -261,6 +264,24 @@ impl Writer {
             }
         }
         self.selections = selections;
+    }
+}
+
+/// The bytes of a selection. A stream that takes longer than a plan lives, as on a machine that stands still for some seconds, is cut
+/// and asked for again; one that breaks off earlier has lost something.
+async fn whole_selection(client: &Client, address: &str) -> Result<Bytes, ClientError> {
+    let mut tries = 1;
+    loop {
+        let asked = Instant::now();
+        match client::whole(client.get(address, "application/zip").await?).await {
+            Ok(bytes) => return Ok(bytes),
+            Err(error) => {
+                let has_run_out = asked.elapsed() >= PLAN_LIFE;
+                assert!(has_run_out && tries < SELECTION_TRIES, "a selection cannot be read: {error}");
+            }
+        }
+        println!("a selection broke off and is asked for again");
+        tries += 1;
     }
 }
 
