@@ -100,7 +100,7 @@ fn log_key(stamp: Stamp) -> Vec<u8> {
 async fn of_servers_whose_clocks_are_seconds_apart_none_loses_an_update() {
     let Some(options) = fresh_options().await else { return };
     let stores = [opened(&options, -7_000).await, opened(&options, 0).await, opened(&options, 7_000).await];
-    let times = 25;
+    let times = 10;
     let writers = stores.iter().map(|store| {
         let store = store.clone();
         tokio::spawn(async move { stream::iter(0..times).then(|_| add_one(store.as_ref())).collect::<Vec<_>>().await })
