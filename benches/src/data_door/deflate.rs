@@ -13,7 +13,7 @@ pub trait Deflate {
     fn deflate(&mut self, text: &[u8]) -> Result<&[u8]>;
 }
 
-/// The one that Penates uses: flate2 with the implementation that the workspace chose.
+/// flate2 with the implementation that the workspace chose: what Penates uses for streams that go on.
 pub struct Flate2 {
     compress: Compress,
     out: Vec<u8>,
@@ -61,7 +61,7 @@ impl Deflate for ZlibRs {
     }
 }
 
-/// libdeflate: whole buffers only, no flush.
+/// libdeflate: whole buffers only, no flush. What Penates uses for frames and for pages apart.
 pub struct Libdeflate {
     compressor: Compressor,
     out: Vec<u8>,

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::bench::{Bench, text_bytes};
 use super::client::{Client, Request};
-use super::deflate::{Deflate, Flate2};
+use super::deflate::{Deflate, Libdeflate};
 use super::download::measure;
 use super::figures::{Figures, Target};
 use super::parallel::on_all_processors;
@@ -63,7 +63,7 @@ fn alone(texts: &Texts, level: u8) -> Result<(f64, u64)> {
     let next = AtomicUsize::new(0);
     let begun = Instant::now();
     let worker = || {
-        let (mut library, mut bytes) = (Flate2::new(level), 0_u64);
+        let (mut library, mut bytes) = (Libdeflate::new(level)?, 0_u64);
         loop {
             let from = next.fetch_add(BATCH, Ordering::Relaxed);
             let Some(batch) = texts.get(from..texts.len().min(from + BATCH)).filter(|batch| !batch.is_empty()) else {

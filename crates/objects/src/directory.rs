@@ -1,6 +1,8 @@
 //! Directories: per page, in METS order, what a plan, a range or a central directory needs to know. Fixed size, so that a page
 //! is found by its index. Fixity: what a reader of one page wants to know besides.
 
+use std::ops::Range;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use pack::Member;
 use serde::{Deserialize, Serialize};
@@ -84,6 +86,28 @@ pub struct PageFixity {
     pub gzip_sha256: [u8; 32],
 }
 
+/// Bytes of the three digests of a [`PageFixity`], which end it.
+const DIGESTS_BYTES: usize = 16 + 32 + 32;
+
+/// Decodes the fixity of some pages of a segment, which is a `Vec<PageFixity>` in postcard's format; the range is cut at its end.
+/// Those before them are passed over: of 64 pages a reader wants one.
+pub fn decode_fixity(encoded: &[u8], pages: Range<u32>) -> postcard::Result<Vec<PageFixity>> {
+    let (count, mut rest): (u32, _) = postcard::take_from_bytes(encoded)?;
+    for _ in 0..pages.start.min(count) {
+        // Texts, as they stand before the digests; nothing is copied out of them.
+        let (_, digests): ((&str, Option<&str>, Vec<&str>), _) = postcard::take_from_bytes(rest)?;
+        rest = digests.get(DIGESTS_BYTES..).ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
+    }
+    let wanted = pages.start..pages.end.min(count);
+    let mut fixity = Vec::with_capacity(wanted.len());
+    for _ in wanted {
+        let (page, later) = postcard::take_from_bytes(rest)?;
+        fixity.push(page);
+        rest = later;
+    }
+    Ok(fixity)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -100,5 +124,28 @@ mod tests {
         let encoded = encode(&entries);
         assert_eq!(decode(&encoded).unwrap(), entries);
         assert_eq!(decode(&encoded[1..]), None, "a torn segment is not taken for a shorter one");
+    }
+
+    #[test]
+    fn fixity_of_some_pages_is_what_decoding_all_of_it_finds() {
+        let page = |n: u8| PageFixity {
+            file_name: format!("{n:08}.txt"),
+            label: n.is_multiple_of(2).then(|| "ä".repeat(usize::from(n))),
+            features: vec!["CHAPTER_START".to_owned(); usize::from(n % 3)],
+            md5: [n; 16],
+            sha256: [n + 1; 32],
+            gzip_sha256: [n + 2; 32],
+        };
+        let all: Vec<_> = (0..64).map(page).collect();
+        let encoded = postcard::to_allocvec(&all).unwrap();
+        for from in 0..=64 {
+            for to in [from, from + 1, 64, 70] {
+                let expected = &all[from..to.min(64).max(from)];
+                assert_eq!(decode_fixity(&encoded, from as u32..to as u32).unwrap(), expected, "{from}..{to}");
+            }
+        }
+        for len in 0..encoded.len() {
+            assert!(decode_fixity(&encoded[..len], 0..64).is_err(), "cut at {len}");
+        }
     }
 }

@@ -147,7 +147,7 @@ impl Library {
         let first = pages.start / SEGMENT_PAGES;
         let segments = first..pages.end.div_ceil(SEGMENT_PAGES);
         let key = |segment| keys::directory(generation, segment);
-        let decode = |payload: Bytes| directory::decode(&payload).ok_or("a torn directory segment".to_owned());
+        let decode = |_, payload: Bytes| directory::decode(&payload).ok_or("a torn directory segment".to_owned());
         let decoded = self.numbered_rows(Class::Description, id, segments, key, decode).await?;
         let all: Vec<Entry> = decoded.into_iter().flatten().collect();
         let skip = (pages.start - first * SEGMENT_PAGES) as usize;
@@ -172,11 +172,13 @@ impl Library {
         let first = pages.start / FIXITY_SEGMENT_PAGES;
         let segments = first..pages.end.div_ceil(FIXITY_SEGMENT_PAGES);
         let key = |segment| keys::fixity(generation, segment);
-        let decode =
-            |payload: Bytes| postcard::from_bytes::<Vec<PageFixity>>(&payload).map_err(|error| error.to_string());
+        let decode = |segment: u32, payload: Bytes| {
+            let begins = segment * FIXITY_SEGMENT_PAGES;
+            let wanted = pages.start.saturating_sub(begins)..pages.end - begins;
+            directory::decode_fixity(&payload, wanted).map_err(|error| error.to_string())
+        };
         let decoded = self.numbered_rows(Class::Description, id, segments, key, decode).await?;
-        let skip = (pages.start - first * FIXITY_SEGMENT_PAGES) as usize;
-        Ok(decoded.into_iter().flatten().skip(skip).take(pages.len()).collect())
+        Ok(decoded.into_iter().flatten().collect())
     }
 
     /// The frames of some members, in the order given: slices of packs wherever a frame lies within one.
@@ -207,23 +209,22 @@ impl Library {
         let key = |number| keys::pack(generation, number);
         for run in numbers.chunk_by(|a, b| a + 1 == *b) {
             let range = run[0]..run[run.len() - 1] + 1;
-            let payloads = self.numbered_rows(Class::Content, id, range.clone(), key, Ok).await?;
+            let payloads = self.numbered_rows(Class::Content, id, range.clone(), key, |_, payload| Ok(payload)).await?;
             packs.extend(range.zip(payloads));
         }
         Ok(packs)
     }
 
-    /// The payloads of rows `numbers` of one kind, each decoded; every one of them must be there.
+    /// The payloads of rows `numbers` of one kind, each decoded by its number; every one of them must be there.
     async fn numbered_rows<T>(
         &self,
         class: Class,
         id: &VolumeId,
         numbers: Range<u32>,
         key: impl Fn(u32) -> Bytes,
-        decode: impl Fn(Bytes) -> Result<T, String>,
+        decode: impl Fn(u32, Bytes) -> Result<T, String>,
     ) -> ObjectsResult<Vec<T>> {
         let partition = keys::volume_partition(id);
-        let decode_row = |row: &Row| envelope::open(&row.value).map_err(|error| error.to_string()).and_then(&decode);
         let mut decoded = Vec::with_capacity(numbers.len());
         let mut rows = match self.consecutive(class, &partition, &numbers, &key).await {
             Ok(rows) => rows.into_iter().peekable(),
@@ -232,6 +233,10 @@ impl Library {
         };
         for number in numbers {
             let sort = key(number);
+            let decode_row = |row: &Row| {
+                let payload = envelope::open(&row.value).map_err(|error| error.to_string())?;
+                decode(number, payload)
+            };
             let found = rows.next_if(|row| row.sort == sort);
             match found.as_ref().map(&decode_row) {
                 Some(Ok(value)) => decoded.push(value),

@@ -1,7 +1,9 @@
 //! What a frame becomes where it is not sent as it is: stored blocks, or a DEFLATE stream of another level. This inflates
 //! and compresses, and so it runs on a pool: never more jobs than there are processors, whatever the number of streams.
 
-use crate::frame::{FrameError, Inflater, compression, deflate_into, stored_blocks};
+use crate::deflate::{Deflater, append_deflated, stream_compressor};
+use crate::frame::{FrameError, stored_blocks};
+use crate::inflate::Inflater;
 use crate::{Level, Member, stored_len};
 use bytes::Bytes;
 use flate2::{Compress, FlushCompress};
@@ -72,12 +74,10 @@ fn entries(level: Level, frames: Vec<Input>) -> Vec<Output> {
         Level::Frames => frames.into_iter().map(|(page, _, frame)| (page, Ok(frame))).collect(),
         Level::Stored => stored(&frames),
         Level::Recompressed(level) => {
-            let mut compress = Compress::new(compression(level), false);
+            let (mut deflater, mut content) = (Deflater::new(level), Vec::new());
             inflated(&frames, |text| {
-                compress.reset();
-                let mut content = Vec::with_capacity(text.len() / 2 + 64);
-                deflate_into(&mut compress, text, FlushCompress::Finish, &mut content)?;
-                Ok(content.into())
+                deflater.deflate_into(text, &mut content)?;
+                Ok(Bytes::copy_from_slice(&content))
             })
         }
     }
@@ -116,7 +116,7 @@ pub(crate) enum Joiner {
 impl Joiner {
     pub(crate) fn new(level: Level) -> Self {
         match level {
-            Level::Recompressed(level) => Self::Deflate(Box::new(Compress::new(compression(level), false))),
+            Level::Recompressed(level) => Self::Deflate(Box::new(stream_compressor(level))),
             level => Self::Blocks(level),
         }
     }
@@ -128,7 +128,7 @@ impl Joiner {
             Self::Blocks(level) => entries(*level, frames),
             Self::Deflate(compress) => inflated(&frames, |text| {
                 let mut content = Vec::new();
-                deflate_into(compress, text, FlushCompress::None, &mut content)?;
+                append_deflated(compress, text, FlushCompress::None, &mut content)?;
                 Ok(content.into())
             }),
         }
@@ -140,7 +140,7 @@ impl Joiner {
             Self::Blocks(_) => Ok(Bytes::from_static(&crate::FRAME_END)),
             Self::Deflate(mut compress) => {
                 let mut content = Vec::new();
-                deflate_into(&mut compress, &[], FlushCompress::Finish, &mut content)?;
+                append_deflated(&mut compress, &[], FlushCompress::Finish, &mut content)?;
                 Ok(content.into())
             }
         }

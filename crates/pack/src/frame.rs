@@ -6,7 +6,6 @@
 
 use crate::Member;
 use bytes::Bytes;
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 /// An empty final block with fixed codes (RFC 1951, 3.2.6): what makes frames a complete DEFLATE stream.
 pub const FRAME_END: [u8; 2] = [0x03, 0x00];
@@ -19,9 +18,6 @@ const STORED_BLOCK_MAX_BYTES: usize = 65_535;
 
 /// Header of a stored block on a byte boundary: block type, length, inverted length.
 const STORED_BLOCK_HEADER_BYTES: u64 = 5;
-
-/// DEFLATE makes at most 258 bytes out of two bits; no stream inflates to more than this many times its length.
-const MAX_RATIO: u64 = 1_032;
 
 /// gzip header (RFC 1952, 2.3): DEFLATE, no flags, no time, no extra flags, unknown operating system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
@@ -38,8 +34,8 @@ pub enum FrameError {
     /// The compressor refused, or what it made does not inflate to the text again.
     #[error("the text could not be compressed into a frame that reads back: {0}")]
     Compress(String),
-    /// The bytes are not DEFLATE, or do not end on a byte boundary without a final block.
-    #[error("the frame is not whole DEFLATE blocks without a final one: {0}")]
+    /// The bytes are not DEFLATE, or not all of it.
+    #[error("the frame is not whole DEFLATE blocks: {0}")]
     Format(String),
     /// The frame inflates to another length than it should.
     #[error("the frame does not inflate to the {expected} bytes that it should")]
@@ -75,97 +71,6 @@ impl Frame {
     }
 }
 
-/// Makes frames; keeps the state of its compressor and inflater from one text to the next. One per thread.
-pub struct Framer {
-    compress: Compress,
-    inflater: Inflater,
-    compressed: Vec<u8>,
-    proof: Vec<u8>,
-}
-
-impl Framer {
-    /// A framer of a DEFLATE level: 0 (stored) to 9 (smallest); higher ones count as 9.
-    pub fn new(level: u8) -> Self {
-        Self {
-            compress: Compress::new(compression(level), false),
-            inflater: Inflater::new(),
-            compressed: Vec::new(),
-            proof: Vec::new(),
-        }
-    }
-
-    /// Compresses a text once, and inflates the frame once to prove that it reads back as the text.
-    pub fn frame(&mut self, text: &[u8]) -> Result<Frame, FrameError> {
-        let size = u32::try_from(text.len()).ok().filter(|&size| size <= MAX_TEXT_BYTES);
-        let size = size.ok_or(FrameError::TooLong { bytes: text.len() })?;
-        let crc32 = crc32fast::hash(text);
-        self.compressed.clear();
-        if !text.is_empty() {
-            self.compress.reset();
-            deflate_into(&mut self.compress, text, FlushCompress::Sync, &mut self.compressed)?;
-        }
-        self.inflater
-            .inflate_into(&self.compressed, size, crc32, &mut self.proof)
-            .map_err(|error| FrameError::Compress(error.to_string()))?;
-        if self.proof != text {
-            return Err(FrameError::Compress("another text came back".into()));
-        }
-        Ok(Frame { bytes: Bytes::copy_from_slice(&self.compressed), size, crc32 })
-    }
-}
-
-/// Inflates frames; keeps its state from one frame to the next.
-pub(crate) struct Inflater(Decompress);
-
-impl Inflater {
-    pub(crate) fn new() -> Self {
-        Self(Decompress::new(false))
-    }
-
-    /// Replaces `text` by the text of a frame; see [`inflate`].
-    pub(crate) fn inflate_into(
-        &mut self,
-        frame: &[u8],
-        size: u32,
-        crc32: u32,
-        text: &mut Vec<u8>,
-    ) -> Result<(), FrameError> {
-        text.clear();
-        if u64::from(size) > frame.len() as u64 * MAX_RATIO {
-            return Err(FrameError::Size { expected: size });
-        }
-        // One byte more than the text, so that a longer one shows.
-        text.reserve(size as usize + 1);
-        self.0.reset(false);
-        let mut status = Status::Ok;
-        for part in [frame, &FRAME_END] {
-            let result = self.0.decompress_vec(part, text, FlushDecompress::None);
-            status = result.map_err(|error| FrameError::Format(error.to_string()))?;
-            if text.len() > size as usize {
-                return Err(FrameError::Size { expected: size });
-            }
-        }
-        let read_bytes = self.0.total_in();
-        if status != Status::StreamEnd || read_bytes != (frame.len() + FRAME_END.len()) as u64 {
-            return Err(FrameError::Format("it ends too early or too late".into()));
-        }
-        if text.len() != size as usize {
-            return Err(FrameError::Size { expected: size });
-        }
-        match crc32fast::hash(text) {
-            actual if actual == crc32 => Ok(()),
-            actual => Err(FrameError::Crc { expected: crc32, actual }),
-        }
-    }
-}
-
-/// The text of a frame: exactly `size` bytes with this CRC-32, or an error. No more than `size` bytes are ever held.
-pub fn inflate(frame: &[u8], size: u32, crc32: u32) -> Result<Vec<u8>, FrameError> {
-    let mut text = Vec::new();
-    Inflater::new().inflate_into(frame, size, crc32, &mut text)?;
-    Ok(text)
-}
-
 /// A frame as a gzip member (RFC 1952): header, frame, [`FRAME_END`], CRC-32, length of the text.
 pub fn gzip(frame: &[u8], size: u32, crc32: u32) -> Bytes {
     let mut gzip = Vec::with_capacity(GZIP_HEADER.len() + frame.len() + FRAME_END.len() + 8);
@@ -198,36 +103,11 @@ pub(crate) fn stored_blocks(text: &[u8]) -> impl Iterator<Item = ([u8; 5], &[u8]
     })
 }
 
-/// The level as flate2 takes it; it would panic at more than 9.
-pub(crate) fn compression(level: u8) -> Compression {
-    Compression::new(u32::from(level.min(9)))
-}
-
-/// Appends all of `input` to `output`, compressed and flushed; what the compressor holds back without a flush, it keeps.
-pub(crate) fn deflate_into(
-    compress: &mut Compress,
-    input: &[u8],
-    flush: FlushCompress,
-    output: &mut Vec<u8>,
-) -> Result<(), FrameError> {
-    let end = compress.total_in() + input.len() as u64;
-    output.reserve(input.len() / 2 + 64);
-    loop {
-        let rest = input.len() - (end - compress.total_in()) as usize;
-        let result = compress.compress_vec(&input[rest..], output, flush);
-        let status = result.map_err(|error| FrameError::Compress(error.to_string()))?;
-        // Room left over means that the compressor had nothing more to write.
-        if status == Status::StreamEnd || (compress.total_in() == end && output.len() < output.capacity()) {
-            return Ok(());
-        }
-        output.reserve(output.len().max(64));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::{Framer, inflate};
     use proptest::prelude::*;
     use std::io::Read;
 
@@ -245,25 +125,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn a_frame_reads_back_as_its_text_at_every_level(text in texts(), level in 0u8..=12) {
-            let frame = Framer::new(level).frame(&text).unwrap();
-            prop_assert_eq!(inflate(&frame.bytes, frame.size, frame.crc32).unwrap(), text);
-        }
-
-        #[test]
-        fn frames_in_a_row_with_the_end_are_one_deflate_stream(texts in proptest::collection::vec(texts(), 0..5)) {
-            let mut framer = Framer::new(6);
-            let mut joined: Vec<u8> = Vec::new();
-            for text in &texts {
-                joined.extend_from_slice(&framer.frame(text).unwrap().bytes);
-            }
-            joined.extend_from_slice(&FRAME_END);
-            let mut text = Vec::new();
-            flate2::bufread::DeflateDecoder::new(&joined[..]).read_to_end(&mut text).unwrap();
-            prop_assert_eq!(text, texts.concat());
-        }
-
         #[test]
         fn gzip_of_a_frame_is_read_by_a_gzip_reader(text in texts()) {
             let frame = frame(&text);
@@ -285,33 +146,5 @@ mod tests {
             prop_assert_eq!(blocks.len() as u64, stored_len(text.len() as u64));
             prop_assert_eq!(inflate(&blocks, text.len() as u32, crc32fast::hash(&text)).unwrap(), text);
         }
-
-        #[test]
-        fn arbitrary_bytes_never_pass_for_a_frame_of_another_text(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(inflate(&bytes, 77, 0xdead_beef).is_err());
-        }
-    }
-
-    #[test]
-    fn an_empty_text_is_an_empty_frame() {
-        assert_eq!(frame(b""), Frame { bytes: Bytes::new(), size: 0, crc32: 0 });
-    }
-
-    #[test]
-    fn a_frame_that_is_cut_or_damaged_or_final_is_refused() {
-        let text = b"It is a truth universally acknowledged, a truth universally acknowledged.";
-        let frame = frame(text);
-        let cut = &frame.bytes[..frame.bytes.len() - 3];
-        assert!(matches!(inflate(cut, frame.size, frame.crc32), Err(FrameError::Format(_))));
-        let ended = [&frame.bytes[..], &FRAME_END].concat();
-        assert!(matches!(inflate(&ended, frame.size, frame.crc32), Err(FrameError::Format(_))));
-        assert!(matches!(inflate(&frame.bytes, frame.size - 1, frame.crc32), Err(FrameError::Size { .. })));
-        assert!(matches!(inflate(&frame.bytes, frame.size + 1, frame.crc32), Err(FrameError::Size { .. })));
-        assert!(matches!(inflate(&frame.bytes, frame.size, frame.crc32 ^ 1), Err(FrameError::Crc { .. })));
-    }
-
-    #[test]
-    fn a_size_that_no_frame_of_this_length_reaches_is_refused_before_memory_is_taken() {
-        assert!(matches!(inflate(&[0; 5], u32::MAX, 0), Err(FrameError::Size { .. })));
     }
 }

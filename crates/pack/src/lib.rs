@@ -25,7 +25,8 @@
 //!
 //! How to read it, from the bottom up:
 //!
-//! - [`frame`] makes, checks and wraps frames; [`sums`] adds up what the length of an archive is computed from.
+//! - [`frame`] is what a frame is, and wraps it; [`Framer`] makes frames and proves that they read back, [`inflate`](inflate()) opens
+//!   them, `deflate` is the compressors; [`sums`] adds up what the length of an archive is computed from.
 //! - [`spec`] holds the numbers of the ZIP format, `entry` writes single records of it, and [`writer`] makes small
 //!   archives in memory from those.
 //! - [`archive`] says what is to be sent (an [`Archive`] of groups, a layout, a level); [`source`] is where its frames
@@ -35,11 +36,14 @@
 //! - [`stream`](stream()) produces the bytes, with [`Archive::len`] telling beforehand how many there will be.
 
 pub mod archive;
+mod deflate;
 mod described;
 mod encode;
 mod entry;
 mod exact;
 pub mod frame;
+mod framer;
+mod inflate;
 mod map;
 pub mod memory;
 mod names;
@@ -52,7 +56,9 @@ pub mod sums;
 pub mod writer;
 
 pub use archive::{Archive, Group, GroupPages, Layout, Level, Member, PageMember};
-pub use frame::{FRAME_END, Frame, FrameError, Framer, crc32_combine, gzip, inflate, stored_len};
+pub use frame::{FRAME_END, Frame, FrameError, crc32_combine, gzip, stored_len};
+pub use framer::Framer;
+pub use inflate::inflate;
 pub use source::{ArchiveError, Source};
 pub use stream::{WHOLE, stream};
 pub use sums::Sums;

@@ -1,10 +1,10 @@
 //! Small archives whose entries are made one after the other, such as token counts.
 
+use crate::deflate::Deflater;
 use crate::entry::{End, Entry, Sink, Sizes};
-use crate::frame::{FRAME_END, Frame, FrameError, MAX_TEXT_BYTES, compression, deflate_into};
+use crate::frame::{FRAME_END, Frame, FrameError, MAX_TEXT_BYTES};
 use crate::spec::MAX_NAME_BYTES;
 use bytes::{Bytes, BytesMut};
-use flate2::{Compress, FlushCompress};
 
 /// DEFLATE level of entries that are made on the fly.
 const LEVEL: u8 = 6;
@@ -38,7 +38,7 @@ impl ZipEntry {
             return Err(FrameError::TooLong { bytes: text.len() }.into());
         }
         let mut content = Vec::new();
-        deflate_into(&mut Compress::new(compression(LEVEL), false), text, FlushCompress::Finish, &mut content)?;
+        Deflater::new(LEVEL).deflate_into(text, &mut content)?;
         Self::new(name.into(), text.len() as u64, crc32fast::hash(text), content.into())
     }
 

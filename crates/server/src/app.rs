@@ -118,6 +118,7 @@ impl App {
 
     /// Makes what is acknowledged safe and lets go of the store.
     pub async fn close(self) -> Result<(), ServerError> {
+        self.library.auditor().finish().await;
         Ok(self.store.close().await?)
     }
 }

@@ -34,6 +34,7 @@ mod folder;
 mod key;
 mod options;
 mod plan;
+mod prompt;
 mod queue;
 mod read;
 mod room;

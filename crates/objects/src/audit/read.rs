@@ -9,7 +9,7 @@ use serde::Serialize;
 use store::{Class, Row, Scan, Table, UnixMillis};
 
 use super::keys;
-use super::{AuditAction, AuditRecord, Auditor};
+use super::{AuditAction, AuditRecord, AuditedVolume, Auditor};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head;
 use crate::library::Library;
@@ -53,15 +53,19 @@ impl Library {
         let mut requesters: HashMap<String, u64> = HashMap::new();
         let mut records = self.audit_read(from, to);
         while let Some(record) = records.try_next().await? {
-            if record.action != AuditAction::Requested {
-                continue;
-            }
-            if record.part == 0 {
-                requests += 1;
-                *requesters.entry(record.requester.identity()).or_default() += 1;
+            let asked = match record.action {
+                AuditAction::Requested if record.part == 0 => 1,
+                AuditAction::Requested => 0,
+                AuditAction::PagesRequested => record.volumes.iter().map(single_pages).sum(),
+                AuditAction::Accessed | AuditAction::TokenCountAccessed => continue,
+            };
+            requests += asked;
+            if asked > 0 {
+                *requesters.entry(record.requester.identity()).or_default() += asked;
             }
             for volume in record.volumes {
-                *volumes.entry(volume.volume).or_default() += 1;
+                let asked = if record.action == AuditAction::PagesRequested { single_pages(&volume) } else { 1 };
+                *volumes.entry(volume.volume).or_default() += asked;
             }
         }
         Ok(AuditTop { requests, volumes: top(volumes, most), requesters: top(requesters, most) })
@@ -95,12 +99,22 @@ impl Library {
                 let call = library.call(Class::Audit);
                 let page = library.inner.store.scan(call, Table::Audit, &keys::partition(hour), scan.clone()).await?;
                 let record = |row: Row| head::open::<AuditRecord>(Table::Audit, &row.value);
-                let records = futures::stream::iter(page.rows.into_iter().map(record));
+                // A window of pages in which none were read tells of nothing.
+                let says_something = |record: &ObjectsResult<AuditRecord>| match record {
+                    Ok(record) => record.action == AuditAction::Requested || !record.volumes.is_empty(),
+                    Err(_) => true,
+                };
+                let records = futures::stream::iter(page.rows.into_iter().map(record).filter(says_something));
                 Ok(Some((records, scan.resumed(page.next))))
             }
         });
         pages.try_flatten().boxed()
     }
+}
+
+/// How many requests asked for the pages of a window; of an open one that is not known.
+fn single_pages(volume: &AuditedVolume) -> u64 {
+    volume.pages.as_ref().map_or(1, |pages| pages.len() as u64)
 }
 
 fn top<K: Ord + Clone>(counts: HashMap<K, u64>, most: usize) -> Vec<(K, u64)> {

@@ -37,13 +37,16 @@ pub enum AuditAction {
     Accessed,
     /// Its words were counted and the counts were sent, or were about to be.
     TokenCountAccessed,
+    /// Single pages were asked for, each by a request of its own: those of a window. While it is open, or if its writer died: all of
+    /// the volume.
+    PagesRequested,
 }
 
 impl AuditAction {
     /// The word that the HTRC Data API's audit has for it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Requested => "REQUESTED",
+            Self::Requested | Self::PagesRequested => "REQUESTED",
             Self::Accessed => "ACCESSED",
             Self::TokenCountAccessed => "TOKEN_COUNT_ACCESSED",
         }
@@ -64,7 +67,7 @@ pub struct AuditedVolume {
 pub struct AuditRecord {
     /// When it was written.
     pub at: UnixMillis,
-    /// By whose request.
+    /// By whose request; of those of a window, the first.
     pub requester: Requester,
     /// What was done.
     pub action: AuditAction,

@@ -95,12 +95,11 @@ async fn a_full_disk_refuses_service_rather_than_leaving_it_unaudited() {
 async fn records_that_wait_are_written_together() {
     const READERS: usize = 300;
     let bench = bench().await;
-    let a = bench.add("t.a", &["one"]).await;
     let before = bench.faults.steps_seen();
     bench.faults.next(Kind::Run, Fault::Delay(Duration::from_millis(200)));
-    let readers = (0..READERS).map(|_| {
-        let (library, a) = (bench.library.clone(), a.clone());
-        tokio::spawn(async move { library.auditor().page(&somebody(), &a, Seq::new(1).unwrap()).await })
+    let readers = (0..READERS).map(|n| {
+        let (library, volume) = (bench.library.clone(), id(&format!("t.{n}")));
+        tokio::spawn(async move { library.auditor().page(&somebody(), &volume, Seq::new(1).unwrap()).await })
     });
     for reader in readers.collect::<Vec<_>>() {
         reader.await.unwrap().unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod audit;
+mod audit_pages;
 mod bench;
 mod damage;
 mod missing;

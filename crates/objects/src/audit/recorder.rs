@@ -1,0 +1,114 @@
+//! Making records, and waiting until they are written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::Clock;
+
+use super::queue::{AuditRow, Queue};
+use super::record::{AuditAction, AuditRecord, AuditedVolume, Requester};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head;
+use crate::revision::{RevisionClock, RevisionId};
+
+/// Bytes of volumes and pages in one record; what is longer goes on in further records.
+const RECORD_BYTES: usize = 48 << 10;
+
+/// Pages of one volume in one record.
+pub(super) const RECORD_PAGES: usize = 8_000;
+
+/// Records that one caller has waiting at once.
+const RECORDS_AT_ONCE: usize = 16;
+
+/// Bytes kept of a name or request id.
+const NAME_BYTES_MAX: usize = 256;
+
+/// Makes records and has them written.
+pub(super) struct Recorder {
+    pub(super) queue: Arc<Queue>,
+    pub(super) clock: Arc<dyn Clock>,
+    ids: RevisionClock,
+    wait_max: Duration,
+}
+
+impl Recorder {
+    pub(super) fn new(queue: Arc<Queue>, clock: Arc<dyn Clock>, wait_max: Duration) -> Self {
+        Self { queue, ids: RevisionClock::new(clock.clone()), clock, wait_max }
+    }
+
+    /// A new place for a record.
+    pub(super) fn mint(&self) -> RevisionId {
+        self.ids.mint()
+    }
+
+    /// The rows that tell of one event; a list that is too long for one goes on in the next.
+    pub(super) fn records(
+        &self,
+        requester: &Requester,
+        action: AuditAction,
+        plan: Option<&str>,
+        volumes: impl IntoIterator<Item = AuditedVolume>,
+    ) -> ObjectsResult<Vec<AuditRow>> {
+        let requester = shortened(requester);
+        let mut rows = Vec::new();
+        let mut add_row = |volumes: Vec<AuditedVolume>| -> ObjectsResult<()> {
+            let id = self.mint();
+            let part = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+            let (requester, plan) = (requester.clone(), plan.map(str::to_owned));
+            rows.push(row(id, &AuditRecord { at: id.time(), requester, action, plan, part, volumes })?);
+            Ok(())
+        };
+        let mut filling = Vec::new();
+        let mut filled_bytes = 0;
+        for volume in volumes.into_iter().flat_map(in_pieces) {
+            let bytes = volume.volume.as_str().len() + 8 + 5 * volume.pages.as_ref().map_or(0, Vec::len);
+            if filled_bytes + bytes > RECORD_BYTES && !filling.is_empty() {
+                add_row(std::mem::take(&mut filling))?;
+                filled_bytes = 0;
+            }
+            filled_bytes += bytes;
+            filling.push(volume);
+        }
+        add_row(filling)?;
+        Ok(rows)
+    }
+
+    /// Has rows written, a few at a time, and waits until all are acknowledged.
+    pub(super) async fn write(&self, rows: Vec<AuditRow>) -> ObjectsResult<()> {
+        for some in rows.chunks(RECORDS_AT_ONCE) {
+            let written = self.queue.push(some.to_vec())?;
+            match tokio::time::timeout(self.wait_max, written).await {
+                Ok(Ok(result)) => result.map_err(ObjectsError::from)?,
+                Ok(Err(_)) => return Err(ObjectsError::Overloaded("the audit has stopped".to_owned())),
+                Err(_) => return Err(ObjectsError::Overloaded("the audit is not acknowledged in time".to_owned())),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A record at its place.
+pub(super) fn row(id: RevisionId, record: &AuditRecord) -> ObjectsResult<AuditRow> {
+    Ok(AuditRow { id, value: head::seal(record)? })
+}
+
+/// A requester whose texts, which somebody else chose, are cut down to [`NAME_BYTES_MAX`].
+pub(super) fn shortened(requester: &Requester) -> Requester {
+    let cut = |text: &String| text[..text.floor_char_boundary(NAME_BYTES_MAX)].to_owned();
+    Requester {
+        name: requester.name.as_ref().map(cut),
+        address: requester.address,
+        request_id: cut(&requester.request_id),
+    }
+}
+
+/// A volume with so few pages at a time that a record holds them.
+fn in_pieces(volume: AuditedVolume) -> Vec<AuditedVolume> {
+    match &volume.pages {
+        Some(pages) if pages.len() > RECORD_PAGES => pages
+            .chunks(RECORD_PAGES)
+            .map(|some| AuditedVolume { volume: volume.volume.clone(), pages: Some(some.to_vec()) })
+            .collect(),
+        _ => vec![volume],
+    }
+}

@@ -1,0 +1,185 @@
+//! Making frames, each with the proof that it reads back.
+
+use bytes::Bytes;
+use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
+
+use crate::deflate::{Deflater, append_deflated, stream_compressor};
+use crate::frame::{FRAME_END, Frame, FrameError, MAX_TEXT_BYTES};
+
+/// The bit of a block's header that makes it the final one (RFC 1951, 3.2.3).
+const FINAL: u8 = 1;
+
+/// An empty stored block, which ends on a byte boundary (RFC 1951, 3.2.4): the three zero bits of its header are among those that fill
+/// the last byte before it up, or, where these are fewer than three, they reach into a byte more.
+const EMPTY_STORED: [&[u8]; 2] = [&[0, 0, 0xff, 0xff], &[0, 0, 0, 0xff, 0xff]];
+
+/// Makes frames; the same text always becomes the same frame. Keeps its memory from one text to the next. One per thread.
+pub struct Framer {
+    whole: Deflater,
+    flushed: Compress,
+    proof: Proof,
+    compressed: Vec<u8>,
+}
+
+impl Framer {
+    /// A framer of a DEFLATE level: 0 (stored) to 9 (smallest); higher ones count as 9.
+    pub fn new(level: u8) -> Self {
+        Self {
+            whole: Deflater::new(level),
+            flushed: stream_compressor(level),
+            proof: Proof { inflater: Decompress::new(false), read: Vec::new() },
+            compressed: Vec::new(),
+        }
+    }
+
+    /// Compresses a text, and inflates the frame to prove that it reads back as the text: by another library than the one that
+    /// compressed it and the one that will inflate it.
+    pub fn frame(&mut self, text: &[u8]) -> Result<Frame, FrameError> {
+        let size = u32::try_from(text.len()).ok().filter(|&size| size <= MAX_TEXT_BYTES);
+        let size = size.ok_or(FrameError::TooLong { bytes: text.len() })?;
+        self.compressed.clear();
+        if !text.is_empty() && !self.one_block(text)? {
+            self.flushed_blocks(text)?;
+        }
+        Ok(Frame { bytes: Bytes::copy_from_slice(&self.compressed), size, crc32: crc32fast::hash(text) })
+    }
+
+    /// Makes the frame out of a whole stream of one block, which pages up to some thousand bytes are: it is not to be the final one,
+    /// and an empty stored block leads to the byte boundary. Where in its last byte the block ends is not known; of the two ways of
+    /// going on from there just one inflates (the other's stored block has a length that its complement does not fit). False: the
+    /// stream has several blocks, so that the final one lies somewhere within.
+    fn one_block(&mut self, text: &[u8]) -> Result<bool, FrameError> {
+        self.whole.deflate_into(text, &mut self.compressed)?;
+        let block_len = self.compressed.len();
+        match self.compressed.first_mut() {
+            Some(first) if *first & FINAL != 0 => *first &= !FINAL,
+            _ => return Ok(false),
+        }
+        for end in EMPTY_STORED {
+            self.compressed.truncate(block_len);
+            self.compressed.extend_from_slice(end);
+            if self.proof.check(&self.compressed, text).is_ok() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes the frame out of a stream that is flushed at its end.
+    fn flushed_blocks(&mut self, text: &[u8]) -> Result<(), FrameError> {
+        self.compressed.clear();
+        self.flushed.reset();
+        append_deflated(&mut self.flushed, text, FlushCompress::Sync, &mut self.compressed)?;
+        self.proof.check(&self.compressed, text)
+    }
+}
+
+/// Inflates frames strictly.
+struct Proof {
+    inflater: Decompress,
+    read: Vec<u8>,
+}
+
+impl Proof {
+    /// Checks that a frame with its end is one DEFLATE stream of this text, no byte left over, and so that the frame ends on a byte
+    /// boundary without a final block.
+    fn check(&mut self, frame: &[u8], text: &[u8]) -> Result<(), FrameError> {
+        self.read.clear();
+        // One byte more than the text, so that a longer one shows.
+        self.read.reserve(text.len() + 1);
+        self.inflater.reset(false);
+        let mut status = Status::Ok;
+        for part in [frame, &FRAME_END] {
+            let result = self.inflater.decompress_vec(part, &mut self.read, FlushDecompress::None);
+            status = result.map_err(|error| FrameError::Compress(error.to_string()))?;
+        }
+        if status != Status::StreamEnd || self.inflater.total_in() != (frame.len() + FRAME_END.len()) as u64 {
+            return Err(FrameError::Compress("it ends too early or too late".to_owned()));
+        }
+        if self.read != text {
+            return Err(FrameError::Compress("another text came back".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::inflate;
+    use proptest::prelude::*;
+    use std::io::Read;
+
+    /// Texts that compress well, badly, and not at all; of one block and of many.
+    fn texts() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..2_000),
+            "[a-e \n]{0,4000}".prop_map(String::into_bytes),
+            (any::<u8>(), 0..200_000usize).prop_map(|(byte, len)| vec![byte; len]),
+            (proptest::collection::vec(any::<u8>(), 0..12_000), "[a-e \n]{0,40000}").prop_map(|(noise, text)| [
+                noise,
+                text.into_bytes()
+            ]
+            .concat()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_frame_reads_back_as_its_text_at_every_level(text in texts(), level in 0u8..=12) {
+            let frame = Framer::new(level).frame(&text).unwrap();
+            prop_assert_eq!(inflate(&frame.bytes, frame.size, frame.crc32).unwrap(), text);
+        }
+
+        #[test]
+        fn a_frame_does_not_depend_on_what_was_framed_before(texts in proptest::collection::vec(texts(), 1..4), level in 1u8..=9) {
+            let mut framer = Framer::new(level);
+            for text in &texts {
+                prop_assert_eq!(framer.frame(text).unwrap(), Framer::new(level).frame(text).unwrap());
+            }
+        }
+
+        #[test]
+        fn frames_in_a_row_with_the_end_are_one_deflate_stream(texts in proptest::collection::vec(texts(), 0..5), level in 0u8..=9) {
+            let mut framer = Framer::new(level);
+            let mut joined: Vec<u8> = Vec::new();
+            for text in &texts {
+                joined.extend_from_slice(&framer.frame(text).unwrap().bytes);
+            }
+            joined.extend_from_slice(&FRAME_END);
+            let mut text = Vec::new();
+            flate2::bufread::DeflateDecoder::new(&joined[..]).read_to_end(&mut text).unwrap();
+            prop_assert_eq!(text, texts.concat());
+        }
+    }
+
+    #[test]
+    fn an_empty_text_is_an_empty_frame() {
+        assert_eq!(Framer::new(6).frame(b"").unwrap(), Frame { bytes: Bytes::new(), size: 0, crc32: 0 });
+    }
+
+    #[test]
+    fn a_page_becomes_one_block_and_a_book_several() {
+        let page: Vec<u8> =
+            (0..300_u32).flat_map(|n| format!("{} ", n.wrapping_mul(2_654_435_761)).into_bytes()).collect();
+        let book: Vec<u8> = (0..90_000_u32).flat_map(|n| format!("{} ", n.wrapping_mul(n)).into_bytes()).collect();
+        let mut framer = Framer::new(6);
+        assert!(framer.one_block(&page).unwrap());
+        assert!(!framer.one_block(&book).unwrap());
+        let frame = framer.frame(&book).unwrap();
+        assert_eq!(inflate(&frame.bytes, frame.size, frame.crc32).unwrap(), book);
+    }
+
+    #[test]
+    fn what_is_cut_or_final_or_of_another_text_is_no_frame() {
+        let text = b"It is a truth universally acknowledged, a truth universally acknowledged.";
+        let mut framer = Framer::new(6);
+        let frame = framer.frame(text).unwrap().bytes;
+        framer.proof.check(&frame, text).unwrap();
+        assert!(framer.proof.check(&frame[..frame.len() - 3], text).is_err());
+        assert!(framer.proof.check(&[&frame[..], &FRAME_END].concat(), text).is_err());
+        assert!(framer.proof.check(&frame, &text[1..]).is_err());
+        assert!(framer.proof.check(&frame, &text.to_ascii_uppercase()).is_err());
+    }
+}
