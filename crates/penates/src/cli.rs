@@ -28,6 +28,11 @@ pub enum Command {
     ///
     /// It has the data door, a page for people, health and metrics, and listens on loopback unless told otherwise.
     Serve(commands::serve::ServeArgs),
+    /// Make a store where there is none yet.
+    ///
+    /// In a folder that is done unasked. In a Cassandra cluster this makes the keyspace and its tables, and says how many copies of
+    /// everything are kept in which data center; an administrator who has to do that finds the statements with --dry-run.
+    Init(commands::init::InitArgs),
     /// Import volumes from a pairtree, or from ZIP and METS files.
     ///
     /// What is stored already with the same digests is skipped, so that an import that was interrupted, or had failures, is
@@ -93,8 +98,8 @@ pub enum Command {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Store")]
 pub struct StoreArgs {
-    /// The data folder [default: ./data]
-    #[arg(long, value_name = "DIR")]
+    /// The data folder, or cassandra://HOST[,HOST…]/KEYSPACE [default: ./data]
+    #[arg(long, value_name = "DIR|ADDRESS")]
     pub store: Option<PathBuf>,
     /// A configuration file (TOML).
     #[arg(long, value_name = "FILE", env = "PENATES_CONFIG")]
