@@ -28,6 +28,11 @@ pub enum Command {
     ///
     /// It has the data door, a page for people, health and metrics, and listens on loopback unless told otherwise.
     Serve(commands::serve::ServeArgs),
+    /// Make a store where there is none yet.
+    ///
+    /// In a folder that is done unasked. In a Cassandra cluster this makes the keyspace and its tables, and says how many copies of
+    /// everything are kept in which data center; an administrator who has to do that finds the statements with --dry-run.
+    Init(commands::init::InitArgs),
     /// Import volumes from a pairtree, or from ZIP and METS files.
     ///
     /// What is stored already with the same digests is skipped, so that an import that was interrupted, or had failures, is
@@ -103,8 +108,8 @@ pub enum Command {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Store")]
 pub struct StoreArgs {
-    /// The data folder [default: ./data]
-    #[arg(long, value_name = "DIR")]
+    /// The data folder, or cassandra://HOST[,HOST…]/KEYSPACE [default: ./data]
+    #[arg(long, value_name = "DIR|ADDRESS")]
     pub store: Option<PathBuf>,
     /// A configuration file (TOML).
     #[arg(long, value_name = "FILE", env = "PENATES_CONFIG")]
@@ -151,7 +156,7 @@ pub struct OutputArgs {
 /// How much to do at once.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct JobsArgs {
-    /// Volumes to work on at once [default: the number of processors]
+    /// Volumes to work on at once [default: twice the number of processors, since each waits for the disk at times]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
 }
@@ -159,7 +164,7 @@ pub struct JobsArgs {
 impl JobsArgs {
     /// How many at once.
     pub fn count(self) -> usize {
-        self.jobs.map_or_else(|| std::thread::available_parallelism().map_or(2, usize::from), usize::from)
+        self.jobs.map_or_else(|| 2 * std::thread::available_parallelism().map_or(2, usize::from), usize::from)
     }
 }
 

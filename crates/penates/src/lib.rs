@@ -10,6 +10,7 @@
 //!   resume.
 //! - `output.rs`, `progress.rs`, `exit.rs`: what a person or a program sees of it.
 
+pub mod cassandra;
 pub mod cli;
 pub mod client;
 pub mod commands;

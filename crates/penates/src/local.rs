@@ -1,22 +1,35 @@
-//! A store that this process holds itself.
+//! A store that this process opens itself.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use objects::Library;
-use server::config::Config;
-use store::{Store, StoreError, StoreResult, SystemClock};
+use server::config::{Config, Place};
+use store::limited::Limited;
+use store::{Limits, Store, StoreError, StoreResult, SystemClock};
+use store_cassandra::CassandraStore;
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
+use crate::cassandra;
 use crate::exit::CliError;
 
-/// Opens the store in the configured folder, and makes one where there is none.
+/// Opens the configured store. In a folder, one is made where there is none.
 pub async fn open_store(config: &Config) -> StoreResult<Arc<dyn Store>> {
-    let folder = config.store.path.clone();
+    let engine: Arc<dyn Store> = match config.store.place() {
+        Place::Folder(folder) => open_folder(folder, config).await?,
+        Place::Cluster(address) => {
+            CassandraStore::open(cassandra::options(address, config)?, Arc::new(SystemClock)).await?
+        }
+    };
+    Ok(Arc::new(Limited::new(engine, Limits::default())))
+}
+
+async fn open_folder(folder: &Path, config: &Config) -> StoreResult<Arc<EmbeddedStore>> {
+    let folder = folder.to_owned();
     let options = EmbeddedOptions { cache_bytes: config.store.cache, ..EmbeddedOptions::default() };
     let opening = move || EmbeddedStore::open(&folder, options, Arc::new(SystemClock));
     let store = tokio::task::spawn_blocking(opening).await;
-    Ok(store.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?)
+    store.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 /// The library in a store.
@@ -26,11 +39,14 @@ pub async fn open_library(config: &Config, store: Arc<dyn Store>) -> anyhow::Res
 
 /// Why a store cannot be opened, with the exit code for it.
 pub fn cannot_open(error: StoreError) -> anyhow::Error {
-    let hint = match error {
-        StoreError::Held { .. } => " (a server, perhaps): stop that, or name another folder with --store",
-        _ => "",
-    };
-    CliError::Unreachable(format!("{error}{hint}")).into()
+    match error {
+        StoreError::Held { .. } => {
+            let hint = "stop that, or name another folder with --store";
+            CliError::Unreachable(format!("{error} (a server, perhaps): {hint}")).into()
+        }
+        StoreError::Invalid(what) => CliError::Usage(what).into(),
+        error => CliError::Unreachable(error.to_string()).into(),
+    }
 }
 
 /// Whether a folder holds nothing at all: no store was ever made there.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use server::config::Config;
+use server::config::{Config, Place};
 use server::{App, Via};
 use store::{Store, StoreError};
 use tokio::net::UnixStream;
@@ -35,7 +35,7 @@ pub enum IfVacant {
 pub enum Way {
     /// Through a server.
     Server(Client),
-    /// Nobody holds the store but this process, from now on.
+    /// The store itself: nobody holds it but this process from now on, or it is one that many may open.
     Free(Arc<dyn Store>, Box<Config>),
 }
 
@@ -49,7 +49,10 @@ pub async fn find(args: &ReachArgs, if_vacant: IfVacant) -> anyhow::Result<Way> 
 
 async fn find_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Way> {
     let config = settings::load(args, Flags::of(args)?)?.config;
-    let folder = &config.store.path;
+    let Place::Folder(folder) = config.store.place() else {
+        let store = local::open_store(&config).await.map_err(local::cannot_open)?;
+        return Ok(Way::Free(store, Box::new(config)));
+    };
     if if_vacant == IfVacant::Refuse && local::is_vacant(folder) {
         let hint = "import volumes first, or name the store's folder with --store";
         return Err(CliError::Unreachable(format!("there is no store in {}: {hint}", folder.display())).into());
@@ -57,7 +60,7 @@ async fn find_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Way
     let patience = Instant::now() + HOLDER_PATIENCE;
     loop {
         match local::open_store(&config).await {
-            Ok(store) => return Ok(Way::Free(store, Box::new(config))),
+            Ok(store) => return Ok(Way::Free(store, Box::new(config.clone()))),
             Err(StoreError::Held { .. }) => {}
             Err(error) => return Err(local::cannot_open(error)),
         }

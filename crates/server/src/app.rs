@@ -116,6 +116,10 @@ impl App {
         &self.config
     }
 
+    pub(crate) fn tokens(&self) -> &Arc<Tokens> {
+        &self.tokens
+    }
+
     /// Cancelled once the server has been told to stop: `/readyz` says so from then on.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stopping

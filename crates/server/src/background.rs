@@ -1,5 +1,6 @@
 //! What goes on without a request: collecting what nobody needs, ending selections.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use objects::{CollectLimits, Library, ObjectsResult};
@@ -8,11 +9,16 @@ use store::{Call, Class, Deadline};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::tokens::Tokens;
+
 /// How long the store may take to reclaim what it can; the next round goes on.
 const STORE_SWEEP_MAX: Duration = Duration::from_secs(30);
 
 /// How long another server may be at a deletion before this one goes on with it.
 const JOB_AGE_MIN: Duration = Duration::from_secs(60);
+
+/// How long a token that was made or revoked elsewhere may take to be known here.
+const TOKENS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs until the handle is dropped. Every step of it may be cut off: any prefix of it does no harm.
 pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<()> {
@@ -41,6 +47,20 @@ async fn resume(library: &Library, job_age_min: Duration) -> ObjectsResult<u64> 
     let resumed = library.resume_deletions(job_age_min).await?;
     library.empty_deleted_containers().await?;
     Ok(resumed)
+}
+
+/// Reads the tokens anew again and again: where many servers share a store, another may have made or revoked one.
+pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(TOKENS_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = tokens.list().await {
+                tracing::warn!(%error, "reading the tokens failed; those that were known stay in force, and it is tried again");
+            }
+        }
+    }))
 }
 
 /// What one round has done.

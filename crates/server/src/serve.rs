@@ -36,9 +36,10 @@ async fn serve_app(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let listeners = Listeners::bind(app.config()).await?;
-    let _background = background::start(app.library().clone(), app.config().store.sweep_interval);
+    let _sweeping = background::start(app.library().clone(), app.config().store.sweep_interval);
+    let _tokens = background::keep_fresh(app.tokens().clone());
     let addresses = listeners.addresses().clone();
-    tracing::info!(http = ?addresses.http, tls = ?addresses.tls, socket = %addresses.socket.display(), "listening");
+    tracing::info!(http = ?addresses.http, tls = ?addresses.tls, socket = ?addresses.socket, "listening");
     ready(addresses);
     systemd::tell(systemd::State::Ready);
     let shutdown = async {

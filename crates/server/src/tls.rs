@@ -12,52 +12,80 @@ use rustls::crypto::ring;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::config::Config;
+use crate::config::{Config, Place};
 use crate::error::ServerError;
 
 /// The names that a self-made certificate is good for.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
+/// How TLS is spoken, and the file with the certificate that is shown, if it is in one.
+pub(crate) type Identity = (Arc<ServerConfig>, Option<PathBuf>);
+
+/// The configured certificate; else the one in the data folder, which is made if it is not there yet; else one that is made for this
+/// run.
+pub(crate) fn identity(config: &Config) -> Result<Identity, ServerError> {
+    let pair = match (&config.listen.tls_cert, &config.listen.tls_key, config.store.place()) {
+        (Some(cert), Some(key), _) => KeyPair { cert: cert.clone(), key: key.clone() },
+        (_, _, Place::Folder(folder)) => KeyPair::in_folder(&folder.join("tls"))?,
+        (_, _, Place::Cluster(_)) => return Ok((made_for_this_run()?, None)),
+    };
+    Ok((pair.server_config()?, Some(pair.cert)))
+}
+
+fn made_for_this_run() -> Result<Arc<ServerConfig>, ServerError> {
+    let made = self_signed()?;
+    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    server_config(vec![made.cert.der().clone()], key, "the certificate made for this run")
+}
+
+fn self_signed() -> Result<rcgen::CertifiedKey<rcgen::KeyPair>, ServerError> {
+    rcgen::generate_simple_self_signed(LOOPBACK_NAMES.map(str::to_owned))
+        .map_err(|error| ServerError::Tls(format!("making a certificate: {error}")))
+}
+
+fn server_config(
+    certificates: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    what: &str,
+) -> Result<Arc<ServerConfig>, ServerError> {
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
+        .map_err(|error| ServerError::Tls(format!("{what}: {error}")))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
 /// Where a certificate and its key are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyPair {
-    pub(crate) cert: PathBuf,
+struct KeyPair {
+    cert: PathBuf,
     key: PathBuf,
 }
 
 impl KeyPair {
-    /// The configured pair, or the one in the data folder, which is made if it is not there yet.
-    pub(crate) fn of(config: &Config) -> Result<Self, ServerError> {
-        if let (Some(cert), Some(key)) = (&config.listen.tls_cert, &config.listen.tls_key) {
-            return Ok(Self { cert: cert.clone(), key: key.clone() });
-        }
-        let folder = config.store.path.join("tls");
+    /// The pair in a folder, which is made if it is not there yet.
+    fn in_folder(folder: &Path) -> Result<Self, ServerError> {
         let pair = Self { cert: folder.join("cert.pem"), key: folder.join("key.pem") };
         if !pair.cert.exists() || !pair.key.exists() {
-            pair.make(&folder)?;
+            pair.make(folder)?;
         }
         Ok(pair)
     }
 
     /// How to speak TLS with this pair.
-    pub(crate) fn server_config(&self) -> Result<Arc<ServerConfig>, ServerError> {
+    fn server_config(&self) -> Result<Arc<ServerConfig>, ServerError> {
         let certificates: Vec<_> = CertificateDer::pem_file_iter(&self.cert)
             .and_then(Iterator::collect)
             .map_err(|error| ServerError::file("reading the TLS certificate", &self.cert, error))?;
         let key = PrivateKeyDer::from_pem_file(&self.key)
             .map_err(|error| ServerError::file("reading the TLS key", &self.key, error))?;
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
-            .map_err(|error| ServerError::Tls(format!("{}: {error}", self.cert.display())))?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        server_config(certificates, key, &self.cert.display().to_string())
     }
 
     /// Makes a pair for loopback. The certificate is written last, so that a crash in between leaves no pair that does not fit.
     fn make(&self, folder: &Path) -> Result<(), ServerError> {
-        let made = rcgen::generate_simple_self_signed(LOOPBACK_NAMES.map(str::to_owned))
-            .map_err(|error| ServerError::Tls(format!("making a certificate: {error}")))?;
+        let made = self_signed()?;
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -102,20 +130,26 @@ mod tests {
     fn a_self_made_certificate_is_kept_and_its_key_is_private() {
         let folder = tempfile::tempdir().unwrap();
         let config = config_in(folder.path());
-        let pair = KeyPair::of(&config).unwrap();
-        let first = fs::read(&pair.cert).unwrap();
-        pair.server_config().unwrap();
-        assert_eq!(fs::metadata(&pair.key).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read(KeyPair::of(&config).unwrap().cert).unwrap(), first);
+        let cert = identity(&config).unwrap().1.unwrap();
+        let first = fs::read(&cert).unwrap();
+        assert_eq!(fs::metadata(cert.with_file_name("key.pem")).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read(identity(&config).unwrap().1.unwrap()).unwrap(), first);
     }
 
     #[test]
     fn half_a_pair_is_made_anew() {
         let folder = tempfile::tempdir().unwrap();
         let config = config_in(folder.path());
-        let pair = KeyPair::of(&config).unwrap();
-        fs::remove_file(&pair.key).unwrap();
-        KeyPair::of(&config).unwrap().server_config().unwrap();
+        let cert = identity(&config).unwrap().1.unwrap();
+        fs::remove_file(cert.with_file_name("key.pem")).unwrap();
+        identity(&config).unwrap();
+    }
+
+    #[test]
+    fn where_there_is_no_data_folder_a_certificate_is_made_and_no_file() {
+        let config = config_in(Path::new("cassandra://127.0.0.1/books"));
+        assert_eq!(identity(&config).unwrap().1, None);
+        assert!(!Path::new("cassandra:").exists());
     }
 
     #[test]
@@ -123,7 +157,7 @@ mod tests {
         let mut config = Config::default();
         config.listen.tls_cert = Some("/nowhere/cert.pem".into());
         config.listen.tls_key = Some("/nowhere/key.pem".into());
-        let message = KeyPair::of(&config).unwrap().server_config().unwrap_err().to_string();
+        let message = identity(&config).unwrap_err().to_string();
         assert!(message.contains("/nowhere/cert.pem"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: the door over a fresh embedded store, requests without a socket, and small volumes made up.
+//! What the tests of this crate share: the door over a fresh store, requests without a socket, and small volumes made up.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::io::{Cursor, Read, Write};
@@ -43,9 +43,7 @@ pub struct Fixture {
 pub async fn empty(settings: DataSettings) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
-    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
-    let store: Arc<dyn Store> = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
-    let faults = Arc::new(Faults::new(store));
+    let faults = Arc::new(Faults::new(engine(&folder, clock.clone()).await));
     let library = Library::open(faults.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
     let door = Arc::new(DataDoor { library: library.clone(), settings });
     let mounted = || {
@@ -54,6 +52,18 @@ pub async fn empty(settings: DataSettings) -> Fixture {
     };
     let router = mounted().nest("/data-api", mounted());
     Fixture { router, library, clock, faults, folder }
+}
+
+/// The engine under the door. In `on_cassandra.rs`, which has the same tests again, it is Cassandra; where no node can be started that was told,
+/// and what is left to test is tested on the embedded engine.
+async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+    if env!("CARGO_CRATE_NAME") == "on_cassandra"
+        && let Some(store) = store_cassandra::testing::fresh_store(clock.clone()).await
+    {
+        return store;
+    }
+    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    EmbeddedStore::open(folder.path(), options, clock).unwrap()
 }
 
 /// A library with some of the sample volumes.

@@ -13,10 +13,9 @@ use objects::{
 use pack::{Layout, Level};
 use store::faults::{Damage, Faults, Harm};
 use store::{Call, Class, Deadline, ManualClock, NewRow, Outcome, Step, Store, Table, UnixMillis};
-use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 
-use crate::support::{START, import, samples, volume};
+use crate::support::{START, engine, import, samples, volume};
 
 pub struct Bench {
     pub library: Library,
@@ -32,9 +31,7 @@ pub async fn bench() -> Bench {
 pub async fn bench_with(options: LibraryOptions) -> Bench {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(START));
-    let engine_options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
-    let engine = EmbeddedStore::open(folder.path(), engine_options, clock.clone()).unwrap();
-    let faults = Arc::new(Faults::new(engine));
+    let faults = Arc::new(Faults::new(engine(&folder, clock.clone()).await));
     let library = Library::open(faults.clone(), clock.clone(), options).await.unwrap();
     Bench { library, clock, faults, _folder: folder }
 }

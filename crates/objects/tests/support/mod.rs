@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a library over a fresh embedded store, the sample volumes, and small volumes made up.
+//! What the tests of this crate share: a library over a fresh store, the sample volumes, and small volumes made up.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::io::{Cursor, Write};
@@ -33,11 +33,22 @@ pub async fn fixture() -> Fixture {
 pub async fn fixture_with(library_options: LibraryOptions) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(START));
-    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
-    let engine = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
+    let engine = engine(&folder, clock.clone()).await;
     let store: Arc<dyn Store> = Arc::new(Limited::new(engine, Limits::default()));
     let library = Library::open(store.clone(), clock.clone(), library_options).await.unwrap();
     Fixture { library, clock, store, folder }
+}
+
+/// The engine under the library. In `on_cassandra.rs`, which has the same tests again, it is Cassandra; where no node can be started that was
+/// told, and what is left to test is tested on the embedded engine.
+pub async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+    if env!("CARGO_CRATE_NAME") == "on_cassandra"
+        && let Some(store) = store_cassandra::testing::fresh_store(clock.clone()).await
+    {
+        return store;
+    }
+    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    EmbeddedStore::open(folder.path(), options, clock).unwrap()
 }
 
 /// A library over a store in memory that can be made to fail.

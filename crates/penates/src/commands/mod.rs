@@ -9,6 +9,7 @@ pub mod delete;
 pub mod demo;
 pub mod get;
 pub mod import;
+pub mod init;
 pub mod ls;
 pub mod man;
 pub mod put;
@@ -34,6 +35,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Demo(args) => demo::run(args).await,
         Command::Serve(args) => serve::run(args).await,
+        Command::Init(args) => init::run(args).await,
         Command::Import(args) => import::run(args).await,
         Command::Get(args) => get::run(args).await,
         Command::Ls(args) => ls::run(args).await,

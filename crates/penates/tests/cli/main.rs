@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod cassandra;
 mod cluster;
 mod crash;
 mod documentation;

@@ -1,10 +1,11 @@
 //! What can be set, in sections, with defaults. Where values come from is in `load.rs`.
 
+pub mod cassandra;
 mod load;
 mod text;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use door_data::DataSettings;
@@ -13,7 +14,11 @@ use objects::LibraryOptions;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use cassandra::CassandraConfig;
 pub use load::{Loaded, Origin, Setting, load};
+
+/// What a store's address begins with where it is in a Cassandra cluster and not in a folder.
+const CLUSTER_SCHEME: &str = "cassandra://";
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +26,8 @@ pub use load::{Loaded, Origin, Setting, load};
 pub struct Config {
     /// Where the data is, and how long what is no longer current is kept.
     pub store: StoreConfig,
+    /// How a store in a Cassandra cluster is talked to.
+    pub cassandra: CassandraConfig,
     /// Where the server listens.
     pub listen: ListenConfig,
     /// Who may do what.
@@ -41,7 +48,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
-    /// The data folder.
+    /// The data folder, or `cassandra://HOST[:PORT][,HOST…]/KEYSPACE`.
     pub path: PathBuf,
     /// How long what is condemned is kept; longer than `plan_life` and `clock_skew_max` together.
     #[serde(with = "humantime_serde")]
@@ -63,6 +70,25 @@ pub struct StoreConfig {
     /// How often what nobody needs any more is collected, and selections that have ended are swept.
     #[serde(with = "humantime_serde")]
     pub sweep_interval: Duration,
+}
+
+/// Where the data is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// In a folder that one process holds.
+    Folder(&'a Path),
+    /// In a Cassandra cluster that any number of processes share.
+    Cluster(&'a str),
+}
+
+impl StoreConfig {
+    /// Where the data is.
+    pub fn place(&self) -> Place<'_> {
+        match self.path.to_str() {
+            Some(address) if address.starts_with(CLUSTER_SCHEME) => Place::Cluster(address),
+            _ => Place::Folder(&self.path),
+        }
+    }
 }
 
 impl Default for StoreConfig {
@@ -91,7 +117,8 @@ pub struct ListenConfig {
     /// Address of HTTPS, or `off`.
     #[serde(with = "text::address")]
     pub tls: Option<SocketAddr>,
-    /// The certificate chain, PEM. Not set: a certificate for loopback is made and kept in the data folder.
+    /// The certificate chain, PEM. Not set: a certificate for loopback is made and kept in the data folder; where there is none,
+    /// it is made anew at each start.
     pub tls_cert: Option<PathBuf>,
     /// The certificate's private key, PEM.
     pub tls_key: Option<PathBuf>,
@@ -393,6 +420,7 @@ impl Config {
     /// Refuses what would break a promise: listening beyond loopback without authentication, a grace that is too short.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_addresses()?;
+        self.cassandra.check()?;
         if self.listen.tls_cert.is_some() != self.listen.tls_key.is_some() {
             return Err(refused("listen.tls_cert and listen.tls_key belong together: set both or none"));
         }

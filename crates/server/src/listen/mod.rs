@@ -17,9 +17,9 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use crate::config::Config;
+use crate::config::{Config, Place};
 use crate::error::ServerError;
-use crate::tls::KeyPair;
+use crate::tls;
 
 use connection::Connections;
 pub(crate) use connection::Peer;
@@ -39,15 +39,15 @@ pub struct Addresses {
     pub tls: Option<SocketAddr>,
     /// The certificate that HTTPS shows.
     pub tls_cert: Option<PathBuf>,
-    /// The administrator's socket.
-    pub socket: PathBuf,
+    /// The administrator's socket, where there is a data folder.
+    pub socket: Option<PathBuf>,
 }
 
 /// Bound listeners that do not accept yet.
 pub(crate) struct Listeners {
     http: Option<TcpListener>,
     tls: Option<(TcpListener, TlsAcceptor)>,
-    socket: UnixListener,
+    socket: Option<UnixListener>,
     addresses: Addresses,
     connections: Connections,
 }
@@ -61,13 +61,20 @@ impl Listeners {
         };
         let (mut tls, mut tls_cert) = (None, None);
         if let Some(address) = config.listen.tls {
-            let pair = KeyPair::of(config)?;
-            tls = Some((bind_tcp(address).await?, TlsAcceptor::from(pair.server_config()?)));
-            tls_cert = Some(pair.cert);
+            let (spoken, shown) = tls::identity(config)?;
+            tls = Some((bind_tcp(address).await?, TlsAcceptor::from(spoken)));
+            tls_cert = shown;
         }
-        let socket_path = config.store.path.join(SOCKET_NAME);
-        let socket = bind_private_socket(&config.store.path, &socket_path)
-            .map_err(|source| ServerError::Bind { address: socket_path.display().to_string(), source })?;
+        let (socket, socket_path) = match config.store.place() {
+            Place::Folder(folder) => {
+                let path = folder.join(SOCKET_NAME);
+                let socket = bind_private_socket(folder, &path)
+                    .map_err(|source| ServerError::Bind { address: path.display().to_string(), source })?;
+                (Some(socket), Some(path))
+            }
+            // Nobody has to be asked for leave: any process may open the store itself.
+            Place::Cluster(_) => (None, None),
+        };
         let addresses = Addresses {
             http: local_address(http.as_ref()),
             tls: local_address(tls.as_ref().map(|(listener, _)| listener)),
@@ -105,7 +112,7 @@ impl Listeners {
             connections.cut.cancel();
             tasks.wait().await;
         }
-        if let Err(error) = fs::remove_file(&addresses.socket) {
+        if let Some(Err(error)) = addresses.socket.map(fs::remove_file) {
             tracing::debug!(%error, "the socket was gone already");
         }
     }
@@ -161,7 +168,13 @@ async fn accept_tls(
 }
 
 /// The administrator has no cap: it must be possible to look at a server that is full.
-async fn accept_socket(listener: UnixListener, connections: &Connections, tasks: &TaskTracker, router: &Router) {
+async fn accept_socket(
+    listener: Option<UnixListener>,
+    connections: &Connections,
+    tasks: &TaskTracker,
+    router: &Router,
+) {
+    let Some(listener) = listener else { return std::future::pending().await };
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,

@@ -162,7 +162,7 @@ async fn the_administrators_socket_is_private_and_takes_the_place_of_a_stale_one
         drop(std::os::unix::net::UnixListener::bind(path).unwrap());
     })
     .await;
-    let path = running.addresses.socket.clone();
+    let path = running.addresses.socket.clone().unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let answer = whole_answer(UnixStream::connect(&path).await.unwrap(), "/who").await;
     assert!(answer.ends_with("admin"), "{answer}");
@@ -317,7 +317,8 @@ async fn one_connection_more_than_the_cap_waits_until_another_ends() {
     first.read_u8().await.unwrap();
     let second = tokio::spawn(whole_answer(running.connect().await, "/second"));
     // The administrator's socket has no cap; its answer also gives a second connection that is not held back time to be answered.
-    let admin = whole_answer(UnixStream::connect(&running.addresses.socket).await.unwrap(), "/first").await;
+    let admin =
+        whole_answer(UnixStream::connect(running.addresses.socket.as_ref().unwrap()).await.unwrap(), "/first").await;
     assert!(admin.ends_with("first"), "{admin}");
     first_left.store(true, Ordering::SeqCst);
     drop(first);

@@ -123,7 +123,7 @@ impl Server {
 
     /// Asks over the administrator's socket.
     pub async fn admin(&self, method: Method, path: &str) -> Answer {
-        ask(UnixStream::connect(&self.addresses.socket).await.unwrap(), method, path, &[]).await
+        ask(UnixStream::connect(self.addresses.socket.as_ref().unwrap()).await.unwrap(), method, path, &[]).await
     }
 
     /// Makes a token.

@@ -200,15 +200,19 @@ fn tell_ready(args: &UpArgs, cluster: &Cluster) -> anyhow::Result<()> {
 pub(super) fn what_to_try(args: &UpArgs, nodes: &[NodeStatus], end: &str) -> anyhow::Result<()> {
     let folder = args.folder.folder.display();
     let contact_points: Vec<_> = nodes.iter().map(|node| node.cql.to_string()).collect();
+    let first = nodes.iter().filter(|node| node.datacenter == nodes[0].datacenter);
+    let hosts: Vec<_> = first.map(|node| node.cql.to_string()).collect();
     let mut output = Output::stdout();
     output.line(format!(
         "
 CQL contact points:  {}
+Serve from it:       penates serve --store cassandra://{}/penates
 See how it is:       penates cluster status --folder {folder}
 Kill a node:         penates cluster kill 1 --folder {folder}
 
 {end}",
         contact_points.join(", "),
+        hosts.join(","),
     ))?;
     output.finish()
 }

@@ -1,0 +1,143 @@
+//! Every command on a store in Cassandra: the same, by another address.
+
+use std::process::Command;
+
+use serde_json::json;
+use store_cassandra::testing;
+
+use crate::harness::*;
+
+/// A keyspace of the shared node that a test has for itself.
+struct Keyspace(String);
+
+impl Keyspace {
+    /// A name that nothing was made under yet; `None` where no node can be started, which was told.
+    fn vacant(name: &str) -> Option<Self> {
+        testing::node().map(|node| Self(format!("cassandra://{}/{name}", node.contact_points()[0])))
+    }
+
+    /// A store without volumes.
+    fn made(name: &str) -> Option<Self> {
+        let keyspace = Self::vacant(name)?;
+        keyspace.run(&["init"]).ends_with(0);
+        Some(keyspace)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        penates(&[args, &["--store", &self.0]].concat())
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args))
+    }
+
+    fn serve(&self, more: &[&str]) -> Served {
+        Served::start(self.command(&[&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"], more].concat()))
+    }
+
+    fn import(&self, id: &str) {
+        self.run(&["import", sample_folder(id).to_str().unwrap()]).ends_with(0);
+    }
+}
+
+#[test]
+fn init_tells_what_it_would_do_does_it_once_and_says_so_the_second_time() {
+    let Some(keyspace) = Keyspace::vacant("init") else { return };
+    let absent = keyspace.run(&["ls"]).ends_with(3);
+    assert!(absent.stderr.contains("penates init"), "{}", absent.stderr);
+
+    let planned = keyspace.run(&["init", "--replication", "dc1=1", "--dry-run"]).ends_with(0);
+    assert!(planned.text().starts_with("CREATE KEYSPACE IF NOT EXISTS init "), "{}", planned.text());
+    assert!(planned.text().contains("init.objects (") && planned.text().contains("'dc1': '1'"));
+    keyspace.run(&["ls"]).ends_with(3);
+
+    let made = keyspace.run(&["init"]).ends_with(0);
+    assert!(made.text().starts_with("made "), "{}", made.text());
+    assert_eq!(keyspace.run(&["ls"]).ends_with(0).text(), "");
+    let again = keyspace.run(&["init"]).ends_with(0);
+    assert!(again.text().contains("is there already"), "{}", again.text());
+}
+
+#[test]
+fn init_refuses_copies_that_the_cluster_cannot_keep() {
+    let Some(keyspace) = Keyspace::vacant("copies") else { return };
+    for (replication, names) in [("dc1=3", "dc1"), ("elsewhere=1", "elsewhere"), ("dc1", "dc1")] {
+        let refused = keyspace.run(&["init", "--replication", replication]).ends_with(2);
+        assert!(refused.stderr.contains(names), "{}", refused.stderr);
+    }
+    keyspace.run(&["ls"]).ends_with(3);
+}
+
+#[test]
+fn volumes_come_in_and_out_and_are_verified_listed_and_deleted() {
+    let Some(keyspace) = Keyspace::made("volumes") else { return };
+    for outcome in ["1 new", "1 unchanged"] {
+        let imported = keyspace.run(&["import", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);
+        assert!(imported.text().contains(outcome), "{}", imported.text());
+    }
+    keyspace.import(OTHER);
+    assert_eq!(sorted_lines(keyspace.run(&["ls"]).ends_with(0).text()), [SMALL, OTHER]);
+    assert_eq!(keyspace.run(&["stat", "--json"]).ends_with(0).json()["volumes"], json!(2));
+    let got = keyspace.run(&["get", "-o", "-", SMALL]).ends_with(0);
+    assert!(unzip(&got.stdout) == expected_entries(&sample_folder(SMALL)), "other pages came out than went in");
+    let verified = keyspace.run(&["verify", "--json"]).ends_with(0).json_lines();
+    assert!(verified.iter().all(|report| report["sound"] == json!(true)), "{verified:?}");
+    assert!(keyspace.run(&["audit", "--json"]).ends_with(0).text().contains(SMALL));
+    keyspace.run(&["delete", SMALL]).ends_with(0);
+    assert_eq!(sorted_lines(keyspace.run(&["ls"]).ends_with(0).text()), [OTHER]);
+    keyspace.run(&["get", "-o", "-", SMALL]).ends_with(1);
+}
+
+#[test]
+fn synthetic_volumes_are_made_into_it() {
+    let Some(keyspace) = Keyspace::made("synthetic") else { return };
+    keyspace.run(&["synth", "--volumes", "3", "--pages", "10"]).ends_with(0);
+    assert_eq!(keyspace.run(&["stat", "--json"]).ends_with(0).json()["volumes"], json!(3));
+}
+
+/// What one server is told, the other knows; and a command works beside both.
+#[test]
+fn two_servers_and_a_command_share_one_keyspace() {
+    let Some(keyspace) = Keyspace::made("shared") else { return };
+    let servers = [keyspace.serve(&["--set", "auth.write=open"]), keyspace.serve(&["--set", "auth.read=token"])];
+    let folder = sample_folder(SMALL);
+    let at = |server: &Served, args: &[&str]| Ran::of(penates(&[args, &["--server", &server.url]].concat()));
+    at(&servers[0], &["import", folder.to_str().unwrap()]).ends_with(0);
+    assert_eq!(at(&servers[0], &["ls"]).ends_with(0).text().trim(), SMALL);
+
+    let token = keyspace.run(&["token", "create", "reader"]).ends_with(0).text().trim().to_owned();
+    let token = token.split_whitespace().find(|word| word.starts_with("penates_")).unwrap().to_owned();
+    let listed = || at(&servers[1], &["ls", "--token", &token]);
+    wait_until(|| listed().code == 0);
+    assert_eq!(listed().text().trim(), SMALL);
+    keyspace.run(&["token", "revoke", "reader"]).ends_with(0);
+    wait_until(|| listed().code != 0);
+
+    at(&servers[0], &["import", "--force", folder.to_str().unwrap()]).ends_with(0);
+    assert_eq!(keyspace.run(&["ls"]).ends_with(0).text().trim(), SMALL);
+    for server in servers {
+        assert_eq!(server.stop("TERM").0, 0);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_address_or_configuration_is_told() {
+    let Some(keyspace) = Keyspace::made("wrong") else { return };
+    let nobody = Ran::of(penates(&["ls", "--store", "cassandra://127.0.0.1:1/wrong"])).ends_with(3);
+    assert!(nobody.stderr.contains("cannot connect to cassandra://127.0.0.1:1/wrong"), "{}", nobody.stderr);
+    let address = Ran::of(penates(&["ls", "--store", "cassandra://127.0.0.1"])).ends_with(2);
+    assert!(address.stderr.contains("names no keyspace"), "{}", address.stderr);
+    for (setting, named) in [
+        ("cassandra.datacenter=elsewhere", "elsewhere"),
+        ("cassandra.content_write=THREE", "THREE"),
+        ("cassandra.content_write=MANY", "cassandra.content_write"),
+        ("cassandra.user=penates", "cassandra.password"),
+        ("cassandra.tls_ca=/nowhere.pem", "/nowhere.pem"),
+    ] {
+        let refused = keyspace.run(&["ls", "--set", setting]).ends_with(2);
+        assert!(refused.stderr.contains(named), "{setting}: {}", refused.stderr);
+    }
+    let shown = keyspace.run(&["config", "--set", "cassandra.user=a", "--set", "cassandra.password=a-secret"]);
+    let shown = shown.ends_with(0);
+    assert!(shown.text().contains("(hidden)") && !shown.text().contains("a-secret"), "{}", shown.text());
+}

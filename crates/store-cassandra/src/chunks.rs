@@ -1,0 +1,132 @@
+//! The bytes of contents: chunks in parts, a part being a partition, so that no partition grows with its content.
+//!
+//! A chunk is sealed like a row's value (format version, CRC-32), because Cassandra checks nothing on disks where it does not compress.
+
+use bytes::{Bytes, BytesMut};
+use scylla::statement::Consistency;
+use store::{Class, ContentId, Deadline, StoreError, StoreResult, Table, envelope};
+
+use crate::engine::Engine;
+use crate::failure::{Failure, readable};
+use crate::requests::Parameter;
+use crate::value::corrupt;
+
+/// Bytes of each chunk but the last.
+pub(crate) const CHUNK_BYTES: usize = 128 << 10;
+
+/// Chunks of a part: 32 MiB.
+const PART_CHUNKS: u64 = 256;
+
+/// Where a chunk is: its part, and its number in the content.
+fn place(number: u64) -> StoreResult<(i32, i32)> {
+    let fits = |number| i32::try_from(number).ok();
+    fits(number / PART_CHUNKS).zip(fits(number)).ok_or(StoreError::Limit {
+        what: "chunks of a content",
+        actual: number,
+        max: i32::MAX as u64,
+    })
+}
+
+impl Engine {
+    pub(crate) async fn put_chunk(
+        &self,
+        deadline: Deadline,
+        id: ContentId,
+        number: u64,
+        chunk: Bytes,
+    ) -> StoreResult<()> {
+        let (part, number) = place(number)?;
+        let parameters = vec![
+            Parameter::Blob(Bytes::copy_from_slice(&id.0)),
+            Parameter::Int(part),
+            Parameter::Int(number),
+            Parameter::Blob(envelope::seal(&chunk)),
+        ];
+        let (level, at) = (self.levels.write(Class::Content).consistency(), self.write_times.next());
+        let written = self.requests.write(deadline, level, Some(at), vec![(&self.statements.chunks.put, parameters)]);
+        // A chunk is nothing yet: the upload fails as a whole, and what is there of it is taken away.
+        written.await.map_err(Failure::of_read)
+    }
+
+    /// A chunk; `None`: it is not there.
+    pub(crate) async fn chunk(
+        &self,
+        deadline: Deadline,
+        level: Consistency,
+        id: ContentId,
+        number: u64,
+    ) -> StoreResult<Option<Bytes>> {
+        let (part, number) = place(number)?;
+        let rows = self.requests.rows(deadline, level, &self.statements.chunks.get, (id.0, part, number)).await?;
+        let Some((sealed,)) = readable(rows.maybe_first_row::<(Bytes,)>())? else { return Ok(None) };
+        let chunk = envelope::open(&sealed);
+        chunk.map(Some).map_err(|error| corrupt(Table::Contents, format!("chunk {number} of content {id}: {error}")))
+    }
+
+    /// Removes all chunks, part by part, until a part has none: they are written in order, and few at once.
+    pub(crate) async fn remove_chunks(&self, deadline: Deadline, id: ContentId) -> StoreResult<()> {
+        let (look, write) = (self.levels.strong(Class::Content), self.levels.write(Class::Content));
+        for part in 0.. {
+            let statement = &self.statements.chunks.look_over;
+            let rows = self.requests.rows(deadline, look.consistency(), statement, (id.0, part)).await?;
+            let mut newest = None;
+            for row in readable(rows.rows::<(i64,)>())? {
+                newest = newest.max(Some(readable(row)?.0));
+            }
+            let Some(newest) = newest else { break };
+            let parameters =
+                vec![Parameter::BigInt(newest), Parameter::Blob(Bytes::copy_from_slice(&id.0)), Parameter::Int(part)];
+            let removal = vec![(&self.statements.chunks.remove, parameters)];
+            self.requests.write(deadline, write.consistency(), None, removal).await.map_err(Failure::of_read)?;
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a stream's pieces into chunks.
+#[derive(Default)]
+pub(crate) struct Cutter(BytesMut);
+
+impl Cutter {
+    /// Takes a piece; answers the chunks that are full now.
+    pub(crate) fn cut(&mut self, piece: &[u8]) -> Vec<Bytes> {
+        self.0.extend_from_slice(piece);
+        let mut chunks = Vec::new();
+        while self.0.len() >= CHUNK_BYTES {
+            chunks.push(self.0.split_to(CHUNK_BYTES).freeze());
+        }
+        chunks
+    }
+
+    /// What is left at the end.
+    pub(crate) fn rest(self) -> Option<Bytes> {
+        (!self.0.is_empty()).then(|| self.0.freeze())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn however_a_stream_is_cut_its_chunks_are_full_but_for_the_last() {
+        let content: Vec<u8> = (0..3 * CHUNK_BYTES + 5).map(|at| at as u8).collect();
+        for piece in [1000, CHUNK_BYTES, CHUNK_BYTES + 1, content.len()] {
+            let mut cutter = Cutter::default();
+            let mut chunks: Vec<Bytes> = content.chunks(piece).flat_map(|piece| cutter.cut(piece)).collect();
+            assert!(chunks.iter().all(|chunk| chunk.len() == CHUNK_BYTES));
+            chunks.extend(cutter.rest());
+            assert_eq!(chunks.len(), 4);
+            assert!(chunks.concat() == content, "in pieces of {piece}");
+        }
+        assert_eq!(Cutter::default().rest(), None);
+    }
+
+    #[test]
+    fn a_part_ends_before_it_is_large() {
+        assert_eq!(place(255).unwrap(), (0, 255));
+        assert_eq!(place(256).unwrap(), (1, 256));
+        assert!(place(u64::MAX).is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! Lightweight transactions: how guarded rows are changed, and how it is found out what came of it.
+//!
+//! A stamp is written once, so who finds his own stamp in a row knows that he was applied; who finds another one after an answer was
+//! lost does not know (he may have been applied and replaced), and says so.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use bytes::Bytes;
+use scylla::statement::prepared::PreparedStatement;
+use store::{Call, Expect, Guard, NewRow, Row, Stamp, StoreError, Table};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::timeout_at;
+
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::requests::{Bound, Parameter, Tries};
+use crate::value::{stored_partition, stored_value, time_to_live_s};
+
+/// How many transactions of this process, in different partitions, can be on their way.
+const LANES: usize = 1 << 10;
+
+/// Lets one transaction after the other into a partition. Two at once are decided just as well, but make the cluster start over
+/// again and again, until one of them is told that nobody knows.
+pub(crate) struct Lanes {
+    hasher: RandomState,
+    lanes: Vec<Mutex<()>>,
+}
+
+impl Lanes {
+    pub(crate) fn new() -> Self {
+        Self { hasher: RandomState::new(), lanes: (0..LANES).map(|_| Mutex::new(())).collect() }
+    }
+
+    async fn enter(&self, call: Call, table: Table, partition: &[u8]) -> Result<MutexGuard<'_, ()>, Failure> {
+        let lane = self.hasher.hash_one((table, partition)) as usize % self.lanes.len();
+        let busy = || Failure::Refused(StoreError::Overloaded("too many changes of one object are waiting".to_owned()));
+        if call.deadline.passed() {
+            return Err(busy());
+        }
+        timeout_at(call.deadline.0.into(), self.lanes[lane].lock()).await.map_err(|_| busy())
+    }
+}
+
+/// What is to become of a guarded row.
+pub(crate) enum Become {
+    /// It gets this guard and value, and these rows appear with it.
+    Changed { guard: Guard, value: Bytes, rows: Vec<NewRow> },
+    /// It goes.
+    Gone,
+}
+
+/// A guarded row, what is expected to stand there, and what is to become of it.
+pub(crate) struct Change {
+    pub(crate) table: Table,
+    pub(crate) partition: Bytes,
+    pub(crate) sort: Bytes,
+    pub(crate) expect: Expect,
+    pub(crate) then: Become,
+}
+
+/// What came of a step.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// It was applied.
+    Applied,
+    /// It was surely not; this stands there.
+    Refused(Option<Row>),
+}
+
+impl Engine {
+    /// Changes a guarded row if it stands as expected.
+    pub(crate) async fn compare_and_write(&self, call: Call, change: &Change) -> Result<Ended, Failure> {
+        let _lane = self.lanes.enter(call, change.table, &change.partition).await?;
+        let (commit, serial) = (self.levels.commit().consistency(), self.levels.serial());
+        let (mut tries, mut unsure) = (Tries::until(call.deadline), None);
+        loop {
+            let sent = self.statements_of(change)?;
+            let answer =
+                self.requests.transact(call.deadline, commit, serial.consistency(), sent, unsure.is_some()).await;
+            match &answer {
+                Ok(true) => return Ok(Ended::Applied),
+                Ok(false) => {}
+                Err(Failure::Refused(_)) if unsure.is_none() => return answer.map(|_| Ended::Applied),
+                Err(failure) => unsure = Some(failure.reason()),
+            }
+            let stands = self.row_at(call.deadline, serial.read(), change.table, &change.partition, &change.sort).await;
+            let stands = match stands {
+                Ok(stands) => stands,
+                // Sending the same again is as good a way to find out as any.
+                Err(error) if error.is_passing() && tries.again().await => continue,
+                Err(error) => {
+                    let why = unsure.unwrap_or_else(|| "it was refused".to_owned());
+                    return Err(Failure::Unsure(format!("{why}; what stands there could not be read: {error}")));
+                }
+            };
+            if change.is_done(stands.as_ref()) {
+                return Ok(Ended::Applied);
+            }
+            match &unsure {
+                None => return Ok(Ended::Refused(stands)),
+                Some(reason) if !change.expect.holds(stands.as_ref()) => {
+                    return Err(Failure::Unsure(format!("{reason}; the row has been changed since")));
+                }
+                // Nothing has moved, so the same may be tried again: whichever of the tries arrives, it is applied once.
+                Some(reason) => {
+                    if !tries.again().await {
+                        return Err(Failure::Unsure(reason.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn statements_of(&self, change: &Change) -> Result<Vec<Bound<'_>>, Failure> {
+        let statements = self.statements.of(change.table);
+        let partition = stored_partition(&change.partition);
+        let key = || vec![Parameter::Blob(partition.clone()), Parameter::Blob(change.sort.clone())];
+        match (&change.then, change.expect) {
+            (Become::Changed { guard, value, rows }, expect) => {
+                let head =
+                    [stored_value(value, None), blob(guard.stamp), guard.tag.clone()].map(Parameter::Blob).to_vec();
+                let head: Bound<'_> = match expect {
+                    Expect::Absent => (&statements.make, [key(), head].concat()),
+                    Expect::Stamp(stamp) => {
+                        (&statements.change, [head, key(), vec![Parameter::Blob(blob(stamp))]].concat())
+                    }
+                };
+                let rows = rows.iter().map(|row| self.put_statement(&statements.put, &partition, row));
+                Ok(std::iter::once(head).chain(rows).collect())
+            }
+            (Become::Gone, Expect::Stamp(stamp)) => {
+                Ok(vec![(&statements.unmake, [key(), vec![Parameter::Blob(blob(stamp))]].concat())])
+            }
+            (Become::Gone, Expect::Absent) => {
+                Err(Failure::Refused(StoreError::Invalid("what is absent cannot be taken away".to_owned())))
+            }
+        }
+    }
+
+    /// The insert of a plain row.
+    pub(crate) fn put_statement<'a>(
+        &self,
+        put: &'a PreparedStatement,
+        stored_partition: &Bytes,
+        row: &NewRow,
+    ) -> Bound<'a> {
+        let value = stored_value(&row.value, row.expires_at);
+        let blobs = [stored_partition.clone(), row.sort.clone(), value].map(Parameter::Blob);
+        let time_to_live = Parameter::Int(time_to_live_s(row, self.now()));
+        (put, blobs.into_iter().chain([time_to_live]).collect())
+    }
+}
+
+impl Change {
+    /// Whether what stands there shows that this change was applied.
+    fn is_done(&self, stands: Option<&Row>) -> bool {
+        match &self.then {
+            Become::Changed { guard, .. } => Expect::Stamp(guard.stamp).holds(stands),
+            Become::Gone => stands.is_none(),
+        }
+    }
+}
+
+fn blob(stamp: Stamp) -> Bytes {
+    Bytes::copy_from_slice(&stamp.0)
+}

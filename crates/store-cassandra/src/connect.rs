@@ -1,0 +1,240 @@
+//! How a session with the cluster begins: nodes, data center, TLS, and whether what is there is ours.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::cluster::metadata::Strategy;
+use scylla::errors::ExecutionError;
+use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
+use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
+use scylla::statement::unprepared::Statement;
+use scylla::statement::{Consistency, SerialConsistency};
+use store::{StoreError, StoreResult};
+
+use crate::address::Address;
+use crate::failure::{Failure, readable};
+use crate::levels::Levels;
+use crate::options::CassandraOptions;
+use crate::schema;
+
+/// Making a table takes a node seconds when it is busy, and all nodes have to agree.
+const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A connection on which nothing comes for so long is asked whether the node is there, and given up after as long again.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// A session, and the data center that it stays in.
+pub(crate) struct Connected {
+    pub(crate) session: Session,
+    pub(crate) datacenter: String,
+    timeout: Duration,
+}
+
+/// Begins a session. It is not tied to the keyspace, which may not be there yet.
+pub(crate) async fn session(options: &CassandraOptions) -> StoreResult<Connected> {
+    let address = &options.address;
+    let mut builder = SessionBuilder::new()
+        .known_nodes(address.hosts())
+        .connection_timeout(options.connect_timeout)
+        .keepalive_interval(KEEPALIVE)
+        .keepalive_timeout(KEEPALIVE)
+        .schema_agreement_timeout(SCHEMA_TIMEOUT)
+        .keyspaces_to_fetch([address.keyspace()]);
+    if let Some(credentials) = &options.credentials {
+        builder = builder.user(&credentials.user, &credentials.password);
+    }
+    if let Some(pem) = &options.tls_ca_pem {
+        builder = builder.tls_context(Some(tls(pem)?));
+    }
+    let building = tokio::time::timeout(options.connect_timeout, builder.build()).await;
+    let unreachable = |why: String| StoreError::Unavailable(format!("cannot connect to {address}: {why}"));
+    let session = building
+        .map_err(|_| unreachable(format!("no answer within {:?}", options.connect_timeout)))?
+        .map_err(|error| unreachable(error.to_string()))?;
+    let mut connected = Connected { session, datacenter: String::new(), timeout: options.connect_timeout };
+    connected.datacenter = connected.local_datacenter(options)?;
+    Ok(connected)
+}
+
+fn tls(ca_pem: &[u8]) -> StoreResult<Arc<rustls::ClientConfig>> {
+    let invalid = |what: String| StoreError::Invalid(format!("the certificates for the cluster's TLS: {what}"));
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca_pem) {
+        let certificate = certificate.map_err(|error| invalid(error.to_string()))?;
+        roots.add(certificate).map_err(|error| invalid(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(invalid("there is none in the file".to_owned()));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| invalid(error.to_string()))?;
+    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+}
+
+impl Connected {
+    /// How many nodes each data center has.
+    pub(crate) fn nodes_by_datacenter(&self) -> BTreeMap<String, usize> {
+        let mut nodes = BTreeMap::new();
+        for node in self.session.get_cluster_state().get_nodes_info() {
+            *nodes.entry(node.datacenter.clone().unwrap_or_default()).or_default() += 1;
+        }
+        nodes
+    }
+
+    /// The data center that is configured, or the only one.
+    fn local_datacenter(&self, options: &CassandraOptions) -> StoreResult<String> {
+        let nodes = self.nodes_by_datacenter();
+        let names = nodes.keys().cloned().collect::<Vec<_>>().join(", ");
+        match &options.local_datacenter {
+            Some(name) if nodes.contains_key(name) => Ok(name.clone()),
+            Some(name) => Err(StoreError::Invalid(format!(
+                "the cluster has no data center `{name}` (cassandra.datacenter); it has: {names}"
+            ))),
+            None if nodes.len() == 1 => Ok(names),
+            None => Err(StoreError::Invalid(format!(
+                "the cluster has several data centers ({names}): name the one nearby as cassandra.datacenter"
+            ))),
+        }
+    }
+
+    /// Whether the keyspace holds a store of ours; an error if it holds one of another format.
+    pub(crate) async fn check_format(&self, options: &CassandraOptions) -> StoreResult<bool> {
+        let (address, level) = (&options.address, options.levels.description.read);
+        let keyspace = address.keyspace();
+        let tables = format!(
+            "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = '{}'",
+            schema::META
+        );
+        if self.first_text(&tables, Consistency::One).await?.is_none() {
+            return Ok(false);
+        }
+        let format = format!("SELECT value FROM {keyspace}.{} WHERE key = '{}'", schema::META, schema::FORMAT_KEY);
+        match self.first_text(&format, level.consistency()).await? {
+            None => Ok(false),
+            Some(found) if found == schema::FORMAT => Ok(true),
+            Some(found) => {
+                Err(StoreError::Format { location: address.to_string(), found, expected: schema::FORMAT.to_owned() })
+            }
+        }
+    }
+
+    /// The difference between a node's clock and `now_ms`, either way.
+    pub(crate) async fn clock_skew(&self, now_ms: impl Fn() -> u64) -> StoreResult<Duration> {
+        let statement = self.statement("SELECT toUnixTimestamp(now()) FROM system.local", Consistency::One);
+        let asked_at = now_ms();
+        let answer = self.session.query_unpaged(statement, ()).await.map_err(|error| Failure::from(error).of_read())?;
+        let answered_at = now_ms();
+        let rows = readable(answer.into_rows_result())?;
+        let (node,): (i64,) = readable(rows.first_row())?;
+        let node = u64::try_from(node).unwrap_or(0);
+        // Anywhere between question and answer would be right.
+        Ok(Duration::from_millis(asked_at.saturating_sub(node).max(node.saturating_sub(answered_at))))
+    }
+
+    /// Whether the keyspace has replicas in more than one data center; refuses levels that its replicas can never meet.
+    pub(crate) fn check_levels(&self, address: &Address, levels: &Levels) -> StoreResult<bool> {
+        let state = self.session.get_cluster_state();
+        let Some(keyspace) = state.get_keyspace(address.keyspace()) else { return Ok(false) };
+        let (replicas, datacenters) = match &keyspace.strategy {
+            Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
+                if datacenter_repfactors.get(&self.datacenter).copied().unwrap_or(0) == 0 {
+                    return Err(StoreError::Invalid(format!(
+                        "keyspace {} keeps no copy in the data center `{}`",
+                        address.keyspace(),
+                        self.datacenter
+                    )));
+                }
+                (
+                    datacenter_repfactors.values().sum(),
+                    datacenter_repfactors.values().filter(|copies| **copies > 0).count(),
+                )
+            }
+            Strategy::SimpleStrategy { replication_factor } => (*replication_factor, 1),
+            _ => (1, 1),
+        };
+        for (class, levels) in levels.classes() {
+            for (what, level) in [("reads", levels.read), ("writes", levels.write)] {
+                if level.replicas_min() > replicas {
+                    return Err(StoreError::Invalid(format!(
+                        "level {level} for {what} of {class:?} needs {} replicas, keyspace {} keeps {replicas}",
+                        level.replicas_min(),
+                        address.keyspace()
+                    )));
+                }
+            }
+        }
+        if replicas == 2 {
+            tracing::warn!(
+                "with two replicas a quorum is both of them: while a node is away, nothing is written at QUORUM"
+            );
+        }
+        Ok(datacenters > 1)
+    }
+
+    /// Runs a statement that changes the schema, and waits until all nodes know of it.
+    pub(crate) async fn run_schema(&self, statement: &str) -> Result<(), ExecutionError> {
+        let mut statement = Statement::new(statement);
+        statement.set_request_timeout(Some(SCHEMA_TIMEOUT));
+        statement.set_consistency(Consistency::Quorum);
+        statement.set_serial_consistency(Some(SerialConsistency::Serial));
+        self.session.query_unpaged(statement, ()).await.map(drop)
+    }
+
+    fn statement(&self, text: &str, level: Consistency) -> Statement {
+        let mut statement = Statement::new(text);
+        statement.set_request_timeout(Some(self.timeout));
+        statement.set_is_idempotent(true);
+        statement.set_consistency(level);
+        statement
+    }
+
+    async fn first_text(&self, text: &str, level: Consistency) -> StoreResult<Option<String>> {
+        let answer = self.session.query_unpaged(self.statement(text, level), ()).await;
+        let rows = readable(answer.map_err(|error| Failure::from(error).of_read())?.into_rows_result())?;
+        Ok(readable(rows.maybe_first_row::<(String,)>())?.map(|(text,)| text))
+    }
+}
+
+/// How requests of each kind find their nodes. None of them ever lowers a level or leaves the data center.
+pub(crate) struct Profiles {
+    /// A second node is asked when the first is slow.
+    pub(crate) reads: ExecutionProfileHandle,
+    /// Any replica will do.
+    pub(crate) writes: ExecutionProfileHandle,
+    /// Always the same replica first, while it is there: two coordinators would get into each other's way.
+    pub(crate) transactions: ExecutionProfileHandle,
+}
+
+impl Profiles {
+    pub(crate) fn new(datacenter: &str, speculative_after: Option<Duration>) -> Self {
+        let nodes = |shuffled: bool| -> Arc<dyn LoadBalancingPolicy> {
+            DefaultPolicy::builder()
+                .prefer_datacenter(datacenter.to_owned())
+                .permit_dc_failover(false)
+                .token_aware(true)
+                .enable_shuffling_replicas(shuffled)
+                .build()
+        };
+        let speculative: Option<Arc<dyn scylla::policies::speculative_execution::SpeculativeExecutionPolicy>> =
+            match speculative_after {
+                Some(retry_interval) => {
+                    Some(Arc::new(SimpleSpeculativeExecutionPolicy { max_retry_count: 1, retry_interval }))
+                }
+                None => None,
+            };
+        let profile = |shuffled| ExecutionProfile::builder().load_balancing_policy(nodes(shuffled));
+        Self {
+            reads: profile(true).speculative_execution_policy(speculative).build().into_handle(),
+            writes: profile(true).build().into_handle(),
+            transactions: profile(false).build().into_handle(),
+        }
+    }
+}

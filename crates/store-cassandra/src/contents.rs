@@ -1,0 +1,288 @@
+//! Large contents: a guarded header row that says where a content stands, and its chunks.
+//!
+//! The header is there before the first chunk and goes after the last, so no chunk is ever without one. A content is sealed only
+//! after all its chunks are acknowledged.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt, stream};
+use store::{
+    Call, Class, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, Stamp, StoreError,
+    StoreResult, Table, envelope,
+};
+use tokio::time::timeout;
+
+use crate::chunks::{CHUNK_BYTES, Cutter};
+use crate::compare::{Become, Change, Ended};
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::value::corrupt;
+
+/// The sort key of a header in the content's partition.
+const HEADER: Bytes = Bytes::from_static(b"header");
+
+/// Chunks of one content that are read, or written, at once.
+const CHUNKS_AT_ONCE: usize = 4;
+
+/// Contents that one sweep looks at; the next goes on there.
+const SWEPT_MAX: usize = 1000;
+
+/// Contents that a sweep asks for at once.
+const SWEPT_AT_ONCE: usize = 100;
+
+impl Engine {
+    /// A content's header and the stamp it stands at.
+    pub(crate) async fn header(&self, call: Call, id: ContentId) -> StoreResult<Option<(Stamp, ContentHeader)>> {
+        let Some(row) = self.get(call, Table::Contents, &id.0, &HEADER).await? else { return Ok(None) };
+        let guard = row.guard.ok_or_else(|| damaged(id, "its header is not guarded"))?;
+        let payload = envelope::open(&row.value).map_err(|error| damaged(id, &error.to_string()))?;
+        let header = postcard::from_bytes(&payload).map_err(|error| damaged(id, &error.to_string()))?;
+        Ok(Some((guard.stamp, header)))
+    }
+
+    /// Changes a header; `None`: it does not stand as expected.
+    async fn change_header(
+        &self,
+        deadline: Deadline,
+        id: ContentId,
+        expect: Expect,
+        header: &ContentHeader,
+    ) -> StoreResult<Option<Stamp>> {
+        let encoded =
+            postcard::to_stdvec(header).map_err(|error| StoreError::Invalid(format!("header of {id}: {error}")))?;
+        let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
+        let stamp = guard.stamp;
+        let then = Become::Changed { guard, value: envelope::seal(&encoded), rows: Vec::new() };
+        Ok(self.change_content(deadline, id, expect, then).await?.then_some(stamp))
+    }
+
+    async fn change_content(
+        &self,
+        deadline: Deadline,
+        id: ContentId,
+        expect: Expect,
+        then: Become,
+    ) -> StoreResult<bool> {
+        let partition = Bytes::copy_from_slice(&id.0);
+        let change = Change { table: Table::Contents, partition, sort: HEADER, expect, then };
+        let ended = self.compare_and_write(description(deadline), &change).await;
+        Ok(matches!(ended.map_err(Failure::of_read)?, Ended::Applied))
+    }
+
+    pub(crate) async fn upload(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
+        let mut upload = Upload::begin(self, call.deadline.remaining(), owner).await?;
+        match upload.take(content).await {
+            Ok(()) => Ok(upload.id),
+            Err(error) => {
+                upload.abandon().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn sealed_len(&self, call: Call, id: ContentId) -> StoreResult<Option<u64>> {
+        let header = self.header(call, id).await?;
+        Ok(header.and_then(|(_, header)| (header.state == ContentState::Sealed).then_some(header.len)))
+    }
+
+    pub(crate) async fn download(
+        self: Arc<Self>,
+        call: Call,
+        id: ContentId,
+        range: Range<u64>,
+    ) -> StoreResult<Option<ContentStream>> {
+        let Some(len) = self.sealed_len(call.of(Class::Description), id).await? else { return Ok(None) };
+        let (from, to) = (range.start.min(len), range.end.min(len));
+        if from >= to {
+            return Ok(Some(stream::empty().boxed()));
+        }
+        let (step, chunk_bytes) = (call.deadline.remaining(), CHUNK_BYTES as u64);
+        let numbers = from / chunk_bytes..to.div_ceil(chunk_bytes);
+        let pieces = stream::iter(numbers).map(move |number| {
+            let engine = self.clone();
+            async move {
+                let chunk = engine.surely_chunk(Call { deadline: Deadline::within(step), ..call }, id, number).await?;
+                let begins_at = number * chunk_bytes;
+                let first = from.saturating_sub(begins_at) as usize;
+                let end = (to - begins_at).min(chunk_bytes) as usize;
+                if chunk.len() < end {
+                    return Err(damaged(id, &format!("chunk {number} is cut short")));
+                }
+                Ok(chunk.slice(first..end))
+            }
+        });
+        Ok(Some(pieces.buffered(CHUNKS_AT_ONCE).boxed()))
+    }
+
+    /// A chunk of a sealed content: if it is not there, or is damaged, it is asked for more strongly before anything is said.
+    async fn surely_chunk(&self, call: Call, id: ContentId, number: u64) -> StoreResult<Bytes> {
+        let call = call.of(Class::Content);
+        match self.chunk(call.deadline, self.levels.read(call).consistency(), id, number).await {
+            Ok(Some(chunk)) => return Ok(chunk),
+            Ok(None) | Err(StoreError::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let strong = self.levels.strong(Class::Content).consistency();
+        if let Some(chunk) = self.chunk(call.deadline, strong, id, number).await? {
+            return Ok(chunk);
+        }
+        match self.sealed_len(call.of(Class::Description).strong(), id).await? {
+            Some(_) => Err(damaged(id, &format!("chunk {number} is missing"))),
+            None => Err(StoreError::Unavailable(format!("content {id} was taken away while it was read"))),
+        }
+    }
+
+    pub(crate) async fn condemn(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
+        loop {
+            let Some((stamp, header)) = self.header(description(deadline), id).await? else { return Ok(true) };
+            match header.state {
+                ContentState::Condemned => return Ok(true),
+                ContentState::Uploading if header.lease_until > self.now() => return Ok(false),
+                ContentState::Uploading | ContentState::Sealed => {}
+            }
+            let condemned = ContentHeader { state: ContentState::Condemned, ..header };
+            if self.change_header(deadline, id, Expect::Stamp(stamp), &condemned).await?.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
+    pub(crate) async fn delete(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
+        let Some((stamp, header)) = self.header(description(deadline), id).await? else { return Ok(true) };
+        if header.state != ContentState::Condemned {
+            return Ok(false);
+        }
+        self.remove_chunks(deadline, id).await?;
+        // Refused: somebody else has taken it away, since a condemned header changes in no other way.
+        self.change_content(deadline, id, Expect::Stamp(stamp), Become::Gone).await?;
+        Ok(true)
+    }
+
+    /// Takes away condemned contents, and uploads whose lease has run out. Expired rows Cassandra takes away by itself.
+    pub(crate) async fn sweep(&self, call: Call) -> StoreResult<u64> {
+        let (mut swept, mut seen) = (0, 0);
+        while seen < SWEPT_MAX {
+            let from = self.swept_until.lock().clone();
+            let page = self.walk(call.of(Class::Description), Table::Contents, from, SWEPT_AT_ONCE).await?;
+            for id in page.partitions.iter().filter_map(|id| id[..].try_into().ok().map(ContentId)) {
+                swept += u64::from(self.sweep_one(call, id).await?);
+            }
+            seen += page.partitions.len();
+            let is_over = page.next.is_none();
+            *self.swept_until.lock() = page.next;
+            if is_over {
+                break;
+            }
+        }
+        Ok(swept)
+    }
+
+    async fn sweep_one(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        let Some((_, header)) = self.header(call.of(Class::Description), id).await? else { return Ok(false) };
+        match header.state {
+            ContentState::Sealed => Ok(false),
+            ContentState::Uploading if header.lease_until > self.now() => Ok(false),
+            ContentState::Uploading | ContentState::Condemned => {
+                Ok(self.condemn(call.deadline, id).await? && self.delete(call.deadline, id).await?)
+            }
+        }
+    }
+}
+
+/// A strong call for a header.
+fn description(deadline: Deadline) -> Call {
+    Call::new(Class::Description, deadline).strong()
+}
+
+/// An upload under way.
+struct Upload<'a> {
+    engine: &'a Engine,
+    id: ContentId,
+    /// How long each step may take.
+    step: Duration,
+    header: ContentHeader,
+    stamp: Stamp,
+}
+
+impl<'a> Upload<'a> {
+    /// Announces the upload before there is a chunk.
+    async fn begin(engine: &'a Engine, step: Duration, owner: Bytes) -> StoreResult<Self> {
+        let id = ContentId(rand::random());
+        let lease_until = engine.now().plus(engine.content_lease);
+        let header = ContentHeader { state: ContentState::Uploading, owner, len: 0, lease_until };
+        let stamp = engine
+            .change_header(Deadline::within(step), id, Expect::Absent, &header)
+            .await?
+            .ok_or_else(|| StoreError::Unavailable(format!("content id {id} was drawn twice")))?;
+        Ok(Self { engine, id, step, header, stamp })
+    }
+
+    async fn take(&mut self, mut content: ContentStream) -> StoreResult<()> {
+        let (engine, id, step) = (self.engine, self.id, self.step);
+        let put = |number, chunk| engine.put_chunk(Deadline::within(step), id, number, chunk);
+        let (mut cutter, mut writing, mut number) = (Cutter::default(), FuturesUnordered::new(), 0);
+        while let Some(piece) = self.in_time(content.next()).await? {
+            let piece = piece?;
+            self.header.len += piece.len() as u64;
+            for chunk in cutter.cut(&piece) {
+                while writing.len() >= CHUNKS_AT_ONCE {
+                    writing.next().await.transpose()?;
+                }
+                writing.push(put(number, chunk));
+                number += 1;
+            }
+            self.renew_lease().await?;
+        }
+        if let Some(chunk) = cutter.rest() {
+            writing.push(put(number, chunk));
+        }
+        while writing.next().await.transpose()?.is_some() {}
+        self.header.state = ContentState::Sealed;
+        self.write_header().await
+    }
+
+    /// Renews the lease once half of it is over.
+    async fn renew_lease(&mut self) -> StoreResult<()> {
+        let (lease, now) = (self.engine.content_lease, self.engine.now());
+        if self.header.lease_until.since(now) > lease / 2 {
+            return Ok(());
+        }
+        self.header.lease_until = now.plus(lease);
+        self.write_header().await
+    }
+
+    async fn write_header(&mut self) -> StoreResult<()> {
+        let (expect, deadline) = (Expect::Stamp(self.stamp), Deadline::within(self.step));
+        let changed = self.engine.change_header(deadline, self.id, expect, &self.header).await?;
+        self.stamp = changed.ok_or_else(|| {
+            let id = self.id;
+            StoreError::Unavailable(format!("the upload of content {id} was silent for too long and is condemned"))
+        })?;
+        Ok(())
+    }
+
+    /// Waits for one step of the upload.
+    async fn in_time<T>(&self, step: impl Future<Output = T>) -> StoreResult<T> {
+        timeout(self.step, step).await.map_err(|_| StoreError::DeadlinePassed)
+    }
+
+    /// Takes away what there is. If that fails, a sweep does it after the lease.
+    async fn abandon(mut self) {
+        self.header.state = ContentState::Condemned;
+        let abandoned = async {
+            self.write_header().await?;
+            self.engine.delete(Deadline::within(self.step), self.id).await
+        };
+        if let Err(error) = abandoned.await {
+            tracing::warn!(content = %self.id, %error, "an abandoned upload is left to the sweep");
+        }
+    }
+}
+
+fn damaged(id: ContentId, what: &str) -> StoreError {
+    corrupt(Table::Contents, format!("content {id}: {what}"))
+}

@@ -1,0 +1,173 @@
+//! The store itself.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use store::{
+    Call, Class, Clock, ContentHeader, ContentId, ContentStream, Deadline, Health, Lane, Outcome, Row, Rows, Scan,
+    Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
+};
+
+use crate::address::Address;
+use crate::compare::Lanes;
+use crate::connect::{self, Connected, Profiles};
+use crate::levels::InForce;
+use crate::options::CassandraOptions;
+use crate::read::RowSizes;
+use crate::requests::Requests;
+use crate::statements::Statements;
+use crate::write_times::WriteTimes;
+
+/// How long a look at the store's health may take.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The Cassandra engine over one keyspace. See the crate's comment.
+pub struct CassandraStore {
+    address: Address,
+    /// `None` once it is closed.
+    engine: RwLock<Option<Arc<Engine>>>,
+}
+
+/// What is open.
+pub(crate) struct Engine {
+    pub(crate) requests: Requests,
+    pub(crate) statements: Statements,
+    pub(crate) levels: InForce,
+    pub(crate) write_times: WriteTimes,
+    pub(crate) row_sizes: RowSizes,
+    pub(crate) lanes: Lanes,
+    pub(crate) content_lease: Duration,
+    /// Where the last sweep over contents ended.
+    pub(crate) swept_until: Mutex<Option<Bytes>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Engine {
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.clock.now()
+    }
+}
+
+impl CassandraStore {
+    /// Opens the store that [`CassandraStore::initialise`] made. `clock` is what expiries and leases are compared with, and where write
+    /// times come from.
+    ///
+    /// Errors: [`StoreError::Unavailable`] if no node answers (or none takes the password), [`StoreError::Unreadable`] if there is no such store,
+    /// [`StoreError::Format`] if it is of another format, [`StoreError::Invalid`] if data center, levels or certificates do not fit
+    /// the cluster, or this machine's clock is too far from a node's.
+    pub async fn open(options: CassandraOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
+        let address = options.address.clone();
+        let connected = connect::session(&options).await?;
+        if !connected.check_format(&options).await? {
+            return Err(StoreError::Unreadable {
+                location: address.to_string(),
+                detail: "there is none: make it with `penates init`".to_owned(),
+            });
+        }
+        check_clock(&connected, &options, clock.as_ref()).await?;
+        let many_datacenters = connected.check_levels(&address, &options.levels)?;
+        let statements = Statements::prepare(&connected.session, address.keyspace()).await?;
+        let profiles = Profiles::new(&connected.datacenter, options.speculative_after);
+        let engine = Engine {
+            requests: Requests::new(connected.session, profiles, options.requests_max),
+            statements,
+            levels: InForce { levels: options.levels, many_datacenters },
+            write_times: WriteTimes::new(clock.clone()),
+            row_sizes: RowSizes::default(),
+            lanes: Lanes::new(),
+            content_lease: options.content_lease,
+            swept_until: Mutex::new(None),
+            clock,
+        };
+        Ok(Arc::new(Self { address, engine: RwLock::new(Some(Arc::new(engine))) }))
+    }
+
+    fn engine(&self) -> StoreResult<Arc<Engine>> {
+        self.engine.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
+    }
+}
+
+async fn check_clock(connected: &Connected, options: &CassandraOptions, clock: &dyn Clock) -> StoreResult<()> {
+    let Some(max) = options.clock_skew_max else { return Ok(()) };
+    let skew = connected.clock_skew(|| clock.now().0).await?;
+    if skew > max {
+        return Err(StoreError::Invalid(format!(
+            "this machine's clock and a node's differ by {skew:?}, at most {max:?} are allowed (store.clock_skew_max): set the clocks"
+        )));
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Store for CassandraStore {
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        self.engine()?.get(call, table, partition, sort).await
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        self.engine()?.get_many(call, table, keys).await
+    }
+
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        self.engine()?.scan(call, table, partition, scan).await
+    }
+
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        self.engine()?.scan_many(call, scans).await
+    }
+
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        self.engine()?.run(call, steps).await
+    }
+
+    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+        self.engine()?.walk(call, table, from, max).await
+    }
+
+    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
+        self.engine()?.upload(call, owner, content).await
+    }
+
+    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
+        let header = self.engine()?.header(call.of(Class::Description), id).await?;
+        Ok(header.map(|(_, header)| header))
+    }
+
+    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
+        self.engine()?.download(call, id, range).await
+    }
+
+    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.engine()?.condemn(call.deadline, id).await
+    }
+
+    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.engine()?.delete(call.deadline, id).await
+    }
+
+    async fn sweep(&self, call: Call) -> StoreResult<u64> {
+        self.engine()?.sweep(call).await
+    }
+
+    async fn health(&self) -> Health {
+        let asked = async {
+            // Any row does: what counts is whether enough replicas answer.
+            let call = Call::new(Class::Description, Deadline::within(HEALTH_TIMEOUT));
+            self.engine()?.get(call, Table::Tokens, b"health", &Bytes::new()).await
+        };
+        let refusal = asked.await.err().map(|error| format!("{}: {error}", self.address));
+        // All lanes are on the same nodes.
+        let refusing_writes = refusal.iter().flat_map(|why| Lane::ALL.map(|lane| (lane, why.clone()))).collect();
+        Health { refusing_writes, free_bytes: None }
+    }
+
+    async fn close(&self) -> StoreResult<()> {
+        // Everything acknowledged is safe already; the connections go with the last call that uses them.
+        self.engine.write().take();
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! What a failed request to the cluster means: was it surely not carried out, or does nobody know?
+
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use store::{Deadline, StoreError, StoreResult};
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It was surely not carried out.
+    Refused(StoreError),
+    /// It may have been carried out, or may still be.
+    Unsure(String),
+    /// The same, and the deadline has passed.
+    Late,
+}
+
+impl Failure {
+    /// What it means for a read.
+    pub(crate) fn of_read(self) -> StoreError {
+        match self {
+            Failure::Refused(error) => error,
+            Failure::Unsure(reason) => StoreError::Unavailable(reason),
+            Failure::Late => StoreError::DeadlinePassed,
+        }
+    }
+
+    /// The same, where one try has its own bound before the deadline.
+    pub(crate) fn seen_at(self, deadline: Deadline) -> Self {
+        match self {
+            Failure::Late if !deadline.passed() => Failure::Unsure("a node did not answer in time".to_owned()),
+            failure => failure,
+        }
+    }
+
+    /// Whether the same request may fare better in a moment.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Failure::Unsure(_) | Failure::Refused(StoreError::Unavailable(_)))
+    }
+
+    /// What to say to who asks why nobody knows.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Failure::Refused(error) => error.to_string(),
+            Failure::Unsure(reason) => reason.clone(),
+            Failure::Late => "the cluster did not answer by the deadline".to_owned(),
+        }
+    }
+}
+
+/// Why a write has no answer.
+pub(crate) enum NotAnswered {
+    /// It was not sent by the deadline: too many others are on their way.
+    NotSent,
+    /// It was sent.
+    Failed(Box<ExecutionError>),
+}
+
+impl From<NotAnswered> for Failure {
+    fn from(not_answered: NotAnswered) -> Self {
+        match not_answered {
+            NotAnswered::NotSent => {
+                Failure::Refused(StoreError::Overloaded("too many requests to the cluster are waiting".to_owned()))
+            }
+            NotAnswered::Failed(error) => (*error).into(),
+        }
+    }
+}
+
+impl Failure {
+    /// What it means for a lightweight transaction: it has several rounds, and what a later one says of replicas that are missing or
+    /// overloaded does not take back what an earlier one decided. Only where too few were there to decide anything, nothing was.
+    pub(crate) fn of_transaction(not_answered: NotAnswered) -> Self {
+        let decided_nothing = match &not_answered {
+            NotAnswered::NotSent => true,
+            NotAnswered::Failed(error) => match error.as_ref() {
+                ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _)) => match answer {
+                    DbError::Unavailable { consistency, .. } => consistency.is_serial(),
+                    DbError::Overloaded => false,
+                    _ => true,
+                },
+                _ => true,
+            },
+        };
+        match Self::from(not_answered) {
+            Failure::Refused(error) if !decided_nothing => Failure::Unsure(error.to_string()),
+            failure => failure,
+        }
+    }
+}
+
+impl From<ExecutionError> for Failure {
+    fn from(error: ExecutionError) -> Self {
+        match error {
+            ExecutionError::RequestTimeout(_) => Failure::Late,
+            ExecutionError::LastAttemptError(attempt) => of_attempt(attempt),
+            ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => {
+                Failure::Refused(StoreError::Unavailable(format!("no node of the data center answers: {error}")))
+            }
+            ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) | ExecutionError::UseKeyspaceError(_) => {
+                Failure::Refused(StoreError::Invalid(error.to_string()))
+            }
+            _ => Failure::Unsure(error.to_string()),
+        }
+    }
+}
+
+fn of_attempt(attempt: RequestAttemptError) -> Failure {
+    let said = attempt.to_string();
+    match attempt {
+        RequestAttemptError::DbError(error, _) => of_answer(error, said),
+        RequestAttemptError::UnableToAllocStreamId => Failure::Refused(StoreError::Overloaded(said)),
+        RequestAttemptError::SerializationError(_) | RequestAttemptError::CqlRequestSerialization(_) => {
+            Failure::Refused(StoreError::Invalid(said))
+        }
+        _ => Failure::Unsure(said),
+    }
+}
+
+fn of_answer(error: DbError, said: String) -> Failure {
+    match error {
+        DbError::Unavailable { consistency, required, alive, .. } => Failure::Refused(StoreError::Unavailable(
+            format!("{required} replicas have to answer at level {consistency}, {alive} are there"),
+        )),
+        DbError::IsBootstrapping => Failure::Refused(StoreError::Unavailable(said)),
+        DbError::Overloaded | DbError::RateLimitReached { .. } => Failure::Refused(StoreError::Overloaded(said)),
+        DbError::SyntaxError
+        | DbError::Invalid
+        | DbError::AlreadyExists { .. }
+        | DbError::ConfigError
+        | DbError::ProtocolError
+        | DbError::Unauthorized
+        | DbError::AuthenticationError => Failure::Refused(StoreError::Invalid(said)),
+        _ => Failure::Unsure(said),
+    }
+}
+
+/// What an answer holds, or that it cannot be what was asked for.
+pub(crate) fn readable<T>(answer: Result<T, impl std::fmt::Display>) -> StoreResult<T> {
+    answer.map_err(|error| StoreError::Unavailable(format!("the cluster's answer cannot be read: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use scylla::statement::Consistency;
+
+    use super::*;
+
+    fn said(error: DbError) -> NotAnswered {
+        NotAnswered::Failed(Box::new(RequestAttemptError::DbError(error, String::new()).into()))
+    }
+
+    fn unavailable(consistency: Consistency) -> NotAnswered {
+        said(DbError::Unavailable { consistency, required: 2, alive: 1 })
+    }
+
+    #[test]
+    fn a_transaction_that_could_not_be_decided_was_not_applied_and_one_that_could_not_be_spread_may_be() {
+        let too_few = Failure::of_transaction(unavailable(Consistency::Serial));
+        assert!(matches!(too_few, Failure::Refused(StoreError::Unavailable(_))), "{too_few:?}");
+        for later in [unavailable(Consistency::Quorum), said(DbError::Overloaded)] {
+            let failure = Failure::of_transaction(later);
+            assert!(matches!(failure, Failure::Unsure(_)), "{failure:?}");
+        }
+        assert!(matches!(Failure::of_transaction(NotAnswered::NotSent), Failure::Refused(StoreError::Overloaded(_))));
+    }
+
+    #[test]
+    fn a_plain_write_that_was_turned_away_was_not_carried_out() {
+        assert!(matches!(unavailable(Consistency::Quorum).into(), Failure::Refused(StoreError::Unavailable(_))));
+        assert!(matches!(said(DbError::Overloaded).into(), Failure::Refused(StoreError::Overloaded(_))));
+        assert!(matches!(said(DbError::ServerError).into(), Failure::Unsure(_)));
+        assert!(matches!(ExecutionError::RequestTimeout(std::time::Duration::ZERO).into(), Failure::Late));
+    }
+}

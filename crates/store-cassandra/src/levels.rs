@@ -1,0 +1,279 @@
+//! How many replicas have to answer, per class of data, for reads and for writes apart.
+
+use std::fmt;
+use std::str::FromStr;
+
+use scylla::statement::{Consistency, SerialConsistency};
+use store::{Call, Class, Strength};
+use thiserror::Error;
+
+/// A consistency level of Cassandra.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// One replica.
+    One,
+    /// Two replicas.
+    Two,
+    /// Three replicas.
+    Three,
+    /// More than half of all replicas.
+    Quorum,
+    /// All replicas.
+    All,
+    /// More than half of the replicas in the local data center.
+    LocalQuorum,
+    /// More than half of the replicas in each data center.
+    EachQuorum,
+    /// One replica in the local data center.
+    LocalOne,
+}
+
+/// A name that is no level.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "`{0}` is no consistency level: write one of ONE, TWO, THREE, QUORUM, ALL, LOCAL_ONE, LOCAL_QUORUM, EACH_QUORUM"
+)]
+pub struct UnknownLevel(String);
+
+impl Level {
+    const ALL: [(Level, &'static str); 8] = [
+        (Level::One, "ONE"),
+        (Level::Two, "TWO"),
+        (Level::Three, "THREE"),
+        (Level::Quorum, "QUORUM"),
+        (Level::All, "ALL"),
+        (Level::LocalQuorum, "LOCAL_QUORUM"),
+        (Level::EachQuorum, "EACH_QUORUM"),
+        (Level::LocalOne, "LOCAL_ONE"),
+    ];
+
+    pub(crate) fn consistency(self) -> Consistency {
+        match self {
+            Level::One => Consistency::One,
+            Level::Two => Consistency::Two,
+            Level::Three => Consistency::Three,
+            Level::Quorum => Consistency::Quorum,
+            Level::All => Consistency::All,
+            Level::LocalQuorum => Consistency::LocalQuorum,
+            Level::EachQuorum => Consistency::EachQuorum,
+            Level::LocalOne => Consistency::LocalOne,
+        }
+    }
+
+    /// The least number of replicas that there must be for this level to be met at all.
+    pub(crate) fn replicas_min(self) -> usize {
+        match self {
+            Level::Two => 2,
+            Level::Three => 3,
+            _ => 1,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(level, _)| level == self).map_or("", |(_, name)| name);
+        f.write_str(name)
+    }
+}
+
+impl FromStr for Level {
+    type Err = UnknownLevel;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
+        let found = Self::ALL.iter().find(|(_, name)| name.eq_ignore_ascii_case(text));
+        found.map(|(level, _)| *level).ok_or_else(|| UnknownLevel(text.to_owned()))
+    }
+}
+
+/// Among which replicas lightweight transactions are decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Serial {
+    /// All: one truth for all data centers, and a majority of all replicas must be there.
+    #[default]
+    Serial,
+    /// Those of the local data center: it must be the only one where heads are written (their home).
+    LocalSerial,
+}
+
+impl Serial {
+    pub(crate) fn consistency(self) -> SerialConsistency {
+        match self {
+            Serial::Serial => SerialConsistency::Serial,
+            Serial::LocalSerial => SerialConsistency::LocalSerial,
+        }
+    }
+
+    /// The level of a read that sees what lightweight transactions have decided.
+    pub(crate) fn read(self) -> Consistency {
+        match self {
+            Serial::Serial => Consistency::Serial,
+            Serial::LocalSerial => Consistency::LocalSerial,
+        }
+    }
+}
+
+/// The levels of one class of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassLevels {
+    /// Of usual reads.
+    pub read: Level,
+    /// Of writes.
+    pub write: Level,
+}
+
+impl ClassLevels {
+    /// The same level for both.
+    pub const fn both(level: Level) -> Self {
+        Self { read: level, write: level }
+    }
+}
+
+/// The levels of all classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Levels {
+    /// Of [`Class::Description`].
+    pub description: ClassLevels,
+    /// Of [`Class::Content`].
+    pub content: ClassLevels,
+    /// Of [`Class::Record`].
+    pub record: ClassLevels,
+    /// Of [`Class::Audit`].
+    pub audit: ClassLevels,
+    /// Of lightweight transactions.
+    pub serial: Serial,
+}
+
+impl Default for Levels {
+    /// What keeps all promises at three replicas a data center.
+    fn default() -> Self {
+        let quorum = ClassLevels::both(Level::LocalQuorum);
+        Self { description: quorum, content: quorum, record: quorum, audit: quorum, serial: Serial::Serial }
+    }
+}
+
+/// The levels, and what they mean for the keyspace at hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InForce {
+    pub(crate) levels: Levels,
+    /// Whether there are replicas in more than one data center.
+    pub(crate) many_datacenters: bool,
+}
+
+impl Levels {
+    /// The levels of each class.
+    pub(crate) fn classes(&self) -> [(Class, ClassLevels); 4] {
+        [Class::Description, Class::Content, Class::Record, Class::Audit].map(|class| (class, self.of(class)))
+    }
+
+    fn of(&self, class: Class) -> ClassLevels {
+        match class {
+            Class::Description => self.description,
+            Class::Content => self.content,
+            Class::Record => self.record,
+            Class::Audit => self.audit,
+        }
+    }
+}
+
+impl InForce {
+    /// The level of a read.
+    pub(crate) fn read(&self, call: Call) -> Level {
+        match call.strength {
+            Strength::Usual => self.levels.of(call.class).read,
+            Strength::Strong => self.strong(call.class),
+        }
+    }
+
+    /// The level of a plain write.
+    pub(crate) fn write(&self, class: Class) -> Level {
+        self.levels.of(class).write
+    }
+
+    /// Among whom lightweight transactions are decided.
+    pub(crate) fn serial(&self) -> Serial {
+        self.levels.serial
+    }
+
+    /// The level at which a decided lightweight transaction must have arrived before it is acknowledged: never less than a quorum, and in
+    /// each data center where all of them decide, so that a strong read meets it.
+    pub(crate) fn commit(&self) -> Level {
+        match self.serial() {
+            Serial::Serial if self.many_datacenters => Level::EachQuorum,
+            Serial::Serial | Serial::LocalSerial => Level::LocalQuorum,
+        }
+    }
+
+    /// The level of a strong read: it meets at least one replica of every finished write of the class, and of every head.
+    ///
+    /// Where heads have their home in this data center, strong reads of descriptions and records stay in it, so that it works on
+    /// alone; what was written elsewhere may lag there.
+    pub(crate) fn strong(&self, class: Class) -> Level {
+        let at_home = self.serial() == Serial::LocalSerial && matches!(class, Class::Description | Class::Record);
+        match self.levels.of(class).write {
+            Level::One | Level::Two | Level::Three | Level::LocalOne => Level::All,
+            // A head that its home's quorum holds need not be among a quorum of all.
+            Level::Quorum if self.many_datacenters && self.serial() == Serial::LocalSerial => Level::EachQuorum,
+            Level::Quorum => Level::Quorum,
+            Level::LocalQuorum if self.many_datacenters && !at_home => Level::EachQuorum,
+            Level::LocalQuorum | Level::EachQuorum | Level::All => Level::LocalQuorum,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn each_level_is_read_as_it_is_written() {
+        for (level, name) in Level::ALL {
+            assert_eq!(level.to_string(), name);
+            assert_eq!(name.to_lowercase().parse::<Level>().unwrap(), level);
+        }
+        assert!("ANY".parse::<Level>().unwrap_err().to_string().contains("ANY"));
+    }
+
+    /// Whether a read meets a finished write, with `replicas` in each of `datacenters`; local levels are of the same one if `at_home`.
+    fn surely_meet(read: Level, write: Level, replicas: usize, datacenters: usize, at_home: bool) -> bool {
+        let (quorum, all) = (replicas / 2 + 1, replicas * datacenters);
+        let anywhere = |level| match level {
+            Level::One | Level::LocalOne => 1,
+            Level::Two => 2,
+            Level::Three => 3,
+            Level::Quorum => all / 2 + 1,
+            Level::All => all,
+            Level::LocalQuorum => quorum,
+            Level::EachQuorum => quorum * datacenters,
+        };
+        // Two quorums of one data center have a replica in common.
+        let in_each = |level| matches!(level, Level::EachQuorum | Level::All);
+        let local = |level| level == Level::LocalQuorum;
+        let in_one = in_each(read) && (local(write) || in_each(write)) || local(read) && in_each(write);
+        anywhere(read) + anywhere(write) > all || in_one || at_home && local(read) && local(write)
+    }
+
+    #[test]
+    fn a_strong_read_meets_every_finished_write_whatever_the_levels() {
+        let all = Level::ALL.map(|(level, _)| level);
+        for (write, serial) in all.into_iter().flat_map(|level| [(level, Serial::Serial), (level, Serial::LocalSerial)])
+        {
+            for (replicas, datacenters) in [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (3, 3)] {
+                let class = ClassLevels { read: Level::One, write };
+                let many_datacenters = datacenters > 1;
+                let levels = Levels { description: class, content: class, serial, ..Levels::default() };
+                let levels = InForce { levels, many_datacenters };
+                let strong = levels.strong(Class::Content);
+                let what = format!("after {write}, {serial:?}, {replicas} replicas in each of {datacenters}");
+                assert!(surely_meet(strong, write, replicas, datacenters, false), "content at {strong} {what}");
+                let (strong, at_home) = (levels.strong(Class::Description), serial == Serial::LocalSerial);
+                assert!(surely_meet(strong, write, replicas, datacenters, at_home), "description at {strong} {what}");
+                assert!(
+                    surely_meet(strong, levels.commit(), replicas, datacenters, at_home),
+                    "head at {strong} {what}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Reading: rows, pages of rows, and walks over partitions.
+
+use std::collections::HashMap;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
+use scylla::response::PagingState;
+use scylla::statement::Consistency;
+use store::{Call, Deadline, Direction, Row, Rows, Scan, StoreError, StoreResult, Table, UnixMillis, WalkPage};
+
+use crate::engine::Engine;
+use crate::failure::readable;
+use crate::value::{Cells, corrupt, partition_of, row_of, stored_partition};
+
+/// Rows of [`store::Store::get_many`] that are asked for at once.
+const AT_ONCE: usize = 64;
+
+/// Ranges of [`store::Store::scan_many`] that are read at once.
+const SCANS_AT_ONCE: usize = 8;
+
+/// Rows of the first page that the cluster is asked for, at most: at the largest values, 16 MiB.
+const FIRST_PAGE_ROWS_MAX: usize = 256;
+
+/// How many times as many rows a further page has at most: it is known by then how large they are.
+const PAGE_GROWTH: usize = 4;
+
+/// How large a row is thought to be of whose kind none was read yet, bytes.
+const UNKNOWN_ROW_BYTES: usize = 4 << 10;
+
+type CellsOfKey = (Option<Bytes>, Option<Bytes>, Option<Bytes>);
+type CellsOfRow = (Bytes, Option<Bytes>, Option<Bytes>, Option<Bytes>);
+
+/// How large rows are, per table and first byte of the sort key (by which the domain tells kinds of rows apart), as last seen.
+#[derive(Default)]
+pub(crate) struct RowSizes(Mutex<HashMap<(Table, u8), usize>>);
+
+impl RowSizes {
+    fn of(&self, table: Table, scan: &Scan) -> usize {
+        let kind = scan.from.first().copied().unwrap_or(0);
+        self.0.lock().get(&(table, kind)).copied().unwrap_or(UNKNOWN_ROW_BYTES)
+    }
+
+    fn learn(&self, table: Table, scan: &Scan, rows: usize, bytes: usize) {
+        if let Some(mean) = bytes.checked_div(rows) {
+            let kind = scan.from.first().copied().unwrap_or(0);
+            self.0.lock().insert((table, kind), mean);
+        }
+    }
+}
+
+impl Engine {
+    /// The row at a key, at a level of the caller's choice.
+    pub(crate) async fn row_at(
+        &self,
+        deadline: Deadline,
+        level: Consistency,
+        table: Table,
+        partition: &[u8],
+        sort: &Bytes,
+    ) -> StoreResult<Option<Row>> {
+        let statement = &self.statements.of(table).get;
+        let rows = self.requests.rows(deadline, level, statement, (stored_partition(partition), sort)).await?;
+        match readable(rows.maybe_first_row::<CellsOfKey>())? {
+            Some((value, stamp, tag)) => row_of(table, sort.clone(), Cells { value, stamp, tag }, self.now()),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) async fn get(
+        &self,
+        call: Call,
+        table: Table,
+        partition: &[u8],
+        sort: &Bytes,
+    ) -> StoreResult<Option<Row>> {
+        self.row_at(call.deadline, self.levels.read(call).consistency(), table, partition, sort).await
+    }
+
+    pub(crate) async fn get_many(
+        &self,
+        call: Call,
+        table: Table,
+        keys: Vec<(Bytes, Bytes)>,
+    ) -> StoreResult<Vec<Option<Row>>> {
+        let get = |(partition, sort): (Bytes, Bytes)| async move { self.get(call, table, &partition, &sort).await };
+        stream::iter(keys).map(get).buffered(AT_ONCE).try_collect().await
+    }
+
+    pub(crate) async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        let page = |(table, partition, scan): (Table, Bytes, Scan)| async move {
+            self.scan(call, table, &partition, scan).await
+        };
+        stream::iter(scans).map(page).buffered(SCANS_AT_ONCE).try_collect().await
+    }
+
+    pub(crate) async fn scan(&self, call: Call, table: Table, partition: &[u8], scan: Scan) -> StoreResult<Rows> {
+        if call.deadline.passed() {
+            return Err(StoreError::DeadlinePassed);
+        }
+        if scan.to.as_ref().is_some_and(|to| *to <= scan.from) {
+            return Ok(Rows::default());
+        }
+        let mut page = PageInMaking::new(table, &scan, self.now());
+        let mut rows_wanted = (scan.max_bytes / self.row_sizes.of(table, &scan)).clamp(1, FIRST_PAGE_ROWS_MAX) + 1;
+        let mut from = PagingState::start();
+        loop {
+            let page_rows = i32::try_from(rows_wanted).unwrap_or(i32::MAX);
+            let (rows, rest) = self.page_of(call, table, partition, &scan, (page_rows, from)).await?;
+            self.row_sizes.learn(table, &scan, rows.rows_num(), rows.rows_bytes_size());
+            for cells in readable(rows.rows::<CellsOfRow>())? {
+                if page.add(readable(cells)?)? {
+                    return Ok(page.ended_early());
+                }
+            }
+            let Some(rest) = rest else { return Ok(page.rows) };
+            from = rest;
+            let left = scan.max_bytes.saturating_sub(page.bytes) / self.row_sizes.of(table, &scan).max(1);
+            rows_wanted = left.clamp(1, rows_wanted.saturating_mul(PAGE_GROWTH)) + 1;
+        }
+    }
+
+    async fn page_of(
+        &self,
+        call: Call,
+        table: Table,
+        partition: &[u8],
+        scan: &Scan,
+        page: (i32, PagingState),
+    ) -> StoreResult<(scylla::response::query_result::QueryRowsResult, Option<PagingState>)> {
+        let statement = self.statements.of(table).scan(scan.direction, scan.to.is_some());
+        let (level, partition) = (self.levels.read(call).consistency(), stored_partition(partition));
+        match &scan.to {
+            Some(to) => self.requests.page(call.deadline, level, statement, (partition, &scan.from, to), page).await,
+            None => self.requests.page(call.deadline, level, statement, (partition, &scan.from), page).await,
+        }
+    }
+
+    pub(crate) async fn walk(
+        &self,
+        call: Call,
+        table: Table,
+        from: Option<Bytes>,
+        max: usize,
+    ) -> StoreResult<WalkPage> {
+        if call.deadline.passed() {
+            return Err(StoreError::DeadlinePassed);
+        }
+        let mut from = from.map(Place::decode).transpose()?;
+        loop {
+            let (firsts, next) = self.firsts(call, table, from.as_ref(), max.max(1)).await?;
+            // A partition that may hold nothing but expired rows is looked into.
+            let live = |first: First| async move {
+                let holds = !first.may_expire || self.holds_rows(call, table, &first.place.partition).await?;
+                Ok::<_, StoreError>(holds.then_some(first.place.partition))
+            };
+            let partitions = stream::iter(firsts).map(live).buffered(AT_ONCE).try_filter_map(async |live| Ok(live));
+            let page = WalkPage { partitions: partitions.try_collect().await?, next: next.as_ref().map(Place::encode) };
+            if !page.partitions.is_empty() || page.next.is_none() {
+                return Ok(page);
+            }
+            from = next;
+        }
+    }
+
+    async fn holds_rows(&self, call: Call, table: Table, partition: &[u8]) -> StoreResult<bool> {
+        let any = Scan { from: Bytes::new(), to: None, direction: Direction::Forward, max_bytes: 1 };
+        Ok(!self.scan(call, table, partition, any).await?.rows.is_empty())
+    }
+
+    /// The next partitions after a place, and where to go on.
+    async fn firsts(
+        &self,
+        call: Call,
+        table: Table,
+        from: Option<&Place>,
+        max: usize,
+    ) -> StoreResult<(Vec<First>, Option<Place>)> {
+        let statements = self.statements.of(table);
+        let level = self.levels.read(call).consistency();
+        // One more tells whether it goes on. From a place on, its partition comes again; and others, should they share its token.
+        let mut limit = max + 2;
+        loop {
+            let asked = i32::try_from(limit).unwrap_or(i32::MAX);
+            let rows = match from {
+                None => self.requests.rows(call.deadline, level, &statements.walk, (asked,)).await?,
+                Some(place) => {
+                    self.requests.rows(call.deadline, level, &statements.walk_from, (place.token, asked)).await?
+                }
+            };
+            let all_seen = rows.rows_num() < limit;
+            let mut firsts = Vec::with_capacity(max);
+            for row in readable(rows.rows::<(i64, Bytes, Option<i32>)>())? {
+                let (token, partition, time_to_live) = readable(row)?;
+                let place = Place { token, partition: partition_of(table, &partition)? };
+                if from.is_none_or(|from| place.is_after(from)) {
+                    firsts.push(First { place, may_expire: time_to_live.is_some() });
+                }
+            }
+            if firsts.len() > max {
+                firsts.truncate(max);
+                let next = firsts.last().map(|first| first.place.clone());
+                return Ok((firsts, next));
+            }
+            if all_seen {
+                return Ok((firsts, None));
+            }
+            limit *= 2;
+        }
+    }
+}
+
+/// The first row of a partition.
+struct First {
+    place: Place,
+    may_expire: bool,
+}
+
+/// A place on a walk: partitions come by token, and by key where tokens are equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    token: i64,
+    partition: Bytes,
+}
+
+impl Place {
+    fn is_after(&self, other: &Place) -> bool {
+        (self.token, &self.partition) > (other.token, &other.partition)
+    }
+
+    fn encode(&self) -> Bytes {
+        let mut encoded = BytesMut::with_capacity(8 + self.partition.len());
+        encoded.put_i64(self.token);
+        encoded.put_slice(&self.partition);
+        encoded.freeze()
+    }
+
+    fn decode(mut encoded: Bytes) -> StoreResult<Self> {
+        let token = encoded.try_get_i64().map_err(|_| StoreError::Invalid("no place of a walk".to_owned()))?;
+        Ok(Self { token, partition: encoded })
+    }
+}
+
+/// A page that rows are added to until it is full and one more row is known.
+struct PageInMaking<'a> {
+    table: Table,
+    scan: &'a Scan,
+    now: UnixMillis,
+    rows: Rows,
+    bytes: usize,
+    /// The row after a full page.
+    after: Option<Bytes>,
+}
+
+impl<'a> PageInMaking<'a> {
+    fn new(table: Table, scan: &'a Scan, now: UnixMillis) -> Self {
+        Self { table, scan, now, rows: Rows::default(), bytes: 0, after: None }
+    }
+
+    /// Adds a row; true: the page is full, and there is a row after it.
+    fn add(&mut self, (sort, value, stamp, tag): CellsOfRow) -> StoreResult<bool> {
+        let Some(row) = row_of(self.table, sort, Cells { value, stamp, tag }, self.now)? else { return Ok(false) };
+        if !self.rows.rows.is_empty() && self.bytes >= self.scan.max_bytes {
+            self.after = Some(row.sort);
+            return Ok(true);
+        }
+        self.bytes += row.sort.len() + row.value.len();
+        self.rows.rows.push(row);
+        Ok(false)
+    }
+
+    fn ended_early(mut self) -> Rows {
+        self.rows.next = match self.scan.direction {
+            Direction::Forward => self.after,
+            // The end of a range is exclusive.
+            Direction::Backward => self.rows.rows.last().map(|row| row.sort.clone()),
+        };
+        self.rows
+    }
+}
+
+/// A row as a removal sees it.
+pub(crate) struct SeenRow {
+    pub(crate) sort: Bytes,
+    pub(crate) is_guarded: bool,
+    /// When it was written, microseconds since the Unix epoch.
+    pub(crate) written_at: i64,
+}
+
+pub(crate) type SeenCells = (Bytes, Option<Bytes>, Option<i64>);
+
+impl SeenRow {
+    pub(crate) fn of(table: Table, (sort, stamp, written_at): SeenCells) -> StoreResult<Self> {
+        let written_at = written_at.ok_or_else(|| corrupt(table, "a row has no value"))?;
+        Ok(Self { sort: Bytes::copy_from_slice(&sort), is_guarded: stamp.is_some(), written_at })
+    }
+}

@@ -1,0 +1,258 @@
+//! Every request to the cluster: its deadline, its level, whether it is repeated, and what came of it.
+//!
+//! The driver repeats nothing that may have been carried out, because all but reads are marked as not to be repeated; what is
+//! repeated here is repeated at the same level.
+
+use std::time::Duration;
+
+use scylla::client::session::Session;
+use scylla::response::PagingState;
+use scylla::response::query_result::{QueryResult, QueryRowsResult};
+use scylla::serialize::SerializationError;
+use scylla::serialize::row::SerializeRow;
+use scylla::serialize::value::SerializeValue;
+use scylla::serialize::writers::{CellWriter, WrittenCellProof};
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, SerialConsistency};
+use scylla::value::CqlValue;
+use store::{Deadline, StoreError, StoreResult};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout_at;
+
+use crate::connect::Profiles;
+use crate::failure::{Failure, NotAnswered, readable};
+
+/// How often a read that failed for a passing reason is tried, and a write of which it is known that it was not carried out.
+const TRIES_MAX: u32 = 4;
+
+/// How long one try may take: longer than the time-outs of the nodes themselves (2 s). A node that stands still would otherwise hold a
+/// call until its deadline, although others could answer it.
+const TRY_MAX: Duration = Duration::from_secs(3);
+
+/// The pause before the second try; each further one is twice as long.
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// A parameter of a statement, where statements of one batch have different ones.
+#[derive(Clone, Debug)]
+pub(crate) enum Parameter {
+    Blob(bytes::Bytes),
+    Int(i32),
+    BigInt(i64),
+}
+
+impl SerializeValue for Parameter {
+    fn serialize<'b>(
+        &self,
+        typ: &scylla::frame::response::result::ColumnType<'_>,
+        writer: CellWriter<'b>,
+    ) -> Result<WrittenCellProof<'b>, SerializationError> {
+        match self {
+            Parameter::Blob(bytes) => bytes.serialize(typ, writer),
+            Parameter::Int(number) => number.serialize(typ, writer),
+            Parameter::BigInt(number) => number.serialize(typ, writer),
+        }
+    }
+}
+
+/// A statement of a batch with its parameters.
+pub(crate) type Bound<'a> = (&'a PreparedStatement, Vec<Parameter>);
+
+/// Sends requests.
+pub(crate) struct Requests {
+    session: Session,
+    profiles: Profiles,
+    permits: Semaphore,
+}
+
+impl Requests {
+    pub(crate) fn new(session: Session, profiles: Profiles, requests_max: usize) -> Self {
+        Self { session, profiles, permits: Semaphore::new(requests_max.max(1)) }
+    }
+
+    /// The rows of a read, all of them: for reads that answer few.
+    pub(crate) async fn rows(
+        &self,
+        deadline: Deadline,
+        level: Consistency,
+        statement: &PreparedStatement,
+        parameters: impl SerializeRow + Sync,
+    ) -> StoreResult<QueryRowsResult> {
+        Ok(self.read(deadline, level, statement, &parameters, None).await?.0)
+    }
+
+    /// A page of the rows of a read (how many at most, and where it begins), and where the next begins.
+    pub(crate) async fn page(
+        &self,
+        deadline: Deadline,
+        level: Consistency,
+        statement: &PreparedStatement,
+        parameters: impl SerializeRow + Sync,
+        page: (i32, PagingState),
+    ) -> StoreResult<(QueryRowsResult, Option<PagingState>)> {
+        self.read(deadline, level, statement, &parameters, Some(page)).await
+    }
+
+    async fn read(
+        &self,
+        deadline: Deadline,
+        level: Consistency,
+        statement: &PreparedStatement,
+        parameters: &(impl SerializeRow + Sync),
+        page: Option<(i32, PagingState)>,
+    ) -> StoreResult<(QueryRowsResult, Option<PagingState>)> {
+        let mut statement = self.read_at(level, statement);
+        let mut tries = Tries::new(deadline);
+        loop {
+            let permit = self.permit(deadline).await.ok_or(StoreError::DeadlinePassed)?;
+            statement.set_request_timeout(Some(deadline.remaining().min(TRY_MAX)));
+            let answer = match &page {
+                None => self.session.execute_unpaged(&statement, parameters).await.map(|answer| (answer, None)),
+                Some((rows, from)) => {
+                    statement.set_page_size(*rows);
+                    let answer = self.session.execute_single_page(&statement, parameters, from.clone()).await;
+                    answer.map(|(answer, rest)| (answer, rest.into_paging_control_flow().continue_value()))
+                }
+            };
+            drop(permit);
+            match answer.map_err(|error| Failure::from(error).seen_at(deadline)) {
+                Ok((answer, rest)) => return Ok((readable(answer.into_rows_result())?, rest)),
+                Err(failure) if failure.may_pass() && tries.again().await => {}
+                Err(failure) => return Err(failure.of_read()),
+            }
+        }
+    }
+
+    fn read_at(&self, level: Consistency, statement: &PreparedStatement) -> PreparedStatement {
+        let mut statement = statement.clone();
+        statement.set_is_idempotent(true);
+        statement.set_consistency(level);
+        statement.set_execution_profile_handle(Some(self.profiles.reads.clone()));
+        statement
+    }
+
+    /// Plain writes within one partition, all with the write time `at` (or their own), repeated until they are acknowledged. Writing
+    /// them twice changes nothing.
+    pub(crate) async fn write(
+        &self,
+        deadline: Deadline,
+        level: Consistency,
+        at: Option<i64>,
+        statements: Vec<Bound<'_>>,
+    ) -> Result<(), Failure> {
+        let (mut batch, parameters) = batch_of(statements);
+        batch.set_consistency(level);
+        batch.set_timestamp(at);
+        batch.set_execution_profile_handle(Some(self.profiles.writes.clone()));
+        let (mut tries, mut unsure) = (Tries::new(deadline), None);
+        loop {
+            let failure = match self.send(deadline, &mut batch, &parameters).await {
+                Ok(_) => return Ok(()),
+                Err(not_answered) => Failure::from(not_answered).seen_at(deadline),
+            };
+            if let Failure::Unsure(reason) = &failure {
+                // It has to be acknowledged, so only the deadline ends this.
+                unsure = Some(reason.clone());
+                tries.left = TRIES_MAX;
+            }
+            if !failure.may_pass() || !tries.again().await {
+                // Once it may have been written, a later refusal does not take that back.
+                return Err(unsure.map_or(failure, Failure::Unsure));
+            }
+        }
+    }
+
+    /// A lightweight transaction, sent once: whether it was applied. The first time it goes to the replica that all go to; `again` it
+    /// goes to any.
+    pub(crate) async fn transact(
+        &self,
+        deadline: Deadline,
+        commit: Consistency,
+        serial: SerialConsistency,
+        statements: Vec<Bound<'_>>,
+        again: bool,
+    ) -> Result<bool, Failure> {
+        let (mut batch, parameters) = batch_of(statements);
+        batch.set_consistency(commit);
+        batch.set_serial_consistency(Some(serial));
+        let profile = if again { &self.profiles.writes } else { &self.profiles.transactions };
+        batch.set_execution_profile_handle(Some(profile.clone()));
+        let answer = self.send(deadline, &mut batch, &parameters).await;
+        let answer = answer.map_err(|not_answered| Failure::of_transaction(not_answered).seen_at(deadline))?;
+        applied(answer).map_err(|error| Failure::Unsure(error.to_string()))
+    }
+
+    async fn send(
+        &self,
+        deadline: Deadline,
+        batch: &mut Batch,
+        parameters: &Vec<Vec<Parameter>>,
+    ) -> Result<QueryResult, NotAnswered> {
+        let _permit = self.permit(deadline).await.ok_or(NotAnswered::NotSent)?;
+        batch.set_request_timeout(Some(deadline.remaining().min(TRY_MAX)));
+        self.session.batch(batch, parameters).await.map_err(|error| NotAnswered::Failed(Box::new(error)))
+    }
+
+    /// Leave to send a request; `None`: the deadline passed before.
+    async fn permit(&self, deadline: Deadline) -> Option<SemaphorePermit<'_>> {
+        if deadline.passed() {
+            return None;
+        }
+        timeout_at(deadline.0.into(), self.permits.acquire()).await.ok()?.ok()
+    }
+}
+
+fn batch_of(statements: Vec<Bound<'_>>) -> (Batch, Vec<Vec<Parameter>>) {
+    // All of it is in one partition, so it is one write all the same: a log of batches would only cost.
+    let mut batch = Batch::new(BatchType::Unlogged);
+    let mut parameters = Vec::with_capacity(statements.len());
+    for (statement, of_statement) in statements {
+        batch.append_statement(statement.clone());
+        parameters.push(of_statement);
+    }
+    batch.set_is_idempotent(false);
+    (batch, parameters)
+}
+
+/// What the first row of an answer says under `[applied]`; the other columns depend on what stands there.
+fn applied(answer: QueryResult) -> StoreResult<bool> {
+    let rows = readable(answer.into_rows_result())?;
+    let column = rows.column_specs().get_by_name("[applied]").map(|(index, _)| index);
+    let row: scylla::value::Row = readable(rows.first_row())?;
+    match column.and_then(|index| row.columns.into_iter().nth(index)) {
+        Some(Some(CqlValue::Boolean(applied))) => Ok(applied),
+        _ => readable(Err("it does not say whether a transaction was applied")),
+    }
+}
+
+/// A bound on tries, with pauses in between.
+pub(crate) struct Tries {
+    deadline: Deadline,
+    left: u32,
+    pause: Duration,
+}
+
+impl Tries {
+    pub(crate) fn new(deadline: Deadline) -> Self {
+        Self { deadline, left: TRIES_MAX, pause: PAUSE_FIRST }
+    }
+
+    /// Only the deadline ends these.
+    pub(crate) fn until(deadline: Deadline) -> Self {
+        Self { left: u32::MAX, ..Self::new(deadline) }
+    }
+
+    /// Waits a little; false: it was tried often enough, or there is no time left.
+    pub(crate) async fn again(&mut self) -> bool {
+        self.left -= 1;
+        if self.left == 0 || self.deadline.remaining() <= self.pause {
+            return false;
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        true
+    }
+}

@@ -1,0 +1,143 @@
+//! The statements, prepared once for each table.
+
+use futures::future::try_join_all;
+use scylla::client::session::Session;
+use scylla::errors::PrepareError;
+use scylla::statement::prepared::PreparedStatement;
+use store::{Direction, StoreError, StoreResult, Table};
+
+use crate::schema::CHUNKS;
+
+/// All statements of a keyspace.
+pub(crate) struct Statements {
+    tables: Vec<TableStatements>,
+    pub(crate) chunks: ChunkStatements,
+}
+
+/// What is asked of one table. Two columns make a key: `partition` and `sort`.
+pub(crate) struct TableStatements {
+    /// A row by its key.
+    pub(crate) get: PreparedStatement,
+    /// Rows from a key to a key, and from a key on; forward and backward.
+    scans: [PreparedStatement; 4],
+    /// A plain row, with its time to live.
+    pub(crate) put: PreparedStatement,
+    /// A guarded row where there is none.
+    pub(crate) make: PreparedStatement,
+    /// A guarded row in place of one with a stamp.
+    pub(crate) change: PreparedStatement,
+    /// Takes away a guarded row with a stamp.
+    pub(crate) unmake: PreparedStatement,
+    /// Stamp and write time of rows by their keys.
+    pub(crate) look_at: PreparedStatement,
+    /// Stamp and write time of the rows of a range; to a key, or from a key on.
+    look_over: [PreparedStatement; 2],
+    /// Removes a plain row as it was at a write time.
+    pub(crate) remove: PreparedStatement,
+    /// Removes a range as it was at a write time; to a key, or from a key on.
+    remove_range: [PreparedStatement; 2],
+    /// The first row of each partition, from the beginning.
+    pub(crate) walk: PreparedStatement,
+    /// The first row of each partition, from a token on.
+    pub(crate) walk_from: PreparedStatement,
+}
+
+/// What is asked of the chunks of contents.
+pub(crate) struct ChunkStatements {
+    pub(crate) get: PreparedStatement,
+    pub(crate) put: PreparedStatement,
+    /// The write times of all chunks of a part.
+    pub(crate) look_over: PreparedStatement,
+    /// Removes a part as it was at a write time.
+    pub(crate) remove: PreparedStatement,
+}
+
+impl Statements {
+    pub(crate) async fn prepare(session: &Session, keyspace: &str) -> StoreResult<Self> {
+        let tables = try_join_all(Table::ALL.map(|table| TableStatements::prepare(session, keyspace, table)));
+        let (tables, chunks) = futures::try_join!(tables, ChunkStatements::prepare(session, keyspace))
+            .map_err(|error| StoreError::Unavailable(format!("cannot prepare statements: {error}")))?;
+        Ok(Self { tables, chunks })
+    }
+
+    pub(crate) fn of(&self, table: Table) -> &TableStatements {
+        // `Table::ALL` has the order in which the tables are declared.
+        &self.tables[table as usize]
+    }
+}
+
+impl TableStatements {
+    async fn prepare(session: &Session, keyspace: &str, table: Table) -> Result<Self, PrepareError> {
+        const KEY: &str = "WHERE partition = ? AND sort = ?";
+        const BETWEEN: &str = "WHERE partition = ? AND sort >= ? AND sort < ?";
+        const FROM: &str = "WHERE partition = ? AND sort >= ?";
+        const ROWS: &str = "SELECT sort, value, stamp, tag FROM";
+        const SEEN: &str = "SELECT sort, stamp, WRITETIME(value) FROM";
+        const FIRSTS: &str = "SELECT token(partition), partition, TTL(value) FROM";
+        let name = format!("{keyspace}.{table}");
+        let prepare = |text: String| session.prepare(text);
+        // One after the other within a table: opening is seldom, and all tables are prepared at once.
+        Ok(Self {
+            get: prepare(format!("SELECT value, stamp, tag FROM {name} {KEY}")).await?,
+            scans: [
+                prepare(format!("{ROWS} {name} {BETWEEN}")).await?,
+                prepare(format!("{ROWS} {name} {FROM}")).await?,
+                prepare(format!("{ROWS} {name} {BETWEEN} ORDER BY sort DESC")).await?,
+                prepare(format!("{ROWS} {name} {FROM} ORDER BY sort DESC")).await?,
+            ],
+            put: prepare(format!("INSERT INTO {name} (partition, sort, value) VALUES (?, ?, ?) USING TTL ?")).await?,
+            make: prepare(format!(
+                "INSERT INTO {name} (partition, sort, value, stamp, tag) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS"
+            ))
+            .await?,
+            change: prepare(format!("UPDATE {name} SET value = ?, stamp = ?, tag = ? {KEY} IF stamp = ?")).await?,
+            unmake: prepare(format!("DELETE FROM {name} {KEY} IF stamp = ?")).await?,
+            look_at: prepare(format!("{SEEN} {name} WHERE partition = ? AND sort IN ?")).await?,
+            look_over: [
+                prepare(format!("{SEEN} {name} {BETWEEN}")).await?,
+                prepare(format!("{SEEN} {name} {FROM}")).await?,
+            ],
+            remove: prepare(format!("DELETE FROM {name} USING TIMESTAMP ? {KEY}")).await?,
+            remove_range: [
+                prepare(format!("DELETE FROM {name} USING TIMESTAMP ? {BETWEEN}")).await?,
+                prepare(format!("DELETE FROM {name} USING TIMESTAMP ? {FROM}")).await?,
+            ],
+            walk: prepare(format!("{FIRSTS} {name} PER PARTITION LIMIT 1 LIMIT ?")).await?,
+            walk_from: prepare(format!("{FIRSTS} {name} WHERE token(partition) >= ? PER PARTITION LIMIT 1 LIMIT ?"))
+                .await?,
+        })
+    }
+
+    /// Rows of a range: the one with an end has a parameter more.
+    pub(crate) fn scan(&self, direction: Direction, has_end: bool) -> &PreparedStatement {
+        match (direction, has_end) {
+            (Direction::Forward, true) => &self.scans[0],
+            (Direction::Forward, false) => &self.scans[1],
+            (Direction::Backward, true) => &self.scans[2],
+            (Direction::Backward, false) => &self.scans[3],
+        }
+    }
+
+    /// Stamps and write times of a range.
+    pub(crate) fn look_over(&self, has_end: bool) -> &PreparedStatement {
+        &self.look_over[usize::from(!has_end)]
+    }
+
+    /// Removal of a range.
+    pub(crate) fn remove_range(&self, has_end: bool) -> &PreparedStatement {
+        &self.remove_range[usize::from(!has_end)]
+    }
+}
+
+impl ChunkStatements {
+    async fn prepare(session: &Session, keyspace: &str) -> Result<Self, PrepareError> {
+        let name = format!("{keyspace}.{CHUNKS}");
+        let prepare = |text: String| session.prepare(text);
+        Ok(Self {
+            get: prepare(format!("SELECT chunk FROM {name} WHERE content = ? AND part = ? AND number = ?")).await?,
+            put: prepare(format!("INSERT INTO {name} (content, part, number, chunk) VALUES (?, ?, ?, ?)")).await?,
+            look_over: prepare(format!("SELECT WRITETIME(chunk) FROM {name} WHERE content = ? AND part = ?")).await?,
+            remove: prepare(format!("DELETE FROM {name} USING TIMESTAMP ? WHERE content = ? AND part = ?")).await?,
+        })
+    }
+}

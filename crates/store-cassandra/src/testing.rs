@@ -1,0 +1,105 @@
+//! For tests: a Cassandra node that all tests of a process share, and a keyspace of its own for each that wants one.
+//!
+//! The node ends with the process, however that ends. Its data stays behind in a temporary folder, as nobody is told of a process's
+//! end; the next process takes it away.
+
+#![allow(clippy::unwrap_used)] // Only tests call this.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use cluster::{Cluster, ClusterSpec, Settings, Shape};
+use store::Clock;
+use tokio::sync::Semaphore;
+
+use crate::address::Address;
+use crate::engine::CassandraStore;
+use crate::options::CassandraOptions;
+use crate::schema::Replication;
+
+/// The node's data center.
+pub const DATACENTER: &str = "dc1";
+
+/// Keyspaces that are made at once: a node makes one table after the other anyway.
+static MAKING: Semaphore = Semaphore::const_new(2);
+
+static NODE: OnceLock<Option<Cluster>> = OnceLock::new();
+
+/// What the names of nodes' folders begin with; the rest is the process's id.
+const FOLDER: &str = "penates-test-node-";
+
+/// The node, started by whoever asks first; `None` where none can be started: that is told, and a failure where `CI` is set.
+pub fn node() -> Option<&'static Cluster> {
+    let node = NODE.get_or_init(|| {
+        if !can_run() {
+            return None;
+        }
+        // Its schema need not survive a crash, so it need not be flushed at each of hundreds of tables.
+        let jvm_options = vec!["-Dcassandra.unsafesystem=true".to_owned()];
+        let settings = Settings { jvm_options, ..settings() };
+        let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
+        remove_left_folders();
+        let folder = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));
+        let node = Cluster::open(folder, &spec).unwrap();
+        node.start_all().unwrap();
+        Some(node)
+    });
+    node.as_ref()
+}
+
+/// Takes away the folders of processes that are gone.
+fn remove_left_folders() {
+    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Another process may be taking it away too.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// How nodes run: as usual, but with all the time in the world to start, since test machines are busy.
+pub fn settings() -> Settings {
+    Settings { up_within: Duration::from_secs(900), ..Settings::default() }
+}
+
+/// Whether nodes can be started here; where not, that is told.
+pub fn can_run() -> bool {
+    let Err(error) = cluster::prerequisites() else { return true };
+    tell_not_run(&format!("tests against Cassandra: {error}"));
+    false
+}
+
+/// Options for a store in a fresh keyspace, with its tables made, on the shared node; `None` where no node can be started.
+pub async fn fresh_options() -> Option<CassandraOptions> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let node = tokio::task::spawn_blocking(node).await.unwrap()?;
+    let keyspace = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let address: Address = format!("cassandra://{}/{keyspace}", node.contact_points()[0]).parse().unwrap();
+    // The clocks of tests stand where the tests put them.
+    let options = CassandraOptions { clock_skew_max: None, ..CassandraOptions::new(address) };
+    let _turn = MAKING.acquire().await.unwrap();
+    CassandraStore::initialise(&options, Some(&Replication::one(DATACENTER, 1)), false).await.unwrap();
+    Some(options)
+}
+
+/// A store in a fresh keyspace of the shared node; `None` where no node can be started.
+pub async fn fresh_store(clock: Arc<dyn Clock>) -> Option<Arc<CassandraStore>> {
+    let options = fresh_options().await?;
+    Some(CassandraStore::open(options, clock).await.unwrap())
+}
+
+/// Tells whoever runs all tests what was left out: in the file that `PENATES_NOT_RUN` names. Where `CI` is set nothing may be.
+fn tell_not_run(what: &str) {
+    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {what}");
+    eprintln!("not run: {what}");
+    if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
+        let mut list = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(list, "{what}").unwrap();
+    }
+}

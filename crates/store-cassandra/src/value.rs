@@ -1,0 +1,147 @@
+//! How keys and values stand in Cassandra.
+//!
+//! A value is one cell: a byte that tells the format, the expiry in milliseconds since the Unix epoch (big-endian) where there is
+//! one, and the bytes of the value. A partition key begins with a byte of ours, because Cassandra refuses an empty one.
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use store::{Guard, NewRow, Row, Stamp, StoreError, StoreResult, Table, UnixMillis};
+
+/// A value that does not expire.
+const LASTING: u8 = 1;
+
+/// A value with an expiry before it.
+const EXPIRING: u8 = 2;
+
+/// What a stored partition key begins with.
+const KEY_FORMAT: u8 = 1;
+
+/// Values up to this are copied out of the answer they came in, so that a small one does not keep all of it in memory.
+const COPIED_BYTES_MAX: usize = 8 << 10;
+
+/// Cassandra reclaims an expired row by itself this much later than it expires for us, so that no clock of a node is early.
+const TTL_MARGIN: Duration = Duration::from_secs(3600);
+
+/// The longest time to live that is passed on. Cassandra takes 20 years, up to a fixed date (2038 or 2106); what lives longer than
+/// this is not reclaimed by Cassandra, and still expires for us.
+const TTL_MAX: Duration = Duration::from_secs(5 * 365 * 24 * 3600);
+
+/// A partition key as it is stored.
+pub(crate) fn stored_partition(partition: &[u8]) -> Bytes {
+    let mut stored = BytesMut::with_capacity(1 + partition.len());
+    stored.put_u8(KEY_FORMAT);
+    stored.put_slice(partition);
+    stored.freeze()
+}
+
+/// The partition key that was stored.
+pub(crate) fn partition_of(table: Table, stored: &[u8]) -> StoreResult<Bytes> {
+    match stored.split_first() {
+        Some((&KEY_FORMAT, partition)) => Ok(Bytes::copy_from_slice(partition)),
+        _ => Err(corrupt(table, "a partition key is not one of Penates")),
+    }
+}
+
+/// A value as it is stored.
+pub(crate) fn stored_value(value: &[u8], expires_at: Option<UnixMillis>) -> Bytes {
+    let mut stored = BytesMut::with_capacity(9 + value.len());
+    match expires_at {
+        None => stored.put_u8(LASTING),
+        Some(at) => {
+            stored.put_u8(EXPIRING);
+            stored.put_u64(at.0);
+        }
+    }
+    stored.put_slice(value);
+    stored.freeze()
+}
+
+/// The time to live that Cassandra is told as a hint, seconds; 0: none.
+pub(crate) fn time_to_live_s(row: &NewRow, now: UnixMillis) -> i32 {
+    let Some(expires_at) = row.expires_at else { return 0 };
+    let life = expires_at.since(now) + TTL_MARGIN;
+    if life > TTL_MAX { 0 } else { i32::try_from(life.as_secs()).unwrap_or(0) }
+}
+
+/// The cells of a row besides its key.
+pub(crate) struct Cells {
+    pub(crate) value: Option<Bytes>,
+    pub(crate) stamp: Option<Bytes>,
+    pub(crate) tag: Option<Bytes>,
+}
+
+/// The row that cells make; `None`: it has expired.
+pub(crate) fn row_of(table: Table, sort: Bytes, cells: Cells, now: UnixMillis) -> StoreResult<Option<Row>> {
+    let Some(stored) = cells.value else { return Err(corrupt(table, "a row has no value")) };
+    let Some(value) = live_value(table, &stored, now)? else { return Ok(None) };
+    let value = if value.len() <= COPIED_BYTES_MAX { Bytes::copy_from_slice(&value) } else { value };
+    let guard = cells.stamp.map(|stamp| guard_of(table, &stamp, cells.tag)).transpose()?;
+    Ok(Some(Row { sort: Bytes::copy_from_slice(&sort), value, guard }))
+}
+
+fn live_value(table: Table, stored: &Bytes, now: UnixMillis) -> StoreResult<Option<Bytes>> {
+    match stored.first() {
+        Some(&LASTING) => Ok(Some(stored.slice(1..))),
+        Some(&EXPIRING) => {
+            let at = stored.get(1..9).and_then(|at| at.try_into().ok()).map(u64::from_be_bytes);
+            let at = at.ok_or_else(|| corrupt(table, "a value is cut short"))?;
+            Ok((at > now.0).then(|| stored.slice(9..)))
+        }
+        _ => Err(corrupt(table, "a value is of another format")),
+    }
+}
+
+fn guard_of(table: Table, stamp: &[u8], tag: Option<Bytes>) -> StoreResult<Guard> {
+    let stamp = stamp.try_into().map_err(|_| corrupt(table, "a stamp is not of 16 bytes"))?;
+    Ok(Guard { stamp: Stamp(stamp), tag: tag.map_or_else(Bytes::new, |tag| Bytes::copy_from_slice(&tag)) })
+}
+
+pub(crate) fn corrupt(table: Table, detail: impl Into<String>) -> StoreError {
+    StoreError::Corrupt { table, detail: detail.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(stored: Bytes, now: u64) -> StoreResult<Option<Row>> {
+        let cells = Cells { value: Some(stored), stamp: None, tag: None };
+        row_of(Table::Objects, Bytes::new(), cells, UnixMillis(now))
+    }
+
+    #[test]
+    fn a_value_is_there_until_the_millisecond_it_expires_in() {
+        let stored = stored_value(b"v", Some(UnixMillis(1_000)));
+        assert_eq!(read(stored.clone(), 999).unwrap().unwrap().value, "v");
+        assert_eq!(read(stored, 1_000).unwrap(), None);
+        assert_eq!(read(stored_value(b"", None), u64::MAX).unwrap().unwrap().value, "");
+    }
+
+    #[test]
+    fn a_value_that_we_did_not_write_is_damage_and_no_panic() {
+        for stored in [&b""[..], b"\x00v", b"\x02", b"\x02\0\0\0\0\0\0\0", b"\xFF"] {
+            assert!(matches!(read(Bytes::copy_from_slice(stored), 0), Err(StoreError::Corrupt { .. })), "{stored:?}");
+        }
+        assert!(partition_of(Table::Objects, b"").is_err() && partition_of(Table::Objects, b"\x00p").is_err());
+    }
+
+    #[test]
+    fn a_row_is_reclaimed_after_it_expires_and_never_before() {
+        let row = |at| NewRow { expires_at: Some(UnixMillis(at)), ..NewRow::new("s", "v") };
+        let now = UnixMillis(1_000_000);
+        assert!(time_to_live_s(&row(1_000_000 + 10_000), now) > 10);
+        assert!(time_to_live_s(&row(0), now) > 0, "0 would mean for ever");
+        assert_eq!(time_to_live_s(&row(u64::MAX), now), 0);
+        assert_eq!(time_to_live_s(&NewRow::new("s", "v"), now), 0);
+    }
+
+    #[test]
+    fn an_empty_partition_key_is_stored_as_one_that_is_not_empty() {
+        assert!(!stored_partition(b"").is_empty());
+        for key in [&b""[..], b"\0", b"k"] {
+            assert_eq!(partition_of(Table::Objects, &stored_partition(key)).unwrap(), key);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Lists of steps, one step after the other.
+
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, stream};
+use scylla::response::PagingState;
+use store::{Call, NewRow, Outcome, Removal, Step, StoreError, StoreResult, Strength, Table};
+
+use crate::compare::{Become, Change, Ended};
+use crate::engine::Engine;
+use crate::failure::{Failure, readable};
+use crate::read::{SeenCells, SeenRow};
+use crate::requests::{Bound, Parameter};
+use crate::value::stored_partition;
+
+/// Bytes of rows that go into one request; a row that is larger goes alone.
+const REQUEST_BYTES: usize = 512 << 10;
+
+/// Rows of one request.
+const REQUEST_ROWS: usize = 512;
+
+/// Requests of one step at once.
+const AT_ONCE: usize = 8;
+
+/// Rows that a removal looks at in one request.
+const LOOKED_AT_ROWS: usize = 200;
+
+/// Why a step did not end.
+type StepResult = Result<Ended, Failure>;
+
+impl Engine {
+    pub(crate) async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        Step::lane_of(&steps)?;
+        let mut something_applied = false;
+        for (index, step) in steps.into_iter().enumerate() {
+            let changes = !matches!(step, Step::Require { .. });
+            match self.step(call, step).await {
+                Ok(Ended::Applied) => something_applied |= changes,
+                Ok(Ended::Refused(stands)) => return Ok(Outcome::Refused { step: index, stands }),
+                Err(Failure::Refused(error)) if !something_applied => return Err(error),
+                Err(failure) => return Ok(Outcome::Unknown { reason: failure.reason() }),
+            }
+        }
+        Ok(Outcome::Applied)
+    }
+
+    async fn step(&self, call: Call, step: Step) -> StepResult {
+        match step {
+            Step::Put { table, partition, rows } => self.put(call, table, &partition, rows).await,
+            Step::Require { table, partition, sort, condition } => {
+                let call = Call { strength: Strength::Strong, ..call };
+                let stands = self.get(call, table, &partition, &sort).await.map_err(Failure::Refused)?;
+                Ok(if condition.holds(stands.as_ref()) { Ended::Applied } else { Ended::Refused(stands) })
+            }
+            Step::CompareAndWrite { table, partition, sort, expect, guard, value, rows } => {
+                let then = Become::Changed { guard, value, rows };
+                self.compare_and_write(call, &Change { table, partition, sort, expect, then }).await
+            }
+            Step::Remove { table, partition, rows } => match rows {
+                Removal::Rows(sorts) => self.remove_rows(call, table, &partition, &sorts).await,
+                Removal::Range(from, to) => self.remove_range(call, table, &partition, from, to).await,
+            },
+        }
+    }
+
+    async fn put(&self, call: Call, table: Table, partition: &[u8], rows: Vec<NewRow>) -> StepResult {
+        let (statements, partition) = (self.statements.of(table), stored_partition(partition));
+        let (at, level) = (self.write_times.next(), self.levels.write(call.class).consistency());
+        let requests = portions(rows).into_iter().map(|rows| {
+            let bound = rows.iter().map(|row| self.put_statement(&statements.put, &partition, row)).collect();
+            self.requests.write(call.deadline, level, Some(at), bound)
+        });
+        all_written(stream::iter(requests).buffer_unordered(AT_ONCE).collect().await)
+    }
+
+    async fn remove_rows(&self, call: Call, table: Table, partition: &[u8], sorts: &[Bytes]) -> StepResult {
+        let (statements, partition) = (self.statements.of(table), stored_partition(partition));
+        let look = self.levels.strong(call.class).consistency();
+        let mut written = Vec::new();
+        for sorts in sorts.chunks(LOOKED_AT_ROWS) {
+            let rows = self.requests.rows(call.deadline, look, &statements.look_at, (&partition, sorts)).await;
+            let rows = rows.map_err(|error| not_done(&written, error))?;
+            let seen = seen_rows(table, &rows).map_err(|error| not_done(&written, error))?;
+            let removals = seen.iter().filter(|row| !row.is_guarded).map(|row| self.removal(table, &partition, row));
+            written.push(self.write_removals(call, removals.collect()).await);
+        }
+        all_written(written)
+    }
+
+    /// The removal of a row as it was seen, and nothing that is written later.
+    fn removal(&self, table: Table, stored_partition: &Bytes, seen: &SeenRow) -> Bound<'_> {
+        self.write_times.observe(seen.written_at);
+        let key = [stored_partition, &seen.sort].map(|key| Parameter::Blob(key.clone()));
+        let parameters = std::iter::once(Parameter::BigInt(seen.written_at)).chain(key).collect();
+        (&self.statements.of(table).remove, parameters)
+    }
+
+    async fn write_removals(&self, call: Call, removals: Vec<Bound<'_>>) -> Result<(), Failure> {
+        if removals.is_empty() {
+            return Ok(());
+        }
+        let level = self.levels.write(call.class).consistency();
+        self.requests.write(call.deadline, level, None, removals).await
+    }
+
+    /// Removes the plain rows of a range: what lies before, between and after the guarded rows in it, each as one range.
+    async fn remove_range(
+        &self,
+        call: Call,
+        table: Table,
+        partition: &[u8],
+        from: Bytes,
+        to: Option<Bytes>,
+    ) -> StepResult {
+        if to.as_ref().is_some_and(|to| *to <= from) {
+            return Ok(Ended::Applied);
+        }
+        let partition = stored_partition(partition);
+        let statement = self.statements.of(table).look_over(to.is_some());
+        let look = self.levels.strong(call.class).consistency();
+        let (mut gaps, mut gap) = (Vec::new(), Gap { from: from.clone(), newest: None });
+        let mut paging = PagingState::start();
+        loop {
+            let page = (LOOKED_AT_ROWS as i32, paging);
+            let looked = match &to {
+                Some(to) => self.requests.page(call.deadline, look, statement, (&partition, &from, to), page).await,
+                None => self.requests.page(call.deadline, look, statement, (&partition, &from), page).await,
+            };
+            let (rows, rest) = looked.map_err(Failure::Refused)?;
+            for row in seen_rows(table, &rows).map_err(Failure::Refused)? {
+                if row.is_guarded {
+                    let next = Gap { from: successor(&row.sort), newest: None };
+                    gaps.push((std::mem::replace(&mut gap, next), Some(row.sort)));
+                } else {
+                    gap.newest = gap.newest.max(Some(row.written_at));
+                }
+            }
+            let Some(rest) = rest else { break };
+            paging = rest;
+        }
+        gaps.push((gap, to));
+        let removals = gaps.into_iter().filter_map(|(gap, to)| self.range_removal(table, &partition, gap, to));
+        self.write_removals(call, removals.collect()).await.map(|()| Ended::Applied)
+    }
+
+    fn range_removal(&self, table: Table, stored_partition: &Bytes, gap: Gap, to: Option<Bytes>) -> Option<Bound<'_>> {
+        // Nothing was seen in it, so there is nothing to remove.
+        let newest = gap.newest?;
+        self.write_times.observe(newest);
+        let statement = self.statements.of(table).remove_range(to.is_some());
+        let keys = [Some(stored_partition.clone()), Some(gap.from), to].into_iter().flatten().map(Parameter::Blob);
+        Some((statement, std::iter::once(Parameter::BigInt(newest)).chain(keys).collect()))
+    }
+}
+
+/// A stretch of a range without guarded rows.
+struct Gap {
+    from: Bytes,
+    /// When the newest plain row in it was written; `None`: there is none.
+    newest: Option<i64>,
+}
+
+/// The smallest key after another.
+fn successor(key: &[u8]) -> Bytes {
+    let mut successor = BytesMut::with_capacity(key.len() + 1);
+    successor.extend_from_slice(key);
+    successor.extend_from_slice(&[0]);
+    successor.freeze()
+}
+
+fn seen_rows(table: Table, rows: &scylla::response::query_result::QueryRowsResult) -> StoreResult<Vec<SeenRow>> {
+    readable(rows.rows::<SeenCells>())?.map(|cells| SeenRow::of(table, readable(cells)?)).collect()
+}
+
+/// Rows in portions that each go into one request.
+fn portions(rows: Vec<NewRow>) -> Vec<Vec<NewRow>> {
+    let mut portions: Vec<Vec<NewRow>> = Vec::new();
+    let mut bytes = 0;
+    for row in rows {
+        let size = row.sort.len() + row.value.len();
+        match portions.last_mut() {
+            Some(portion) if bytes + size <= REQUEST_BYTES && portion.len() < REQUEST_ROWS => {
+                bytes += size;
+                portion.push(row);
+            }
+            _ => {
+                bytes = size;
+                portions.push(vec![row]);
+            }
+        }
+    }
+    portions
+}
+
+/// What many writes of one step make: if one was carried out, a step that failed is not surely undone.
+fn all_written(written: Vec<Result<(), Failure>>) -> StepResult {
+    let some_written = written.iter().any(Result::is_ok);
+    let mut failure = None;
+    for failed in written.into_iter().filter_map(Result::err) {
+        let unsure = some_written || !matches!(failed, Failure::Refused(_));
+        failure = match failure {
+            Some(Failure::Unsure(reason)) => Some(Failure::Unsure(reason)),
+            _ if unsure => Some(Failure::Unsure(failed.reason())),
+            _ => Some(failed),
+        };
+    }
+    failure.map_or(Ok(Ended::Applied), Err)
+}
+
+/// A read that failed within a step: nothing was carried out, unless something was before.
+fn not_done(written: &[Result<(), Failure>], error: StoreError) -> Failure {
+    if written.is_empty() { Failure::Refused(error) } else { Failure::Unsure(error.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn rows(sizes: &[usize]) -> Vec<NewRow> {
+        sizes.iter().map(|size| NewRow::new("", vec![0; *size])).collect()
+    }
+
+    #[test]
+    fn rows_are_portioned_by_bytes_and_by_number_and_none_is_lost() {
+        let sizes = |rows| portions(rows).iter().map(Vec::len).collect::<Vec<_>>();
+        assert!(sizes(rows(&[])).is_empty());
+        assert_eq!(sizes(rows(&[REQUEST_BYTES, 1, REQUEST_BYTES - 1, 1])), [1, 2, 1]);
+        assert_eq!(sizes(rows(&[REQUEST_BYTES + 1, 0])), [1, 1]);
+        assert_eq!(sizes(rows(&[0; REQUEST_ROWS + 1])), [REQUEST_ROWS, 1]);
+    }
+
+    #[test]
+    fn what_failed_after_something_was_written_is_unsure() {
+        let refused = || Err(Failure::Refused(StoreError::Overloaded(String::new())));
+        assert!(matches!(all_written(vec![]), Ok(Ended::Applied)));
+        assert!(matches!(all_written(vec![refused(), refused()]), Err(Failure::Refused(_))));
+        assert!(matches!(all_written(vec![Ok(()), refused()]), Err(Failure::Unsure(_))));
+        assert!(matches!(all_written(vec![Err(Failure::Late), refused()]), Err(Failure::Unsure(_))));
+        assert!(matches!(all_written(vec![refused(), Err(Failure::Late)]), Err(Failure::Unsure(_))));
+    }
+
+    #[test]
+    fn nothing_fits_between_a_key_and_its_successor() {
+        for key in [&b""[..], b"a", b"\xFF", b"a\0"] {
+            let next = successor(key);
+            assert!(next[..] > key[..] && next[..next.len() - 1] == key[..]);
+        }
+    }
+}

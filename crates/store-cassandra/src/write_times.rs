@@ -1,0 +1,66 @@
+//! Write times of plain rows: microseconds since the Unix epoch that never run back and never come twice.
+//!
+//! Cassandra keeps, of two writes of a cell, the one with the later write time. Without one of ours the coordinating node would
+//! give it, and two puts of one process could be ordered by two nodes' clocks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use store::Clock;
+
+/// A source of write times.
+pub(crate) struct WriteTimes {
+    clock: Arc<dyn Clock>,
+    last: AtomicI64,
+}
+
+impl WriteTimes {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, last: AtomicI64::new(0) }
+    }
+
+    /// A write time later than every one before, also if the clock was set back.
+    pub(crate) fn next(&self) -> i64 {
+        let now = i64::try_from(self.clock.now().0.saturating_mul(1000)).unwrap_or(i64::MAX);
+        let next = |last: i64| Some(now.max(last.saturating_add(1)));
+        self.last
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next)
+            .map_or(now, |last| now.max(last.saturating_add(1)))
+    }
+
+    /// Sees to it that what is written from now on is later than `seen`, another process's write time.
+    pub(crate) fn observe(&self, seen: i64) {
+        self.last.fetch_max(seen, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use store::{ManualClock, UnixMillis};
+
+    use super::*;
+
+    #[test]
+    fn write_times_grow_while_the_clock_stands_or_runs_back() {
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_000)));
+        let times = WriteTimes::new(clock.clone());
+        assert_eq!(times.next(), 1_000_000);
+        assert_eq!(times.next(), 1_000_001);
+        clock.set(UnixMillis(10));
+        assert_eq!(times.next(), 1_000_002);
+        clock.set(UnixMillis(1_000));
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(times.next(), 1_001_000);
+    }
+
+    #[test]
+    fn what_is_written_after_another_write_was_seen_is_later_than_that() {
+        let times = WriteTimes::new(Arc::new(ManualClock::new(UnixMillis(1))));
+        times.observe(5_000_000);
+        assert_eq!(times.next(), 5_000_001);
+        times.observe(1);
+        assert_eq!(times.next(), 5_000_002);
+    }
+}

@@ -1,0 +1,257 @@
+//! What is promised beyond the suite: several servers with clocks that differ, heads inside removed ranges, contents of several
+//! parts, and clear words where something does not fit.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use scylla::client::session_builder::SessionBuilder;
+use store::suite::Subject;
+use store::{
+    Call, Class, Clock, Deadline, Direction, Expect, Guard, ManualClock, NewRow, Outcome, Removal, Row, Scan, Stamp,
+    Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis,
+};
+use store_cassandra::testing::fresh_options;
+use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Initialised, Level, Levels, Replication};
+use support::Cassandra;
+
+const TABLE: Table = Table::Objects;
+const HEAD: Bytes = Bytes::from_static(b"\0");
+const PARTITION: Bytes = Bytes::from_static(b"p");
+
+fn call() -> Call {
+    Call::new(Class::Description, Deadline::within(Duration::from_secs(30)))
+}
+
+fn put(rows: Vec<NewRow>) -> Step {
+    Step::Put { table: TABLE, partition: PARTITION, rows }
+}
+
+fn remove(rows: Removal) -> Step {
+    Step::Remove { table: TABLE, partition: PARTITION, rows }
+}
+
+fn write_head(sort: Bytes, expect: Expect, stamp: Stamp, value: u64, rows: Vec<NewRow>) -> Step {
+    let guard = Guard { stamp, tag: Bytes::new() };
+    let value = Bytes::copy_from_slice(&value.to_be_bytes());
+    Step::CompareAndWrite { table: TABLE, partition: PARTITION, sort, expect, guard, value, rows }
+}
+
+async fn applied(store: &dyn Store, steps: Vec<Step>) {
+    let outcome = store.run(call(), steps).await.unwrap();
+    assert!(outcome.is_applied(), "{outcome:?}");
+}
+
+async fn get(store: &dyn Store, sort: &[u8]) -> Option<Row> {
+    store.get(call().strong(), TABLE, &PARTITION, &Bytes::copy_from_slice(sort)).await.unwrap()
+}
+
+async fn sorts(store: &dyn Store) -> Vec<Bytes> {
+    let all = Scan { from: Bytes::new(), to: None, direction: Direction::Forward, max_bytes: 1 << 20 };
+    store.scan(call().strong(), TABLE, &PARTITION, all).await.unwrap().rows.into_iter().map(|row| row.sort).collect()
+}
+
+/// A clock that goes at the usual pace and is wrong by this much.
+struct Wrong {
+    ahead_ms: i64,
+}
+
+impl Clock for Wrong {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(SystemClock.now().0.saturating_add_signed(self.ahead_ms))
+    }
+}
+
+async fn opened(options: &CassandraOptions, ahead_ms: i64) -> Arc<dyn Store> {
+    CassandraStore::open(options.clone(), Arc::new(Wrong { ahead_ms })).await.unwrap()
+}
+
+/// Adds one to the head's count, with an entry of the log, until that is applied; what came of it is found out as the protocols do:
+/// the own stamp is in the head, or in the log. Answers every stamp that was tried and refused, and the one that was applied.
+async fn add_one(store: &dyn Store) -> (Vec<Stamp>, Stamp) {
+    let mut refused = Vec::new();
+    loop {
+        let head = get(store, &HEAD).await;
+        let count = head.as_ref().map_or(0, |row| u64::from_be_bytes(row.value[..].try_into().unwrap()));
+        let expect = head.map_or(Expect::Absent, |row| Expect::Stamp(row.guard.unwrap().stamp));
+        let stamp = Stamp::fresh();
+        let entry = NewRow::new(log_key(stamp), "");
+        let outcome = store.run(call(), vec![write_head(HEAD, expect, stamp, count + 1, vec![entry])]).await;
+        match outcome {
+            Ok(Outcome::Applied) => return (refused, stamp),
+            Ok(Outcome::Unknown { .. }) if get(store, &log_key(stamp)).await.is_some() => return (refused, stamp),
+            Ok(Outcome::Refused { .. } | Outcome::Unknown { .. }) => refused.push(stamp),
+            Err(error) => assert!(error.is_passing(), "{error}"),
+        }
+    }
+}
+
+fn log_key(stamp: Stamp) -> Vec<u8> {
+    [&[1], &stamp.0[..]].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_servers_whose_clocks_are_seconds_apart_none_loses_an_update() {
+    let Some(options) = fresh_options().await else { return };
+    let stores = [opened(&options, -7_000).await, opened(&options, 0).await, opened(&options, 7_000).await];
+    let times = 10;
+    let writers = stores.iter().map(|store| {
+        let store = store.clone();
+        tokio::spawn(async move { stream::iter(0..times).then(|_| add_one(store.as_ref())).collect::<Vec<_>>().await })
+    });
+    let (mut applied, mut refused) = (BTreeSet::new(), BTreeSet::new());
+    for writer in writers.collect::<Vec<_>>() {
+        for (lost, won) in writer.await.unwrap() {
+            refused.extend(lost);
+            applied.insert(won);
+        }
+    }
+    assert_eq!(applied.len(), times * stores.len());
+    for store in &stores {
+        let head = get(store.as_ref(), &HEAD).await.unwrap();
+        assert_eq!(u64::from_be_bytes(head.value[..].try_into().unwrap()), applied.len() as u64);
+        let logged: BTreeSet<Bytes> = sorts(store.as_ref()).await.into_iter().filter(|sort| *sort != HEAD).collect();
+        assert_eq!(logged, applied.iter().map(|stamp| Bytes::from(log_key(*stamp))).collect());
+        assert!(refused.iter().all(|stamp| !logged.contains(&log_key(*stamp)[..])));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_ahead_wrote_one_that_lags_removes_and_can_put_again() {
+    let Some(options) = fresh_options().await else { return };
+    let (ahead, behind) = (opened(&options, 60_000).await, opened(&options, -60_000).await);
+    let rows = || ["a", "b", "c"].map(|sort| NewRow::new(sort, "v")).to_vec();
+    applied(ahead.as_ref(), vec![put(rows())]).await;
+    applied(behind.as_ref(), vec![remove(Removal::Rows(vec!["a".into()]))]).await;
+    assert_eq!(sorts(ahead.as_ref()).await, ["b", "c"]);
+    applied(behind.as_ref(), vec![remove(Removal::Range("b".into(), None))]).await;
+    assert!(sorts(ahead.as_ref()).await.is_empty());
+    applied(behind.as_ref(), vec![put(rows())]).await;
+    assert_eq!(sorts(ahead.as_ref()).await, ["a", "b", "c"], "acknowledged, and shadowed by the removal");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_appeared_with_a_head_can_be_removed_whatever_the_clock() {
+    let Some(options) = fresh_options().await else { return };
+    let behind = opened(&options, -3_600_000).await;
+    let log = NewRow::new("log", "v");
+    applied(behind.as_ref(), vec![write_head(HEAD, Expect::Absent, Stamp::fresh(), 1, vec![log])]).await;
+    applied(behind.as_ref(), vec![remove(Removal::Rows(vec!["log".into()]))]).await;
+    assert_eq!(sorts(behind.as_ref()).await, [HEAD]);
+}
+
+#[tokio::test]
+async fn heads_stay_wherever_they_stand_in_a_range_that_is_removed() {
+    let Some(subject) = Cassandra::bare().await else { return };
+    let store = subject.store();
+    let heads = ["a", "c", "c\0", "e", "m0300"];
+    for head in heads {
+        applied(store.as_ref(), vec![write_head(head.into(), Expect::Absent, Stamp::fresh(), 1, Vec::new())]).await;
+    }
+    let mut rows: Vec<NewRow> = ["", "b", "c\0\0", "d", "f", "z"].map(|sort| NewRow::new(sort, "v")).to_vec();
+    rows.extend((0..600).map(|number| NewRow::new(format!("m{number:04}x"), "v")));
+    applied(store.as_ref(), vec![put(rows.clone())]).await;
+    applied(store.as_ref(), vec![remove(Removal::Range("b".into(), Some("n".into())))]).await;
+    assert_eq!(sorts(store.as_ref()).await, ["", "a", "c", "c\0", "e", "m0300", "z"]);
+    applied(store.as_ref(), vec![remove(Removal::Range("".into(), None))]).await;
+    assert_eq!(sorts(store.as_ref()).await, heads);
+}
+
+/// More than two parts, read from within one into the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_content_of_several_parts_comes_back_and_nothing_stays_of_it() {
+    let Some(subject) = Cassandra::bare().await else { return };
+    let store = subject.store();
+    let piece =
+        Bytes::from((0..1_000_003_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect::<Vec<_>>());
+    let pieces = 70;
+    let content = stream::iter(vec![piece.clone(); pieces]).map(Ok).boxed();
+    let id = store.put_content(call(), "owner".into(), content).await.unwrap();
+    let begins = 31_999_000_u64;
+    let read = store.read_content(call(), id, begins..begins + 3_000_000).await.unwrap().unwrap();
+    let read: Vec<Bytes> = read.try_collect().await.unwrap();
+    let whole = piece.repeat(36);
+    assert!(read.concat() == whole[begins as usize..begins as usize + 3_000_000], "other bytes came back");
+
+    let raw = SessionBuilder::new().known_nodes(subject.options().address.hosts()).build().await.unwrap();
+    let parts = async || {
+        let keyspace = subject.options().address.keyspace();
+        let select = format!("SELECT DISTINCT content, part FROM {keyspace}.content_chunks");
+        raw.query_unpaged(select, ()).await.unwrap().into_rows_result().unwrap().rows_num()
+    };
+    assert_eq!(parts().await, 3);
+    assert!(store.condemn_content(call(), id).await.unwrap() && store.delete_content(call(), id).await.unwrap());
+    assert_eq!(parts().await, 0);
+}
+
+async fn open(options: CassandraOptions) -> StoreResult<Arc<CassandraStore>> {
+    CassandraStore::open(options, Arc::new(SystemClock)).await
+}
+
+#[tokio::test]
+async fn a_schema_of_another_version_is_refused_and_left_alone() {
+    let Some(options) = fresh_options().await else { return };
+    let raw = SessionBuilder::new().known_nodes(options.address.hosts()).build().await.unwrap();
+    let keyspace = options.address.keyspace();
+    raw.query_unpaged(format!("UPDATE {keyspace}.meta SET value = '99' WHERE key = 'format'"), ()).await.unwrap();
+    let refused = open(options.clone()).await.err().unwrap();
+    assert!(matches!(&refused, StoreError::Format { found, .. } if found == "99"), "{refused}");
+    assert!(CassandraStore::initialise(&options, None, false).await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_there_is_not_made_again_and_keeps_its_replication() {
+    let Some(options) = fresh_options().await else { return };
+    let again = CassandraStore::initialise(&options, Some(&Replication::one("dc1", 1)), false).await.unwrap();
+    assert_eq!(again, Initialised::WasThere);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_far_from_the_nodes_is_refused() {
+    let Some(options) = fresh_options().await else { return };
+    let options = CassandraOptions { clock_skew_max: Some(Duration::from_secs(300)), ..options };
+    open(options.clone()).await.unwrap();
+    for now in [SystemClock.now().0 - 400_000, SystemClock.now().0 + 400_000] {
+        let clock = Arc::new(ManualClock::new(UnixMillis(now)));
+        let refused = CassandraStore::open(options.clone(), clock).await.err().unwrap().to_string();
+        assert!(refused.contains("clock"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn levels_that_the_replicas_can_never_meet_are_refused() {
+    let Some(options) = fresh_options().await else { return };
+    let levels = Levels { audit: ClassLevels { read: Level::One, write: Level::Two }, ..Levels::default() };
+    let refused = open(CassandraOptions { levels, ..options }).await.err().unwrap().to_string();
+    assert!(refused.contains("TWO") && refused.contains("Audit"), "{refused}");
+}
+
+#[tokio::test]
+async fn every_level_that_one_replica_meets_reads_what_it_wrote() {
+    let Some(options) = fresh_options().await else { return };
+    for level in [Level::One, Level::Quorum, Level::All, Level::LocalQuorum, Level::EachQuorum, Level::LocalOne] {
+        let levels = Levels { description: ClassLevels::both(level), ..Levels::default() };
+        let store = open(CassandraOptions { levels, ..options.clone() }).await.unwrap();
+        let sort = level.to_string();
+        applied(store.as_ref(), vec![put(vec![NewRow::new(sort.clone(), "v")])]).await;
+        assert!(get(store.as_ref(), sort.as_bytes()).await.is_some(), "{level}");
+        let usual = store.get(call(), TABLE, &PARTITION, &Bytes::from(sort)).await.unwrap();
+        assert!(usual.is_some(), "{level}");
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_answers_that_is_told_in_time() {
+    let address = "cassandra://127.0.0.1:1/books".parse().unwrap();
+    let options = CassandraOptions { connect_timeout: Duration::from_secs(5), ..CassandraOptions::new(address) };
+    let began = Instant::now();
+    let error = open(options).await.err().unwrap();
+    assert!(matches!(&error, StoreError::Unavailable(_)) && error.to_string().contains("127.0.0.1:1"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(60));
+}

@@ -1,0 +1,127 @@
+//! A node that stands still, is killed, and comes back, under a store that stays open; and one that asks for a password.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cluster::{Cluster, ClusterSpec, CommitlogSync, NodeId, Settings, Shape};
+use store::{
+    Call, Class, Deadline, Expect, Guard, Lane, NewRow, Outcome, Stamp, Step, Store, StoreError, SystemClock, Table,
+};
+use store_cassandra::testing::{DATACENTER, can_run, settings};
+use store_cassandra::{Address, CassandraOptions, CassandraStore, Credentials, Replication};
+
+const NODE: NodeId = NodeId(1);
+
+/// How long calls may take while the node stands still.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// How much later than its deadline a call may come back on a busy machine.
+const LATE: Duration = Duration::from_secs(20);
+
+fn call(within: Duration) -> Call {
+    Call::new(Class::Description, Deadline::within(within))
+}
+
+fn key(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+fn put(sort: &'static str) -> Step {
+    Step::Put { table: Table::Objects, partition: key("p"), rows: vec![NewRow::new(sort, "v")] }
+}
+
+fn make_head(sort: &'static str) -> Step {
+    Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: key("p"),
+        sort: key(sort),
+        expect: Expect::Absent,
+        guard: Guard { stamp: Stamp::fresh(), tag: Bytes::new() },
+        value: key("v"),
+        rows: Vec::new(),
+    }
+}
+
+async fn there(store: &CassandraStore, sort: &'static str) -> bool {
+    let patience = call(Duration::from_secs(60)).strong();
+    store.get(patience, Table::Objects, &key("p"), &key(sort)).await.unwrap().is_some()
+}
+
+/// Runs a step until it is applied, as a client would that is told to come again.
+async fn surely(store: &CassandraStore, step: Step) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        match store.run(call(SHORT), vec![step.clone()]).await {
+            Ok(Outcome::Applied) => return,
+            Ok(Outcome::Unknown { .. }) => {}
+            Ok(outcome) => panic!("{outcome:?}"),
+            Err(error) => assert!(error.is_passing(), "{error}"),
+        }
+        assert!(Instant::now() < deadline, "it does not come back");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_outlives_its_node() {
+    if !can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { authentication: true, commitlog_sync: CommitlogSync::Batch, ..settings() };
+    let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
+    let node = Cluster::open(folder.path(), &spec).unwrap();
+    node.start_all().unwrap();
+    let address: Address = format!("cassandra://{}/away", node.contact_points()[0]).parse().unwrap();
+    let login = |password: &str| {
+        let credentials = Some(Credentials { user: "cassandra".to_owned(), password: password.to_owned() });
+        CassandraOptions { credentials, ..CassandraOptions::new(address.clone()) }
+    };
+
+    // The first role is there some seconds after the node.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while let Err(error) =
+        CassandraStore::initialise(&login("cassandra"), Some(&Replication::one(DATACENTER, 1)), false).await
+    {
+        assert!(Instant::now() < deadline, "{error}");
+    }
+    for wrong in [login("wrong"), CassandraOptions::new(address.clone())] {
+        let refused = CassandraStore::open(wrong, Arc::new(SystemClock)).await.err().unwrap().to_string();
+        assert!(refused.to_lowercase().contains("authentication") || refused.contains("password"), "{refused}");
+        assert!(!refused.contains("wrong"), "the password is told: {refused}");
+    }
+    let store = CassandraStore::open(login("cassandra"), Arc::new(SystemClock)).await.unwrap();
+    surely(&store, put("before")).await;
+    surely(&store, make_head("head")).await;
+
+    node.pause(NODE).unwrap();
+    // A process of many threads stands still a moment after it was told to.
+    let deadline = Instant::now() + LATE;
+    while store.get(call(SHORT), Table::Objects, &key("p"), &key("before")).await.is_ok() {
+        assert!(Instant::now() < deadline, "the node does not stand still");
+    }
+    let began = Instant::now();
+    let read = store.get(call(SHORT), Table::Objects, &key("p"), &key("before")).await;
+    assert!(matches!(read, Err(StoreError::DeadlinePassed)), "{read:?}");
+    let written = store.run(call(SHORT), vec![put("paused")]).await;
+    assert!(matches!(written, Ok(Outcome::Unknown { .. })), "{written:?}");
+    let switched = store.run(call(SHORT), vec![make_head("paused-head")]).await;
+    assert!(matches!(switched, Ok(Outcome::Unknown { .. })), "{switched:?}");
+    assert!(began.elapsed() < 3 * SHORT + LATE, "a call came back {:?} after it was made", began.elapsed());
+    assert!(store.health().await.refusing_writes.contains_key(&Lane::Text));
+    node.resume(NODE).unwrap();
+    surely(&store, put("paused")).await;
+    assert!(there(&store, "before").await && there(&store, "paused").await);
+
+    node.kill(NODE).unwrap();
+    let error = store.run(call(SHORT), vec![put("killed")]).await;
+    assert!(!matches!(error, Ok(Outcome::Applied)), "{error:?}");
+    node.start(NODE).unwrap();
+    surely(&store, put("after")).await;
+    for sort in ["before", "head", "paused", "after"] {
+        assert!(there(&store, sort).await, "{sort} was acknowledged and is lost");
+    }
+    assert!(store.health().await.refusing_writes.is_empty());
+}

@@ -1,0 +1,43 @@
+//! The behaviour suite against a real Cassandra node, bare and within the limits; each test in a keyspace of its own.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+/// A subject, or the end of a test that cannot run here (which was told).
+macro_rules! subject {
+    ($made:expr) => {
+        match $made.await {
+            Some(subject) => subject,
+            None => return,
+        }
+    };
+}
+
+mod bare {
+    use super::support::Cassandra;
+
+    store::behaviour_suite!(subject!(Cassandra::bare()));
+
+    // Of what engines promise that keep their data, all but that a second opener is refused: here it is welcome.
+    store::suite_tests! { subject!(Cassandra::bare());
+        reopening {
+            reopening_keeps_every_acknowledged_row
+            reopening_keeps_removals
+            reopening_keeps_contents
+            reopening_keeps_expiries
+            a_closed_store_refuses_calls
+        }
+    }
+}
+
+mod within_limited {
+    use std::sync::Arc;
+
+    use store::Limits;
+    use store::limited::Limited;
+
+    use super::support::Cassandra;
+
+    store::limits_suite!(subject!(Cassandra::wrapped(|store| Arc::new(Limited::new(store, Limits::default())))));
+}

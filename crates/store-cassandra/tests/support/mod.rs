@@ -1,0 +1,71 @@
+//! Stores to be tested, each in a keyspace of its own on the node that all tests share.
+
+#![allow(dead_code)] // Not every test file uses all of it.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store::suite::{Reopening, Subject};
+use store::{Clock, ManualClock, Store, StoreResult, UnixMillis};
+use store_cassandra::testing::fresh_options;
+use store_cassandra::{CassandraOptions, CassandraStore};
+
+/// A store on the shared node, wrapped or bare.
+pub struct Cassandra {
+    options: CassandraOptions,
+    clock: Arc<ManualClock>,
+    wrap: fn(Arc<dyn Store>) -> Arc<dyn Store>,
+    store: Arc<dyn Store>,
+}
+
+impl Cassandra {
+    /// A fresh store within `wrap`; `None` where there can be no node.
+    pub async fn wrapped(wrap: fn(Arc<dyn Store>) -> Arc<dyn Store>) -> Option<Self> {
+        let options = fresh_options().await?;
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
+        let store = wrap(open(&options, clock.clone()).await.unwrap());
+        Some(Self { options, clock, wrap, store })
+    }
+
+    /// A fresh store.
+    pub async fn bare() -> Option<Self> {
+        Self::wrapped(|store| store).await
+    }
+
+    /// Another store over the same keyspace, as another server would have, with a clock of its own.
+    pub async fn another(&self, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
+        open(&self.options, clock).await.unwrap()
+    }
+
+    /// Where it is and how it is opened.
+    pub fn options(&self) -> &CassandraOptions {
+        &self.options
+    }
+}
+
+async fn open(options: &CassandraOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<dyn Store>> {
+    Ok(CassandraStore::open(options.clone(), clock).await?)
+}
+
+impl Subject for Cassandra {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+}
+
+#[async_trait]
+impl Reopening for Cassandra {
+    async fn reopen(&mut self) {
+        self.store.close().await.unwrap();
+        self.store = (self.wrap)(open(&self.options, self.clock.clone()).await.unwrap());
+    }
+
+    async fn open_another(&self) -> StoreResult<Arc<dyn Store>> {
+        open(&self.options, self.clock.clone()).await
+    }
+}
