@@ -76,6 +76,12 @@ impl<T> Lanes<T> {
     }
 }
 
+/// As many rows of one call are read where the caller is, while they are at hand.
+const ROWS_READ_HERE_MAX: usize = 8;
+
+/// A page of a scan that is no larger is read there too.
+const BYTES_READ_HERE_MAX: usize = 4 << 10;
+
 impl EmbeddedStore {
     /// Opens the store in `folder`, making it if the folder has none. `clock` is what expiries and leases are compared with.
     ///
@@ -197,14 +203,27 @@ impl Store for EmbeddedStore {
 
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
         let now = self.now();
-        self.read(call.deadline, table.lane(), move |view| {
+        let is_few = keys.len() <= ROWS_READ_HERE_MAX;
+        let get = move |view: &View<'_>| {
             keys.iter().map(|(partition, sort)| read::get(view, table, partition, sort, now)).collect()
-        })
-        .await
+        };
+        if is_few && self.prompt.is_prompt() {
+            return self.prompt.timed(|| self.read_here(call.deadline, table.lane(), get));
+        }
+        self.read(call.deadline, table.lane(), get).await
     }
 
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
-        let (partition, now) = (partition.clone(), self.now());
+        let now = self.now();
+        if scan.max_bytes <= BYTES_READ_HERE_MAX && self.prompt.is_prompt() {
+            let here = || {
+                self.read_here(call.deadline, table.lane(), |view| {
+                    read::scan(view, table, partition, &scan, now, call.deadline)
+                })
+            };
+            return self.prompt.timed(here);
+        }
+        let partition = partition.clone();
         self.read(call.deadline, table.lane(), move |view| {
             read::scan(view, table, &partition, &scan, now, call.deadline)
         })
