@@ -28,7 +28,7 @@
 //! - [`frame`] is what a frame is, and wraps it; [`Framer`] makes frames and proves that they read back, [`inflate`](inflate()) opens
 //!   them, `deflate` is the compressors; [`sums`] adds up what the length of an archive is computed from.
 //! - [`spec`] holds the numbers of the ZIP format, `entry` writes single records of it, and [`writer`] makes small
-//!   archives in memory from those.
+//!   archives in memory from those, [`streamed`] large ones whose entries are not known beforehand.
 //! - [`archive`] says what is to be sent (an [`Archive`] of groups, a layout, a level); [`source`] is where its frames
 //!   come from (the [`Source`] trait); [`memory`] is a source for tests and benches.
 //! - `exact` produces archives whose length is known, placed by `map`; `described` those with data descriptors, which
@@ -52,6 +52,7 @@ mod reader;
 pub mod source;
 pub mod spec;
 mod stream;
+pub mod streamed;
 pub mod sums;
 pub mod writer;
 
@@ -61,5 +62,6 @@ pub use framer::Framer;
 pub use inflate::inflate;
 pub use source::{ArchiveError, Source};
 pub use stream::{WHOLE, stream};
+pub use streamed::StreamedZip;
 pub use sums::Sums;
 pub use writer::{ZipEntry, ZipEntryError, ZipWriter};
