@@ -1,6 +1,6 @@
 //! Reading what a shard holds, in the order of names, with the marks of all its epochs united.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use store::{Call, Class, Direction, Row, Scan, Strength, Table, envelope};
@@ -134,6 +134,43 @@ impl Children {
         }
         Ok(Some(united))
     }
+}
+
+/// The last names of a shard that are not settled dead, the greatest first, at most `max`.
+pub(crate) async fn last_names(
+    library: &Library,
+    partitions: impl Iterator<Item = Bytes>,
+    max: usize,
+) -> ObjectsResult<Vec<String>> {
+    let mut names: BTreeMap<String, Name> = BTreeMap::new();
+    for partition in partitions {
+        let mut live: BTreeSet<String> = BTreeSet::new();
+        let from = keys::first_child();
+        let mut rest = Some(Scan { from, to: None, direction: Direction::Backward, max_bytes: SCAN_BYTES });
+        while let Some(scan) = rest.take() {
+            let read = library.patiently(|| async {
+                let call = library.call(Class::Description);
+                Ok(library.inner.store.scan(call, Table::Children, &partition, scan.clone()).await?)
+            });
+            let page = read.await?;
+            for row in &page.rows {
+                let read = Read::open(row)?;
+                let known = names
+                    .entry(read.name.clone())
+                    .or_insert_with_key(|name| Name { name: name.clone(), incarnations: Vec::new() });
+                let name = read.name.clone();
+                known.add(read);
+                match known.is_dead() {
+                    true => live.remove(&name),
+                    false => live.insert(name),
+                };
+            }
+            // One more, since not all marks of the smallest may be read yet.
+            rest = scan.resumed(page.next).filter(|_| live.len() <= max);
+        }
+    }
+    let live = names.into_values().rev().filter(|name| !name.is_dead());
+    Ok(live.take(max).map(|name| name.name).collect())
 }
 
 impl Epoch {

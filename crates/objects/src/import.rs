@@ -1,5 +1,7 @@
 //! Bringing a volume in: read, check and frame its pages in one pass, put the rows, then switch its head once.
 
+mod replace;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
@@ -20,6 +22,8 @@ use crate::library::Library;
 use crate::packer::Packer;
 use crate::revision::RevisionId;
 use crate::switch::{Switch, Switched};
+
+pub use replace::Replacement;
 
 /// How often an import begins anew because a sweeper took it for dead and fenced it off.
 const ATTEMPTS_MAX: u32 = 3;

@@ -3,7 +3,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use hathi::VolumeId;
-use store::{Table, UnixMillis};
+use store::{ContentId, Table, UnixMillis};
 
 use crate::containment::Mark;
 use crate::resources::path::ResourcePath;
@@ -49,6 +49,11 @@ pub(crate) fn resource_child_partition(container: &ResourcePath, name: &str) -> 
 /// The volume of a partition; `None`: it is not one of a volume.
 pub fn volume_of_partition(partition: &Bytes) -> Option<VolumeId> {
     VolumeId::parse(std::str::from_utf8(partition.strip_prefix(b"v/")?).ok()?).ok()
+}
+
+/// The partition of the records of whose heads were about to name a content: sort keys are partitions of objects.
+pub fn keepers(content: ContentId) -> Bytes {
+    Bytes::from([b"k/", &content.0[..]].concat())
 }
 
 /// The resource of a partition; `None`: it is not one of a resource.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
+use bytes::Bytes;
+use parking_lot::Mutex;
 use store::{Call, Class, Clock, Deadline, Store};
 
 use crate::bulk::Bulk;
@@ -109,6 +111,8 @@ pub(crate) struct Inner {
     pub(crate) running_jobs: RunningJobs,
     /// The shard that the collector looks at next.
     pub(crate) shard_in_turn: AtomicU16,
+    /// Where the collector goes on among contents; `None`: at the first.
+    pub(crate) content_in_turn: Mutex<Option<Bytes>>,
 }
 
 impl Inner {
@@ -125,6 +129,7 @@ impl Inner {
             unwritten_marks: UnwrittenMarks::default(),
             running_jobs: RunningJobs::default(),
             shard_in_turn: AtomicU16::new(0),
+            content_in_turn: Mutex::new(None),
         }
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hathi::VolumeId;
 use store::{Class, Step, Strength, Table};
 
-use crate::children::{Children, Marked, Name};
+use crate::children::{self, Children, Marked, Name};
 use crate::containment::{Container, Mark, Parent, Settled};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{HeadRow, State};
@@ -108,6 +108,21 @@ impl Library {
             }
         }
         Ok((live, None))
+    }
+
+    /// Where the last page of at most `max` children of a container begins; `None`: at the first child.
+    pub(crate) async fn last_children(&self, parent: &Parent, max: usize) -> ObjectsResult<Option<ListToken>> {
+        for shard in (0..parent.shards()).rev() {
+            let mut names = children::last_names(self, parent.partitions(shard), max.saturating_add(1)).await?;
+            if names.len() > max {
+                // The page begins after the one that is too many.
+                return Ok(names.pop().map(|name| ListToken { shard, name }));
+            }
+            if !names.is_empty() {
+                return Ok((shard > 0).then(|| ListToken { shard, name: String::new() }));
+            }
+        }
+        Ok(None)
     }
 
     /// Those of `names` that are live, each once. Sweeps what is not settled. What neither its marks nor its head can tell,

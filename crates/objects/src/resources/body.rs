@@ -88,12 +88,42 @@ pub struct Binary {
 }
 
 /// Where bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// In a row beside the head.
     Row,
     /// In a content of the store.
     Content(ContentId),
+    /// Not here: length and digest are not known then, and stand as nothing.
+    Elsewhere(Elsewhere),
+}
+
+/// Bytes that are kept elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// Where: an address that this crate does not look into.
+    pub url: String,
+    /// How who asks for them gets them.
+    pub handling: Handling,
+}
+
+/// How who asks for bytes that are kept elsewhere gets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Handling {
+    /// They are fetched and passed on.
+    Proxy,
+    /// They are left to be fetched there.
+    Redirect,
+}
+
+impl Binary {
+    /// Where they are, if that is not here.
+    pub fn elsewhere(&self) -> Option<&Elsewhere> {
+        match &self.place {
+            Place::Elsewhere(elsewhere) => Some(elsewhere),
+            Place::Row | Place::Content(_) => None,
+        }
+    }
 }
 
 /// Where a description is: in rows of the revision that wrote it.

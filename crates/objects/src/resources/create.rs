@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use rand::Rng;
-use store::{NewRow, Step, Table, envelope};
+use store::{ContentId, NewRow, Step, Table, envelope};
 
 use crate::child::Creation;
 use crate::containment::{Container, Parent};
@@ -212,7 +212,11 @@ impl Uploaded {
                 rows.push(Step::Put { table: Table::Objects, partition: partition.clone(), rows: vec![row] });
                 Place::Row
             }
-            UploadedPlace::Content(id) => Place::Content(*id),
+            UploadedPlace::Content(id) => {
+                rows.push(keeper(*id, partition));
+                Place::Content(*id)
+            }
+            UploadedPlace::Elsewhere(elsewhere) => Place::Elsewhere(elsewhere.clone()),
         };
         Binary {
             revision,
@@ -223,6 +227,12 @@ impl Uploaded {
             disposition: self.disposition.clone(),
         }
     }
+}
+
+/// The record that an object's head is about to name a content. It may stand when none does: heads decide.
+fn keeper(id: ContentId, object: &Bytes) -> Step {
+    let row = NewRow::new(object.clone(), envelope::seal(&[]));
+    Step::Put { table: Table::Objects, partition: keys::keepers(id), rows: vec![row] }
 }
 
 /// The record that a container gives members to a resource. It may stand when the container does not: its head decides.

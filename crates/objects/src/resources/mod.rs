@@ -6,10 +6,12 @@
 //! container is gone for everybody, with all that is in it, with one write of its head.
 //!
 //! How to read it: `path.rs` and `body.rs`: what there is; `read.rs`: how it is found and read; `create.rs`, `update.rs`,
-//! `delete.rs`, `upload.rs`: how it changes; `verify.rs`: whether it is sound. Who changes a resource passes the [`Resource`] that was read, and is told
+//! `delete.rs`, `upload.rs`: how it changes; `verify.rs`: whether it is sound;
+//! `collect.rs`: what nothing names. Who changes a resource passes the [`Resource`] that was read, and is told
 //! [`ResourceError::Moved`] if somebody else changed it meanwhile; so conditions can be looked at beforehand, and hold.
 
 pub mod body;
+mod collect;
 mod create;
 mod delete;
 mod describe;
@@ -25,7 +27,9 @@ use crate::error::ObjectsError;
 use crate::head::{Head, HeadRow};
 use crate::revision::RevisionId;
 
-pub use body::{Binary, Kind, MemberRule, Membership, Place, Relation, ResourceBody, StoredDescription};
+pub use body::{
+    Binary, Elsewhere, Handling, Kind, MemberRule, Membership, Place, Relation, ResourceBody, StoredDescription,
+};
 pub use create::{NewKind, NewResource};
 pub(crate) use delete::RunningJobs;
 pub use path::{InvalidPath, ResourcePath};

@@ -19,8 +19,8 @@ use crate::revision::RevisionId;
 
 /// Paths that are looked up together.
 const BATCH_PATHS: usize = 500;
-/// Bytes of one page of a scan over records of membership.
-const SCAN_BYTES: usize = 64 << 10;
+/// Bytes of one page of a scan over records of membership: most resources have none.
+const SCAN_BYTES: usize = 4 << 10;
 
 /// A child of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Library {
         binary: &Binary,
         range: Range<u64>,
     ) -> ObjectsResult<BoxStream<'static, ObjectsResult<Bytes>>> {
-        match binary.place {
+        match &binary.place {
             Place::Row => {
                 let partition = keys::resource_partition(&resource.path);
                 let payload = self.payload(&partition, &keys::small_content(binary.revision)).await?;
@@ -125,10 +125,13 @@ impl Library {
                 Ok(futures::stream::iter([Ok(piece)]).boxed())
             }
             Place::Content(id) => {
-                let stream = self.inner.store.read_content(self.call(Class::Content), id, range).await?;
+                let stream = self.inner.store.read_content(self.call(Class::Content), *id, range).await?;
                 let stream = stream
                     .ok_or_else(|| ObjectsError::corrupt(Table::Contents, &format!("content {id} is missing")))?;
                 Ok(stream.map(|piece| piece.map_err(ObjectsError::from)).boxed())
+            }
+            Place::Elsewhere(elsewhere) => {
+                Err(ObjectsError::Invalid(format!("the bytes of /{} are kept at {}", resource.path, elsewhere.url)))
             }
         }
     }
@@ -148,6 +151,13 @@ impl Library {
         }
         let (found, next) = self.list_children(&parent, after, max).await?;
         Ok(ChildPage { children: found.into_iter().map(Child::of).collect(), next })
+    }
+
+    /// Where the last page of at most `max` children begins; `None`: at the first child. Children that come or go meanwhile may make
+    /// the page a shorter one.
+    pub async fn last_page(&self, resource: &Resource, max: usize) -> ObjectsResult<Option<ListToken>> {
+        let parent = self.parent(&Container::At(resource.path.clone())).await?;
+        self.last_children(&parent, max).await
     }
 
     /// Of each path, whether something is there or was, as a child of the container that is there now.

@@ -16,7 +16,7 @@ use crate::error::{ObjectsError, ObjectsResult};
 use crate::keys;
 use crate::library::Library;
 use crate::resources::Resource;
-use crate::resources::body::Binary;
+use crate::resources::body::{Binary, Elsewhere, Handling};
 use crate::resources::path::ResourcePath;
 
 /// How bytes can be summed up.
@@ -52,6 +52,21 @@ pub struct Uploaded {
 pub(super) enum UploadedPlace {
     Small(Bytes),
     Content(ContentId),
+    Elsewhere(Elsewhere),
+}
+
+impl Uploaded {
+    /// Bytes that are kept elsewhere.
+    pub fn elsewhere(url: String, handling: Handling) -> Self {
+        Self {
+            place: UploadedPlace::Elsewhere(Elsewhere { url, handling }),
+            len_bytes: 0,
+            sha256: [0; 32],
+            digests: Vec::new(),
+            media_type: String::new(),
+            disposition: None,
+        }
+    }
 }
 
 /// Why bytes did not come in; nothing is kept of them.
@@ -95,6 +110,13 @@ impl Hashing {
     fn others(self) -> Vec<(DigestAlgorithm, Vec<u8>)> {
         self.others.into_iter().map(|(algorithm, hasher)| (algorithm, hasher.finalize().into_vec())).collect()
     }
+}
+
+/// Digests of bytes that are held.
+pub fn digests_of(bytes: &[u8], algorithms: &[DigestAlgorithm]) -> Vec<(DigestAlgorithm, Vec<u8>)> {
+    let mut hashing = Hashing::new(algorithms);
+    hashing.update(bytes);
+    hashing.others()
 }
 
 impl Library {
@@ -159,9 +181,24 @@ impl Library {
         })
     }
 
+    /// Reads bytes to their end, keeps nothing, and answers their digests.
+    pub async fn summed_up<E>(
+        &self,
+        source: impl Stream<Item = Result<Bytes, E>>,
+        algorithms: &[DigestAlgorithm],
+    ) -> Result<Vec<(DigestAlgorithm, Vec<u8>)>, E> {
+        let mut hashing = Hashing::new(algorithms);
+        let mut source = pin!(source);
+        while let Some(piece) = source.next().await {
+            hashing.update(&piece?);
+        }
+        Ok(hashing.others())
+    }
+
     /// Gives back what an upload took that is not used. What that fails to give back stays until somebody looks for it.
     pub async fn discard(&self, uploaded: &Uploaded) {
-        let UploadedPlace::Content(id) = uploaded.place else { return };
+        let UploadedPlace::Content(id) = &uploaded.place else { return };
+        let id = *id;
         let discarded = async {
             let store = &self.inner.store;
             Ok::<_, StoreError>(

@@ -3,6 +3,7 @@
 use crate::error::ObjectsResult;
 use crate::library::Library;
 use crate::resources::Resource;
+use crate::resources::body::Binary;
 use crate::resources::upload::DigestAlgorithm;
 
 impl Library {
@@ -21,7 +22,8 @@ impl Library {
     /// Whether its bytes have the digest that its head says.
     async fn read_whole(&self, resource: &Resource) -> ObjectsResult<bool> {
         self.description(resource).await?;
-        let Some(binary) = resource.body().binary() else { return Ok(true) };
+        let kept_here = |binary: &&Binary| binary.elsewhere().is_none();
+        let Some(binary) = resource.body().binary().filter(kept_here) else { return Ok(true) };
         let digests = self.digests(resource, binary, &[DigestAlgorithm::Sha256]).await?;
         Ok(digests.iter().all(|(_, digest)| digest[..] == binary.sha256))
     }

@@ -4,9 +4,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod contents;
 mod deletions;
 mod faults;
 mod histories;
+mod interleavings;
 mod races;
 mod shards;
 mod tree;

@@ -1,0 +1,216 @@
+//! Replacing one member of a volume: a new generation, of the frames that are there and one new one. Nothing is compressed anew but
+//! that, and each frame that is taken over is inflated once, so that what is damaged is not passed on as sound.
+
+use std::collections::HashMap;
+
+use hathi::{Mets, Page, Seq};
+use md5::Md5;
+use sha2::{Digest, Sha256};
+use tokio::runtime::Handle;
+
+use super::{ATTEMPTS_MAX, Attempt, not_framed, on_blocking_thread};
+use crate::damage::WHOLE_VOLUME;
+use crate::directory::{Entry, FIXITY_SEGMENT_PAGES, PageFixity};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{HeadRow, VolumeBody};
+use crate::library::Library;
+use crate::read::Volume;
+use crate::revision::RevisionId;
+
+/// What is to stand in the place of what is there.
+#[derive(Clone, Debug)]
+pub enum Replacement {
+    /// The text of the page of this sequence. What METS says of its size and digest stays as it is.
+    Page(Seq, Vec<u8>),
+    /// The METS: order, labels and features of the pages follow it. It names the files that are there, each once, and no other.
+    Mets(Vec<u8>),
+}
+
+/// A page as it is to be in the new generation.
+struct Planned {
+    /// Its place in the generation that is there.
+    index: usize,
+    seq: u32,
+    label: Option<String>,
+    features: Vec<String>,
+}
+
+impl Library {
+    /// Replaces a member of a volume, as it was read. Answers the new revision; what selections and running streams read stays.
+    ///
+    /// [`ObjectsError::Conflict`] if somebody else changed the volume since it was read, or the METS is not one of its pages;
+    /// [`ObjectsError::Absent`] if there is no such page; [`ObjectsError::Source`] if the METS cannot be read;
+    /// [`ObjectsError::Damaged`] if what is to be taken over cannot be.
+    pub async fn replace_member(&self, volume: &Volume, replacement: Replacement) -> ObjectsResult<RevisionId> {
+        let (library, volume) = (self.clone(), volume.clone());
+        let runtime = Handle::current();
+        on_blocking_thread(move || {
+            for _ in 0..ATTEMPTS_MAX {
+                let replaced =
+                    Replacing { library: &library, runtime: &runtime, volume: &volume }.attempt(&replacement)?;
+                if let Some(revision) = replaced {
+                    return Ok(revision);
+                }
+            }
+            Err(ObjectsError::Conflict(format!("a change of {} was fenced off again and again", volume.id)))
+        })
+        .await
+    }
+}
+
+/// A replacement under way.
+struct Replacing<'a> {
+    library: &'a Library,
+    runtime: &'a Handle,
+    volume: &'a Volume,
+}
+
+impl Replacing<'_> {
+    /// `None`: it was fenced off and has to begin anew.
+    fn attempt(&self, replacement: &Replacement) -> ObjectsResult<Option<RevisionId>> {
+        let Volume { id, revision, .. } = self.volume;
+        let base: Option<HeadRow> = self.runtime.block_on(self.library.patiently(|| self.library.head(id)))?;
+        if base.as_ref().is_none_or(|row| row.head.live_volume().is_none() || row.head.revision != *revision) {
+            return Err(ObjectsError::Conflict(format!("{id} was changed by somebody else")));
+        }
+        let mut attempt = Attempt::new(self.library, self.runtime, id, base.as_ref());
+        let stands = self.stands()?;
+        let pages = self.plan(replacement, &stands)?;
+        let members_digest = self.pages(&mut attempt, replacement, pages, &stands)?;
+        let body = self.rest(&mut attempt, replacement, members_digest)?;
+        let made = attempt.revision;
+        Ok(self.runtime.block_on(attempt.switch(base, body))?.map(|_| made))
+    }
+
+    /// All pages as they are there.
+    fn stands(&self) -> ObjectsResult<Vec<(Entry, PageFixity)>> {
+        let Volume { id, body, .. } = self.volume;
+        let count = self.volume.page_count();
+        let entries = self.runtime.block_on(self.library.entries(id, body.generation, 0..count))?;
+        let mut fixity = Vec::with_capacity(entries.len());
+        for start in (0..count).step_by(FIXITY_SEGMENT_PAGES as usize) {
+            let pages = start..count.min(start + FIXITY_SEGMENT_PAGES);
+            fixity.extend(self.runtime.block_on(self.library.fixity(id, body.generation, pages))?);
+        }
+        if entries.len() != count as usize || fixity.len() != entries.len() {
+            return Err(self.volume.damaged(WHOLE_VOLUME, "its directory is shorter than its head says"));
+        }
+        Ok(entries.into_iter().zip(fixity).collect())
+    }
+
+    /// The pages of the new generation, in order.
+    fn plan(&self, replacement: &Replacement, stands: &[(Entry, PageFixity)]) -> ObjectsResult<Vec<Planned>> {
+        let id = &self.volume.id;
+        match replacement {
+            Replacement::Page(seq, _) => {
+                if !stands.iter().any(|(entry, _)| entry.seq == seq.get()) {
+                    return Err(ObjectsError::Absent(format!("{id}[{seq}]")));
+                }
+                let planned = |(index, (entry, known)): (usize, &(Entry, PageFixity))| Planned {
+                    index,
+                    seq: entry.seq,
+                    label: known.label.clone(),
+                    features: known.features.clone(),
+                };
+                Ok(stands.iter().enumerate().map(planned).collect())
+            }
+            Replacement::Mets(bytes) => {
+                let mets = Mets::parse(bytes).map_err(hathi::VolumeError::from)?;
+                if mets.id.as_deref().is_some_and(|said| said != id.as_str()) {
+                    return Err(ObjectsError::Conflict(format!("the METS is of another volume than {id}")));
+                }
+                let places: HashMap<&str, usize> =
+                    stands.iter().enumerate().map(|(index, (_, known))| (known.file_name.as_str(), index)).collect();
+                let mut planned = Vec::with_capacity(mets.pages.len());
+                for page in mets.pages {
+                    let index = *places.get(page.file_name.as_str()).ok_or_else(|| {
+                        ObjectsError::Conflict(format!("the METS names {}, which {id} does not have", page.file_name))
+                    })?;
+                    planned.push(Planned { index, seq: page.seq.get(), label: page.label, features: page.features });
+                }
+                // Each file is a page once in a METS, so as many are all of them.
+                if planned.len() != stands.len() {
+                    let (named, there) = (planned.len(), stands.len());
+                    return Err(ObjectsError::Conflict(format!("the METS names {named} of the {there} pages of {id}")));
+                }
+                Ok(planned)
+            }
+        }
+    }
+
+    /// Packs the pages; answers the digest by which an import knows them.
+    fn pages(
+        &self,
+        attempt: &mut Attempt<'_>,
+        replacement: &Replacement,
+        pages: Vec<Planned>,
+        stands: &[(Entry, PageFixity)],
+    ) -> ObjectsResult<[u8; 32]> {
+        let mut digest = Sha256::new();
+        for Planned { index, seq, label, features } in pages {
+            let (entry, known) = &stands[index];
+            let (size, crc32) = match replacement {
+                Replacement::Page(replaced, text) if replaced.get() == seq => {
+                    let md5 = Md5::digest(text).into();
+                    let new = Page { seq: *replaced, label, features, md5, text: text.clone() };
+                    attempt.page(new, known.file_name.clone())?;
+                    (u32::try_from(text.len()).unwrap_or(u32::MAX), crc32fast::hash(text))
+                }
+                _ => {
+                    let frame = self.frame(u32::try_from(index).unwrap_or(WHOLE_VOLUME), entry)?;
+                    attempt.packer.page(seq, &frame, PageFixity { label, features, ..known.clone() })?;
+                    (frame.size, frame.crc32)
+                }
+            };
+            attempt.put_full_steps()?;
+            digest.update(seq.to_le_bytes());
+            digest.update(u64::from(size).to_le_bytes());
+            digest.update(crc32.to_le_bytes());
+        }
+        Ok(digest.finalize().into())
+    }
+
+    /// A frame of the generation that is there, proved to be what it was.
+    fn frame(&self, index: u32, entry: &Entry) -> ObjectsResult<pack::Frame> {
+        let Volume { id, body, .. } = self.volume;
+        let read = self.library.frames(id, body.generation, std::slice::from_ref(entry));
+        let frame = self.runtime.block_on(read).map_err(|error| error.at_member(index))?.pop();
+        let bytes = frame.ok_or_else(|| self.volume.damaged(index, "its frame is missing"))?;
+        pack::inflate(&bytes, entry.member.size, entry.member.crc32)
+            .map_err(|error| self.volume.damaged(index, &error.to_string()))?;
+        Ok(pack::Frame { bytes, size: entry.member.size, crc32: entry.member.crc32 })
+    }
+
+    /// METS and record follow the pages.
+    fn rest(
+        &self,
+        attempt: &mut Attempt<'_>,
+        replacement: &Replacement,
+        members_digest: [u8; 32],
+    ) -> ObjectsResult<VolumeBody> {
+        let body = &self.volume.body;
+        let (mets, mets_sha256) = match replacement {
+            Replacement::Mets(bytes) => {
+                (attempt.framer.frame(bytes).map_err(not_framed)?, <[u8; 32]>::from(Sha256::digest(bytes)))
+            }
+            Replacement::Page(..) => (self.frame(self.volume.mets_index(), &body.mets)?, body.mets_sha256),
+        };
+        let mets = attempt.packer.member(0, &mets)?;
+        let record = match &body.record {
+            Some(entry) => Some(attempt.packer.member(0, &self.frame(self.volume.record_index(), entry)?)?),
+            None => None,
+        };
+        let packed = attempt.packer.finish()?;
+        Ok(VolumeBody {
+            generation: attempt.revision,
+            pages: packed.sums,
+            pages_crc32: packed.crc32,
+            mets,
+            record,
+            damaged: 0,
+            members_digest,
+            mets_sha256,
+            ..body.clone()
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! Collecting contents that nothing names: uploads whose process ended between storing them and naming them.
+//!
+//! Each content that a head is about to name has a record of whose head that is, put before the head. A content without one whose head
+//! or head log names it, a grace after its upload, is nobody's: no request takes so long.
+
+use bytes::Bytes;
+use store::{Class, ContentId, ContentState, Scan, Strength, Table};
+
+use crate::error::ObjectsResult;
+use crate::head::{self, Body, Head};
+use crate::keys;
+use crate::library::Library;
+use crate::resources::body::Place;
+
+/// Contents that one pass looks at.
+const CONTENTS_OF_A_PASS: usize = 1_000;
+
+/// Bytes of one page of a scan over records or head logs.
+const SCAN_BYTES: usize = 64 << 10;
+
+impl Library {
+    /// Looks at some contents, the next in turn, and takes away those that nothing names. Answers how many those were.
+    pub async fn collect_contents(&self) -> ObjectsResult<u64> {
+        let from = self.inner.content_in_turn.lock().take();
+        let walk = async || {
+            let call = self.call(Class::Description);
+            Ok(self.inner.store.walk(call, Table::Contents, from.clone(), CONTENTS_OF_A_PASS).await?)
+        };
+        let page = self.patiently(walk).await?;
+        let mut collected = 0;
+        for partition in &page.partitions {
+            let Ok(id) = <[u8; 16]>::try_from(&partition[..]).map(ContentId) else { continue };
+            if self.is_orphan(id).await? {
+                let store = &self.inner.store;
+                let is_condemned = store.condemn_content(self.call(Class::Content), id).await?;
+                collected += u64::from(is_condemned && store.delete_content(self.call(Class::Content), id).await?);
+            }
+        }
+        *self.inner.content_in_turn.lock() = page.next;
+        Ok(collected)
+    }
+
+    async fn is_orphan(&self, id: ContentId) -> ObjectsResult<bool> {
+        let header = self.inner.store.content_header(self.call(Class::Content), id).await?;
+        let Some(header) = header.filter(|header| header.state == ContentState::Sealed) else { return Ok(false) };
+        if !self.grace_passed(header.lease_until) {
+            return Ok(false);
+        }
+        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description).strong();
+            let page = self.inner.store.scan(call, Table::Objects, &keys::keepers(id), range.clone()).await?;
+            for row in &page.rows {
+                if self.is_named_by(id, &row.sort).await? {
+                    return Ok(false);
+                }
+            }
+            scan = range.resumed(page.next);
+        }
+        Ok(true)
+    }
+
+    /// Whether an object's head names a content, or an earlier head of it.
+    async fn is_named_by(&self, id: ContentId, object: &Bytes) -> ObjectsResult<bool> {
+        let heads = self.heads_at(std::slice::from_ref(object), Strength::Strong).await?;
+        for head in heads {
+            // One that cannot be read may name it.
+            match head {
+                Ok(row) if !row.as_ref().is_some_and(|row| names(&row.head, id)) => {}
+                Err(error) if !error.is_damage() => return Err(error),
+                _ => return Ok(true),
+            }
+        }
+        let mut scan = Some(Scan::prefix(keys::log_prefix(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description).strong();
+            let page = self.inner.store.scan(call, Table::Objects, object, range.clone()).await?;
+            let logged = page.rows.iter().map(|row| head::open::<Head>(Table::Objects, &row.value));
+            if logged.into_iter().any(|logged| logged.map_or(true, |head| names(&head, id))) {
+                return Ok(true);
+            }
+            scan = range.resumed(page.next);
+        }
+        Ok(false)
+    }
+}
+
+fn names(head: &Head, id: ContentId) -> bool {
+    let Body::Resource(resource) = &head.body else { return false };
+    resource.binary().is_some_and(|binary| binary.place == Place::Content(id))
+}

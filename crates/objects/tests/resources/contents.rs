@@ -1,0 +1,73 @@
+//! Contents that nothing names are collected; those that a head names, or named, stay.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use objects::resources::{NewKind, NewResource, Update, Uploaded};
+use objects::{Library, LibraryOptions};
+
+use crate::support::{Fixture, fixture};
+use crate::tree::{container, delete, path};
+
+const GRACE: Duration = Duration::from_secs(25 * 3_600);
+
+async fn upload(library: &Library, at: &str, byte: u8) -> Uploaded {
+    let bytes = Bytes::from(vec![byte; LibraryOptions::default().small_content_bytes + 1]);
+    let source = futures::stream::iter([Ok::<_, std::io::Error>(bytes)]);
+    library.upload(&path(at), source, &[]).await.unwrap()
+}
+
+async fn put(library: &Library, at: &str, uploaded: Uploaded) {
+    let new = NewResource { kind: NewKind::Binary(uploaded), ..container() };
+    library.create_resource(&path(at), &new).await.unwrap();
+}
+
+async fn first_byte(library: &Library, at: &str) -> u8 {
+    let resource = library.resource(&path(at)).await.unwrap();
+    let binary = resource.body().binary().unwrap();
+    library.content(&resource, binary, 0..1).await.unwrap().next().await.unwrap().unwrap()[0]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_nothing_names_is_collected_after_the_grace_and_no_other() {
+    let Fixture { library, clock, .. } = &fixture().await;
+    put(library, "a", upload(library, "a", 1).await).await;
+    // As POST does: the name is chosen after the bytes have come in.
+    let posted = upload(library, "", 2).await;
+    put(library, "fresh", posted).await;
+    upload(library, "a", 3).await;
+    assert_eq!(library.collect_contents().await.unwrap(), 0, "it may be about to be named");
+    clock.advance(GRACE);
+    assert_eq!(library.collect_contents().await.unwrap(), 1);
+    assert_eq!(library.collect_contents().await.unwrap(), 0);
+    assert_eq!((first_byte(library, "a").await, first_byte(library, "fresh").await), (1, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_earlier_head_names_is_history_and_stays() {
+    let Fixture { library, clock, .. } = &fixture().await;
+    put(library, "a", upload(library, "a", 1).await).await;
+    let resource = library.resource(&path("a")).await.unwrap();
+    let replaced = Update::Binary(upload(library, "a", 2).await);
+    library.update_resource(&resource, &replaced).await.unwrap();
+    delete(library, "a").await.unwrap();
+    clock.advance(GRACE);
+    assert_eq!(library.collect_contents().await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_resource_is_found_by_reading_it() {
+    let Fixture { library, .. } = &fixture().await;
+    put(library, "sound", upload(library, "sound", 1).await).await;
+    put(library, "lost", upload(library, "lost", 2).await).await;
+    let lost = library.resource(&path("lost")).await.unwrap();
+    let Some(objects::resources::Place::Content(id)) = lost.body().binary().map(|binary| &binary.place) else {
+        panic!("it is large")
+    };
+    let call = || store::Call::new(store::Class::Content, store::Deadline::within(Duration::from_secs(10)));
+    assert!(library.store().condemn_content(call(), *id).await.unwrap());
+    let sound = library.resource(&path("sound")).await.unwrap();
+    assert_eq!(library.verify_resource(&sound).await.unwrap(), None);
+    assert!(library.verify_resource(&lost).await.unwrap().unwrap().contains("missing"));
+}
