@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 
 use axum::response::{IntoResponse, Response};
-use door_http::{PreconditionFailed, Problem, RangeNotSatisfiable, problem};
+use door_http::{DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, problem};
 use hathi::{InvalidVolumeId, ListError};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use objects::ObjectsError;
@@ -88,6 +88,9 @@ pub enum DoorError {
     /// A condition of the request does not hold.
     #[error(transparent)]
     PreconditionFailed(#[from] PreconditionFailed),
+    /// What is announced of a body cannot be understood, or is not so.
+    #[error(transparent)]
+    Digest(#[from] DigestError),
     /// No byte that is asked for is there.
     #[error(transparent)]
     RangeNotSatisfiable(#[from] RangeNotSatisfiable),
@@ -135,6 +138,8 @@ impl DoorError {
             Self::UnsupportedMediaType { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type"),
             Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
             Self::PreconditionFailed(_) => (StatusCode::PRECONDITION_FAILED, "precondition-failed"),
+            Self::Digest(DigestError::Malformed { .. }) => (StatusCode::BAD_REQUEST, "malformed-header"),
+            Self::Digest(DigestError::Mismatch { .. }) => (StatusCode::CONFLICT, "digest-mismatch"),
             Self::RangeNotSatisfiable(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
             Self::InvalidVolumeId(_) => (StatusCode::BAD_REQUEST, "invalid-volume-id"),
             Self::NotInVolume { .. } => (StatusCode::NOT_FOUND, "absent"),

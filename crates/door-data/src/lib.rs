@@ -8,7 +8,7 @@
 //! - From a request: `params.rs` (query, form, list of ids), `policies.rs` (how much one may ask for), `asking.rs` (who asks, and
 //!   what the path names).
 //! - One file a subject: `bulk.rs` and `selections.rs` (ZIPs, whole and in ranges), `tokens.rs`, `listing.rs`, `volume.rs`,
-//!   `page.rs`, `upload.rs`.
+//!   `page.rs`, `upload.rs`, `replace.rs`.
 //! - What HTTP asks of all of them: `negotiate.rs`, `digest.rs`, `representation.rs` (and the crate `door-http`); `damage.rs`: what is marked;
 //!   `audit.rs`: what is recorded though nothing is streamed.
 //! - `errors.rs`: each reason and its status, in one match.
@@ -24,6 +24,7 @@ mod negotiate;
 mod page;
 pub mod params;
 mod policies;
+mod replace;
 mod representation;
 mod selections;
 mod settings;
@@ -58,17 +59,23 @@ pub struct Routes {
     pub write: Router,
 }
 
-/// Those of the routes that send bytes of volumes: their pages, METS and records. Another door tells of them as resources.
-pub fn member_routes(door: Arc<DataDoor>) -> Router {
-    Router::new()
+/// Those of the routes that are about members of volumes: their pages, METS and records. Another door tells of them as resources.
+pub fn member_routes(door: Arc<DataDoor>) -> Routes {
+    let read = Router::new()
         .route("/volumes/{id}/pages/{seq}", get(page::page))
         .route("/volumes/{id}/mets", get(volume::mets))
         .route("/volumes/{id}/record", get(volume::record))
-        .with_state(door)
+        .with_state(door.clone());
+    let write = Router::new()
+        .route("/volumes/{id}/pages/{seq}", put(replace::page))
+        .route("/volumes/{id}/mets", put(replace::mets))
+        .with_state(door);
+    Routes { read, write }
 }
 
 /// Makes the routes. They can be mounted at `/` and, besides, nested under a prefix: addresses in answers follow the mount.
 pub fn routes(door: Arc<DataDoor>) -> Routes {
+    let members = member_routes(door.clone());
     let read = Router::new()
         .route("/volumes", get(bulk::volumes).post(bulk::volumes))
         .route("/pages", get(bulk::pages).post(bulk::pages))
@@ -79,10 +86,11 @@ pub fn routes(door: Arc<DataDoor>) -> Routes {
         .route("/volumes/{id}", get(volume::info))
         .route("/volumes/{id}/pages/", get(volume::pages))
         .with_state(door.clone())
-        .merge(member_routes(door.clone()));
+        .merge(members.read);
     let write = Router::new()
         .route("/volumes/{id}", put(upload::put).delete(volume::delete))
         .route("/volumes/{id}/verify", post(volume::verify))
-        .with_state(door);
+        .with_state(door)
+        .merge(members.write);
     Routes { read, write }
 }

@@ -10,6 +10,8 @@ mod bulk;
 mod failing;
 #[path = "importing.rs"]
 mod importing;
+#[path = "replacing.rs"]
+mod replacing;
 #[path = "resuming.rs"]
 mod resuming;
 #[path = "volumes.rs"]

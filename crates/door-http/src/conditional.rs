@@ -52,6 +52,27 @@ pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condi
     }
 }
 
+/// Evaluates the preconditions of a change, in the order of section 13.2.2, of something that any of these tags stands for.
+pub fn writing(headers: &HeaderMap, etags: &[ETag], last_modified: LastModified) -> Result<(), PreconditionFailed> {
+    if headers.contains_key(header::IF_MATCH) {
+        let condition = headers.typed_get::<IfMatch>();
+        let holds = condition.is_some_and(|condition| {
+            condition.is_any() || etags.iter().any(|etag| condition.precondition_passes(etag))
+        });
+        if !holds {
+            return Err(PreconditionFailed);
+        }
+    } else if headers
+        .typed_get::<IfUnmodifiedSince>()
+        .is_some_and(|condition| !condition.precondition_passes(last_modified.into()))
+    {
+        return Err(PreconditionFailed);
+    }
+    let unwanted = headers.typed_get::<IfNoneMatch>();
+    let is_wanted = |condition: IfNoneMatch| etags.iter().all(|etag| condition.precondition_passes(etag));
+    if unwanted.is_none_or(is_wanted) { Ok(()) } else { Err(PreconditionFailed) }
+}
+
 fn time(validators: Validators<'_>) -> Option<SystemTime> {
     validators.last_modified.map(|last_modified| (*last_modified).into())
 }
@@ -103,6 +124,20 @@ mod tests {
             assert_eq!(evaluated(&[(header::IF_NONE_MATCH, value)]).unwrap(), Condition::NotModified, "{value}");
         }
         assert_eq!(evaluated(&[(header::IF_NONE_MATCH, "\"x\"")]).unwrap(), Condition::Send);
+    }
+
+    #[test]
+    fn a_writer_needs_one_of_the_tags_and_none_that_it_does_not_want() {
+        let holds = |name: HeaderName, value: &'static str| {
+            let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+            writing(&headers, &[strong_etag("a").unwrap(), strong_etag("b").unwrap()], last_modified(THEN_MILLIS))
+                .is_ok()
+        };
+        assert!(holds(header::IF_MATCH, "\"b\"") && holds(header::IF_MATCH, "*"));
+        assert!(!holds(header::IF_MATCH, "\"c\"") && !holds(header::IF_MATCH, "W/\"a\""));
+        assert!(holds(header::IF_NONE_MATCH, "\"c\""));
+        assert!(!holds(header::IF_NONE_MATCH, "*") && !holds(header::IF_NONE_MATCH, "\"b\""));
+        assert!(holds(header::IF_UNMODIFIED_SINCE, THEN) && !holds(header::IF_UNMODIFIED_SINCE, BEFORE));
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! What HTTP asks of every door: ranges (`ranges.rs`), conditions (`conditional.rs`), and errors as problems (`problem.rs`). It
-//! knows what the domain can answer, and nothing of what a door is for.
+//! What HTTP asks of every door: ranges (`ranges.rs`), conditions (`conditional.rs`), digests of what
+//! comes in (`digests.rs`), and errors as problems (`problem.rs`). It knows what the domain can answer, and nothing of what a door is for.
 
 pub mod conditional;
+pub mod digests;
 pub mod problem;
 pub mod ranges;
 
 pub use conditional::{Condition, PreconditionFailed};
+pub use digests::DigestError;
 pub use problem::Problem;
 pub use ranges::{BodyStream, RangeNotSatisfiable, Validators};

@@ -187,7 +187,7 @@ pub fn path_of_kept(iri: &str) -> Option<ResourcePath> {
 }
 
 /// The names of a path, percent-encoded.
-fn encoded(path: &ResourcePath) -> String {
+pub fn encoded(path: &ResourcePath) -> String {
     let mut text = String::with_capacity(path.as_str().len());
     for (n, name) in path.names().enumerate() {
         // Writing into a string never fails.

@@ -13,6 +13,7 @@ use rdf::{Graph, Syntax, vocab::ldp};
 
 use crate::address::{Facet, Site, Target};
 use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
+use crate::external::{ACCEPT_EXTERNAL_CONTENT_HANDLING, External, HANDLINGS};
 use crate::model::Model;
 use crate::settings::LdpSettings;
 use crate::{Encrypted, LdpDoor, constraints, links};
@@ -105,6 +106,12 @@ impl Asked {
         &self.door.settings
     }
 
+    /// Who asks for content that is kept elsewhere, where that is allowed.
+    pub fn external(&self) -> Result<&External, LdpError> {
+        let none = || LdpError::External("content that is kept elsewhere is not taken here".to_owned());
+        self.door.external.as_ref().ok_or_else(none)
+    }
+
     pub fn path(&self) -> &ResourcePath {
         &self.target.path
     }
@@ -153,6 +160,9 @@ impl Asked {
         if model != Model::Binary {
             headers.insert(ACCEPT_PATCH, HeaderValue::from_static(crate::patch::SPARQL_UPDATE));
         }
+        if self.door.external.is_some() && matches!(model, Model::Container(_) | Model::Binary) {
+            headers.insert(ACCEPT_EXTERNAL_CONTENT_HANDLING, HANDLINGS);
+        }
         if matches!(model, Model::Container(_)) {
             headers.insert(ACCEPT_POST, HeaderValue::from_static(ACCEPTED));
         }
@@ -171,7 +181,8 @@ impl Asked {
 }
 
 /// What may be sent to a container: graphs, and anything else as bytes.
-const ACCEPTED: &str = "text/turtle, application/ld+json, application/n-triples, application/rdf+xml, */*";
+const ACCEPTED: &str = "text/turtle, application/ld+json, application/n-triples, application/rdf+xml, \
+                        application/n-quads, application/x-ndjson, */*";
 
 /// What may be sent where a graph is wanted.
 pub fn graphs_accepted() -> String {

@@ -6,7 +6,7 @@ use futures::{Stream, StreamExt};
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use objects::ResourcePath;
-use rdf::{ContentType, Graph, Limits, Syntax};
+use rdf::{ContentType, Graph, Iri, JsonLdForm, Limits, Syntax};
 
 use crate::address::Site;
 use crate::errors::LdpError;
@@ -32,11 +32,22 @@ impl GraphBody {
         Self { bytes: Bytes::new(), content_type }
     }
 
+    /// One in JSON-LD.
+    pub fn json_ld(bytes: Bytes) -> Self {
+        let syntax = Syntax::JsonLd(JsonLdForm::Compacted);
+        Self { bytes, content_type: ContentType { syntax, charset: rdf::Charset::Utf8 } }
+    }
+
     /// The graph, of the resource at a path, as it is kept.
     pub fn graph(&self, site: &Site, path: &ResourcePath, settings: &LdpSettings) -> Result<Graph, LdpError> {
+        self.graph_from(&site.base(path)?, site, settings)
+    }
+
+    /// The graph, with this base, as it is kept.
+    pub fn graph_from(&self, base: &Iri, site: &Site, settings: &LdpSettings) -> Result<Graph, LdpError> {
         let limits = Limits { body_bytes: settings.rdf_bytes_max, triples: settings.triples_max, ..Limits::default() };
         let text = self.content_type.charset.to_utf8(&self.bytes);
-        let graph = rdf::parse(&text, self.content_type.syntax, &site.base(path)?, &limits)?;
+        let graph = rdf::parse(&text, self.content_type.syntax, base, &limits)?;
         Ok(crate::statements::map(graph, |iri| site.kept(iri)))
     }
 }

@@ -1,7 +1,7 @@
 //! What is answered when a request cannot be answered as asked: one total match from the reason to the status.
 
 use axum::response::{IntoResponse, Response};
-use door_http::{PreconditionFailed, Problem, RangeNotSatisfiable, problem};
+use door_http::{DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, problem};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use objects::resources::UploadError;
 use objects::{InvalidPath, ObjectsError, ResourceError};
@@ -86,6 +86,20 @@ pub enum LdpError {
     /// A body that is no graph.
     #[error("{0}")]
     Graph(#[from] ParseError),
+    /// Content that is kept elsewhere is not taken so.
+    #[error("{0}")]
+    External(String),
+    /// Content that is kept elsewhere cannot be had.
+    #[error("{url} cannot be had: {why}")]
+    Elsewhere {
+        /// Where it is.
+        url: String,
+        /// Why not.
+        why: String,
+    },
+    /// A line that is no JSON-LD object.
+    #[error("the line is no JSON-LD object: {0}")]
+    Line(String),
     /// An update that cannot be carried out.
     #[error("{0}")]
     Update(#[from] UpdateError),
@@ -111,16 +125,9 @@ pub enum LdpError {
         /// The statements, as N-Triples have them.
         statements: Vec<String>,
     },
-    /// Bytes that are not those that were announced.
-    #[error("the {algorithm} digest of what came in is {actual}, not {expected}")]
-    DigestMismatch {
-        /// By which algorithm.
-        algorithm: &'static str,
-        /// What was announced.
-        expected: String,
-        /// What came.
-        actual: String,
-    },
+    /// What is announced of a body cannot be understood, or is not so.
+    #[error(transparent)]
+    Digest(#[from] DigestError),
     /// No byte that is asked for is there.
     #[error(transparent)]
     RangeNotSatisfiable(#[from] RangeNotSatisfiable),
@@ -169,7 +176,9 @@ impl LdpError {
             Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
             Self::BodyBroken(_) => (StatusCode::BAD_REQUEST, "body-broken"),
             Self::Graph(error) if error.is_too_large() => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
-            Self::Graph(_) => (StatusCode::BAD_REQUEST, "malformed-graph"),
+            Self::External(_) => (StatusCode::BAD_REQUEST, "external-content"),
+            Self::Elsewhere { .. } => (StatusCode::BAD_GATEWAY, "elsewhere"),
+            Self::Line(_) | Self::Graph(_) => (StatusCode::BAD_REQUEST, "malformed-graph"),
             Self::Update(error) if error.is_too_large() => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
             Self::Update(UpdateError::NotSupported { .. }) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "update-not-supported")
@@ -178,7 +187,8 @@ impl LdpError {
             Self::Header { .. } => (StatusCode::BAD_REQUEST, "malformed-header"),
             Self::Model(_) => (StatusCode::CONFLICT, "interaction-model"),
             Self::Constraint { .. } => (StatusCode::CONFLICT, "constraint"),
-            Self::DigestMismatch { .. } => (StatusCode::CONFLICT, "digest-mismatch"),
+            Self::Digest(DigestError::Malformed { .. }) => (StatusCode::BAD_REQUEST, "malformed-header"),
+            Self::Digest(DigestError::Mismatch { .. }) => (StatusCode::CONFLICT, "digest-mismatch"),
             Self::RangeNotSatisfiable(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         }
@@ -199,6 +209,7 @@ impl LdpError {
                 | Self::Graph(_)
                 | Self::Update(_)
                 | Self::Model(_)
+                | Self::External(_)
                 | Self::Constraint { .. }
                 | Self::TooLarge { .. }
         )

@@ -6,6 +6,7 @@ use rdf::vocab::PREFIXES;
 use rdf::{JsonLdForm, Offer, Syntax, Writer};
 
 use crate::address::Site;
+use crate::archive::ZIP;
 use crate::errors::LdpError;
 use crate::links;
 
@@ -22,14 +23,26 @@ pub enum Format {
     Html,
 }
 
+/// What a client likes best, of all formats and what else is offered.
+fn negotiated(headers: &HeaderMap, more: Vec<Offer<Option<Format>>>) -> Result<Option<Format>, LdpError> {
+    let accept = links::values(headers, &header::ACCEPT).join(",");
+    let mut offers = Syntax::ALL.map(|syntax| Offer::of(syntax, Some(Format::Graph(syntax)))).to_vec();
+    offers.push(Offer::new("text/html", Some(Format::Html)));
+    offers.extend(more);
+    let offered = || offers.iter().map(|offer| offer.media_type).collect::<Vec<_>>().join(", ");
+    rdf::negotiate(Some(&accept), &offers).copied().ok_or_else(|| LdpError::NotAcceptable(offered()))
+}
+
 impl Format {
     /// What a client likes best.
     pub fn negotiated(headers: &HeaderMap) -> Result<Self, LdpError> {
-        let accept = links::values(headers, &header::ACCEPT).join(",");
-        let mut offers = Syntax::ALL.map(|syntax| Offer::of(syntax, Self::Graph(syntax))).to_vec();
-        offers.push(Offer::new("text/html", Self::Html));
-        let refused = || LdpError::NotAcceptable(format!("{}, text/html", Syntax::MEDIA_TYPES.join(", ")));
-        rdf::negotiate(Some(&accept), &offers).copied().ok_or_else(refused)
+        let none = || LdpError::Internal("nothing was negotiated".to_owned());
+        negotiated(headers, Vec::new())?.ok_or_else(none)
+    }
+
+    /// The same of something that can be had as an archive too; `None`: that is what the client likes best.
+    pub fn negotiated_or_archive(headers: &HeaderMap) -> Result<Option<Self>, LdpError> {
+        negotiated(headers, vec![Offer::new(ZIP, None)])
     }
 
     /// A writer of it; a page for people has a title.

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use headers::{ETag, HeaderMapExt, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::list::ListToken;
-use objects::resources::{Binary, Kind, Membership, Resource};
+use objects::resources::{Binary, Elsewhere, Handling, Kind, Membership, Resource};
 use rdf::vocab::ldp;
 
 use crate::address::Facet;
@@ -28,8 +28,11 @@ const PAGE_MEMBERS_MAX: usize = 10_000;
 
 /// One page of a container (LDP Paging).
 struct Page {
+    /// Where it begins; `None`: at the first member.
     after: Option<ListToken>,
     members_max: usize,
+    /// Whether it is the last one, wherever that begins.
+    is_last: bool,
 }
 
 impl Asked {
@@ -71,7 +74,11 @@ impl Asked {
     }
 
     async fn get_graph(&self, resource: &Resource) -> Result<Response, LdpError> {
-        let format = Format::negotiated(&self.headers)?;
+        let format = match is_container(resource) {
+            true => Format::negotiated_or_archive(&self.headers)?,
+            false => Some(Format::negotiated(&self.headers)?),
+        };
+        let Some(format) = format else { return self.get_archive(resource).await };
         let preferences = Preferences::of(&self.headers);
         let page = self.page()?;
         let giving = match self.target.facet {
@@ -99,7 +106,10 @@ impl Asked {
         let title = format!("/{}", resource.path());
         let writer = format.writer(&self.site, &title);
         let statements = |sections| Statements::new(self.library().clone(), self.site.clone(), writer, sections);
-        if let Some(page) = page.filter(|_| is_container(resource)) {
+        if let Some(mut page) = page.filter(|_| is_container(resource)) {
+            if page.is_last {
+                page.after = self.library().last_page(resource, page.members_max).await?;
+            }
             let sections = self.sections_of_page(resource, &page, &preferences).await?;
             let written = statements(sections).page(page.after, page.members_max).write_page().await?;
             return Ok(self.page_response(response, page.members_max, written));
@@ -187,6 +197,7 @@ impl Asked {
         links::append(headers, ldp::PAGE.as_str(), "type");
         links::append(headers, &self.site.iri(self.path()), "canonical");
         links::append(headers, &self.page_address(members_max, None), "first");
+        links::append(headers, &format!("{}&last=true", self.page_address(members_max, None)), "last");
         if let Some(next) = next {
             links::append(headers, &self.page_address(members_max, Some(&next)), "next");
         }
@@ -202,7 +213,7 @@ impl Asked {
     /// The page that the query asks for.
     fn page(&self) -> Result<Option<Page>, LdpError> {
         let query = self.query.as_deref().unwrap_or_default();
-        let (mut members_max, mut after) = (None, None);
+        let (mut members_max, mut after, mut is_last) = (None, None, false);
         let refused = |why: String| LdpError::Header { name: "query", why };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
@@ -210,13 +221,16 @@ impl Asked {
                     let limit = value.parse().ok().filter(|limit| (1..=PAGE_MEMBERS_MAX).contains(limit));
                     members_max = Some(limit.ok_or_else(|| refused(format!("limit is 1 to {PAGE_MEMBERS_MAX}")))?);
                 }
+                "last" => is_last = value == "true",
                 "after" => after = Some(value.parse().map_err(|error| refused(format!("after: {error}")))?),
                 _ => {}
             }
         }
         match (members_max, after) {
-            (None, None) => Ok(None),
-            (members_max, after) => Ok(Some(Page { after, members_max: members_max.unwrap_or(PAGE_MEMBERS_MAX) })),
+            (None, None) if !is_last => Ok(None),
+            (members_max, after) => {
+                Ok(Some(Page { after, members_max: members_max.unwrap_or(PAGE_MEMBERS_MAX), is_last }))
+            }
         }
     }
 
@@ -236,6 +250,9 @@ impl Asked {
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
         if let Some(disposition) = &binary.disposition {
             insert_text(headers, header::CONTENT_DISPOSITION, disposition);
+        }
+        if let Some(elsewhere) = binary.elsewhere() {
+            return self.get_elsewhere(elsewhere, response).await;
         }
         self.insert_digests(resource, binary, headers).await?;
         let etag: Option<ETag> = validators.etag.parse().ok();
@@ -258,6 +275,32 @@ impl Asked {
             }
         };
         ranges::respond::<_, _, LdpError>(response, extent, len_bytes, open).await
+    }
+}
+
+impl Asked {
+    /// Passes on bytes that are kept elsewhere, or says where they are. Ranges of them are the affair of whoever has them.
+    async fn get_elsewhere(&self, elsewhere: &Elsewhere, mut response: Response) -> Result<Response, LdpError> {
+        let headers = response.headers_mut();
+        insert_text(headers, header::CONTENT_LOCATION, &elsewhere.url);
+        if elsewhere.handling == Handling::Redirect {
+            insert_text(headers, header::LOCATION, &elsewhere.url);
+            *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+            return Ok(response);
+        }
+        // The tag here is not that of the bytes there, so a range under a condition is not passed on.
+        let range = self.headers.get(header::RANGE).filter(|_| !self.headers.contains_key(header::IF_RANGE));
+        let (there, body) = self.external()?.ask(self.method.clone(), &elsewhere.url, range).await?.into_parts();
+        for name in [header::CONTENT_LENGTH, header::CONTENT_RANGE, header::ACCEPT_RANGES] {
+            if let Some(value) = there.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        *response.status_mut() = there.status;
+        if self.method != Method::HEAD {
+            *response.body_mut() = body;
+        }
+        Ok(response)
     }
 }
 

@@ -10,10 +10,11 @@
 //!   `prefer.rs`, `digests.rs`.
 //! - From a body to what is kept and back: `body.rs`, `managed.rs` (statements that are the server's), `membership.rs`,
 //!   `statements.rs` (the statements of an answer, as a stream), `format.rs` (what they are sent as).
-//! - `quads.rs`: many resources in one request. `volumes.rs`: the volumes of the library, as resources.
+//! - `external.rs`: content that is kept elsewhere. `many.rs`, `lines.rs`: many resources in one request. `archive.rs`: a container with all that is in it, as one. `volumes.rs`: the volumes of the library, as resources.
 //! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
 
 mod address;
+mod archive;
 mod ask;
 mod body;
 mod conditions;
@@ -21,10 +22,13 @@ mod constraints;
 mod delete;
 mod digests;
 pub mod errors;
+mod external;
 mod format;
 mod get;
+mod lines;
 mod links;
 mod managed;
+mod many;
 mod membership;
 mod model;
 mod options;
@@ -32,26 +36,45 @@ mod patch;
 mod post;
 mod prefer;
 mod put;
-mod quads;
 mod settings;
 mod statements;
 mod volumes;
 
+use std::io;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{MethodRouter, get, post};
 use objects::Library;
 
+use external::External;
+
+pub use external::{ExternalPrefix, InvalidPrefix};
 pub use settings::{DefaultModel, LdpSettings};
 pub use volumes::members;
 
 /// The door: a library, and what is set.
 pub struct LdpDoor {
-    /// What is read and written.
-    pub library: Library,
+    library: Library,
+    settings: LdpSettings,
+    /// Content that is kept elsewhere, where that is allowed at all.
+    external: Option<External>,
+}
+
+impl LdpDoor {
+    /// A door to this library. It fails where content elsewhere is allowed and the system has no certificates to know others by.
+    pub fn new(library: Library, settings: LdpSettings) -> io::Result<Self> {
+        let external = match settings.external.is_empty() {
+            true => None,
+            false => Some(External::new(&settings.external)?),
+        };
+        Ok(Self { library, settings, external })
+    }
+
     /// What is set.
-    pub settings: LdpSettings,
+    pub fn settings(&self) -> &LdpSettings {
+        &self.settings
+    }
 }
 
 /// The routes of the door.

@@ -34,8 +34,11 @@ pub fn statements(resource: &Resource) -> Vec<Triple> {
     triples.push(say(CREATED, time(resource.incarnation().time())));
     triples.push(say(LAST_MODIFIED, time(resource.description_revision().time())));
     if let Kind::Binary(binary) = resource.kind() {
-        triples.push(say(HAS_SIZE, Literal::from(i64::try_from(binary.len_bytes).unwrap_or(i64::MAX)).into()));
         triples.push(say(HAS_MIME_TYPE, Literal::from(binary.media_type.as_str()).into()));
+        if binary.elsewhere().is_some() {
+            return triples;
+        }
+        triples.push(say(HAS_SIZE, Literal::from(i64::try_from(binary.len_bytes).unwrap_or(i64::MAX)).into()));
         let digest = format!("urn:sha-256:{}", hex::encode(binary.sha256));
         triples.push(say(HAS_DIGEST, NamedNode::new_unchecked(digest).into()));
     }

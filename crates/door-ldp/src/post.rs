@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use door_http::digests;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use objects::resources::{Kind, Membership, NewKind, NewResource, Resource, Uploaded, Written};
 use objects::{ResourceError, ResourcePath};
 use rdf::ContentType;
@@ -14,13 +15,18 @@ use crate::ask::{Asked, empty, graphs_accepted, refuse_volumes};
 use crate::body::{GraphBody, content_type, pieces, refuse_codings};
 use crate::conditions::Validators;
 use crate::errors::LdpError;
+use crate::external::{Named, Wanted};
 use crate::managed::Standing;
+use crate::many::Many;
 use crate::model::Model;
 use crate::prefer::Preferences;
-use crate::{digests, links, membership, quads};
+use crate::{links, membership};
 
 /// RFC 5023, section 9.7.
 const SLUG: HeaderName = HeaderName::from_static("slug");
+
+/// The media type of bytes of which nothing is said.
+const OCTETS: &str = "application/octet-stream";
 
 /// A body that has come in.
 pub enum Incoming {
@@ -34,6 +40,12 @@ impl Asked {
     /// Takes a body in. `None` as the model that is there: nothing is there yet.
     pub async fn take_in(self: Arc<Self>, body: Body, path: &ResourcePath) -> Result<Incoming, LdpError> {
         refuse_codings(&self.headers)?;
+        if let Some(named) = Named::of(&self.headers)? {
+            if !matches!(Model::asked(&self.headers, false)?, None | Some(Model::Binary)) {
+                return Err(LdpError::Model("what is kept elsewhere is bytes".to_owned()));
+            }
+            return self.take_in_named(named, path).await.map(Incoming::Binary);
+        }
         let said = content_type(&self.headers);
         let graph = said.and_then(ContentType::parse);
         let asked = Model::asked(&self.headers, graph.is_some())?;
@@ -47,7 +59,7 @@ impl Asked {
             (Some(asked), None) if is_empty && said.is_none() => Ok(Incoming::Graph(GraphBody::empty(), Some(asked))),
             (None, None) => self.upload(body, path).await.map(Incoming::Binary),
             (Some(_), None) => Err(LdpError::UnsupportedMediaType {
-                found: said.unwrap_or("application/octet-stream").to_owned(),
+                found: said.unwrap_or(OCTETS).to_owned(),
                 supported: graphs_accepted(),
             }),
         }
@@ -55,20 +67,63 @@ impl Asked {
 
     /// Takes bytes in, and checks that they are what was announced.
     pub async fn upload(&self, body: Body, path: &ResourcePath) -> Result<Uploaded, LdpError> {
+        let media_type = content_type(&self.headers).unwrap_or(OCTETS);
+        self.upload_of(body, &self.headers, media_type, path).await
+    }
+
+    /// Takes in what is kept elsewhere: its bytes, or where they are.
+    pub async fn take_in_named(&self, named: Named, path: &ResourcePath) -> Result<Uploaded, LdpError> {
+        let Named { url, wanted, media_type } = named;
+        let external = self.external()?;
+        let handling = match wanted {
+            Wanted::Copy => {
+                let (head, body) = external.ask(Method::GET, &url, None).await?.into_parts();
+                let media_type = media_type.or_else(|| content_type(&head.headers).map(str::to_owned));
+                return self.upload_of(body, &head.headers, media_type.as_deref().unwrap_or(OCTETS), path).await;
+            }
+            Wanted::Kept(handling) => handling,
+        };
+        external.allowed(&url)?;
+        let announced = digests::announced(&self.headers)?;
+        if !announced.is_empty() {
+            // They are read once, so that what is announced of them is so at least now.
+            let body = external.ask(Method::GET, &url, None).await?.into_body();
+            let bytes = pieces(body, self.settings().binary_bytes_max);
+            let read = self.library().summed_up(bytes, &digests::algorithms(&announced)).await?;
+            digests::check(&announced, &read)?;
+        }
+        let mut uploaded = Uploaded::elsewhere(url, handling);
+        uploaded.media_type = media_type.unwrap_or_else(|| OCTETS.to_owned());
+        uploaded.disposition = self.disposition();
+        Ok(uploaded)
+    }
+
+    fn disposition(&self) -> Option<String> {
+        let disposition = self.headers.get(header::CONTENT_DISPOSITION).and_then(|value| value.to_str().ok());
+        disposition.map(str::to_owned)
+    }
+
+    /// Takes bytes in that come with these headers. What is announced of them, the request says.
+    async fn upload_of(
+        &self,
+        body: Body,
+        headers: &HeaderMap,
+        media_type: &str,
+        path: &ResourcePath,
+    ) -> Result<Uploaded, LdpError> {
         let announced = digests::announced(&self.headers)?;
         let max_bytes = self.settings().binary_bytes_max;
-        if max_bytes > 0 && announced_len(&self.headers).is_some_and(|len_bytes| len_bytes > max_bytes) {
+        if max_bytes > 0 && announced_len(headers).is_some_and(|len_bytes| len_bytes > max_bytes) {
             return Err(LdpError::TooLarge { max_bytes });
         }
         let algorithms = digests::algorithms(&announced);
         let mut uploaded = self.library().upload(path, pieces(body, max_bytes), &algorithms).await?;
-        if let Err(error) = digests::check(&announced, &uploaded) {
+        if let Err(error) = digests::check(&announced, &uploaded.digests) {
             self.library().discard(&uploaded).await;
-            return Err(error);
+            return Err(error.into());
         }
-        uploaded.media_type = content_type(&self.headers).unwrap_or("application/octet-stream").to_owned();
-        let disposition = self.headers.get(header::CONTENT_DISPOSITION).and_then(|value| value.to_str().ok());
-        uploaded.disposition = disposition.map(str::to_owned);
+        uploaded.media_type = media_type.to_owned();
+        uploaded.disposition = self.disposition();
         Ok(uploaded)
     }
 
@@ -131,8 +186,8 @@ impl Asked {
         if !matches!(container.kind(), Kind::Container { .. }) {
             return Err(self.not_allowed(self.allow(&container)));
         }
-        if quads::are_sent(self) {
-            return self.post_quads(container, body);
+        if let Some(many) = Many::of(self) {
+            return self.post_many(many, container, body);
         }
         let asked = self.clone();
         // What was begun ends in order, also when the client goes away: bytes that nobody will know of are given back.

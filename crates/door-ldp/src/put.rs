@@ -14,6 +14,7 @@ use crate::ask::{Asked, TRIES_MAX, empty, graphs_accepted};
 use crate::body::{GraphBody, content_type, refuse_codings};
 use crate::conditions::{self, Validators};
 use crate::errors::LdpError;
+use crate::external::Named;
 use crate::managed::{self, Standing};
 use crate::membership;
 use crate::model::Model;
@@ -142,6 +143,9 @@ impl Asked {
             && !(asked == Model::RdfSource && stands != Model::Binary)
         {
             return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned()));
+        }
+        if let (Some(named), Model::Binary) = (Named::of(&self.headers)?, stands) {
+            return self.take_in_named(named, self.path()).await.map(Incoming::Binary);
         }
         match (stands, graph) {
             (Model::Binary, _) => self.upload(body, self.path()).await.map(Incoming::Binary),

@@ -1,5 +1,7 @@
 //! What can be set of this door.
 
+use crate::external::ExternalPrefix;
+
 /// What a graph becomes when its sender does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultModel {
@@ -26,6 +28,8 @@ pub struct LdpSettings {
     pub triples_max: usize,
     /// Bytes of a content that is sent in; 0: no limit.
     pub binary_bytes_max: u64,
+    /// How the addresses begin at which content may be kept elsewhere; none: it may not.
+    pub external: Vec<ExternalPrefix>,
 }
 
 impl Default for LdpSettings {
@@ -38,6 +42,7 @@ impl Default for LdpSettings {
             rdf_bytes_max: 4 << 20,
             triples_max: 50_000,
             binary_bytes_max: 0,
+            external: Vec::new(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The volumes of the library as resources: a container of all of them, and each as a container of its pages, its METS and its
-//! record, whose bytes the data door sends. All of it is read here, and changed by the data door.
+//! record, whose bytes the data door sends. Pages and METS can be replaced here;
+//! all else is changed by the data door.
 
 use std::sync::Arc;
 
@@ -66,7 +67,8 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
     if asked.method == Method::OPTIONS {
         return Ok(response);
     }
-    let format = asked.negotiate(&mut response)?;
+    let Some(format) = Format::negotiated_or_archive(asked.headers)? else { return to_archive(&id, response) };
+    asked.say(format, &mut response);
     let validators = Validators::of_graph(volume.revision, None, &format!("{:x}", format.tag()));
     validators.insert(response.headers_mut());
     if validators.reading(asked.headers)? == Reading::NotModified {
@@ -76,6 +78,17 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
     let sections = vec![Section::Triples(statements(&volume)), Section::Pages(Box::new(volume), 0)];
     let writer = format.writer(&asked.site, id.as_str());
     asked.send(door, response, writer, sections).await
+}
+
+/// Archives of volumes are the data door's, with a length and ranges: who wants one is sent there.
+fn to_archive(id: &VolumeId, mut response: Response) -> Result<Response, LdpError> {
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("volumeIDs", id.as_str()).finish();
+    let location = HeaderValue::try_from(format!("/volumes?{query}"));
+    let location = location.map_err(|error| LdpError::Internal(error.to_string()))?;
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    response.headers_mut().insert(header::LOCATION, location);
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
 }
 
 /// What is said of a volume besides what is in it.
@@ -141,11 +154,15 @@ impl<'a> Asked<'a> {
 
     fn negotiate(&self, response: &mut Response) -> Result<Format, LdpError> {
         let format = Format::negotiated(self.headers)?;
+        self.say(format, response);
+        Ok(format)
+    }
+
+    fn say(&self, format: Format, response: &mut Response) {
         let headers = response.headers_mut();
         format.insert(headers);
         headers.insert(header::VARY, HeaderValue::from_static("accept"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        Ok(format)
     }
 
     async fn send(
@@ -167,15 +184,29 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Routes that send bytes of volumes, put where this door says that they are: their answers say that they are resources.
+/// Routes that send or replace bytes of volumes, put where this door says that they are: their answers say that they are resources,
+/// and those that refuse a body, where it is explained why.
 pub fn members(base: &str, routes: Router) -> Router {
-    let routes = routes.layer(map_response(async |mut response: Response| {
-        if response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED {
-            for class in Model::Binary.types() {
-                links::append(response.headers_mut(), class.as_str(), "type");
-            }
-        }
-        response
+    let page = format!("{base}/fcr:constraints");
+    let routes = routes.layer(map_response(move |response: Response| {
+        let page = page.clone();
+        async move { as_member(response, &page) }
     }));
     Router::new().nest(base, routes)
 }
+
+fn as_member(mut response: Response, constraints: &str) -> Response {
+    let status = response.status();
+    if status.is_success() || status == StatusCode::NOT_MODIFIED {
+        for class in Model::Binary.types() {
+            links::append(response.headers_mut(), class.as_str(), "type");
+        }
+    } else if REFUSED_BODIES.contains(&status) {
+        links::append(response.headers_mut(), constraints, ldp::CONSTRAINED_BY.as_str());
+    }
+    response
+}
+
+/// The statuses with which a body is refused.
+const REFUSED_BODIES: [StatusCode; 4] =
+    [StatusCode::BAD_REQUEST, StatusCode::CONFLICT, StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE];

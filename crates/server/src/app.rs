@@ -48,7 +48,8 @@ impl App {
         let metrics = telemetry::metrics()?;
         let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
         let data = DataDoor { library: library.clone(), settings: config.data.settings() };
-        let ldp = LdpDoor { library: library.clone(), settings: config.ldp.settings() };
+        let ldp = LdpDoor::new(library.clone(), config.ldp.settings()?)
+            .map_err(|error| ServerError::Tls(error.to_string()))?;
         let tokens = Tokens::open(store.clone(), clock).await.map_err(token_error)?;
         Ok(Self {
             config,
@@ -83,13 +84,16 @@ impl App {
             guard(read, Right::Read).merge(guard(write, Right::Write))
         };
         let ldp = door_ldp::routes(self.ldp.clone());
-        let members = door_ldp::members(&self.ldp.settings.base, door_data::member_routes(self.data.clone()));
+        let members = |routes| door_ldp::members(&self.ldp.settings().base, routes);
+        let door_data::Routes { read: members_read, write: members_write } =
+            door_data::member_routes(self.data.clone());
         let mut routes = page::routes()
             .merge(health::routes(Readiness { store: self.store.clone(), stopping: self.stopping.clone() }))
             .merge(guard(self.telling_routes(), Right::Read))
             .merge(data())
             .merge(guard(ldp.read, Right::Read))
-            .merge(guard(members, Right::Read))
+            .merge(guard(members(members_read), Right::Read))
+            .merge(guard(members(members_write), Right::Write))
             .merge(guard(ldp.write, Right::Write));
         if !self.config.data.prefix.is_empty() {
             routes = routes.nest(&self.config.data.prefix, data());

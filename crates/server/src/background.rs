@@ -76,6 +76,8 @@ pub(crate) struct Swept {
     volumes_waiting: u64,
     /// Volumes that could not be dealt with; why is in the log.
     volumes_failed: u64,
+    /// Contents that nothing names.
+    contents_collected: u64,
     /// Expired rows and leftovers of uploads that the store took away.
     store_reclaimed: u64,
 }
@@ -84,6 +86,7 @@ pub(crate) struct Swept {
 pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
     let selections_ended = library.sweep_selections().await;
     let collected = library.collect_once(CollectLimits::default()).await;
+    let contents_collected = library.collect_contents().await;
     let call = Call::new(Class::Record, Deadline::within(STORE_SWEEP_MAX));
     let store_reclaimed = library.store().sweep(call).await;
     let collected = collected?;
@@ -93,6 +96,7 @@ pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
         generations_removed: collected.removed,
         volumes_waiting: collected.waiting,
         volumes_failed: collected.failed,
+        contents_collected: contents_collected?,
         store_reclaimed: store_reclaimed?,
     })
 }

@@ -148,6 +148,36 @@ async fn n_quads_make_a_resource_for_each_graph_with_a_line_for_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lines_of_json_ld_make_a_resource_each_with_a_line_for_each() {
+    let fixture = fixture().await;
+    fixture.make("/rest/j/there", "RDFSource", "").await;
+    let lines = [
+        r#"{"@id": "a", "http://purl.org/dc/terms/title": "A", "http://purl.org/dc/terms/relation": {"@id": "b"}}"#,
+        r#"{"@context": {"title": "http://purl.org/dc/terms/title"}, "@id": "deep/b", "title": "B"}"#,
+        r#"{"http://purl.org/dc/terms/title": "Fresh"}"#,
+        r#"{"@id": "there", "http://purl.org/dc/terms/title": "Again"}"#,
+        r#"{"@id": "../outside"}"#,
+        r#"{"@id": "http://example.org/x"}"#,
+        r#"{"@context": "http://example.org/context", "@id": "c"}"#,
+        "[]",
+        "nonsense",
+        r#"{"@id": "d"}"#,
+    ];
+    let ask = fixture.ask(Method::POST, "/rest/j").header("content-type", "application/x-ndjson").of_class("RDFSource");
+    let answer = ask.body(lines.join("\n")).answer().await;
+    assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, Some("application/x-ndjson")));
+    let told: Vec<serde_json::Value> = answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let statuses: Vec<_> = told.iter().map(|line| line["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [201, 201, 201, 409, 409, 409, 400, 400, 400, 201], "{}", answer.text());
+    assert!(fixture.get("/rest/j/a").await.says("<j/a> dc:title \"A\" ; dc:relation <j/b> ; a ldp:RDFSource ."));
+    assert!(fixture.get("/rest/j/deep/b").await.says("<j/deep/b> dc:title \"B\" ."));
+    let fresh = told[2]["resource"].as_str().unwrap();
+    let read = fixture.get(fresh.strip_prefix("http://test").unwrap()).await;
+    assert!(read.says(&format!("<{fresh}> dc:title \"Fresh\" .")), "{}", read.text());
+    assert_eq!(fixture.get("/rest/j").await.objects(&format!("{ROOT}j"), "contains").len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
     let fixture = fixture().await;
     fixture.make("/rest/big", "BasicContainer", "").await;
@@ -171,15 +201,26 @@ async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
     assert_eq!(first.status, StatusCode::SEE_OTHER);
     let mut address = Some(first.header("location").unwrap().to_owned());
     let (mut children, mut sizes) = (Vec::new(), Vec::new());
+    let mut last_address = None;
     while let Some(page) = address {
         let page = fixture.get(page.strip_prefix("http://test").unwrap()).await;
         assert!(page.is("Page"));
         assert_eq!(page.links("canonical"), [format!("{ROOT}big")]);
         let told = page.objects(&format!("{ROOT}big"), "contains");
         sizes.push(told.len());
+        last_address = page.links("last").pop();
+        assert_eq!(page.links("first").len(), 1);
         children.extend(told);
         address = page.links("next").pop();
     }
+    let last = fixture.get(last_address.unwrap().strip_prefix("http://test").unwrap()).await;
+    let told = last.objects(&format!("{ROOT}big"), "contains");
+    assert!(last.links("next").is_empty() && !told.is_empty() && told.len() <= 1_000, "{}", told.len());
+    assert!(told.iter().all(|child| children.contains(child)));
+    // With one member a page, it is the last one that a client gets that goes from page to page.
+    let one = fixture.get("/rest/big?limit=1&last=true").await.objects(&format!("{ROOT}big"), "contains");
+    assert_eq!(one.len(), 1);
+    assert!(told.contains(&one[0]));
     children.sort();
     children.dedup();
     assert_eq!((children.len(), sizes), (2_500, vec![1_000, 1_000, 500]));

@@ -1,10 +1,12 @@
 //! The door, request by request.
 #![allow(clippy::unwrap_used)]
 
+mod archives;
 mod binaries;
 mod changing;
 mod containers;
 mod deleting;
+mod elsewhere;
 mod members;
 mod reading;
 mod refusing;

@@ -1,5 +1,7 @@
 //! The door over a fresh embedded store, requests without a socket, and answers as graphs.
 
+#![allow(dead_code)] // `on_cassandra.rs` has fewer of the tests.
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -32,11 +34,22 @@ pub async fn fixture() -> Fixture {
 pub async fn fixture_with(settings: LdpSettings) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
-    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
-    let store: Arc<dyn Store> = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
+    let store = engine(&folder, clock.clone()).await;
     let library = Library::open(store, clock, LibraryOptions::default()).await.unwrap();
-    let Routes { read, write } = routes(Arc::new(LdpDoor { library: library.clone(), settings }));
+    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), settings).unwrap()));
     Fixture { router: read.merge(write), library, folder }
+}
+
+/// The engine under the door. In `on_cassandra.rs`, which has the same tests again, it is Cassandra; where no node can be started that was
+/// told, and what is left to test is tested on the embedded engine.
+async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+    if env!("CARGO_CRATE_NAME") == "on_cassandra"
+        && let Some(store) = store_cassandra::testing::fresh_store(clock.clone()).await
+    {
+        return store;
+    }
+    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    EmbeddedStore::open(folder.path(), options, clock).unwrap()
 }
 
 /// An answer, read to its end.

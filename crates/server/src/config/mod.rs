@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use door_data::DataSettings;
-use door_ldp::LdpSettings;
+use door_ldp::{ExternalPrefix, LdpSettings};
 use objects::LibraryOptions;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -282,12 +282,17 @@ pub struct LdpConfig {
     /// Most bytes of a content; 0: no limit.
     #[serde(with = "text::size")]
     pub binary_max: u64,
+    /// How the addresses begin (`https://example.org/scans/`) at which content may be kept elsewhere; none: it may not.
+    pub external: Vec<String>,
 }
 
 impl LdpConfig {
     /// What the door needs to know.
-    pub(crate) fn settings(&self) -> LdpSettings {
-        LdpSettings {
+    pub(crate) fn settings(&self) -> Result<LdpSettings, ConfigError> {
+        let external = self.external.iter().map(|prefix| ExternalPrefix::parse(prefix));
+        let invalid = |error: door_ldp::InvalidPrefix| refused(format!("ldp.external: {error}"));
+        Ok(LdpSettings {
+            external: external.collect::<Result<_, _>>().map_err(invalid)?,
             base: self.base.trim_end_matches('/').to_owned(),
             origin: (!self.origin.is_empty()).then(|| self.origin.trim_end_matches('/').to_owned()),
             default_model: match self.default_model {
@@ -298,12 +303,13 @@ impl LdpConfig {
             rdf_bytes_max: usize::try_from(self.rdf_max).unwrap_or(usize::MAX),
             triples_max: self.triples_max,
             binary_bytes_max: self.binary_max,
-        }
+        })
     }
 
     fn check(&self, data_prefix: &str) -> Result<(), ConfigError> {
         let base = self.base.trim_end_matches('/');
         check_path("ldp.base", base)?;
+        self.settings()?;
         let first = base.split('/').nth(1).unwrap_or_default();
         let taken =
             ["", "volumes", "pages", "tokencount", "selections", "stat", "metrics", "healthz", "readyz", "admin"];
@@ -325,6 +331,7 @@ impl Default for LdpConfig {
             rdf_max: door.rdf_bytes_max as u64,
             triples_max: door.triples_max,
             binary_max: door.binary_bytes_max,
+            external: Vec::new(),
         }
     }
 }

@@ -7,4 +7,5 @@ mod browser;
 mod clients;
 mod folder;
 mod layers;
+mod repository;
 mod support;

@@ -1,0 +1,133 @@
+//! Replacing a page or the METS of a volume: `PUT /volumes/{id}/pages/{seq}` and `PUT /volumes/{id}/mets`.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use door_http::{conditional, digests};
+use hathi::VolumeId;
+use hathi::archive::MAX_PAGE_BYTES;
+use hathi::mets::MAX_METS_BYTES;
+use headers::{ETag, HeaderMapExt};
+use http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use objects::import::Replacement;
+use objects::resources::{DigestAlgorithm, upload};
+use objects::{ObjectsError, Volume};
+
+use crate::DataDoor;
+use crate::asking::{PagePath, VolumePath};
+use crate::errors::{AsProblem, DoorError};
+
+/// How often a replacement is tried while others change the same volume.
+const TRIES_MAX: u32 = 4;
+
+/// `PUT /volumes/{id}/pages/{seq}`: UTF-8 text in the place of the page's. The METS, which tells of what was scanned, stays.
+pub async fn page(
+    State(door): State<Arc<DataDoor>>,
+    PagePath(id, seq): PagePath,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, AsProblem> {
+    check_type(&headers, &["text/plain"], "text/plain; charset=utf-8")?;
+    let text = whole(&headers, body, "the page", MAX_PAGE_BYTES).await?;
+    if std::str::from_utf8(&text).is_err() {
+        return Err(DoorError::NotUtf8("page").into());
+    }
+    let replacement = Replacement::Page(seq, text.to_vec());
+    Ok(replace(&door, &id, &headers, replacement).await?)
+}
+
+/// `PUT /volumes/{id}/mets`: another METS of the same pages.
+pub async fn mets(
+    State(door): State<Arc<DataDoor>>,
+    VolumePath(id): VolumePath,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, AsProblem> {
+    check_type(&headers, &["application/xml", "text/xml", "application/mets+xml"], "application/xml")?;
+    let mets = whole(&headers, body, "the METS", MAX_METS_BYTES as u64).await?;
+    let replacement = Replacement::Mets(mets.to_vec());
+    Ok(replace(&door, &id, &headers, replacement).await?)
+}
+
+/// Replaces under the conditions of the request, which are looked at again whenever somebody else was faster.
+async fn replace(
+    door: &DataDoor,
+    id: &VolumeId,
+    headers: &HeaderMap,
+    replacement: Replacement,
+) -> Result<Response, DoorError> {
+    let mut tries = 0;
+    loop {
+        let volume = door.library.volume(id).await?;
+        let modified = conditional::last_modified(volume.revision.time().0);
+        conditional::writing(headers, &etags(door, &volume, &replacement).await?, modified)?;
+        tries += 1;
+        match door.library.replace_member(&volume, replacement.clone()).await {
+            Ok(revision) => {
+                let mut response = Response::default();
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                let (Replacement::Page(_, new) | Replacement::Mets(new)) = &replacement;
+                let sha256 = upload::digests_of(new, &[DigestAlgorithm::Sha256]);
+                let etag = sha256.first().and_then(|(_, digest)| conditional::strong_etag(&hex::encode(digest)));
+                etag.into_iter().for_each(|etag| response.headers_mut().typed_insert(etag));
+                response.headers_mut().typed_insert(conditional::last_modified(revision.time().0));
+                return Ok(response);
+            }
+            Err(error @ ObjectsError::Conflict(_)) => {
+                // Only if somebody else was faster can it be another time.
+                let stands = door.library.volume(id).await?.revision;
+                if stands == volume.revision || tries == TRIES_MAX {
+                    return Err(error.into());
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The tags under which what is to be replaced is known, in each of its codings.
+async fn etags(door: &DataDoor, volume: &Volume, replacement: &Replacement) -> Result<Vec<ETag>, DoorError> {
+    let Replacement::Page(seq, _) = replacement else {
+        return Ok(etag(&volume.body.mets_sha256).into_iter().collect());
+    };
+    let found = door.library.resolve_pages(volume, &[*seq]).await?.pop().flatten();
+    let (index, _) = found.ok_or_else(|| ObjectsError::Absent(format!("{}[{seq}]", volume.id)))?;
+    let known = door.library.fixity(&volume.id, volume.body.generation, index..index.saturating_add(1)).await?;
+    Ok(known.iter().flat_map(|page| [etag(&page.sha256), etag(&page.gzip_sha256)]).flatten().collect())
+}
+
+fn etag(sha256: &[u8; 32]) -> Option<ETag> {
+    conditional::strong_etag(&hex::encode(sha256))
+}
+
+/// A body that is held, of the length and the digests that are announced.
+async fn whole(headers: &HeaderMap, body: Body, what: &str, max_bytes: u64) -> Result<Bytes, DoorError> {
+    let announced = digests::announced(headers)?;
+    let bytes = match Limited::new(body, usize::try_from(max_bytes).unwrap_or(usize::MAX)).collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return Err(DoorError::TooLarge { what: what.to_owned(), max_bytes });
+        }
+        Err(error) => return Err(DoorError::BodyBroken(error.to_string())),
+    };
+    digests::check(&announced, &upload::digests_of(&bytes, &digests::algorithms(&announced)))?;
+    Ok(bytes)
+}
+
+/// Refuses a body that is not of one of these types, in UTF-8, and as it is.
+fn check_type(headers: &HeaderMap, types: &[&str], supported: &'static str) -> Result<(), DoorError> {
+    let value = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
+    let (media_type, coding) = (value(header::CONTENT_TYPE), value(header::CONTENT_ENCODING));
+    let mut parts = media_type.split(';').map(str::trim);
+    let is_known = parts.next().is_some_and(|essence| types.contains(&essence));
+    let charset = parts.find_map(|part| part.strip_prefix("charset="));
+    let is_utf8 = charset.is_none_or(|charset| charset.trim_matches('"') == "utf-8");
+    match is_known && is_utf8 && matches!(coding.as_str(), "" | "identity") {
+        true => Ok(()),
+        false => Err(DoorError::UnsupportedMediaType { found: media_type + &coding, supported }),
+    }
+}

@@ -1,0 +1,146 @@
+//! Digests that a client announces of what it sends: `Digest` (RFC 3230, with the algorithms of RFC 5843), `Repr-Digest` and
+//! `Content-Digest` (RFC 9530). Fedora writes the older one in hexadecimal, though its RFC says base64: both are understood.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName};
+use objects::resources::DigestAlgorithm;
+use thiserror::Error;
+
+/// RFC 3230, section 4.3.2.
+pub const DIGEST: HeaderName = HeaderName::from_static("digest");
+/// RFC 9530, section 3.
+pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+/// RFC 9530, section 2.
+pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+
+/// A digest that a client announces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announced {
+    algorithm: DigestAlgorithm,
+    value: Vec<u8>,
+}
+
+/// What is wrong with what a client announces.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum DigestError {
+    /// It cannot be read.
+    #[error("the digest `{element}` cannot be understood: {why}")]
+    Malformed {
+        /// What was sent.
+        element: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// Other bytes came in.
+    #[error("the {algorithm} digest of what came in is {actual}, not {expected}")]
+    Mismatch {
+        /// By which algorithm.
+        algorithm: &'static str,
+        /// What was announced, in hexadecimal.
+        expected: String,
+        /// What came, in hexadecimal.
+        actual: String,
+    },
+}
+
+/// The name of an algorithm in all of these headers, where it is the same.
+pub fn name(algorithm: DigestAlgorithm) -> &'static str {
+    match algorithm {
+        DigestAlgorithm::Md5 => "md5",
+        DigestAlgorithm::Sha1 => "sha",
+        DigestAlgorithm::Sha256 => "sha-256",
+        DigestAlgorithm::Sha512 => "sha-512",
+    }
+}
+
+/// The algorithm of a name; `None`: it is not known here.
+pub fn algorithm(name: &str) -> Option<DigestAlgorithm> {
+    Some(match name.trim().to_ascii_lowercase().as_str() {
+        "md5" => DigestAlgorithm::Md5,
+        "sha" | "sha1" | "sha-1" => DigestAlgorithm::Sha1,
+        "sha256" | "sha-256" => DigestAlgorithm::Sha256,
+        "sha512" | "sha-512" => DigestAlgorithm::Sha512,
+        _ => return None,
+    })
+}
+
+fn len_bytes(algorithm: DigestAlgorithm) -> usize {
+    match algorithm {
+        DigestAlgorithm::Md5 => 16,
+        DigestAlgorithm::Sha1 => 20,
+        DigestAlgorithm::Sha256 => 32,
+        DigestAlgorithm::Sha512 => 64,
+    }
+}
+
+/// All digests that a request announces of its body.
+pub fn announced(headers: &HeaderMap) -> Result<Vec<Announced>, DigestError> {
+    let mut announced = Vec::new();
+    for (header, is_structured) in [(DIGEST, false), (REPR_DIGEST, true), (CONTENT_DIGEST, true)] {
+        for value in headers.get_all(header).iter().filter_map(|value| value.to_str().ok()) {
+            // Neither hexadecimal nor base64 holds a comma.
+            for element in value.split(',') {
+                announced.push(read(element.trim(), is_structured)?);
+            }
+        }
+    }
+    Ok(announced)
+}
+
+fn read(element: &str, is_structured: bool) -> Result<Announced, DigestError> {
+    let refused = |why| DigestError::Malformed { element: element.to_owned(), why };
+    let (name, value) = element.split_once('=').ok_or_else(|| refused("there is no value"))?;
+    let algorithm = algorithm(name).ok_or_else(|| refused("the algorithm is unknown"))?;
+    let value = value.trim();
+    let value = match is_structured {
+        true => value.strip_prefix(':').and_then(|value| value.strip_suffix(':')).ok_or_else(|| refused("no bytes"))?,
+        false => value,
+    };
+    let of_length = |bytes: &Vec<u8>| bytes.len() == len_bytes(algorithm);
+    let hexadecimal = || hex::decode(value).ok().filter(of_length).filter(|_| !is_structured);
+    let bytes = hexadecimal().or_else(|| STANDARD.decode(value).ok().filter(of_length));
+    Ok(Announced { algorithm, value: bytes.ok_or_else(|| refused("the value is no digest of this algorithm"))? })
+}
+
+/// The algorithms that these need.
+pub fn algorithms(announced: &[Announced]) -> Vec<DigestAlgorithm> {
+    let mut algorithms: Vec<_> = announced.iter().map(|announced| announced.algorithm).collect();
+    algorithms.sort_unstable();
+    algorithms.dedup();
+    algorithms
+}
+
+/// Whether what came in, of which these are the digests, is what was announced.
+pub fn check(announced: &[Announced], digests: &[(DigestAlgorithm, Vec<u8>)]) -> Result<(), DigestError> {
+    for Announced { algorithm, value } in announced {
+        let actual = digests.iter().find(|(known, _)| known == algorithm);
+        if let Some((_, actual)) = actual.filter(|(_, actual)| actual != value) {
+            let (expected, actual) = (hex::encode(value), hex::encode(actual));
+            return Err(DigestError::Mismatch { algorithm: name(*algorithm), expected, actual });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const MD5: &str = "d41d8cd98f00b204e9800998ecf8427e";
+
+    #[test]
+    fn hexadecimal_and_base64_mean_the_same() {
+        let bytes = hex::decode(MD5).unwrap();
+        let expected = Announced { algorithm: DigestAlgorithm::Md5, value: bytes.clone() };
+        assert_eq!(read(&format!("MD5={MD5}"), false).unwrap(), expected);
+        assert_eq!(read(&format!("md5={}", STANDARD.encode(&bytes)), false).unwrap(), expected);
+        assert_eq!(read(&format!("md5=:{}:", STANDARD.encode(&bytes)), true).unwrap(), expected);
+        for (element, is_structured) in
+            [("md5", false), ("crc=1", false), ("md5=12", false), ("md5=", true), (&*format!("sha-256={MD5}"), false)]
+        {
+            assert!(read(element, is_structured).is_err(), "{element}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! A container with all that is in it as a ZIP, made while it is sent: bytes under their names, descriptions in Turtle beside them.
+//!
+//! A container is a folder. What is said of it is `fcr%3Ametadata.ttl` in it, and what is said of the others in it is
+//! `fcr%3Ametadata/<name>.ttl`: no resource has a name that begins so. Names are percent-encoded as in addresses.
+
+use std::io;
+
+use axum::BoxError;
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{HeaderValue, Method, StatusCode, header};
+use objects::list::ListToken;
+use objects::resources::{Kind, Resource};
+use objects::{Library, ObjectsError, ResourceError, ResourcePath};
+use pack::StreamedZip;
+use rdf::Syntax;
+use tempfile::SpooledTempFile;
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use crate::address::{Site, encoded};
+use crate::ask::{Asked, empty};
+use crate::errors::LdpError;
+use crate::managed;
+use crate::statements::map;
+
+/// The media type of the archive.
+pub const ZIP: &str = "application/zip";
+
+/// How deep an archive goes where it is not said, and at most: as deep as paths go.
+const DEPTH_MAX: usize = 64;
+
+/// Children that are listed together.
+const PAGE_CHILDREN: usize = 256;
+
+/// Children whose heads and descriptions are read ahead.
+const READ_AHEAD: usize = 16;
+
+/// Bytes that are sent at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Pieces that wait for the client.
+const PIECES_WAITING: usize = 4;
+
+/// Bytes of the central directory that are kept in memory; what is more goes to a temporary file.
+const CENTRAL_MEMORY_BYTES: usize = 1 << 20;
+
+/// What is left out that is named at most.
+const LEFT_OUT_NAMED_MAX: usize = 1_000;
+
+/// The entry that names what is left out, as in archives of volumes.
+const ERRORS: &str = "ERROR.err";
+
+/// Why an archive ends before it is whole.
+#[derive(Debug, Error)]
+enum ArchiveError {
+    #[error(transparent)]
+    Ldp(#[from] LdpError),
+    #[error(transparent)]
+    Objects(#[from] ObjectsError),
+    #[error("the archive could not be written: {0}")]
+    Write(#[from] io::Error),
+    /// Nobody is there to take it.
+    #[error("the client went away")]
+    Gone,
+}
+
+impl Asked {
+    /// Sends a container as an archive. It has no length and no ranges; `depth` in the query bounds how deep it goes.
+    pub async fn get_archive(&self, container: &Resource) -> Result<Response, LdpError> {
+        let depth_max = self.archive_depth()?;
+        let mut response = empty(StatusCode::OK);
+        let headers = response.headers_mut();
+        self.describe(container, headers);
+        headers.insert(header::VARY, HeaderValue::from_static("accept, prefer"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(ZIP));
+        let name = if container.path().is_root() { "repository" } else { container.path().name() };
+        let name: String =
+            name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
+        if let Ok(value) = HeaderValue::try_from(format!("attachment; filename=\"{name}.zip\"")) {
+            headers.insert(header::CONTENT_DISPOSITION, value);
+        }
+        if self.method == Method::HEAD {
+            return Ok(response);
+        }
+        let (pieces, taken) = mpsc::channel(PIECES_WAITING);
+        let archive = Archive {
+            library: self.library().clone(),
+            site: self.site.clone(),
+            zip: StreamedZip::new(SpooledTempFile::new(CENTRAL_MEMORY_BYTES)),
+            pieces: pieces.clone(),
+            left_out: LeftOut::default(),
+            depth_max,
+        };
+        let top = container.clone();
+        tokio::spawn(async move {
+            match archive.write(top).await {
+                Ok(()) | Err(ArchiveError::Gone) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "an archive of a container was broken off");
+                    // The response breaks off with it; if nobody is there any more, nothing does.
+                    let _ = pieces.send(Err(error.into())).await;
+                }
+            }
+        });
+        let body = stream::unfold(taken, async |mut taken| Some((taken.recv().await?, taken)));
+        *response.body_mut() = Body::from_stream(body);
+        Ok(response)
+    }
+
+    fn archive_depth(&self) -> Result<usize, LdpError> {
+        let query = self.query.as_deref().unwrap_or_default();
+        let said = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "depth").map(|(_, value)| value);
+        let Some(said) = said else { return Ok(DEPTH_MAX) };
+        let depth = said.parse().ok().filter(|depth| (1..=DEPTH_MAX).contains(depth));
+        let why = format!("depth is 1 to {DEPTH_MAX}");
+        depth.ok_or(LdpError::Header { name: "query", why })
+    }
+}
+
+/// What an archive does not hold.
+#[derive(Default)]
+struct LeftOut {
+    lines: Vec<String>,
+    more: u64,
+}
+
+impl LeftOut {
+    fn add(&mut self, line: String) {
+        match self.lines.len() < LEFT_OUT_NAMED_MAX {
+            true => self.lines.push(line),
+            false => self.more += 1,
+        }
+    }
+
+    fn text(&self) -> Option<String> {
+        let mut text = self.lines.join("\n");
+        if self.more > 0 {
+            text += &format!("\nand {} more", self.more);
+        }
+        (!text.is_empty()).then(|| text + "\n")
+    }
+}
+
+/// An archive that is being made.
+struct Archive {
+    library: Library,
+    site: Site,
+    zip: StreamedZip<SpooledTempFile>,
+    pieces: mpsc::Sender<Result<Bytes, BoxError>>,
+    left_out: LeftOut,
+    depth_max: usize,
+}
+
+/// A container whose children are to come.
+struct Folder {
+    path: ResourcePath,
+    /// What the names of its entries begin with.
+    prefix: String,
+    depth: usize,
+    after: Option<ListToken>,
+}
+
+impl Archive {
+    async fn write(mut self, top: Resource) -> Result<(), ArchiveError> {
+        let name = if top.path().is_root() { "repository".to_owned() } else { encoded_name(top.path()) };
+        let mut waiting = vec![self.begin_folder(&top, format!("{name}/"), 1).await?];
+        while let Some(folder) = waiting.pop() {
+            let (rest, below) = self.some_children(folder).await?;
+            // What is below comes before the rest, so that one page of each level waits at most.
+            waiting.extend(rest);
+            waiting.extend(below);
+        }
+        if let Some(text) = self.left_out.text() {
+            self.entry(ERRORS, text.as_bytes()).await?;
+        }
+        let Self { zip, pieces, .. } = self;
+        for piece in zip.finish()? {
+            pieces.send(Ok(piece?)).await.map_err(|_| ArchiveError::Gone)?;
+        }
+        Ok(())
+    }
+
+    async fn begin_folder(
+        &mut self,
+        container: &Resource,
+        prefix: String,
+        depth: usize,
+    ) -> Result<Folder, ArchiveError> {
+        let description = description(&self.library, &self.site, container).await?;
+        self.begin_folder_of(container.path().clone(), &description, prefix, depth).await
+    }
+
+    async fn begin_folder_of(
+        &mut self,
+        path: ResourcePath,
+        description: &[u8],
+        prefix: String,
+        depth: usize,
+    ) -> Result<Folder, ArchiveError> {
+        self.zip.directory(&prefix)?;
+        self.entry(&format!("{prefix}fcr%3Ametadata.ttl"), description).await?;
+        Ok(Folder { path, prefix, depth, after: None })
+    }
+
+    /// Writes some children of a container; answers where to go on, and the containers among them.
+    async fn some_children(&mut self, folder: Folder) -> Result<(Option<Folder>, Vec<Folder>), ArchiveError> {
+        let Folder { path, prefix, depth, after } = folder;
+        let Some(container) = self.found(&path).await? else { return Ok((None, Vec::new())) };
+        let page = match self.library.children(&container, after.as_ref(), PAGE_CHILDREN).await {
+            Err(ObjectsError::Gone(_)) => return Ok((None, Vec::new())),
+            page => page?,
+        };
+        let children = page.children.iter().filter_map(|child| path.child(&child.name).ok()).collect::<Vec<_>>();
+        let (library, site) = (self.library.clone(), self.site.clone());
+        let read = stream::iter(children).map(|path| {
+            let (library, site) = (library.clone(), site.clone());
+            async move {
+                match library.resource(&path).await {
+                    Ok(resource) => description(&library, &site, &resource).await.map(|text| Some((resource, text))),
+                    // It was deleted since it was listed.
+                    Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
+                    Err(error) => Err(ArchiveError::Ldp(error.into())),
+                }
+            }
+        });
+        let mut read = std::pin::pin!(read.buffered(READ_AHEAD));
+        let mut below = Vec::new();
+        while let Some(child) = read.next().await {
+            let Some((child, text)) = child? else { continue };
+            let name = encoded_name(child.path());
+            if let Kind::Container { .. } = child.kind() {
+                let inner = format!("{prefix}{name}/");
+                let folder = self.begin_folder_of(child.path().clone(), &text, inner, depth + 1).await?;
+                match depth < self.depth_max {
+                    true => below.push(folder),
+                    false => self.left_out.add(format!("too deep: what is in /{}", child.path())),
+                }
+                continue;
+            }
+            self.entry(&format!("{prefix}fcr%3Ametadata/{name}.ttl"), &text).await?;
+            if let Kind::Binary(binary) = child.kind() {
+                if let Some(elsewhere) = binary.elsewhere() {
+                    self.left_out.add(format!("kept elsewhere: /{} at {}", child.path(), elsewhere.url));
+                    continue;
+                }
+                self.zip.begin(&format!("{prefix}{name}"), binary.len_bytes)?;
+                let mut content = self.library.content(&child, binary, 0..binary.len_bytes).await?;
+                while let Some(piece) = content.next().await {
+                    self.deflate(piece?).await?;
+                }
+                self.zip.end()?;
+            }
+        }
+        let rest = page.next.map(|next| Folder { path, prefix, depth, after: Some(next) });
+        Ok((rest, below))
+    }
+
+    /// A container that is still there.
+    async fn found(&self, path: &ResourcePath) -> Result<Option<Resource>, ArchiveError> {
+        match self.library.resource(path).await {
+            Ok(resource) => Ok(Some(resource)),
+            Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
+            Err(error) => Err(ArchiveError::Ldp(error.into())),
+        }
+    }
+
+    async fn entry(&mut self, name: &str, content: &[u8]) -> Result<(), ArchiveError> {
+        self.zip.begin(name, content.len() as u64)?;
+        self.zip.write(content)?;
+        self.zip.end()?;
+        self.send(PIECE_BYTES).await
+    }
+
+    /// Adds a piece of a content. Compressing takes a while, so that it is done where it is in nobody's way.
+    async fn deflate(&mut self, piece: Bytes) -> Result<(), ArchiveError> {
+        let idle = StreamedZip::new(SpooledTempFile::new(0));
+        let mut zip = std::mem::replace(&mut self.zip, idle);
+        let deflated = tokio::task::spawn_blocking(move || zip.write(&piece).map(|()| zip)).await;
+        self.zip = deflated.map_err(io::Error::other)??;
+        self.send(PIECE_BYTES).await
+    }
+
+    /// Hands out what is ready, once it is so many bytes.
+    async fn send(&mut self, bytes_min: usize) -> Result<(), ArchiveError> {
+        if self.zip.ready_bytes() < bytes_min {
+            return Ok(());
+        }
+        let piece = self.zip.take();
+        self.pieces.send(Ok(piece)).await.map_err(|_| ArchiveError::Gone)
+    }
+}
+
+fn encoded_name(path: &ResourcePath) -> String {
+    encoded(path).rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// What is said of a resource, in Turtle.
+async fn description(library: &Library, site: &Site, resource: &Resource) -> Result<Bytes, ArchiveError> {
+    let stored = library.description(resource).await?;
+    let mut graph = rdf::from_stored(&stored).map_err(|error| LdpError::Internal(format!("a description: {error}")))?;
+    graph.extend(managed::statements(resource));
+    let shown = map(graph, |iri| site.shown(iri));
+    let written = rdf::write(&shown, Syntax::Turtle, rdf::vocab::PREFIXES);
+    Ok(written.map_err(|error| LdpError::Internal(error.to_string()))?.into())
+}

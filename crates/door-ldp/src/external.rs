@@ -1,0 +1,329 @@
+//! Content that is kept elsewhere (Fedora API, section 3.9): copied when it is named, or sent for and passed on whenever it is asked
+//! for, or left to the client to fetch. Only addresses that begin with what is set are ever asked: anything else would let strangers
+//! look around in this server's own network.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{self, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_util::rt::TokioExecutor;
+use objects::resources::Handling;
+use thiserror::Error;
+use tokio::time::timeout;
+use tower::Service;
+
+use crate::errors::LdpError;
+use crate::links;
+
+/// The relation type of a link to such content.
+pub const EXTERNAL_CONTENT: &str = "http://fedora.info/definitions/fcrepo#ExternalContent";
+/// Says which ways of handling it there are.
+pub const ACCEPT_EXTERNAL_CONTENT_HANDLING: HeaderName = HeaderName::from_static("accept-external-content-handling");
+/// All of them.
+pub const HANDLINGS: HeaderValue = HeaderValue::from_static("copy,redirect,proxy");
+
+/// How long connecting may take.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How long the head of an answer, or the next piece of its body, may take.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Redirections that are followed.
+const REDIRECTIONS_MAX: usize = 5;
+
+/// What a request says of content that is kept elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Where it is.
+    pub url: String,
+    /// What is to be done with it.
+    pub wanted: Wanted,
+    /// Its media type, if that is said.
+    pub media_type: Option<String>,
+}
+
+/// What is to be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// It is fetched now, and kept.
+    Copy,
+    /// It stays where it is.
+    Kept(Handling),
+}
+
+impl Named {
+    /// What a request names; `None`: nothing.
+    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, LdpError> {
+        let named: Vec<_> = links::of(headers).into_iter().filter(|link| link.has_rel(EXTERNAL_CONTENT)).collect();
+        let link = match &named[..] {
+            [] => return Ok(None),
+            [link] => link,
+            _ => return Err(LdpError::External("content is named once".to_owned())),
+        };
+        let parameters = |wanted: &str| {
+            let of_name = link.parameters.iter().filter(|(name, _)| name == wanted);
+            of_name.map(|(_, value)| value.as_str()).collect::<Vec<_>>()
+        };
+        let wanted = match parameters("handling")[..] {
+            ["copy"] => Wanted::Copy,
+            ["proxy"] => Wanted::Kept(Handling::Proxy),
+            ["redirect"] => Wanted::Kept(Handling::Redirect),
+            _ => return Err(LdpError::External("`handling` is one of copy, proxy and redirect".to_owned())),
+        };
+        let media_type = parameters("type").first().map(|said| (*said).to_owned());
+        Ok(Some(Self { url: link.target.clone(), wanted, media_type }))
+    }
+}
+
+/// The beginning of addresses that may be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalPrefix {
+    scheme: Scheme,
+    host: String,
+    port: Option<u16>,
+    path: String,
+}
+
+/// Why something is no such beginning.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("`{0}` must be http:// or https://, a host, and a path that ends with `/`")]
+pub struct InvalidPrefix(String);
+
+impl ExternalPrefix {
+    /// Reads one. Its path ends with a slash, so that it cannot be the beginning of another name.
+    pub fn parse(text: &str) -> Result<Self, InvalidPrefix> {
+        let invalid = || InvalidPrefix(text.to_owned());
+        let uri = plain_uri(text).ok_or_else(invalid)?;
+        let (scheme, host, port) = place(&uri).ok_or_else(invalid)?;
+        let is_folder = uri.path().ends_with('/') && text.ends_with('/') && uri.query().is_none();
+        is_folder.then(|| Self { scheme, host, port, path: uri.path().to_owned() }).ok_or_else(invalid)
+    }
+
+    fn allows(&self, uri: &Uri) -> bool {
+        let is_there = place(uri).is_some_and(|place| place == (self.scheme.clone(), self.host.clone(), self.port));
+        is_there && uri.path().starts_with(&self.path)
+    }
+}
+
+/// Scheme, host and port of an address that may be asked at all.
+fn place(uri: &Uri) -> Option<(Scheme, String, Option<u16>)> {
+    let scheme = uri.scheme().filter(|scheme| **scheme == Scheme::HTTP || **scheme == Scheme::HTTPS)?.clone();
+    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
+    let usual = if scheme == Scheme::HTTPS { 443 } else { 80 };
+    Some((scheme, authority.host().to_ascii_lowercase(), authority.port_u16().filter(|port| *port != usual)))
+}
+
+/// An address that means what it says: nothing in its path leads up, or hides a slash.
+fn plain_uri(text: &str) -> Option<Uri> {
+    if text.contains(['#', '\\']) {
+        return None;
+    }
+    let uri: Uri = text.parse().ok()?;
+    let path = uri.path().to_ascii_lowercase();
+    let is_plain = !path.contains("%2f") && !path.contains("%5c");
+    let leads_up = path.replace("%2e", ".").split('/').any(|segment| matches!(segment, "." | ".."));
+    (is_plain && !leads_up).then_some(uri)
+}
+
+/// Asks for content that is kept elsewhere.
+#[derive(Clone)]
+pub struct External {
+    prefixes: Arc<[ExternalPrefix]>,
+    client: Client<HttpsConnector<HttpConnector<OutsideResolver>>, Body>,
+}
+
+impl External {
+    /// One that asks for what begins so, and for nothing else.
+    pub fn new(prefixes: &[ExternalPrefix]) -> std::io::Result<Self> {
+        let mut connector = HttpConnector::new_with_resolver(OutsideResolver(GaiResolver::new()));
+        connector.enforce_http(false);
+        connector.set_connect_timeout(Some(CONNECT_MAX));
+        let builder = HttpsConnectorBuilder::new().with_native_roots()?.https_or_http().enable_http1();
+        let client = Client::builder(TokioExecutor::new()).build(builder.wrap_connector(connector));
+        Ok(Self { prefixes: prefixes.into(), client })
+    }
+
+    /// An address that may be asked.
+    pub fn allowed(&self, url: &str) -> Result<Uri, LdpError> {
+        let uri = plain_uri(url).filter(|uri| self.prefixes.iter().any(|prefix| prefix.allows(uri)));
+        uri.ok_or_else(|| LdpError::External(format!("content at {url} is not taken: it is not among what is allowed")))
+    }
+
+    /// Asks for content. Redirections are followed to where asking is allowed, and not elsewhere.
+    pub async fn ask(
+        &self,
+        method: Method,
+        url: &str,
+        range: Option<&HeaderValue>,
+    ) -> Result<Response<Body>, LdpError> {
+        let mut uri = self.allowed(url)?;
+        for _ in 0..REDIRECTIONS_MAX {
+            let mut request = Request::new(Body::empty());
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = uri.clone();
+            range.into_iter().for_each(|range| _ = request.headers_mut().insert(header::RANGE, range.clone()));
+            let failed = |why: String| LdpError::Elsewhere { url: url.to_owned(), why };
+            let response = timeout(PAUSE_MAX, self.client.request(request)).await;
+            let response = response.map_err(|_| failed("it does not answer".to_owned()))?;
+            let response = response.map_err(|error| failed(error.to_string()))?;
+            if !response.status().is_redirection() {
+                return match response.status() {
+                    StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
+                        Ok(response.map(patient))
+                    }
+                    status => Err(failed(format!("it answers {status}"))),
+                };
+            }
+            let location = response.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
+            let location = location.ok_or_else(|| failed("it was moved, and does not say where".to_owned()))?;
+            let target = rdf::Iri::parse(uri.to_string()).and_then(|base| base.resolve(location));
+            let target = target.map_err(|error| failed(error.to_string()))?;
+            uri =
+                self.allowed(&target).map_err(|_| failed(format!("it was moved to {target}, which is not allowed")))?;
+        }
+        Err(LdpError::Elsewhere { url: url.to_owned(), why: "it was moved too often".to_owned() })
+    }
+}
+
+/// A body that breaks off where nothing more comes for a while.
+fn patient(body: hyper::body::Incoming) -> Body {
+    let pieces = Body::new(body).into_data_stream();
+    Body::from_stream(futures::stream::unfold(Some(pieces), async |pieces| {
+        let mut pieces = pieces?;
+        match timeout(PAUSE_MAX, pieces.next()).await {
+            Ok(Some(Ok(piece))) => Some((Ok(piece), Some(pieces))),
+            Ok(Some(Err(error))) => Some((Err(error), None)),
+            Ok(None) => None,
+            Err(_) => Some((Err(axum::Error::new("nothing more came for a while")), None)),
+        }
+    }))
+}
+
+/// Finds addresses of hosts, but not this machine's own under another's name: what means this machine says so.
+#[derive(Clone)]
+struct OutsideResolver(GaiResolver);
+
+impl Service<Name> for OutsideResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = std::io::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, context: &mut task::Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let means_this_machine = name.as_str().eq_ignore_ascii_case("localhost");
+        let found = self.0.call(name);
+        async move {
+            let addresses: Vec<_> = found.await?.filter(|address| means_this_machine || is_outside(address)).collect();
+            Ok(addresses.into_iter())
+        }
+        .boxed()
+    }
+}
+
+fn is_outside(address: &SocketAddr) -> bool {
+    let address = address.ip().to_canonical();
+    let is_link_local = match address {
+        std::net::IpAddr::V4(address) => address.is_link_local(),
+        std::net::IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    !address.is_loopback() && !address.is_unspecified() && !is_link_local
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn external(prefixes: &[&str]) -> External {
+        let prefixes: Vec<_> = prefixes.iter().map(|prefix| ExternalPrefix::parse(prefix).unwrap()).collect();
+        External::new(&prefixes).unwrap()
+    }
+
+    #[tokio::test]
+    async fn only_what_begins_as_it_is_set_is_asked() {
+        let external = external(&["https://example.org/data/", "http://127.0.0.1:8081/"]);
+        for url in ["https://example.org/data/a", "https://EXAMPLE.org:443/data/a?b=c", "http://127.0.0.1:8081/x"] {
+            assert!(external.allowed(url).is_ok(), "{url}");
+        }
+        for url in [
+            "https://example.org/database",
+            "https://example.org/data",
+            "http://example.org/data/a",
+            "https://example.org:8443/data/a",
+            "https://example.org.evil/data/a",
+            "https://example.org@evil/data/a",
+            "https://user@example.org/data/a",
+            "https://example.org/data/../private",
+            "https://example.org/data/%2e%2E/private",
+            "https://example.org/data/..%2Fprivate",
+            "https://example.org/data/..\\private",
+            "http://localhost:8081/x",
+            "http://127.0.0.1/x",
+            "http://[::1]:8081/x",
+            "http://2130706433:8081/x",
+            "file:///etc/passwd",
+            "/data/a",
+            "",
+        ] {
+            assert!(external.allowed(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_ends_where_a_name_ends() {
+        for text in [
+            "https://example.org",
+            "https://example.org/data",
+            "ftp://example.org/",
+            "https://a@example.org/",
+            "/data/",
+        ] {
+            assert!(ExternalPrefix::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_another_machine_does_not_lead_to_this_one() {
+        let is_outside = |address: &str| is_outside(&address.parse().unwrap());
+        for address in
+            ["127.0.0.1:80", "[::1]:80", "0.0.0.0:80", "169.254.169.254:80", "[::ffff:127.0.0.1]:80", "[fe80::1]:80"]
+        {
+            assert!(!is_outside(address), "{address}");
+        }
+        assert!(is_outside("192.0.2.1:80"));
+    }
+
+    #[test]
+    fn what_is_to_be_done_is_said_once() {
+        let named = |link: &str| {
+            let link = link.replace("ext", &format!("rel=\"{EXTERNAL_CONTENT}\""));
+            Named::of(&HeaderMap::from_iter([(header::LINK, link.parse().unwrap())]))
+        };
+        let expected = Named {
+            url: "http://a/b,c".to_owned(),
+            wanted: Wanted::Kept(Handling::Proxy),
+            media_type: Some("image/png".to_owned()),
+        };
+        assert_eq!(named("<http://a/b,c>; ext; handling=proxy; type=\"image/png\"").unwrap(), Some(expected));
+        assert_eq!(named("<http://a/>; rel=\"type\"").unwrap(), None);
+        for link in [
+            "<http://a/>; ext",
+            "<http://a/>; ext; handling=steal",
+            "<http://a/>; ext; handling=copy; handling=proxy",
+            "<http://a/>; ext; handling=copy, <http://b/>; ext; handling=copy",
+        ] {
+            assert!(named(link).is_err(), "{link}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Many resources in one request as lines of JSON: each line is one JSON-LD object, which is one resource.
+
+use std::collections::BTreeMap;
+
+use axum::body::{Body, BodyDataStream};
+use bytes::{Bytes, BytesMut};
+use futures::stream::{self, Stream, StreamExt};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::errors::LdpError;
+
+/// The non-empty lines of a body, as they come. What is longer than `bytes_max`, and a body that breaks off, ends them.
+pub fn of(body: Body, bytes_max: usize) -> impl Stream<Item = Result<Bytes, LdpError>> + Send + 'static {
+    let state = Some(Lines { body: body.into_data_stream(), held: BytesMut::new(), searched: 0, bytes_max });
+    stream::unfold(state, |state| async move {
+        let mut lines = state?;
+        match lines.next().await {
+            Ok(Some(line)) => Some((Ok(line), Some(lines))),
+            Ok(None) => None,
+            Err(error) => Some((Err(error), None)),
+        }
+    })
+}
+
+struct Lines {
+    body: BodyDataStream,
+    held: BytesMut,
+    /// Bytes of what is held in which no line ends.
+    searched: usize,
+    bytes_max: usize,
+}
+
+impl Lines {
+    async fn next(&mut self) -> Result<Option<Bytes>, LdpError> {
+        loop {
+            let end = self.held[self.searched..].iter().position(|byte| *byte == b'\n').map(|at| self.searched + at);
+            self.searched = if end.is_some() { 0 } else { self.held.len() };
+            if end.unwrap_or(self.held.len()) > self.bytes_max {
+                return Err(LdpError::TooLarge { max_bytes: self.bytes_max as u64 });
+            }
+            if let Some(end) = end {
+                let line = self.held.split_to(end + 1).freeze();
+                match line.trim_ascii().is_empty() {
+                    true => continue,
+                    false => return Ok(Some(line)),
+                }
+            }
+            match self.body.next().await {
+                Some(Ok(piece)) => self.held.extend_from_slice(&piece),
+                Some(Err(error)) => return Err(LdpError::BodyBroken(error.to_string())),
+                None => {
+                    self.searched = 0;
+                    let rest = self.held.split().freeze();
+                    return Ok(Some(rest).filter(|rest| !rest.trim_ascii().is_empty()));
+                }
+            }
+        }
+    }
+}
+
+/// One line of JSON-LD, and what it says it is about.
+pub struct Line {
+    /// The `@id`, if there is one.
+    pub id: Option<String>,
+    /// The line; one without an `@id` is made to be about its own base.
+    pub json_ld: Bytes,
+}
+
+impl Line {
+    /// Reads a line.
+    pub fn parse(line: &Bytes) -> Result<Self, LdpError> {
+        let object: Object = serde_json::from_slice(line).map_err(|error| LdpError::Line(error.to_string()))?;
+        if object.id.is_some() {
+            return Ok(Self { id: object.id, json_ld: line.clone() });
+        }
+        // Values are passed on as they were written, since numbers would not all survive being read and written again.
+        let inside = line.trim_ascii().strip_prefix(b"{").map(<[u8]>::trim_ascii_start).unwrap_or_default();
+        let comma: &[u8] = if inside.starts_with(b"}") { b"" } else { b"," };
+        Ok(Self { id: None, json_ld: [b"{\"@id\":\"\"", comma, inside].concat().into() })
+    }
+}
+
+/// An object of which only its name matters; an array is none.
+#[derive(Deserialize)]
+struct Object {
+    #[serde(rename = "@id")]
+    id: Option<String>,
+    #[serde(flatten)]
+    _others: BTreeMap<String, IgnoredAny>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    async fn lines(pieces: &[&'static str], bytes_max: usize) -> Vec<Result<String, String>> {
+        let pieces: Vec<_> =
+            pieces.iter().map(|piece| Ok::<_, LdpError>(Bytes::from_static(piece.as_bytes()))).collect();
+        let lines = of(Body::from_stream(stream::iter(pieces)), bytes_max);
+        let text = |line: Result<Bytes, LdpError>| {
+            line.map(|line| String::from_utf8(line.to_vec()).unwrap().trim().to_owned())
+                .map_err(|error| error.to_string())
+        };
+        lines.map(text).collect().await
+    }
+
+    #[tokio::test]
+    async fn lines_are_the_same_however_they_come_in_pieces() {
+        let expected = vec![Ok("one".to_owned()), Ok("two".to_owned()), Ok("three".to_owned())];
+        assert_eq!(lines(&["one\ntwo\n\nthree\n"], 9).await, expected);
+        assert_eq!(lines(&["o", "ne\nt", "wo", "\n", " \n", "thr", "ee"], 9).await, expected);
+        assert_eq!(lines(&[], 9).await, []);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_ends_them_before_it_is_held_whole() {
+        let read = lines(&["one\n", "0123456789", "0123456789", "never read\n"], 15).await;
+        assert_eq!(read, [Ok("one".to_owned()), Err("the body is larger than 15 bytes".to_owned())]);
+    }
+
+    #[test]
+    fn a_line_tells_what_it_is_about_and_keeps_its_values_as_they_were_written() {
+        let parsed = |line: &'static str| Line::parse(&Bytes::from_static(line.as_bytes()));
+        let named = parsed("{\"@id\": \"a/b\", \"n\": 12345678901234567890.10}\n").unwrap();
+        assert_eq!(named.id.as_deref(), Some("a/b"));
+        let text = |line: Line| String::from_utf8(line.json_ld.to_vec()).unwrap();
+        assert_eq!(text(parsed(" { \"n\": 1.10}\n").unwrap()), "{\"@id\":\"\",\"n\": 1.10}");
+        assert_eq!(text(parsed("{ }").unwrap()), "{\"@id\":\"\"}");
+        for broken in ["[]", "{", "{\"@id\": 1}", "\"a\"", "[\"a\"]"] {
+            assert!(parsed(broken).is_err(), "{broken}");
+        }
+    }
+}

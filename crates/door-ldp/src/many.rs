@@ -1,0 +1,212 @@
+//! Many resources in one request, posted to a container: N-Quads, one resource for each graph, or lines of JSON-LD, one resource
+//! each. There is a line of the answer for each as it is done. The answer comes while the request still goes on, in memory for a few
+//! resources.
+
+use std::sync::Arc;
+
+use axum::BoxError;
+use axum::body::{Body, BodyDataStream};
+use axum::response::Response;
+use bytes::Bytes;
+use futures::stream::{self, Stream, StreamExt};
+use http::{HeaderValue, StatusCode, header};
+use objects::ResourcePath;
+use objects::resources::Resource;
+use rdf::quads;
+use rdf::{Iri, Limits};
+
+use crate::address::path_of_kept;
+use crate::ask::{Asked, empty, refuse_volumes};
+use crate::body::{GraphBody, content_type, refuse_codings};
+use crate::errors::LdpError;
+use crate::lines::{self, Line};
+use crate::model::Model;
+use crate::statements::map;
+
+/// The media type of N-Quads (RDF 1.1 N-Quads, section 6).
+const N_QUADS: &str = "application/n-quads";
+
+/// Resources that are created at the same time: durable writes share their syncs.
+const CREATED_AT_ONCE: usize = 64;
+
+/// What lines of JSON are called; none of these names is registered.
+const JSON_LINES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
+
+/// How many resources are brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Many {
+    /// As N-Quads.
+    Quads,
+    /// As lines of JSON-LD.
+    Lines,
+}
+
+/// One of them.
+enum Sent {
+    Graph(quads::Resource),
+    Line(Bytes),
+}
+
+impl Many {
+    /// Whether a request brings many resources, and how. Who asks for bytes to be kept is not understood so.
+    pub fn of(asked: &Asked) -> Option<Self> {
+        if matches!(Model::asked(&asked.headers, false), Ok(Some(Model::Binary))) {
+            return None;
+        }
+        let said = content_type(&asked.headers).unwrap_or_default();
+        let said = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match said.as_str() {
+            N_QUADS => Some(Self::Quads),
+            said if JSON_LINES.contains(&said) => Some(Self::Lines),
+            _ => None,
+        }
+    }
+}
+
+impl Asked {
+    /// Creates each of many resources. What is there already is left as it is, and its line says so.
+    pub fn post_many(self: &Arc<Self>, many: Many, container: Resource, body: Body) -> Result<Response, LdpError> {
+        refuse_codings(&self.headers)?;
+        let model = Model::asked(&self.headers, true)?;
+        let limits = Limits {
+            body_bytes: self.settings().rdf_bytes_max,
+            triples: self.settings().triples_max,
+            ..Limits::default()
+        };
+        let (asked, container) = (self.clone(), Arc::new(container));
+        let sent = match many {
+            Many::Quads => resources(body, limits).map(|resource| resource.map(Sent::Graph)).boxed(),
+            Many::Lines => lines::of(body, limits.body_bytes).map(|line| line.map(Sent::Line)).boxed(),
+        };
+        let lines = sent.map(move |sent| {
+            let (asked, container) = (asked.clone(), container.clone());
+            async move {
+                match sent {
+                    Ok(Sent::Graph(resource)) => asked.create_graph(&container, model, resource).await,
+                    Ok(Sent::Line(line)) => asked.create_line(&container, model, &line).await,
+                    Err(error) => line(None, &error),
+                }
+            }
+        });
+        let lines = lines.buffered(CREATED_AT_ONCE).map(|line| Ok::<_, BoxError>(Bytes::from(line)));
+        let mut response = empty(StatusCode::OK);
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+        *response.body_mut() = Body::from_stream(lines);
+        Ok(response)
+    }
+
+    /// Creates the resource of a graph; answers its line.
+    async fn create_graph(&self, container: &Resource, model: Option<Model>, resource: quads::Resource) -> String {
+        let quads::Resource { name, graph } = resource;
+        let graph = map(graph, |iri| self.site.kept(iri));
+        let made = self.create_named(container, model, name.as_str(), |_| Ok(graph.clone())).await;
+        told(Some(name.as_str()), made)
+    }
+
+    /// Creates the resource of a line of JSON-LD; answers its line. Its relative IRIs are of the container, or, where it has no
+    /// `@id`, of the resource that it becomes.
+    async fn create_line(&self, container: &Resource, model: Option<Model>, sent: &Bytes) -> String {
+        let Line { id, json_ld } = match Line::parse(sent) {
+            Ok(line) => line,
+            Err(error) => return line(None, &error),
+        };
+        let body = GraphBody::json_ld(json_ld);
+        let Some(id) = id else {
+            let graph = |path: &ResourcePath| body.graph(&self.site, path, self.settings());
+            return told(None, self.create_fresh(container, model, graph).await);
+        };
+        // Whether a slash is written at the end of a container's address or not, what is in it is behind one.
+        let base = Iri::parse(format!("{}/", self.site.iri(container.path()).trim_end_matches('/')));
+        let named = base.and_then(|base| Ok((base.resolve(&id)?, base)));
+        match named.map_err(|error| LdpError::Line(format!("@id: {error}"))) {
+            Ok((named, base)) => {
+                let graph = |_: &ResourcePath| body.graph_from(&base, &self.site, self.settings());
+                told(Some(&named), self.create_named(container, model, &named, graph).await)
+            }
+            Err(error) => line(Some(&id), &error),
+        }
+    }
+
+    /// Creates a resource under the name that it says, in the container or deeper.
+    async fn create_named(
+        &self,
+        container: &Resource,
+        model: Option<Model>,
+        name: &str,
+        graph: impl Fn(&ResourcePath) -> Result<rdf::Graph, LdpError>,
+    ) -> Result<String, LdpError> {
+        let outside = || LdpError::Outside(name.to_owned());
+        let path = self.site.kept(name).and_then(|iri| path_of_kept(&iri)).ok_or_else(outside)?;
+        if !is_below(&path, container.path()) {
+            return Err(outside());
+        }
+        refuse_volumes(&path)?;
+        let above = (path.parent().as_ref() == Some(container.path())).then_some(container);
+        let new = self.new_graph(graph(&path)?, model, &path, above)?;
+        self.library().create_resource(&path, &new).await?;
+        Ok(name.to_owned())
+    }
+
+    /// Creates a resource under a fresh name in the container.
+    async fn create_fresh(
+        &self,
+        container: &Resource,
+        model: Option<Model>,
+        graph: impl Fn(&ResourcePath) -> Result<rdf::Graph, LdpError>,
+    ) -> Result<String, LdpError> {
+        let make = |above: &Resource, path: &ResourcePath| self.new_graph(graph(path)?, model, path, Some(above));
+        let written = self.library().create_in::<LdpError>(container.path(), None, make).await?;
+        Ok(self.site.iri(&written.path))
+    }
+}
+
+/// The line of something that was asked for by this name.
+fn told(name: Option<&str>, made: Result<String, LdpError>) -> String {
+    match made {
+        Ok(iri) => format!("{}\n", serde_json::json!({"resource": iri, "status": StatusCode::CREATED.as_u16()})),
+        Err(error) => line(name, &error),
+    }
+}
+
+/// The resources in a body, as they come. What cannot be read ends them.
+fn resources(body: Body, limits: Limits) -> impl Stream<Item = Result<quads::Resource, LdpError>> + Send + 'static {
+    let state = Some((body.into_data_stream(), quads::Resources::new(limits)));
+    stream::unfold(state, |state| async move {
+        let (mut body, mut read) = state?;
+        match next(&mut body, &mut read).await {
+            Ok(Some(resource)) => Some((Ok(resource), Some((body, read)))),
+            Ok(None) => None,
+            Err(error) => Some((Err(error), None)),
+        }
+    })
+}
+
+async fn next(body: &mut BodyDataStream, read: &mut quads::Resources) -> Result<Option<quads::Resource>, LdpError> {
+    let mut ended = false;
+    loop {
+        if let Some(resource) = read.next_resource() {
+            return Ok(Some(resource?));
+        }
+        match body.next().await {
+            Some(Ok(piece)) => read.feed(&piece),
+            Some(Err(error)) => return Err(LdpError::BodyBroken(error.to_string())),
+            None if ended => return Ok(None),
+            None => {
+                read.end();
+                ended = true;
+            }
+        }
+    }
+}
+
+/// Whether a resource is in a container, however deep.
+fn is_below(path: &ResourcePath, container: &ResourcePath) -> bool {
+    let mut names = path.names();
+    container.names().all(|name| names.next() == Some(name)) && names.next().is_some()
+}
+
+/// The line of something that was not created.
+fn line(name: Option<&str>, error: &LdpError) -> String {
+    let (status, detail) = error.told();
+    format!("{}\n", serde_json::json!({"resource": name, "status": status.as_u16(), "detail": detail}))
+}

@@ -1,0 +1,99 @@
+//! Containers with all that is in them, as archives.
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
+
+use http::{Method, StatusCode};
+
+use crate::support::*;
+
+fn entries(answer: &Answer) -> BTreeMap<String, String> {
+    assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, Some("application/zip")));
+    let mut archive = zip::ZipArchive::new(Cursor::new(answer.body.clone())).unwrap();
+    let count = archive.len();
+    let read = |index| {
+        let mut entry = archive.by_index(index).unwrap();
+        let mut content = String::new();
+        entry.read_to_string(&mut content).unwrap();
+        (entry.name().unwrap().into_owned(), content)
+    };
+    (0..count).map(read).collect()
+}
+
+async fn tree(fixture: &Fixture) {
+    fixture.make("/rest/box", "BasicContainer", "<> <http://purl.org/dc/terms/title> \"The box\" .").await;
+    fixture.make("/rest/box/in", "BasicContainer", "").await;
+    fixture.make("/rest/box/in/deep", "BasicContainer", "").await;
+    fixture.make("/rest/box/in/deep/source", "RDFSource", "<> <http://purl.org/dc/terms/title> \"Deep\" .").await;
+    for (name, bytes) in [("note%201", "a note".to_owned()), ("in/large", "large ".repeat(20_000))] {
+        let put = fixture.ask(Method::PUT, &format!("/rest/box/{name}")).header("content-type", "text/plain");
+        assert_eq!(put.body(bytes).answer().await.status, StatusCode::CREATED);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_is_an_archive_of_all_that_is_in_it() {
+    let fixture = fixture().await;
+    tree(&fixture).await;
+    let ask = || fixture.ask(Method::GET, "/rest/box").header("accept", "application/zip");
+    let answer = ask().answer().await;
+    assert_eq!(answer.header("content-length"), None);
+    assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"box.zip\""));
+    assert!(answer.is("BasicContainer"));
+    let entries = entries(&answer);
+    let names: Vec<_> = entries.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "box/",
+            "box/fcr%3Ametadata.ttl",
+            "box/fcr%3Ametadata/note%201.ttl",
+            "box/in/",
+            "box/in/deep/",
+            "box/in/deep/fcr%3Ametadata.ttl",
+            "box/in/deep/fcr%3Ametadata/source.ttl",
+            "box/in/fcr%3Ametadata.ttl",
+            "box/in/fcr%3Ametadata/large.ttl",
+            "box/in/large",
+            "box/note%201",
+        ]
+    );
+    assert_eq!(entries["box/note%201"], "a note");
+    assert_eq!(entries["box/in/large"], "large ".repeat(20_000));
+    let said = parsed(&entries["box/fcr%3Ametadata.ttl"]);
+    assert!(parsed("<box> dc:title \"The box\" ; a ldp:BasicContainer .").iter().all(|triple| said.contains(triple)));
+    let head = fixture.ask(Method::HEAD, "/rest/box").header("accept", "application/zip").answer().await;
+    assert_eq!((head.header("content-type"), head.body.len()), (Some("application/zip"), 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_goes_as_deep_as_it_is_asked_to_and_names_what_it_leaves_out() {
+    let fixture = fixture().await;
+    tree(&fixture).await;
+    let ask = async |depth: &str| {
+        let path = format!("/rest/box?depth={depth}");
+        fixture.ask(Method::GET, &path).header("accept", "application/zip").answer().await
+    };
+    let shallow = entries(&ask("1").await);
+    assert!(shallow.contains_key("box/in/fcr%3Ametadata.ttl") && !shallow.contains_key("box/in/large"));
+    assert_eq!(shallow["ERROR.err"], "too deep: what is in /box/in\n");
+    let deeper = entries(&ask("2").await);
+    assert!(deeper.contains_key("box/in/large"));
+    assert_eq!(deeper["ERROR.err"], "too deep: what is in /box/in/deep\n");
+    for depth in ["0", "65", "x"] {
+        assert_eq!(ask(depth).await.status, StatusCode::BAD_REQUEST, "{depth}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_children_are_all_in_the_archive_and_what_is_no_container_is_none() {
+    let fixture = fixture().await;
+    fixture.make("/rest/many", "BasicContainer", "").await;
+    for n in 0..600 {
+        fixture.make(&format!("/rest/many/{n:03}"), "RDFSource", "").await;
+    }
+    let answer = fixture.ask(Method::GET, "/rest/many").header("accept", "application/zip").answer().await;
+    assert_eq!(entries(&answer).len(), 602);
+    let source = fixture.ask(Method::GET, "/rest/many/001").header("accept", "application/zip").answer().await;
+    assert_eq!(source.status, StatusCode::NOT_ACCEPTABLE);
+}

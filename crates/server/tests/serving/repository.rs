@@ -1,0 +1,165 @@
+//! The repository over real sockets: clients that stop, lie about lengths, are slow, or say nothing at all.
+
+use std::path::Path;
+use std::time::Duration;
+
+use http::StatusCode;
+use server::config::Access;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{PATIENCE, Server, VOLUME, soon};
+
+/// More than goes into a row.
+const LARGE_BYTES: usize = 300_000;
+
+async fn open_to_writers() -> (Server, tempfile::TempDir) {
+    Server::start(|config| {
+        config.auth.write = Access::Open;
+        config.limits.body_pause = Duration::from_millis(300);
+    })
+    .await
+}
+
+/// Files of contents in a data folder.
+fn content_files(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { content_files(&path) } else { 1 }).sum()
+}
+
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon(what, wait).await;
+}
+
+/// Sends the head of a PUT and some of its body; answers the connection.
+async fn begin_put(server: &Server, name: &str, announced_bytes: usize, sent_bytes: usize) -> TcpStream {
+    let mut client = TcpStream::connect(server.http()).await.unwrap();
+    let head = format!(
+        "PUT /rest/{name} HTTP/1.1\r\nhost: test\r\ncontent-type: application/x-bytes\r\ncontent-length: {announced_bytes}\r\n\r\n"
+    );
+    client.write_all(head.as_bytes()).await.unwrap();
+    client.write_all(&vec![b'x'; sent_bytes]).await.unwrap();
+    client
+}
+
+#[tokio::test]
+async fn a_client_that_stops_half_way_through_a_gigabyte_leaves_nothing() {
+    let (server, folder) = open_to_writers().await;
+    let contents = folder.path().join("contents");
+    for name in ["closed", "silent"] {
+        let mut client = begin_put(&server, name, 1 << 30, 8 << 20).await;
+        until("bytes that came in", async || content_files(&contents) > 0).await;
+        match name {
+            "closed" => drop(client),
+            _ => {
+                let mut answer = Vec::new();
+                soon("an answer to who says nothing more", client.read_to_end(&mut answer)).await.unwrap();
+                assert!(answer.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&answer));
+            }
+        }
+        until("its space given back", async || content_files(&contents) == 0).await;
+        assert_eq!(server.get(&format!("/rest/{name}")).await.status, StatusCode::NOT_FOUND);
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn what_is_shorter_than_it_said_is_not_kept_and_what_follows_is_a_request_of_its_own() {
+    let (server, _folder) = open_to_writers().await;
+    let mut client = begin_put(&server, "short", LARGE_BYTES, LARGE_BYTES - 1).await;
+    client.shutdown().await.unwrap();
+    let mut answer = Vec::new();
+    soon("the end", client.read_to_end(&mut answer)).await.unwrap();
+    assert!(!answer.starts_with(b"HTTP/1.1 2"), "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(server.get("/rest/short").await.status, StatusCode::NOT_FOUND);
+
+    let mut client = begin_put(&server, "exact", 4, 4).await;
+    client.write_all(b"GET /rest/exact HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answers = String::new();
+    soon("two answers", client.read_to_string(&mut answers)).await.unwrap();
+    assert!(answers.starts_with("HTTP/1.1 201") && answers.ends_with("\r\n\r\nxxxx"), "{answers}");
+    for length in ["-1", "x", "1, 2", "18446744073709551616"] {
+        let mut client = TcpStream::connect(server.http()).await.unwrap();
+        let head = format!("PUT /rest/a HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\nx");
+        client.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        soon("an answer", client.read_to_end(&mut answer)).await.unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 400"), "{length}: {}", String::from_utf8_lossy(&answer));
+    }
+    assert_eq!(server.get("/rest/a").await.status, StatusCode::NOT_FOUND);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn slow_senders_and_readers_and_those_who_say_nothing_keep_nobody_else_waiting() {
+    let (server, _folder) = Server::start(|config| {
+        config.auth.write = Access::Open;
+        config.limits.connections = 64;
+        config.limits.header_time = Duration::from_millis(200);
+    })
+    .await;
+    // Bytes that come one by one are slow, and arrive all the same.
+    let mut slow = begin_put(&server, "slow", 20, 0).await;
+    // Five times as many as there are places: each is let go of when it has said nothing for a while.
+    let mut idle = Vec::new();
+    for _ in 0..320 {
+        idle.push(TcpStream::connect(server.http()).await.unwrap());
+    }
+    let page = format!("/rest/volumes/{VOLUME}/pages/7");
+    let (sent, read) = tokio::join!(
+        async {
+            for _ in 0..20 {
+                slow.write_all(b"s").await.unwrap();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let mut answer = [0; 12];
+            soon("an answer to the slow sender", slow.read_exact(&mut answer)).await.unwrap();
+            answer
+        },
+        server.get(&page),
+    );
+    assert_eq!(&sent, b"HTTP/1.1 201");
+    assert_eq!(read.status, StatusCode::OK);
+    assert_eq!(server.get("/rest/slow").await.text(), "s".repeat(20));
+    drop(idle);
+
+    // Who reads nothing of a large answer is in nobody's way either.
+    let mut large = begin_put(&server, "large", 8 << 20, 8 << 20).await;
+    let mut answer = [0; 12];
+    soon("an answer to the large one", large.read_exact(&mut answer)).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 201");
+    let mut reader = TcpStream::connect(server.http()).await.unwrap();
+    reader.write_all(b"GET /rest/large HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
+    assert_eq!(server.get("/rest/slow").await.status, StatusCode::OK);
+    let mut all = Vec::new();
+    tokio::time::timeout(PATIENCE, reader.read_to_end(&mut all)).await.unwrap().unwrap();
+    assert!(all.ends_with(b"xxxx") && all.len() > 8 << 20);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_page_that_is_replaced_under_rest_is_in_the_next_archive() {
+    let (server, _folder) = open_to_writers().await;
+    let mut client = TcpStream::connect(server.http()).await.unwrap();
+    let head = format!(
+        "PUT /rest/volumes/{VOLUME}/pages/7 HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: text/plain\r\n\
+         content-length: 5\r\n\r\nanew!"
+    );
+    client.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    soon("an answer", client.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204") && answer.contains("ldp#NonRDFSource"), "{answer}");
+    assert_eq!(server.get(&format!("/rest/volumes/{VOLUME}/pages/7")).await.text(), "anew!");
+    let archive = server.get("/volumes?volumeIDs=psia.ark:/13960/t0ks80527&level=0").await;
+    assert!(archive.body.windows(5).any(|window| window == b"anew!"));
+    let volume =
+        server.ask(http::Method::GET, &format!("/rest/volumes/{VOLUME}"), &[("accept", "application/zip")]).await;
+    assert_eq!(volume.status, StatusCode::SEE_OTHER);
+    assert_eq!(server.get(volume.header("location")).await.header("content-type"), "application/zip");
+    server.end().await;
+}
