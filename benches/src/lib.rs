@@ -16,6 +16,7 @@ pub mod data_door;
 pub mod doors;
 pub mod machine;
 pub mod report;
+pub mod repository_door;
 pub mod run;
 pub mod study;
 pub mod subject;

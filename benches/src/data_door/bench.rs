@@ -1,5 +1,6 @@
 //! What every benchmark here gets: settings, the corpus, the folder, servers.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -25,6 +26,13 @@ pub struct Settings {
     pub repetitions: u32,
     /// How long a measurement under load lasts, in seconds.
     pub seconds: f64,
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { volumes, few, seed, repetitions, .. } = self;
+        write!(out, "{volumes} volumes (few: {few}), seed {seed}; {repetitions} repetitions")
+    }
 }
 
 /// A run of some benchmarks.

@@ -51,6 +51,15 @@ impl Request {
         Self { head, body }
     }
 
+    /// `PUT` or `POST` of a body.
+    pub fn sending(method: &str, path: &str, media_type: &str, body: &[u8]) -> Self {
+        let len = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media_type}\r\ncontent-length: {len}\r\n"
+        );
+        Self { head, body: body.to_vec() }
+    }
+
     /// With one more header field.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.head.push_str(&format!("{name}: {value}\r\n"));
@@ -163,9 +172,33 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// The same, and hands over what is received.
-    pub fn fetch_into(&mut self, request: &Request, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Received> {
+    pub fn fetch_into(&mut self, request: &Request, take: impl FnMut(&[u8]) -> Result<()>) -> Result<Received> {
         let begun = Instant::now();
         self.stream.write_all(&request.bytes())?;
+        self.receive(request, begun, take)
+    }
+
+    /// Sends a piece over and over as one body, and receives the answer.
+    pub fn upload(&mut self, path: &str, media_type: &str, piece: &[u8], pieces: usize) -> Result<Received> {
+        let len = piece.len() * pieces;
+        let head = format!(
+            "PUT {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media_type}\r\ncontent-length: {len}\r\n"
+        );
+        let request = Request { head, body: Vec::new() };
+        let begun = Instant::now();
+        self.stream.write_all(&request.bytes())?;
+        for _ in 0..pieces {
+            self.stream.write_all(piece)?;
+        }
+        self.receive(&request, begun, |_| Ok(()))
+    }
+
+    fn receive(
+        &mut self,
+        request: &Request,
+        begun: Instant,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Received> {
         let head = self.head()?;
         ensure!((200..300).contains(&head.status), "status {} to: {}", head.status, request.head.trim_end());
         let mut first_byte = None;

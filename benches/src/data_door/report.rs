@@ -4,20 +4,19 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::bench::Settings;
 use super::figures::{Figure, Figures};
 use crate::machine::Machine;
 use crate::report::figure;
 
 /// Everything of one run.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct Report<S> {
     /// Where it ran.
     pub machine: Machine,
     /// Versions of the programs that it ran beside.
     pub peers: Vec<String>,
     /// What was asked for.
-    pub settings: Settings,
+    pub settings: S,
     /// What was measured.
     pub benchmarks: Vec<Benchmark>,
     /// What could not be measured, and why.
@@ -33,22 +32,18 @@ pub struct Benchmark {
     pub figures: Figures,
 }
 
-impl Report {
+impl<S> Report<S> {
     fn rows(&self) -> impl Iterator<Item = (&str, &Figure)> {
         self.benchmarks.iter().flat_map(|bench| bench.figures.iter().map(|figure| (bench.name.as_str(), figure)))
     }
 }
 
-impl fmt::Display for Report {
+impl<S: fmt::Display> fmt::Display for Report<S> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { machine, settings, .. } = self;
         writeln!(out, "{machine}")?;
         writeln!(out, "beside: {}", if self.peers.is_empty() { "nothing".to_owned() } else { self.peers.join("; ") })?;
-        writeln!(
-            out,
-            "{} volumes (few: {}), seed {}; {} repetitions\n",
-            settings.volumes, settings.few, settings.seed, settings.repetitions
-        )?;
+        writeln!(out, "{settings}\n")?;
         writeln!(out, "| benchmark | what | unit | median | min | max |")?;
         writeln!(out, "|---|---|---|---|---|---|")?;
         for (bench, measured) in self.rows() {

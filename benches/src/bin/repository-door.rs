@@ -1,0 +1,123 @@
+//! How fast is the repository door, beside Fedora, the Community Solid Server and plain copying? See `benches/README.md`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use benches::data_door::figures::Figures;
+use benches::data_door::penates::Penates;
+use benches::data_door::report::{Benchmark, Report};
+use benches::machine::Machine;
+use benches::repository_door::bench::{Bench, Settings};
+use benches::repository_door::subject::Kind;
+use benches::repository_door::{arrivals, ingest, large, members, quads, reading};
+use clap::{Parser, ValueEnum};
+
+/// Measures the repository door as its users see it, and holds the figures against their targets.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// What to measure.
+    #[arg(required = true)]
+    what: Vec<What>,
+    /// Which servers are measured where servers are compared.
+    #[arg(long, value_name = "SERVER", value_delimiter = ',', default_value = "penates")]
+    subjects: Vec<Kind>,
+    /// Connections of closed loops.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,8,32,256")]
+    connections: Vec<usize>,
+    /// How often each is measured.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    repetitions: u32,
+    /// How long a measurement under load lasts.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    seconds: f64,
+    /// Members of the big container.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    members: u64,
+    /// Bytes of the large binary.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    large_bytes: u64,
+    /// Resources that are sent in one request.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    many: u64,
+    /// Where stores are made, and taken away again; and the programs of peers kept for the next run [default: a temporary folder]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// The program to measure [default: built now, from this workspace]
+    #[arg(long, value_name = "FILE")]
+    penates: Option<PathBuf>,
+    /// Write all measurements into this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// All of them
+    All,
+    /// Containers with two triples and a binary of 1 KB in each, in a closed loop
+    Ingest,
+    /// The same as arrivals, in steps until one no longer holds
+    Arrivals,
+    /// Small RDF sources and binaries of 1 KB
+    Reading,
+    /// A large binary up and down, beside plain copying
+    Large,
+    /// A container of a million: creating in it, listing it
+    Members,
+    /// Many resources in one request
+    Quads,
+}
+
+impl What {
+    fn run(self, bench: &mut Bench) -> Result<Figures> {
+        match self {
+            Self::All => Ok(Figures::default()),
+            Self::Ingest => ingest::run(bench),
+            Self::Arrivals => arrivals::run(bench),
+            Self::Reading => reading::run(bench),
+            Self::Large => large::run(bench),
+            Self::Members => members::run(bench),
+            Self::Quads => quads::run(bench),
+        }
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let machine = Machine::find();
+    let settings = Settings {
+        subjects: arguments.subjects,
+        connections: arguments.connections,
+        repetitions: arguments.repetitions,
+        seconds: arguments.seconds,
+        members: arguments.members,
+        large_bytes: arguments.large_bytes,
+        many: arguments.many,
+    };
+    let temporary = tempfile::tempdir()?;
+    let work = arguments.work.as_deref().unwrap_or(temporary.path());
+    let penates = Penates::find(arguments.penates.as_deref())?;
+    let mut bench = Bench::new(settings.clone(), &work.join("running"), &work.join("peers"), penates)?;
+
+    let peers = settings.subjects.iter().filter(|kind| **kind != Kind::Penates).map(ToString::to_string).collect();
+    let mut report = Report { machine, peers, settings, benchmarks: Vec::new(), left_out: Vec::new() };
+    for what in chosen(&arguments.what) {
+        let name = what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        eprintln!("{name}");
+        let figures = what.run(&mut bench).with_context(|| name.clone())?;
+        report.benchmarks.push(Benchmark { name, figures });
+        report.left_out = bench.left_out().to_vec();
+        if let Some(file) = &arguments.json {
+            let text = serde_json::to_string_pretty(&report)?;
+            std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
+        }
+    }
+    print!("{report}");
+    Ok(())
+}
+
+fn chosen(what: &[What]) -> Vec<What> {
+    let all = || What::value_variants().iter().copied().filter(|what| *what != What::All);
+    if what.contains(&What::All) { all().collect() } else { what.to_vec() }
+}

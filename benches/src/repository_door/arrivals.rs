@@ -1,0 +1,74 @@
+//! The same ingest as arrivals in an open loop, in steps, until a step no longer holds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::bench::Bench;
+use super::load::{Load, open};
+use super::subject::{Kind, Subject};
+use crate::data_door::figures::{Figures, Target};
+
+/// Steps are whole multiples of this many requests a second, as in the testbed of DRAS-TIC.
+const STEP: f64 = 20.0;
+/// Where steps would be too many, the next is so much higher.
+const GROWTH: f64 = 1.1;
+/// Connections at most.
+const CONNECTIONS: usize = 128;
+/// An answer that comes later is late.
+const LATE: Duration = Duration::from_secs(1);
+/// How much of all answers may be late.
+const LATE_SHARE: f64 = 0.01;
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    for _ in 0..bench.settings.repetitions {
+        let mut held = Vec::new();
+        for kind in bench.settings.subjects.clone() {
+            let Some(subject) = bench.start(kind)? else { continue };
+            let (rate, not) = held_rate(&subject, bench.duration())?;
+            figures.tell(format!("{kind}: held"), "requests/s", rate);
+            figures.tell(format!("{kind}: not held"), "requests/s", not);
+            held.push((kind, rate));
+        }
+        let of_peers = held.iter().filter(|(kind, _)| *kind != Kind::Penates).map(|(_, rate)| *rate);
+        let best = of_peers.fold(0.0, f64::max);
+        if let (Some((_, penates)), true) = (held.iter().find(|(kind, _)| *kind == Kind::Penates), best > 0.0) {
+            figures.hold("Penates' held rate beside the best peer's", "times", Target::AtLeast(20.0), penates / best);
+        }
+    }
+    Ok(figures)
+}
+
+/// The highest step that holds, and the one that does not.
+fn held_rate(subject: &Subject, duration: Duration) -> Result<(f64, f64)> {
+    let (mut held, mut rate) = (0.0, STEP);
+    loop {
+        let first = NEXT.fetch_add((rate * duration.as_secs_f64()) as u64 + 1, Ordering::Relaxed);
+        let request = |number: u64| {
+            let container = format!("a{}", first + number / 2);
+            // The container of each pair is due before what is in it; where a server is so slow that it is not there yet, it makes it.
+            if number % 2 == 0 {
+                subject.make_container(&container)
+            } else {
+                subject.make_binary(&format!("{container}/bytes"))
+            }
+        };
+        let load = open(subject.address, CONNECTIONS, rate, duration, request)?;
+        if !holds(&load) {
+            return Ok((held, rate));
+        }
+        held = rate;
+        rate = ((rate * GROWTH).max(rate + STEP) / STEP).round() * STEP;
+    }
+}
+
+/// No errors, few late answers, and nothing that waits longer and longer.
+fn holds(load: &Load) -> bool {
+    let late_ms = LATE.as_secs_f64() * 1e3;
+    load.errors == 0 && load.quantile_ms(1.0 - LATE_SHARE) < late_ms && load.last_late < LATE
+}

@@ -1,0 +1,100 @@
+//! Ingest as in the testbed of DRAS-TIC, in a closed loop: each user makes a Basic Container with two triples, then a binary of 1 KB in
+//! it, and so on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::bench::Bench;
+use super::load::{Load, closed};
+use super::subject::{Kind, Subject};
+use super::sync;
+use crate::data_door::client::Request;
+use crate::data_door::figures::{Figures, Target};
+use crate::data_door::process::Usage;
+
+/// How long the disk is measured by itself.
+const SYNC_SECONDS: f64 = 1.0;
+
+/// Numbers of containers: no name is used twice in a run.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The requests of one user.
+pub fn requests(subject: &Subject) -> impl FnMut() -> Request {
+    let mut container: Option<String> = None;
+    move || match container.take() {
+        Some(container) => subject.make_binary(&format!("{container}/bytes")),
+        None => {
+            let name = format!("c{}", NEXT.fetch_add(1, Ordering::Relaxed));
+            container = Some(name.clone());
+            subject.make_container(&name)
+        }
+    }
+}
+
+fn target(kind: Kind, connections: usize) -> Option<Target> {
+    match (kind, connections) {
+        (Kind::Penates, 32) => Some(Target::AtLeast(5_000.0)),
+        (Kind::Penates, 256) => Some(Target::AtLeast(10_000.0)),
+        _ => None,
+    }
+}
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    for _ in 0..bench.settings.repetitions {
+        let mut rates = Vec::new();
+        let synced = sync::run(bench.folder(), Duration::from_secs_f64(SYNC_SECONDS.min(bench.settings.seconds)))?;
+        let sync_p99_ms = synced.latencies_us.value_at_quantile(0.99) as f64 / 1e3;
+        figures.tell("bare sync: rate", "syncs/s", synced.rate);
+        figures.tell("bare sync: p99", "ms", sync_p99_ms);
+        for kind in bench.settings.subjects.clone() {
+            let Some(subject) = bench.start(kind)? else { continue };
+            for connections in bench.settings.connections.clone() {
+                let before = subject.process.usage()?;
+                let load = closed(subject.address, connections, bench.duration(), |_| requests(&subject))?;
+                let used = subject.process.usage()?.since(before);
+                tell(&mut figures, kind, connections, &load, used, sync_p99_ms);
+                rates.push((kind, connections, load.rate()));
+            }
+        }
+        compare(&mut figures, &rates);
+    }
+    Ok(figures)
+}
+
+fn tell(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, used: Usage, sync_p99_ms: f64) {
+    let what = |what: &str| format!("{kind}, {connections} connections: {what}");
+    match target(kind, connections) {
+        Some(target) => figures.hold(what("rate"), "requests/s", target, load.rate()),
+        None => figures.tell(what("rate"), "requests/s", load.rate()),
+    }
+    figures.tell(what("median"), "ms", load.quantile_ms(0.5));
+    match kind == Kind::Penates && connections >= 32 {
+        // What the disk itself takes is not the server's to save.
+        true => {
+            let beyond_ms = load.quantile_ms(0.99) - 3.0 * sync_p99_ms;
+            figures.tell(what("p99"), "ms", load.quantile_ms(0.99));
+            figures.hold(what("p99 beyond 3 times that of a bare sync"), "ms", Target::AtMost(20.0), beyond_ms);
+        }
+        false => figures.tell(what("p99"), "ms", load.quantile_ms(0.99)),
+    }
+    figures.tell(what("CPU of the server"), "µs a request", used.cpu_seconds * 1e6 / load.answers.max(1) as f64);
+    figures.tell(what("written to disk"), "bytes a request", used.disk_written_bytes / load.answers.max(1) as f64);
+}
+
+/// Ratios, within one repetition.
+fn compare(figures: &mut Figures, rates: &[(Kind, usize, f64)]) {
+    let rate = |kind, connections| {
+        rates.iter().find(|(known, count, _)| *known == kind && *count == connections).map(|(.., rate)| *rate)
+    };
+    let Some(penates) = rate(Kind::Penates, 32) else { return };
+    for (kind, times) in [(Kind::Fedora, 25.0), (Kind::SolidFile, 15.0), (Kind::SolidMemory, 15.0)] {
+        if let Some(other) = rate(kind, 32) {
+            let what = format!("32 connections: Penates' rate beside {kind}");
+            figures.hold(what, "times", Target::AtLeast(times), penates / other);
+        }
+    }
+}

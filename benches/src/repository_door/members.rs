@@ -1,0 +1,64 @@
+//! A container with very many members: creating in it, beside an empty one; listing it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Result, ensure};
+
+use super::bench::Bench;
+use super::load::{Load, closed};
+use super::quads::fill;
+use super::subject::Subject;
+use crate::data_door::client::{Client, Request};
+use crate::data_door::figures::{Figures, Target};
+
+/// Connections that create at once.
+const CONNECTIONS: usize = 32;
+/// Memory that a listing may take besides.
+const MEMORY_MB: Target = Target::AtMost(16.0);
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let subject = bench.penates()?;
+    let rate = fill(&subject, "big", bench.settings.members)?;
+    figures.tell("filling it by N-Quads", "resources/s", rate);
+    Client::connect(subject.address)?.fetch(&subject.make_container("empty"))?;
+    let next = AtomicU64::new(0);
+    for _ in 0..bench.settings.repetitions {
+        let big = create(&subject, "big", &next, bench)?;
+        let empty = create(&subject, "empty", &next, bench)?;
+        figures.tell("creating in it", "requests/s", big.rate());
+        figures.tell("creating in an empty one", "requests/s", empty.rate());
+        figures.hold(
+            "time of creating, of that in an empty one",
+            "times",
+            Target::AtMost(1.2),
+            empty.rate() / big.rate(),
+        );
+        list(&subject, bench.settings.members, &mut figures)?;
+    }
+    Ok(figures)
+}
+
+fn create(subject: &Subject, container: &str, next: &AtomicU64, bench: &Bench) -> Result<Load> {
+    let requests =
+        |_| move || subject.make_binary(&format!("{container}/new-{}", next.fetch_add(1, Ordering::Relaxed)));
+    closed(subject.address, CONNECTIONS, bench.duration(), requests)
+}
+
+fn list(subject: &Subject, members: u64, figures: &mut Figures) -> Result<()> {
+    subject.process.reset_peak()?;
+    let before = subject.process.memory()?;
+    let request = Request::get(&subject.container("big")).with("accept", "application/n-triples");
+    let mut listed = 0;
+    let received = Client::connect(subject.address)?.fetch_into(&request, |bytes| {
+        listed += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        Ok(())
+    })?;
+    ensure!(listed >= members, "only {listed} statements were listed");
+    let rate = listed as f64 / received.whole.as_secs_f64();
+    figures.hold("listing as N-Triples", "members/s", Target::AtLeast(500_000.0), rate);
+    let grown = subject.process.memory()?.peak_mb - before.resident_mb;
+    figures.hold("memory of listing", "MB", MEMORY_MB, grown);
+    Ok(())
+}

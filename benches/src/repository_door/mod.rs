@@ -1,0 +1,25 @@
+//! Benchmarks of the repository door as its users see it: the real server, over loopback, beside its peers.
+//!
+//! How to read it:
+//!
+//! - [`bench`] is what every benchmark gets; [`subject`] is a server that is measured: Penates ([`penates`]), Fedora ([`fedora`]) or the
+//!   Community Solid Server ([`solid`]); [`sync`] is what the disk does by itself.
+//! - [`load`] drives requests over many connections, in a closed or an open loop.
+//! - [`ingest`], [`arrivals`], [`reading`] compare servers; [`large`] compares with plain copying; [`members`] and [`quads`] have nothing
+//!   beside them but their targets.
+//!
+//! `README.md` beside tells what may be concluded from it.
+
+pub mod arrivals;
+pub mod bench;
+pub mod fedora;
+pub mod ingest;
+pub mod large;
+pub mod load;
+pub mod members;
+pub mod penates;
+pub mod quads;
+pub mod reading;
+pub mod solid;
+pub mod subject;
+pub mod sync;

@@ -1,0 +1,96 @@
+//! A server that is measured, and how it wants to be asked.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use clap::ValueEnum;
+use serde::Serialize;
+use tempfile::TempDir;
+
+use crate::data_door::client::Request;
+use crate::data_door::process::Process;
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Penates, with its embedded engine and default settings
+    Penates,
+    /// Fedora 6
+    Fedora,
+    /// Community Solid Server, in files
+    SolidFile,
+    /// Community Solid Server, in memory
+    SolidMemory,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Penates => "Penates",
+            Self::Fedora => "Fedora",
+            Self::SolidFile => "CSS (file)",
+            Self::SolidMemory => "CSS (memory)",
+        })
+    }
+}
+
+/// A server that runs over a store of its own, which goes away with it.
+pub struct Subject {
+    /// Which.
+    pub kind: Kind,
+    /// Its process.
+    pub process: Process,
+    /// Where it speaks HTTP.
+    pub address: SocketAddr,
+    /// The path of its root container, with a slash at the end.
+    pub root: &'static str,
+    /// What the address of a container ends with.
+    pub container_suffix: &'static str,
+    /// `Authorization`, where it wants one.
+    pub authorization: Option<&'static str>,
+    /// Its store; after the process, so that it goes away after that has ended.
+    pub folder: TempDir,
+}
+
+/// Bytes of a small binary.
+pub const SMALL_BYTES: usize = 1_024;
+
+/// What is said of each container: two triples, as in the testbed of DRAS-TIC.
+const TWO_TRIPLES: &str =
+    "@prefix dc: <http://purl.org/dc/terms/> . <> dc:title \"A container\" ; dc:creator \"Nobody\" .";
+
+impl Subject {
+    /// A path below the root.
+    pub fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.root)
+    }
+
+    /// The path of a container.
+    pub fn container(&self, name: &str) -> String {
+        format!("{}{name}{}", self.root, self.container_suffix)
+    }
+
+    /// Makes a Basic Container with two triples.
+    pub fn make_container(&self, name: &str) -> Request {
+        let link = "<http://www.w3.org/ns/ldp#BasicContainer>; rel=\"type\"";
+        self.authorized(
+            Request::sending("PUT", &self.container(name), "text/turtle", TWO_TRIPLES.as_bytes()).with("link", link),
+        )
+    }
+
+    /// Makes a binary of 1 KB.
+    pub fn make_binary(&self, name: &str) -> Request {
+        let link = "<http://www.w3.org/ns/ldp#NonRDFSource>; rel=\"type\"";
+        let body = [b'x'; SMALL_BYTES];
+        self.authorized(Request::sending("PUT", &self.path(name), "application/x-bytes", &body).with("link", link))
+    }
+
+    /// A request with what it wants to know of who asks.
+    pub fn authorized(&self, request: Request) -> Request {
+        match self.authorization {
+            Some(authorization) => request.with("authorization", authorization),
+            None => request,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The benchmarks of the repository door run: with inputs so small that their figures mean nothing.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+const REPOSITORY_DOOR: &str = env!("CARGO_BIN_EXE_repository-door");
+
+/// What each of them must tell, as one of its figures.
+const TOLD: [(&str, &str); 7] = [
+    ("ingest", "Penates, 2 connections: rate"),
+    ("ingest", "bare sync: p99"),
+    ("arrivals", "Penates: not held"),
+    ("reading", "Penates, binary of 1 KB: rate"),
+    ("large", "up, of plain copying"),
+    ("members", "listing as N-Triples"),
+    ("quads", "N-Quads: rate"),
+];
+
+#[test]
+fn every_benchmark_is_measured_and_told_in_table_and_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("figures.json");
+    let mut command = Command::new(REPOSITORY_DOOR);
+    command.args(["all", "--connections", "1,2", "--repetitions", "1", "--seconds", "0.1", "--members", "300"]);
+    command.args(["--large-bytes", "1000000", "--many", "200"]);
+    command.arg("--work").arg(folder.path().join("work")).arg("--json").arg(&file);
+    // The program as the tests of all of the workspace build it, beside this one. Tests of this package alone may not have it; then
+    // the benchmark builds it.
+    let built = Path::new(REPOSITORY_DOOR).with_file_name("penates");
+    if built.exists() {
+        command.arg("--penates").arg(built);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    for (name, what) in TOLD {
+        let bench = report["benchmarks"].as_array().unwrap().iter().find(|known| known["name"] == name).unwrap();
+        let figure = bench["figures"].as_array().unwrap().iter().find(|figure| figure["what"] == what);
+        let figure = figure.unwrap_or_else(|| panic!("no {what} in {bench}"));
+        assert!(figure["median"].as_f64().unwrap() > 0.0, "{figure}");
+        assert!(table.contains(&format!("| {name} | {what} |")), "{what}: {table}");
+    }
+    // Stores are taken away again.
+    assert_eq!(std::fs::read_dir(folder.path().join("work/running")).unwrap().count(), 0);
+}
