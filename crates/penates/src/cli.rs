@@ -59,6 +59,16 @@ pub enum Command {
     ///
     /// What a selection holds stays readable through that until it ends.
     Delete(commands::delete::DeleteArgs),
+    /// Put something into the repository, or replace it.
+    Put(commands::put::PutArgs),
+    /// Print what is at a place of the repository.
+    Cat(commands::cat::CatArgs),
+    /// Delete resources of the repository.
+    ///
+    /// A container goes with all that is in it; the command ends when that is done.
+    Rm(commands::rm::RmArgs),
+    /// Show what is in a container of the repository.
+    Tree(commands::tree::TreeArgs),
     /// Copy what can still be read of a damaged store into a new one.
     ///
     /// For a data folder whose disk has broken blocks, and that no server holds. It is only read. What cannot be read is left
