@@ -24,6 +24,7 @@ pub mod output;
 pub mod progress;
 pub mod reach;
 pub mod samples;
+mod served;
 pub mod settings;
 
 use std::process::ExitCode;

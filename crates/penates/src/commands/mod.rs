@@ -4,6 +4,7 @@ pub mod audit;
 pub mod cluster;
 pub mod completions;
 pub mod config;
+pub mod copy;
 pub mod delete;
 pub mod demo;
 pub mod get;
@@ -11,6 +12,7 @@ pub mod import;
 pub mod init;
 pub mod ls;
 pub mod man;
+pub mod read_only;
 pub mod salvage;
 pub mod serve;
 pub mod stat;
@@ -39,6 +41,8 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Verify(args) => verify::run(args).await,
         Command::Delete(args) => delete::run(args).await,
         Command::Salvage(args) => salvage::run(args).await,
+        Command::Copy(args) => copy::run(args).await,
+        Command::ReadOnly(args) => read_only::run(args).await,
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,
