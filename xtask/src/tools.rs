@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 10] = [
+pub const TOOLS: [Tool; 11] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the README's examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -45,6 +45,12 @@ pub const TOOLS: [Tool; 10] = [
         package: "default-jdk-headless",
         tests: "archives open in both of Java's readers",
     },
+    Tool {
+        program: "javac",
+        probe: Probe::Runs(&["-version"]),
+        package: "default-jdk-headless",
+        tests: "the W3C LDP test suite",
+    },
     Tool { program: "nginx", probe: Probe::Runs(&["-v"]), package: "nginx-light", tests: "benchmarks beside nginx" },
     Tool {
         program: "Java 17",
@@ -52,7 +58,12 @@ pub const TOOLS: [Tool; 10] = [
         package: "openjdk-17-jdk-headless",
         tests: "Cassandra nodes",
     },
-    Tool { program: "mvn", probe: Probe::Runs(&["--version"]), package: "maven", tests: "Cassandra nodes" },
+    Tool {
+        program: "mvn",
+        probe: Probe::Runs(&["--version"]),
+        package: "maven",
+        tests: "Cassandra nodes, the W3C LDP test suite",
+    },
     Tool {
         program: "chromium",
         probe: Probe::Runs(&["--version"]),

@@ -18,12 +18,12 @@ use pack::Level;
 use crate::DataDoor;
 use crate::asking::{Asking, Mount};
 use crate::audit;
-use crate::conditional::{self, Condition};
 use crate::errors::{AsText, DoorError};
 use crate::params::{Params, Retrieval};
 use crate::policies;
-use crate::ranges::{self, BodyStream, Validators};
 use crate::selections;
+use door_http::conditional::{self, Condition};
+use door_http::ranges::{self, BodyStream, Validators};
 
 /// How many entries the ZIP has.
 const PENATES_ENTRIES: HeaderName = HeaderName::from_static("penates-entries");

@@ -5,22 +5,15 @@
 
 use std::io::ErrorKind;
 
-use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use hathi::{InvalidVolumeId, ListError, VolumeError};
+use door_http::{PreconditionFailed, Problem, RangeNotSatisfiable, problem};
+use hathi::{InvalidVolumeId, ListError};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use objects::ObjectsError;
-use store::StoreError;
 use thiserror::Error;
 
 use crate::params::Retrieval;
 use crate::policies::Policy;
-
-/// Seconds after which a client that was turned away for load may come again.
-const RETRY_AFTER_S: u64 = 2;
-
-/// Characters of a message that are sent at most: a message may quote what the client sent, whatever its size.
-const MESSAGE_CHARS_MAX: usize = 2_000;
 
 /// Why a request is not answered as asked. The messages of the first four are those of the original service.
 #[derive(Debug, Error)]
@@ -93,14 +86,11 @@ pub enum DoorError {
     #[error("none of what is offered here is acceptable to you: {0}")]
     NotAcceptable(String),
     /// A condition of the request does not hold.
-    #[error("a precondition of the request does not hold: the resource has changed")]
-    PreconditionFailed,
+    #[error(transparent)]
+    PreconditionFailed(#[from] PreconditionFailed),
     /// No byte that is asked for is there.
-    #[error("the range lies outside the {len_bytes} bytes that there are")]
-    RangeNotSatisfiable {
-        /// How many there are.
-        len_bytes: u64,
-    },
+    #[error(transparent)]
+    RangeNotSatisfiable(#[from] RangeNotSatisfiable),
     /// An id in a path that is none.
     #[error(transparent)]
     InvalidVolumeId(#[from] InvalidVolumeId),
@@ -144,8 +134,8 @@ impl DoorError {
             Self::TooManyIds { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-many-ids"),
             Self::UnsupportedMediaType { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type"),
             Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
-            Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, "precondition-failed"),
-            Self::RangeNotSatisfiable { .. } => (StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
+            Self::PreconditionFailed(_) => (StatusCode::PRECONDITION_FAILED, "precondition-failed"),
+            Self::RangeNotSatisfiable(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
             Self::InvalidVolumeId(_) => (StatusCode::BAD_REQUEST, "invalid-volume-id"),
             Self::NotInVolume { .. } => (StatusCode::NOT_FOUND, "absent"),
             Self::MissingPart(_) => (StatusCode::BAD_REQUEST, "missing-part"),
@@ -153,15 +143,15 @@ impl DoorError {
             Self::Spool(error) if error.kind() == ErrorKind::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             Self::Spool(_) => (StatusCode::INTERNAL_SERVER_ERROR, "spool"),
             Self::TooManySelections(_) => (StatusCode::TOO_MANY_REQUESTS, "too-many-selections"),
-            Self::Objects(error) => of_objects(error),
+            Self::Objects(error) => problem::of_objects(error),
         }
     }
 
-    /// The headers that belong to a status.
-    fn headers(&self, status: StatusCode) -> HeaderMap {
+    /// The headers that belong to a reason.
+    fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         match self {
-            Self::RangeNotSatisfiable { len_bytes } => {
+            Self::RangeNotSatisfiable(RangeNotSatisfiable { len_bytes }) => {
                 if let Ok(value) = HeaderValue::try_from(format!("bytes */{len_bytes}")) {
                     headers.insert(header::CONTENT_RANGE, value);
                 }
@@ -172,84 +162,14 @@ impl DoorError {
             }
             _ => {}
         }
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, RETRY_AFTER_S.into());
-        }
-        // The message may quote the client; no browser is to take it for anything but what its type says.
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers
     }
 
-    /// What the client is told. Of what went wrong inside, it is told only that; the log has the rest.
-    fn message(&self, status: StatusCode) -> String {
-        let damaged = matches!(self, Self::Objects(ObjectsError::Damaged { .. }));
-        if status == StatusCode::INTERNAL_SERVER_ERROR && !damaged {
-            return "something went wrong inside; the server's log has the details".to_owned();
-        }
-        let message = match self {
-            Self::Objects(ObjectsError::Unknown(_)) => {
-                format!("{self}; it may have been applied: look before you repeat it")
-            }
-            _ => self.to_string(),
-        };
-        match message.char_indices().nth(MESSAGE_CHARS_MAX) {
-            Some((end, _)) => format!("{}…", &message[..end]),
-            None => message,
-        }
-    }
-
-    /// Status, kind, headers and message, logged where somebody has to look at it.
-    fn told(&self) -> (StatusCode, &'static str, HeaderMap, String) {
+    /// What is answered, logged where somebody has to look at it.
+    fn problem(&self) -> Problem {
         let (status, kind) = self.classified();
-        if status == StatusCode::INTERNAL_SERVER_ERROR {
-            tracing::error!(kind, error = %self, "a request failed");
-        } else {
-            tracing::debug!(kind, error = %self, "a request was turned away");
-        }
-        (status, kind, self.headers(status), self.message(status))
-    }
-}
-
-fn of_objects(error: &ObjectsError) -> (StatusCode, &'static str) {
-    match error {
-        ObjectsError::Absent(_) => (StatusCode::NOT_FOUND, "absent"),
-        ObjectsError::Gone(_) => (StatusCode::GONE, "gone"),
-        ObjectsError::Expired(_) => (StatusCode::GONE, "expired"),
-        ObjectsError::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
-        ObjectsError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
-        ObjectsError::OverLimit(_) => (StatusCode::PAYLOAD_TOO_LARGE, "over-limit"),
-        ObjectsError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
-        ObjectsError::Damaged { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
-        ObjectsError::Source(error) => of_source(error),
-        ObjectsError::Unknown(_) => (StatusCode::GATEWAY_TIMEOUT, "unknown-outcome"),
-        ObjectsError::Store(error) => of_store(error),
-        ObjectsError::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
-    }
-}
-
-/// A volume that is not what it says is the sender's fault, unless it was the keeping of it that failed.
-fn of_source(error: &VolumeError) -> (StatusCode, &'static str) {
-    match error.kind() {
-        "io" => (StatusCode::INTERNAL_SERVER_ERROR, "io"),
-        kind => (StatusCode::UNPROCESSABLE_ENTITY, kind),
-    }
-}
-
-fn of_store(error: &StoreError) -> (StatusCode, &'static str) {
-    match error {
-        StoreError::Limit { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "over-limit"),
-        StoreError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
-        StoreError::DeadlinePassed => (StatusCode::SERVICE_UNAVAILABLE, "deadline-passed"),
-        StoreError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-        StoreError::Poisoned(_) => (StatusCode::SERVICE_UNAVAILABLE, "refuses-writes"),
-        StoreError::ReadOnly(_) => (StatusCode::SERVICE_UNAVAILABLE, "read-only"),
-        StoreError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "full"),
-        StoreError::Corrupt { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
-        StoreError::Held { .. }
-        | StoreError::Format { .. }
-        | StoreError::Unreadable { .. }
-        | StoreError::Invalid(_)
-        | StoreError::Io { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        Problem::new(status, kind, self, matches!(self, Self::Objects(ObjectsError::Damaged { .. })))
+            .with_headers(self.headers())
     }
 }
 
@@ -265,14 +185,11 @@ impl<E: Into<DoorError>> From<E> for AsText {
 
 impl IntoResponse for AsText {
     fn into_response(self) -> Response {
-        let (status, _, mut headers, message) = self.0.told();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        respond(status, headers, message)
+        self.0.problem().as_text()
     }
 }
 
-/// An error of the other routes: `application/problem+json` with the members of RFC 9457 and `kind`, by which programs tell
-/// reasons of one status apart.
+/// An error of the other routes: `application/problem+json`.
 #[derive(Debug)]
 pub struct AsProblem(pub DoorError);
 
@@ -284,31 +201,17 @@ impl<E: Into<DoorError>> From<E> for AsProblem {
 
 impl IntoResponse for AsProblem {
     fn into_response(self) -> Response {
-        let (status, kind, mut headers, message) = self.0.told();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        let problem = serde_json::json!({
-            "type": "about:blank",
-            "title": status.canonical_reason().unwrap_or_default(),
-            "status": status.as_u16(),
-            "detail": message,
-            "kind": kind,
-        });
-        respond(status, headers, problem.to_string())
+        self.0.problem().into_response()
     }
-}
-
-fn respond(status: StatusCode, headers: HeaderMap, body: String) -> Response {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
-    response.headers_mut().extend(headers);
-    response
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use axum::body::to_bytes;
+    use hathi::VolumeError;
     use serde_json::Value;
+    use store::StoreError;
 
     use super::*;
 
@@ -364,7 +267,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_unsatisfiable_range_tells_the_length() {
-        let response = AsProblem::from(DoorError::RangeNotSatisfiable { len_bytes: 7 }).into_response();
+        let response = AsProblem::from(DoorError::from(RangeNotSatisfiable { len_bytes: 7 })).into_response();
         assert_eq!(response.status(), StatusCode::RANGE_NOT_SATISFIABLE);
         assert_eq!(response.headers()[header::CONTENT_RANGE], "bytes */7");
     }

@@ -9,14 +9,13 @@
 //!   what the path names).
 //! - One file a subject: `bulk.rs` and `selections.rs` (ZIPs, whole and in ranges), `tokens.rs`, `listing.rs`, `volume.rs`,
 //!   `page.rs`, `upload.rs`.
-//! - What HTTP asks of all of them: `ranges.rs`, `conditional.rs`, `negotiate.rs`, `digest.rs`, `representation.rs`; `damage.rs`: what is marked;
+//! - What HTTP asks of all of them: `negotiate.rs`, `digest.rs`, `representation.rs` (and the crate `door-http`); `damage.rs`: what is marked;
 //!   `audit.rs`: what is recorded though nothing is streamed.
 //! - `errors.rs`: each reason and its status, in one match.
 
 mod asking;
 mod audit;
 mod bulk;
-mod conditional;
 mod damage;
 mod digest;
 pub mod errors;
@@ -25,7 +24,6 @@ mod negotiate;
 mod page;
 pub mod params;
 mod policies;
-mod ranges;
 mod representation;
 mod selections;
 mod settings;
@@ -60,6 +58,15 @@ pub struct Routes {
     pub write: Router,
 }
 
+/// Those of the routes that send bytes of volumes: their pages, METS and records. Another door tells of them as resources.
+pub fn member_routes(door: Arc<DataDoor>) -> Router {
+    Router::new()
+        .route("/volumes/{id}/pages/{seq}", get(page::page))
+        .route("/volumes/{id}/mets", get(volume::mets))
+        .route("/volumes/{id}/record", get(volume::record))
+        .with_state(door)
+}
+
 /// Makes the routes. They can be mounted at `/` and, besides, nested under a prefix: addresses in answers follow the mount.
 pub fn routes(door: Arc<DataDoor>) -> Routes {
     let read = Router::new()
@@ -71,10 +78,8 @@ pub fn routes(door: Arc<DataDoor>) -> Routes {
         .route("/volumes/", get(listing::list))
         .route("/volumes/{id}", get(volume::info))
         .route("/volumes/{id}/pages/", get(volume::pages))
-        .route("/volumes/{id}/pages/{seq}", get(page::page))
-        .route("/volumes/{id}/mets", get(volume::mets))
-        .route("/volumes/{id}/record", get(volume::record))
-        .with_state(door.clone());
+        .with_state(door.clone())
+        .merge(member_routes(door.clone()));
     let write = Router::new()
         .route("/volumes/{id}", put(upload::put).delete(volume::delete))
         .route("/volumes/{id}/verify", post(volume::verify))

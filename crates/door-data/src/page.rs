@@ -12,11 +12,11 @@ use objects::{Library, ObjectsResult, PageRead};
 use crate::DataDoor;
 use crate::asking::{Asking, PagePath};
 use crate::audit;
-use crate::conditional::last_modified;
 use crate::damage;
 use crate::errors::{AsProblem, DoorError};
 use crate::negotiate::{self, Coding};
 use crate::representation::Described;
+use door_http::conditional::last_modified;
 
 /// The page's text, or its gzip form, which is its stored frame with a header and an end: nothing is compressed here.
 pub async fn page(

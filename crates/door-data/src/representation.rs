@@ -10,11 +10,11 @@ use futures::stream::{self, StreamExt};
 use headers::{ETag, HeaderMapExt, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
-use crate::conditional::{self, Condition};
 use crate::digest;
 use crate::errors::DoorError;
 use crate::negotiate::Coding;
-use crate::ranges::{self, Validators};
+use door_http::conditional::{self, Condition};
+use door_http::ranges::{self, Validators};
 
 /// What is known of a representation before its bytes are made.
 pub struct Described {

@@ -19,11 +19,11 @@ use serde::Serialize;
 use crate::DataDoor;
 use crate::asking::{Asking, VolumePath};
 use crate::audit;
-use crate::conditional::last_modified;
 use crate::damage;
 use crate::errors::{AsProblem, DoorError};
 use crate::representation::Described;
 use crate::time::rfc3339;
+use door_http::conditional::last_modified;
 
 /// Pages that are read for a list at a time.
 const PAGES_AT_ONCE: u32 = 256;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use store::{Call, Class, Direction, Scan, Strength, Table};
+use store::{Call, Class, Direction, Row, Scan, Strength, Table, envelope};
 
 use crate::containment::{Mark, Marks, Settled};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -19,32 +19,44 @@ pub(crate) struct Name {
     /// The name.
     pub(crate) name: String,
     /// Each incarnation with its marks.
-    pub(crate) incarnations: Vec<(RevisionId, Marks)>,
+    pub(crate) incarnations: Vec<Marked>,
+}
+
+/// One incarnation of a name.
+pub(crate) struct Marked {
+    /// Which.
+    pub(crate) incarnation: RevisionId,
+    /// Its marks.
+    pub(crate) marks: Marks,
+    /// What was said of it when it was announced.
+    pub(crate) note: Bytes,
 }
 
 impl Name {
     /// Whether a head has to be asked.
     pub(crate) fn unsettled(&self) -> bool {
-        self.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Unsettled)
+        self.incarnations.iter().any(|marked| marked.marks.settled() == Settled::Unsettled)
     }
 
-    /// Whether marks alone say that it is live.
-    pub(crate) fn is_settled_live(&self) -> bool {
-        self.incarnations.iter().any(|(_, marks)| marks.settled() == Settled::Live)
+    /// The incarnation of which marks alone say that it is live.
+    pub(crate) fn settled_live(&self) -> Option<&Marked> {
+        self.incarnations.iter().find(|marked| marked.marks.settled() == Settled::Live)
     }
 
     fn is_dead(&self) -> bool {
-        self.incarnations.iter().all(|(_, marks)| marks.settled() == Settled::Dead)
+        self.incarnations.iter().all(|marked| marked.marks.settled() == Settled::Dead)
     }
 
-    fn add(&mut self, incarnation: RevisionId, mark: Mark) {
-        match self.incarnations.iter_mut().find(|(known, _)| *known == incarnation) {
-            Some((_, marks)) => marks.add(mark),
-            None => {
-                let mut marks = Marks::default();
-                marks.add(mark);
-                self.incarnations.push((incarnation, marks));
-            }
+    fn add(&mut self, read: Read) {
+        let Read { incarnation, mark, note, .. } = read;
+        let at = self.incarnations.iter().position(|marked| marked.incarnation == incarnation).unwrap_or_else(|| {
+            self.incarnations.push(Marked { incarnation, marks: Marks::default(), note: Bytes::new() });
+            self.incarnations.len() - 1
+        });
+        let marked = &mut self.incarnations[at];
+        marked.marks.add(mark);
+        if mark == Mark::Added {
+            marked.note = note;
         }
     }
 }
@@ -58,13 +70,32 @@ pub(crate) struct Children {
 /// What was read of one epoch and not used yet, and what is to be read.
 struct Epoch {
     partition: Bytes,
-    read: VecDeque<(String, RevisionId, Mark)>,
+    read: VecDeque<Read>,
     rest: Option<Scan>,
+}
+
+/// A mark as it was read.
+struct Read {
+    name: String,
+    incarnation: RevisionId,
+    mark: Mark,
+    note: Bytes,
+}
+
+impl Read {
+    fn open(row: &Row) -> ObjectsResult<Self> {
+        let corrupt = |detail: &str| ObjectsError::corrupt(Table::Children, detail);
+        let (name, incarnation, mark) = keys::child_of(&row.sort).ok_or_else(|| corrupt("a strange key"))?;
+        let note = envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?;
+        Ok(Self { name: name.to_owned(), incarnation, mark, note })
+    }
 }
 
 impl Children {
     /// Those of these partitions, from a key on.
     pub(crate) fn new(partitions: impl Iterator<Item = Bytes>, from: Bytes, strength: Strength) -> Self {
+        // What comes before the first name says when the shard changed.
+        let from = from.max(keys::first_child());
         let scan = Scan { from, to: None, direction: Direction::Forward, max_bytes: SCAN_BYTES };
         let epoch = |partition| Epoch { partition, read: VecDeque::new(), rest: Some(scan.clone()) };
         Self { epochs: partitions.map(epoch).collect(), strength }
@@ -96,8 +127,8 @@ impl Children {
         let mut united = Name { name, incarnations: Vec::new() };
         for epoch in &mut self.epochs {
             while epoch.peek(library, self.strength).await? == Some(&united.name) {
-                if let Some((_, incarnation, mark)) = epoch.read.pop_front() {
-                    united.add(incarnation, mark);
+                if let Some(read) = epoch.read.pop_front() {
+                    united.add(read);
                 }
             }
         }
@@ -117,12 +148,10 @@ impl Epoch {
                 })
                 .await?;
             self.rest = scan.resumed(page.next);
-            for row in page.rows {
-                let (name, incarnation, mark) =
-                    keys::child_of(&row.sort).ok_or_else(|| ObjectsError::corrupt(Table::Children, "a strange key"))?;
-                self.read.push_back((name.to_owned(), incarnation, mark));
+            for row in &page.rows {
+                self.read.push_back(Read::open(row)?);
             }
         }
-        Ok(self.read.front().map(|(name, _, _)| name.as_str()))
+        Ok(self.read.front().map(|read| read.name.as_str()))
     }
 }

@@ -1,16 +1,18 @@
-//! What the container of volumes contains: marks in an observed-remove set that gives the same answer in any order of writes.
+//! What containers contain: marks in an observed-remove set that gives the same answer in any order of writes.
 //!
 //! A child is a (name, incarnation). Each of its marks is a row that is written once. What the marks do not settle, the child's
 //! head decides; who had to look there says what was found by one more mark.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
-use hathi::VolumeId;
 use store::{Condition, NewRow, Step, Table, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head::{ContainerBody, HeadRow, ShardEpochs};
+use crate::head::{ContainerBody, Head, HeadRow, ShardEpochs};
 use crate::keys;
 use crate::library::{Library, VOLUMES};
+use crate::resources::path::ResourcePath;
 use crate::revision::RevisionId;
 
 /// A mark on a child.
@@ -96,32 +98,105 @@ impl Marks {
     }
 }
 
-/// The container of volumes, live, as a strong read found it.
+/// Which container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Container {
+    /// The one whose children the volumes are.
+    Volumes,
+    /// The resource at a path of the repository.
+    At(ResourcePath),
+}
+
+impl Container {
+    /// The partition of its head.
+    pub fn partition(&self) -> Bytes {
+        match self {
+            Self::Volumes => keys::container_partition(VOLUMES),
+            Self::At(path) => keys::resource_partition(path),
+        }
+    }
+
+    /// The partition of a child's head.
+    pub fn child_partition(&self, name: &str) -> Bytes {
+        match self {
+            Self::Volumes => keys::volume_partition_of(name),
+            Self::At(path) => keys::resource_child_partition(path, name),
+        }
+    }
+
+    /// Whether somebody asks when its listing changed.
+    fn tells_changes(&self) -> bool {
+        matches!(self, Self::At(_))
+    }
+
+    /// What the partitions of its children's marks begin with.
+    fn children_prefix(&self) -> Cow<'static, str> {
+        match self {
+            Self::Volumes => VOLUMES.into(),
+            Self::At(path) => format!("r/{path}").into(),
+        }
+    }
+
+    /// The partition of the marks of one shard of its children, at one epoch of the shard.
+    pub fn children_partition(&self, incarnation: RevisionId, shard: u16, epoch: u32) -> Bytes {
+        keys::children_partition(&self.children_prefix(), incarnation, shard, epoch)
+    }
+
+    /// What it is called in messages.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Volumes => format!("the container {VOLUMES}"),
+            Self::At(path) => format!("the container /{path}"),
+        }
+    }
+}
+
+/// A container, live, as a strong read found it.
 #[derive(Clone, Debug)]
 pub(crate) struct Parent {
+    container: Container,
     incarnation: RevisionId,
     tag: Bytes,
     body: ContainerBody,
 }
 
 impl Library {
-    /// Reads the container of volumes, strongly.
-    pub(crate) async fn parent(&self) -> ObjectsResult<Parent> {
-        let row = self.head_at(&keys::container_partition(VOLUMES)).await?;
-        row.as_ref().and_then(Parent::of).ok_or_else(|| ObjectsError::Gone(format!("the container {VOLUMES}")))
+    /// Reads a container, strongly.
+    pub(crate) async fn parent(&self, container: &Container) -> ObjectsResult<Parent> {
+        let row = self.head_at(&container.partition()).await?;
+        let parent = row.as_ref().and_then(|row| Parent::of(container, row));
+        parent.ok_or_else(|| ObjectsError::Gone(container.name()))
     }
 }
 
 impl Parent {
     /// The live container of this head.
-    fn of(row: &HeadRow) -> Option<Self> {
-        let body = row.head.live_container()?;
-        Some(Self { incarnation: row.head.incarnation, tag: row.head.tag(), body: body.clone() })
+    pub fn of(container: &Container, row: &HeadRow) -> Option<Self> {
+        row.head.live_container().and_then(|_| Self::standing(container, row))
+    }
+
+    /// The container of this head, which may be being deleted.
+    pub fn standing(container: &Container, row: &HeadRow) -> Option<Self> {
+        let body = row.head.body.container()?.clone();
+        Some(Self { container: container.clone(), incarnation: row.head.incarnation, tag: row.head.tag(), body })
+    }
+
+    /// Which container it is.
+    pub fn container(&self) -> &Container {
+        &self.container
     }
 
     /// The incarnation under which children are marked.
     pub fn incarnation(&self) -> RevisionId {
         self.incarnation
+    }
+
+    /// Whether a child of this head is in it. What is in a container that nothing contains is in its only incarnation.
+    pub fn held(&self, child: &Head) -> bool {
+        match &self.container {
+            Container::Volumes => true,
+            Container::At(path) => path.is_root() || child.parent_incarnation == self.incarnation,
+        }
     }
 
     /// How many shards there are.
@@ -137,7 +212,7 @@ impl Parent {
 
     /// The partition of one epoch of a shard.
     pub fn partition(&self, shard: u16, epoch: u32) -> Bytes {
-        keys::children_partition(VOLUMES, self.incarnation, shard, epoch)
+        self.container.children_partition(self.incarnation, shard, epoch)
     }
 
     /// The epochs of a shard.
@@ -146,35 +221,57 @@ impl Parent {
     }
 
     /// Puts a mark on a child, in the epoch that is the target now.
-    pub fn mark(&self, name: &VolumeId, incarnation: RevisionId, mark: Mark) -> Step {
+    pub fn mark(&self, name: &str, incarnation: RevisionId, mark: Mark) -> Step {
+        self.put(name, vec![mark_row(name, incarnation, mark, &Bytes::new())])
+    }
+
+    /// Announces a child, with what its listing is to tell of it.
+    pub fn announce(&self, name: &str, incarnation: RevisionId, note: &Bytes) -> Step {
+        self.put(name, vec![mark_row(name, incarnation, Mark::Added, note)])
+    }
+
+    /// Puts a mark that settles what is listed, and says that it has changed.
+    pub fn settle(&self, name: &str, incarnation: RevisionId, mark: Mark, change: RevisionId) -> Step {
+        let mark = mark_row(name, incarnation, mark, &Bytes::new());
+        let told = self.container.tells_changes().then(|| change_row(change));
+        self.put(name, std::iter::once(mark).chain(told).collect())
+    }
+
+    /// Says that what is listed where `name` is has changed.
+    pub fn tell_change(&self, name: &str, change: RevisionId) -> Step {
+        self.put(name, vec![change_row(change)])
+    }
+
+    fn put(&self, name: &str, rows: Vec<NewRow>) -> Step {
         let shard = self.shard_of(name);
-        let target = self.body.epochs(shard).target();
-        Step::Put {
-            table: Table::Children,
-            partition: self.partition(shard, target),
-            rows: vec![mark_row(name.as_str(), incarnation, mark)],
-        }
+        let partition = self.partition(shard, self.body.epochs(shard).target());
+        Step::Put { table: Table::Children, partition, rows }
     }
 
     /// Goes on only if the container is still live at this incarnation, with the same epochs.
     pub fn require(&self) -> Step {
         Step::Require {
             table: Table::Objects,
-            partition: keys::container_partition(VOLUMES),
+            partition: self.container.partition(),
             sort: keys::head(),
             condition: Condition::Tag(self.tag.clone()),
         }
     }
 
-    fn shard_of(&self, name: &VolumeId) -> u16 {
-        let shard = crc32fast::hash(name.as_str().as_bytes()) % u32::from(self.body.shards.max(1));
+    fn shard_of(&self, name: &str) -> u16 {
+        let shard = crc32fast::hash(name.as_bytes()) % u32::from(self.body.shards.max(1));
         u16::try_from(shard).unwrap_or(0)
     }
 }
 
 /// The row that is a mark.
-pub(crate) fn mark_row(name: &str, incarnation: RevisionId, mark: Mark) -> NewRow {
-    NewRow::new(keys::child_mark(name, incarnation, mark), envelope::seal(&[]))
+pub(crate) fn mark_row(name: &str, incarnation: RevisionId, mark: Mark, note: &Bytes) -> NewRow {
+    NewRow::new(keys::child_mark(name, incarnation, mark), envelope::seal(note))
+}
+
+/// The row that says when what is listed of a shard changed. The newest comes first in its partition, before all names.
+pub(crate) fn change_row(change: RevisionId) -> NewRow {
+    NewRow::new(keys::change(change), envelope::seal(&[]))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use store::{Guard, Row, Stamp, Table, UnixMillis, envelope};
 
 use crate::directory::Entry;
 use crate::error::{ObjectsError, ObjectsResult};
+use crate::resources::body::ResourceBody;
 use crate::revision::RevisionId;
 
 /// What an object is right now. There is no row for one that never was.
@@ -62,6 +63,28 @@ pub enum Body {
     Container(ContainerBody),
     /// A volume.
     Volume(VolumeBody),
+    /// A resource of the repository.
+    Resource(ResourceBody),
+}
+
+impl Body {
+    /// Where its children are, if it can have some.
+    pub fn container(&self) -> Option<&ContainerBody> {
+        match self {
+            Self::Container(container) => Some(container),
+            Self::Resource(resource) => resource.container(),
+            Self::Nothing | Self::Volume(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn container_mut(&mut self) -> Option<&mut ContainerBody> {
+        match self {
+            Self::Container(container) => Some(container),
+            Self::Resource(resource) => resource.container_mut(),
+            Self::Nothing | Self::Volume(_) => None,
+        }
+    }
 }
 
 /// A container's shards.
@@ -85,6 +108,11 @@ pub struct ShardEpochs {
 }
 
 impl ContainerBody {
+    /// That of a new container.
+    pub fn new(shards: u16) -> Self {
+        Self { shards, rewritten: Vec::new() }
+    }
+
     /// The epochs of a shard.
     pub fn epochs(&self, shard: u16) -> ShardEpochs {
         let known = self.rewritten.iter().find(|epochs| epochs.shard == shard).copied();
@@ -163,7 +191,7 @@ impl Head {
         let mut tag = BytesMut::with_capacity(21);
         tag.put_u8(self.state as u8);
         tag.put_slice(&self.incarnation.0);
-        if let Body::Container(container) = &self.body {
+        if let Some(container) = self.body.container() {
             let mut epochs = crc32fast::Hasher::new();
             for shard in &container.rewritten {
                 epochs.update(&shard.shard.to_be_bytes());
@@ -190,8 +218,13 @@ impl Head {
 
     /// The container, if it is a live one.
     pub fn live_container(&self) -> Option<&ContainerBody> {
+        self.body.container().filter(|_| self.state == State::Live)
+    }
+
+    /// The resource, if it is a live one.
+    pub fn live_resource(&self) -> Option<&ResourceBody> {
         match (&self.state, &self.body) {
-            (State::Live, Body::Container(container)) => Some(container),
+            (State::Live, Body::Resource(resource)) => Some(resource),
             _ => None,
         }
     }

@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 use store::{Class, NewRow, Step, Table};
 use tokio::runtime::Handle;
 
-use crate::containment::Mark;
+use crate::child::{Creation, put_record, remove_record};
+use crate::containment::Container;
 use crate::directory::PageFixity;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{Body, Head, HeadRow, State, VolumeBody};
@@ -18,7 +19,7 @@ use crate::keys;
 use crate::library::Library;
 use crate::packer::Packer;
 use crate::revision::RevisionId;
-use crate::switch::{Switch, Switched, Tries};
+use crate::switch::{Switch, Switched};
 
 /// How often an import begins anew because a sweeper took it for dead and fenced it off.
 const ATTEMPTS_MAX: u32 = 3;
@@ -153,20 +154,13 @@ impl Library {
 
     /// The step that records that `revision` of a volume leaves something to collect, or may if its writer does not end.
     pub(crate) fn work_record(&self, revision: RevisionId, id: &VolumeId) -> ObjectsResult<Step> {
-        Ok(Step::Put {
-            table: Table::Work,
-            partition: keys::collecting_partition(),
-            rows: vec![store::NewRow::new(keys::collecting(revision, id), crate::head::seal(&id.as_str())?)],
-        })
+        let value = crate::head::seal(&id.as_str())?;
+        Ok(put_record(keys::collecting_partition(), keys::collecting(revision, id), value))
     }
 
     /// The step that takes such a record away.
     pub(crate) fn work_done(&self, revision: RevisionId, id: &VolumeId) -> Step {
-        Step::Remove {
-            table: Table::Work,
-            partition: keys::collecting_partition(),
-            rows: store::Removal::Rows(vec![keys::collecting(revision, id)]),
-        }
+        remove_record(keys::collecting_partition(), keys::collecting(revision, id))
     }
 }
 
@@ -384,54 +378,30 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Creates the volume: the intent, the container required, the head, the confirmation.
     async fn create(&self, base: Option<HeadRow>, body: VolumeBody, rows: Vec<Step>) -> ObjectsResult<Switched> {
-        let partition = keys::volume_partition(self.id);
-        let Some(base) = self.freed(&partition, base).await? else { return Ok(Switched::Moved) };
-        let mut tries = Tries::new();
-        loop {
-            let parent = self.library.patiently(|| self.library.parent()).await?;
-            let mut before = rows.clone();
-            before.push(parent.mark(self.id, self.revision, Mark::Added));
-            before.push(parent.require());
-            let switch = Switch {
-                partition: partition.clone(),
-                base: base.clone(),
-                head: Head {
-                    state: State::Live,
-                    incarnation: self.revision,
-                    parent_incarnation: parent.incarnation(),
-                    revision: self.revision,
-                    body: Body::Volume(body.clone()),
-                    ..Head::free()
-                },
-                before,
-                after: vec![
-                    parent.mark(self.id, self.revision, Mark::Confirmed),
-                    self.library.work_done(self.revision, self.id),
-                ],
-            };
-            match self.library.switch(switch).await? {
-                required @ Switched::Required { .. } => {
-                    if !tries.again().await {
-                        return Ok(required);
-                    }
+        let library = self.library;
+        let base = match base {
+            Some(deleted) if deleted.head.state == State::Deleted => {
+                let freed = library.free(&keys::volume_partition(self.id), deleted.head.revision).await?;
+                // Somebody else was faster with something else.
+                if freed.is_none() {
+                    return Ok(Switched::Moved);
                 }
-                switched => return Ok(switched),
+                freed
             }
-        }
-    }
-
-    /// Makes a deleted head free, so that its name can be used again; `None`: somebody else was faster with something else.
-    async fn freed(&self, partition: &Bytes, base: Option<HeadRow>) -> ObjectsResult<Option<Option<HeadRow>>> {
-        let Some(deleted) = base.as_ref().filter(|row| row.head.state == State::Deleted) else { return Ok(Some(base)) };
-        let revision = deleted.head.revision;
-        let change = |head: Option<&Head>| {
-            let head = head.filter(|head| head.state == State::Deleted && head.revision == revision)?;
-            Some(Head { state: State::Free, ..head.clone() })
+            base => base,
         };
-        let freed = self.library.amend(partition, change).await?;
-        Ok(freed.filter(|row| row.head.state == State::Free && row.head.revision == revision).map(Some))
+        let creation = Creation {
+            parent: library.patiently(|| library.parent(&Container::Volumes)).await?,
+            name: self.id.to_string(),
+            incarnation: self.revision,
+            base,
+            body: Body::Volume(body),
+            note: Bytes::new(),
+            rows,
+            after: vec![library.work_done(self.revision, self.id)],
+        };
+        library.create_child(creation).await
     }
 }
 

@@ -6,6 +6,7 @@ use hathi::VolumeId;
 use store::{Table, UnixMillis};
 
 use crate::containment::Mark;
+use crate::resources::path::ResourcePath;
 use crate::revision::RevisionId;
 
 /// Kinds of rows in an object's partition (marks on damage and pins: in its partitions of [`Table::Damage`] and [`Table::Pins`]).
@@ -17,16 +18,42 @@ mod kind {
     pub const PACK: u8 = 0x04;
     pub const PIN: u8 = 0x05;
     pub const DAMAGE: u8 = 0x06;
+    pub const DESCRIPTION: u8 = 0x07;
+    pub const SMALL_CONTENT: u8 = 0x08;
+    pub const MEMBERSHIP: u8 = 0x09;
 }
 
 /// The partition of a volume.
 pub fn volume_partition(id: &VolumeId) -> Bytes {
-    Bytes::from([b"v/", id.as_str().as_bytes()].concat())
+    volume_partition_of(id.as_str())
+}
+
+/// The partition of the volume whose id has this text.
+pub(crate) fn volume_partition_of(id: &str) -> Bytes {
+    Bytes::from([b"v/", id.as_bytes()].concat())
+}
+
+/// The partition of a resource of the repository.
+pub fn resource_partition(path: &ResourcePath) -> Bytes {
+    Bytes::from([b"r/", path.as_str().as_bytes()].concat())
+}
+
+/// The partition of the resource that is named so in a container.
+pub(crate) fn resource_child_partition(container: &ResourcePath, name: &str) -> Bytes {
+    match container.is_root() {
+        true => Bytes::from([b"r/", name.as_bytes()].concat()),
+        false => Bytes::from([b"r/", container.as_str().as_bytes(), b"/", name.as_bytes()].concat()),
+    }
 }
 
 /// The volume of a partition; `None`: it is not one of a volume.
 pub fn volume_of_partition(partition: &Bytes) -> Option<VolumeId> {
     VolumeId::parse(std::str::from_utf8(partition.strip_prefix(b"v/")?).ok()?).ok()
+}
+
+/// The resource of a partition; `None`: it is not one of a resource.
+pub fn resource_of_partition(partition: &Bytes) -> Option<ResourcePath> {
+    ResourcePath::parse(std::str::from_utf8(partition.strip_prefix(b"r/")?).ok()?).ok()
 }
 
 /// The partition of a container.
@@ -64,6 +91,31 @@ pub fn pack(revision: RevisionId, pack: u32) -> Bytes {
     revision_key(kind::PACK, revision, Some(pack))
 }
 
+/// A piece of the description that `revision` wrote.
+pub fn description(revision: RevisionId, piece: u32) -> Bytes {
+    revision_key(kind::DESCRIPTION, revision, Some(piece))
+}
+
+/// The content that `revision` wrote, where it is small enough for a row.
+pub fn small_content(revision: RevisionId) -> Bytes {
+    revision_key(kind::SMALL_CONTENT, revision, None)
+}
+
+/// The record that the container at `container` says, or once said, that this resource has members.
+pub fn membership(container: &ResourcePath) -> Bytes {
+    Bytes::from([&[kind::MEMBERSHIP], container.as_str().as_bytes()].concat())
+}
+
+/// All such records.
+pub fn membership_prefix() -> Bytes {
+    Bytes::from_static(&[kind::MEMBERSHIP])
+}
+
+/// The container that such a record names.
+pub fn membership_of(sort: &[u8]) -> Option<ResourcePath> {
+    ResourcePath::parse(std::str::from_utf8(sort.strip_prefix(&[kind::MEMBERSHIP])?).ok()?).ok()
+}
+
 /// A selection's pin, in [`Table::Pins`].
 pub fn pin(selection: &str) -> Bytes {
     let mut key = BytesMut::with_capacity(1 + selection.len());
@@ -98,6 +150,33 @@ pub fn children_partition(container: &str, incarnation: RevisionId, shard: u16, 
     key.freeze()
 }
 
+/// The first byte of a key that says when a shard changed: below any that a name begins with.
+const CHANGE: u8 = 0x01;
+
+/// Where names begin in a partition of children: they hold no control characters.
+pub fn first_child() -> Bytes {
+    Bytes::from_static(b" ")
+}
+
+/// When what is listed of a shard changed; the newest first.
+pub fn change(change: RevisionId) -> Bytes {
+    let mut key = BytesMut::with_capacity(17);
+    key.put_u8(CHANGE);
+    key.extend(change.0.iter().map(|byte| !byte));
+    key.freeze()
+}
+
+/// All changes of a shard.
+pub fn change_prefix() -> Bytes {
+    Bytes::from_static(&[CHANGE])
+}
+
+/// The change that a key says.
+pub fn change_of(sort: &[u8]) -> Option<RevisionId> {
+    let inverted: [u8; 16] = sort.strip_prefix(&[CHANGE])?.try_into().ok()?;
+    Some(RevisionId(inverted.map(|byte| !byte)))
+}
+
 /// A mark of a child. Names hold no control characters, so that the NUL after the name keeps the order of names.
 pub fn child_mark(name: &str, incarnation: RevisionId, mark: Mark) -> Bytes {
     let mut key = BytesMut::with_capacity(name.len() + 18);
@@ -128,6 +207,26 @@ pub fn collecting_partition() -> Bytes {
 /// The record that revision `revision` of a volume left, or may have left, something to collect. Ordered by time.
 pub fn collecting(revision: RevisionId, id: &VolumeId) -> Bytes {
     Bytes::from([&revision.0, id.as_str().as_bytes()].concat())
+}
+
+/// The partition of [`Table::Work`] that holds which containers are being deleted, with their content.
+pub fn deleting_partition() -> Bytes {
+    Bytes::from_static(b"deleting")
+}
+
+/// The partition of [`Table::Work`] that holds which deleted containers have marks that are to be dropped.
+pub fn emptying_partition() -> Bytes {
+    Bytes::from_static(b"emptying")
+}
+
+/// A record of either, of a container that was created as `incarnation`. Ordered by `since`.
+pub fn container_job(since: RevisionId, incarnation: RevisionId) -> Bytes {
+    Bytes::from([since.0, incarnation.0].concat())
+}
+
+/// Since when such a record stands.
+pub fn container_job_since(sort: &[u8]) -> Option<RevisionId> {
+    Some(RevisionId(*sort.first_chunk()?))
 }
 
 /// The partition of [`Table::Work`] that holds which partitions of children are not named any more.

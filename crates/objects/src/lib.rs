@@ -19,6 +19,7 @@
 
 pub mod audit;
 pub mod bulk;
+mod child;
 mod children;
 pub mod collect;
 pub mod containment;
@@ -37,6 +38,7 @@ mod packer;
 pub mod page;
 pub mod pins;
 pub mod read;
+pub mod resources;
 pub mod revision;
 mod rewrite;
 pub mod salvage;
@@ -60,6 +62,8 @@ pub use list::{ListToken, Listing};
 pub use page::{MemberRead, PageInfo, PageRead};
 pub use pins::Pinned;
 pub use read::Volume;
+pub use resources::path::{InvalidPath, ResourcePath};
+pub use resources::{ResourceError, ResourceResult};
 pub use revision::{RevisionClock, RevisionId};
 pub use salvage::SetRight;
 pub use statistics::Statistics;

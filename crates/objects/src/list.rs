@@ -1,4 +1,4 @@
-//! Listing the volumes: shard by shard, in each by name, in pages. What marks do not settle is looked up, and said by a mark.
+//! Listing what a container contains: shard by shard, in each by name, in pages. What marks do not settle is looked up, and said by a mark.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use hathi::VolumeId;
 use store::{Class, Step, Strength, Table};
 
-use crate::children::{Children, Name};
-use crate::containment::{Mark, Marks, Parent, Settled};
+use crate::children::{Children, Marked, Name};
+use crate::containment::{Container, Mark, Parent, Settled};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{HeadRow, State};
 use crate::keys;
@@ -59,12 +59,36 @@ pub struct Listing {
     pub next: Option<ListToken>,
 }
 
+/// A child that a listing found live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub name: String,
+    /// What was said of it when it was announced.
+    pub note: Bytes,
+}
+
 impl Library {
     /// A page of at most `max` volumes. What is live from before the call until after it is listed; what is not live in all
     /// that time is not.
     pub async fn list(&self, after: Option<&ListToken>, max: usize) -> ObjectsResult<Listing> {
-        let parent = self.parent().await?;
-        let mut volumes = Vec::new();
+        let parent = self.parent(&Container::Volumes).await?;
+        let (found, next) = self.list_children(&parent, after, max).await?;
+        let id = |found: Found| VolumeId::parse(&found.name);
+        let volumes = found.into_iter().map(id).collect::<Result<_, _>>();
+        Ok(Listing {
+            volumes: volumes.map_err(|error| ObjectsError::corrupt(Table::Children, &error.to_string()))?,
+            next,
+        })
+    }
+
+    /// A page of at most `max` children of a container, and where to go on.
+    pub(crate) async fn list_children(
+        &self,
+        parent: &Parent,
+        after: Option<&ListToken>,
+        max: usize,
+    ) -> ObjectsResult<(Vec<Found>, Option<ListToken>)> {
+        let mut live = Vec::new();
         let first = after.map_or(0, |token| token.shard);
         for shard in first..parent.shards() {
             let from = match after {
@@ -73,87 +97,77 @@ impl Library {
             };
             let mut children = Children::new(parent.partitions(shard), from, Strength::Usual);
             // What is unsettled is looked up in batches, so a page may at first hold too few.
-            while volumes.len() < max {
-                let names = children.take(self, max - volumes.len()).await?;
+            while live.len() < max {
+                let names = children.take(self, max - live.len()).await?;
                 let Some(last) = names.last() else { break };
                 let next = ListToken { shard, name: last.name.clone() };
-                volumes.extend(self.live_of(&parent, names).await?);
-                if volumes.len() >= max {
-                    return Ok(Listing { volumes, next: Some(next) });
+                live.extend(self.live_of(parent, names).await?);
+                if live.len() >= max {
+                    return Ok((live, Some(next)));
                 }
             }
         }
-        Ok(Listing { volumes, next: None })
+        Ok((live, None))
     }
 
     /// Those of `names` that are live, each once. Sweeps what is not settled. What neither its marks nor its head can tell,
     /// because the head is damaged, is left out.
-    async fn live_of(&self, parent: &Parent, names: Vec<Name>) -> ObjectsResult<Vec<VolumeId>> {
-        let mut ids = Vec::with_capacity(names.len());
-        for name in &names {
-            let id = VolumeId::parse(&name.name);
-            ids.push(id.map_err(|error| ObjectsError::corrupt(Table::Children, &error.to_string()))?);
-        }
-        let asked: Vec<_> =
-            ids.iter().zip(&names).filter(|(_, name)| name.unsettled()).map(|(id, _)| id.clone()).collect();
+    async fn live_of(&self, parent: &Parent, names: Vec<Name>) -> ObjectsResult<Vec<Found>> {
+        let unsettled = names.iter().filter(|name| name.unsettled());
+        let asked: Vec<_> = unsettled.map(|name| parent.container().child_partition(&name.name)).collect();
         let mut heads = match asked.is_empty() {
             true => Vec::new(),
-            false => self.heads(&asked, Strength::Strong).await?,
+            false => self.heads_at(&asked, Strength::Strong).await?,
         }
         .into_iter();
-        let mut live = Vec::with_capacity(ids.len());
-        for (id, name) in ids.into_iter().zip(names) {
-            let is_live = match name.unsettled() {
-                false => name.is_settled_live(),
+        let mut live = Vec::with_capacity(names.len());
+        for name in names {
+            let note = match name.unsettled() {
+                false => name.settled_live().map(|marked| marked.note.clone()),
                 true => match heads.next() {
-                    Some(Ok(head)) => self.settle(parent, &id, &name, head.as_ref()).await,
+                    Some(Ok(head)) => self.settle(parent, &name, head.as_ref()).await,
                     Some(Err(error)) if error.is_damage() => {
-                        tracing::warn!(volume = %id, %error, "a head that a listing asks cannot be read");
-                        name.is_settled_live()
+                        tracing::warn!(name = %name.name, %error, "a head that a listing asks cannot be read");
+                        name.settled_live().map(|marked| marked.note.clone())
                     }
                     Some(Err(error)) => return Err(error),
-                    None => false,
+                    None => None,
                 },
             };
-            if is_live {
-                live.push(id);
-            }
+            live.extend(note.map(|note| Found { name: name.name, note }));
         }
         Ok(live)
     }
 
-    /// Whether a name is live, by its settled marks and, where there are none, by its head; puts the marks that settle it. A
-    /// sweep that fails changes no answer, and the next listing does it again.
-    async fn settle(&self, parent: &Parent, id: &VolumeId, name: &Name, head: Option<&HeadRow>) -> bool {
-        let mut is_live = false;
-        for (incarnation, marks) in &name.incarnations {
-            match marks.settled() {
-                Settled::Live => is_live = true,
+    /// The note of the incarnation at which a name is live, by its settled marks and, where there are none, by its head; puts
+    /// the marks that settle it. A sweep that fails changes no answer, and the next listing does it again.
+    async fn settle(&self, parent: &Parent, name: &Name, head: Option<&HeadRow>) -> Option<Bytes> {
+        let mut live = None;
+        for marked in &name.incarnations {
+            match marked.marks.settled() {
+                Settled::Live => live = Some(marked.note.clone()),
                 Settled::Dead => {}
                 Settled::Unsettled => {
-                    is_live |= is_live_at(head, *incarnation);
-                    if let Err(error) = self.sweep(parent, id, *incarnation, *marks, head).await {
-                        tracing::debug!(volume = %id, %error, "a sweep was left for later");
+                    if is_live_at(head, marked.incarnation) {
+                        live = Some(marked.note.clone());
+                    }
+                    if let Err(error) = self.sweep(parent, &name.name, marked, head).await {
+                        tracing::debug!(name = %name.name, %error, "a sweep was left for later");
                     }
                 }
             }
         }
-        is_live
+        live
     }
 
     /// Puts the mark that an unsettled child lacks; where that is its end, only after its head can never be switched in any more.
-    async fn sweep(
-        &self,
-        parent: &Parent,
-        id: &VolumeId,
-        incarnation: RevisionId,
-        marks: Marks,
-        head: Option<&HeadRow>,
-    ) -> ObjectsResult<()> {
+    async fn sweep(&self, parent: &Parent, name: &str, marked: &Marked, head: Option<&HeadRow>) -> ObjectsResult<()> {
+        let Marked { incarnation, marks, .. } = *marked;
+        let settled = |mark| parent.settle(name, incarnation, mark, self.inner.revisions.mint_above(incarnation));
         if is_live_at(head, incarnation) {
             return match marks.removing() {
                 true => Ok(()),
-                false => self.put_mark(parent.mark(id, incarnation, Mark::Confirmed)).await,
+                false => self.put_mark(settled(Mark::Confirmed)).await,
             };
         }
         if self.inner.clock.now().since(incarnation.time()) < SWEEP_AFTER {
@@ -161,12 +175,12 @@ impl Library {
         }
         let live_otherwise = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation != incarnation;
         if !head.is_some_and(live_otherwise) {
-            let fenced = self.fence(&keys::volume_partition(id), incarnation).await?;
+            let fenced = self.fence(&parent.container().child_partition(name), incarnation).await?;
             if is_live_at(fenced.as_ref(), incarnation) {
                 return Ok(());
             }
         }
-        self.put_mark(parent.mark(id, incarnation, Mark::Removed)).await
+        self.put_mark(settled(Mark::Removed)).await
     }
 
     async fn put_mark(&self, mark: Step) -> ObjectsResult<()> {

@@ -89,27 +89,38 @@ impl Library {
         ids: &[VolumeId],
         strength: Strength,
     ) -> ObjectsResult<Vec<ObjectsResult<Option<HeadRow>>>> {
-        let keys = ids.iter().map(|id| (keys::volume_partition(id), keys::head())).collect();
+        let partitions: Vec<_> = ids.iter().map(keys::volume_partition).collect();
+        let heads = self.heads_at(&partitions, strength).await?;
+        Ok(ids.iter().zip(heads).map(|(id, head)| head.map_err(|error| error.of_volume(id))).collect())
+    }
+
+    /// The same for objects of any kind.
+    pub(crate) async fn heads_at(
+        &self,
+        partitions: &[Bytes],
+        strength: Strength,
+    ) -> ObjectsResult<Vec<ObjectsResult<Option<HeadRow>>>> {
+        let keys = partitions.iter().map(|partition| (partition.clone(), keys::head())).collect();
         let call = Call { strength, ..self.call(Class::Description) };
         let rows = match self.inner.store.get_many(call, Table::Objects, keys).await {
             Ok(rows) => rows,
-            Err(store::StoreError::Corrupt { .. }) => return self.heads_one_by_one(ids).await,
+            Err(store::StoreError::Corrupt { .. }) => return self.heads_one_by_one(partitions).await,
             Err(error) => return Err(error.into()),
         };
-        let mut heads = Vec::with_capacity(ids.len());
-        for (id, row) in ids.iter().zip(rows) {
+        let mut heads = Vec::with_capacity(partitions.len());
+        for (partition, row) in partitions.iter().zip(rows) {
             heads.push(match row.as_ref().map(HeadRow::open).transpose() {
-                Err(error) if error.is_damage() => self.head(id).await,
+                Err(error) if error.is_damage() => self.head_at(partition).await,
                 head => head,
             });
         }
         Ok(heads)
     }
 
-    async fn heads_one_by_one(&self, ids: &[VolumeId]) -> ObjectsResult<Vec<ObjectsResult<Option<HeadRow>>>> {
-        let mut heads = Vec::with_capacity(ids.len());
-        for id in ids {
-            heads.push(match self.head(id).await {
+    async fn heads_one_by_one(&self, partitions: &[Bytes]) -> ObjectsResult<Vec<ObjectsResult<Option<HeadRow>>>> {
+        let mut heads = Vec::with_capacity(partitions.len());
+        for partition in partitions {
+            heads.push(match self.head_at(partition).await {
                 Err(error) if !error.is_damage() => return Err(error),
                 head => head,
             });

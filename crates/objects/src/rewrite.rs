@@ -12,11 +12,11 @@ use bytes::Bytes;
 use store::{Class, NewRow, Removal, Row, Scan, Step, Strength, Table, envelope};
 
 use crate::children::Children;
-use crate::containment::{Parent, mark_row};
+use crate::containment::{Container, Mark, Parent, change_row, mark_row};
 use crate::error::ObjectsResult;
-use crate::head::{Body, Head, ShardEpochs};
+use crate::head::{Head, ShardEpochs};
 use crate::keys;
-use crate::library::{Library, VOLUMES};
+use crate::library::Library;
 
 /// A shard is rewritten when one of so many of its rows is of a past member.
 const DEAD_SHARE: u64 = 4;
@@ -28,38 +28,43 @@ const COPY_ROWS: usize = 1_000;
 const SCAN_BYTES: usize = 64 << 10;
 
 impl Library {
-    /// Looks at the shard whose turn it is: goes on with a rewriting that was begun, drops what an earlier one left, or rewrites
+    /// Looks at the shard of volumes whose turn it is: goes on with a rewriting that was begun, drops what an earlier one left, or rewrites
     /// it if that is worth it. Answers whether it was rewritten. [`Library::collect_once`] does this too.
     pub async fn tend_next_shard(&self) -> ObjectsResult<bool> {
-        let parent = self.patiently(|| self.parent()).await?;
+        let parent = self.patiently(|| self.parent(&Container::Volumes)).await?;
         let shard = self.inner.shard_in_turn.fetch_add(1, Ordering::Relaxed) % parent.shards().max(1);
+        self.tend_shard(&parent, shard).await
+    }
+
+    /// The same for one shard of any container.
+    pub(crate) async fn tend_shard(&self, parent: &Parent, shard: u16) -> ObjectsResult<bool> {
         let epochs = parent.epochs(shard);
         if epochs.next.is_some() {
-            return self.copy_shard(&parent, epochs).await;
+            return self.copy_shard(parent, epochs).await;
         }
         if let Some(earlier) = epochs.current.checked_sub(1)
             && !self.drop_epoch(&parent.partition(shard, earlier)).await?
         {
             return Ok(false);
         }
-        if !self.is_worth_rewriting(&parent, shard).await? {
+        if !self.is_worth_rewriting(parent, shard).await? {
             return Ok(false);
         }
         let begun = ShardEpochs { next: Some(epochs.current + 1), ..epochs };
-        if !self.name_epochs(&parent, epochs, begun).await? {
+        if !self.name_epochs(parent, epochs, begun).await? {
             return Ok(false);
         }
-        self.copy_shard(&parent, begun).await
+        self.copy_shard(parent, begun).await
     }
 
     async fn is_worth_rewriting(&self, parent: &Parent, shard: u16) -> ObjectsResult<bool> {
         let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Usual);
         let (mut rows, mut dead) = (0, 0);
         while let Some(name) = children.next(self).await? {
-            for (_, marks) in &name.incarnations {
-                let of_child = marks.iter().count() as u64;
+            for marked in &name.incarnations {
+                let of_child = marked.marks.iter().count() as u64;
                 rows += of_child;
-                dead += if marks.removed() { of_child } else { 0 };
+                dead += if marked.marks.removed() { of_child } else { 0 };
             }
         }
         Ok(dead >= self.inner.options.rewrite_dead_rows_min.max(1) && dead * DEAD_SHARE >= rows)
@@ -70,10 +75,15 @@ impl Library {
         let old = std::iter::once(parent.partition(epochs.shard, epochs.current));
         let mut children = Children::new(old, Bytes::new(), Strength::Strong);
         let new = parent.partition(epochs.shard, epochs.target());
-        let mut rows = Vec::new();
+        let newest = self.newest_change(std::iter::once(parent.partition(epochs.shard, epochs.current))).await?;
+        let mut rows: Vec<_> = newest.map(change_row).into_iter().collect();
         while let Some(name) = children.next(self).await? {
-            for (incarnation, marks) in name.incarnations.iter().filter(|(_, marks)| !marks.removed()) {
-                rows.extend(marks.iter().map(|mark| mark_row(&name.name, *incarnation, mark)));
+            for marked in name.incarnations.iter().filter(|marked| !marked.marks.removed()) {
+                let row = |mark| {
+                    let note = if mark == Mark::Added { marked.note.clone() } else { Bytes::new() };
+                    mark_row(&name.name, marked.incarnation, mark, &note)
+                };
+                rows.extend(marked.marks.iter().map(row));
             }
             if rows.len() >= COPY_ROWS {
                 self.put_copies(&new, std::mem::take(&mut rows)).await?;
@@ -97,16 +107,19 @@ impl Library {
         let change = |head: Option<&Head>| {
             let head = head.filter(|head| head.incarnation == parent.incarnation())?;
             let container = head.live_container().filter(|container| container.epochs(from.shard) == from)?;
-            Some(Head { body: Body::Container(container.with_epochs(to)), ..head.clone() })
+            let mut head = head.clone();
+            let epochs = container.with_epochs(to);
+            head.body.container_mut().map(|container| *container = epochs)?;
+            Some(head)
         };
-        let row = self.amend(&keys::container_partition(VOLUMES), change).await?;
+        let row = self.amend(&parent.container().partition(), change).await?;
         let container = row.as_ref().and_then(|row| row.head.live_container());
         Ok(container.is_some_and(|container| container.epochs(to.shard) == to))
     }
 
     /// Drops a partition that the head does not name any more, a grace after that was noticed: no page of a listing takes so
     /// long. True: nothing is left of it.
-    async fn drop_epoch(&self, children: &Bytes) -> ObjectsResult<bool> {
+    pub(crate) async fn drop_epoch(&self, children: &Bytes) -> ObjectsResult<bool> {
         if self.first_rows(Table::Children, children, Scan::prefix(Bytes::new(), 1)).await?.is_empty() {
             return Ok(true);
         }
@@ -137,7 +150,7 @@ impl Library {
     }
 
     /// The first page of a range.
-    async fn first_rows(&self, table: Table, partition: &Bytes, scan: Scan) -> ObjectsResult<Vec<Row>> {
+    pub(crate) async fn first_rows(&self, table: Table, partition: &Bytes, scan: Scan) -> ObjectsResult<Vec<Row>> {
         let read = || async {
             let call = self.call(Class::Description).strong();
             Ok(self.inner.store.scan(call, table, partition, scan.clone()).await?.rows)

@@ -3,7 +3,7 @@
 //!
 //! Nobody else may use the store meanwhile.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -11,17 +11,18 @@ use hathi::VolumeId;
 use store::{Class, Step, Strength, Table};
 
 use crate::children::Children;
-use crate::containment::{Mark, Parent, Settled};
+use crate::containment::{Container, Mark, Parent, Settled};
 use crate::error::ObjectsResult;
-use crate::head::State;
+use crate::head::{Head, HeadRow, State};
 use crate::keys;
 use crate::library::Library;
+use crate::resources::path::ResourcePath;
 use crate::verify::Verified;
 
-/// Volumes that are looked at with one call of the store.
-const BATCH_VOLUMES: usize = 500;
+/// Objects that are looked at with one call of the store.
+const BATCH_OBJECTS: usize = 500;
 
-/// Volumes that are verified at once.
+/// Objects that are verified at once.
 const VERIFIED_AT_ONCE: usize = 4;
 
 /// What was found in a salvaged store.
@@ -33,6 +34,30 @@ pub struct SetRight {
     pub lost: BTreeSet<VolumeId>,
     /// Volumes of which something is lost: it is marked, and an import of the original replaces it.
     pub damaged: Vec<Verified>,
+    /// Resources of the repository that are there, damaged ones too, and the containers of which there are heads.
+    pub resources: u64,
+    /// Resources of which no head is left, or none of the container that they were in: nobody reaches them, nor what is in them.
+    pub lost_resources: BTreeSet<ResourcePath>,
+    /// Resources that do not read back as they were written, and why.
+    pub damaged_resources: BTreeMap<ResourcePath, String>,
+}
+
+/// An object that is in a container.
+struct Member {
+    partition: Bytes,
+    container: Container,
+    name: String,
+}
+
+impl Member {
+    /// The object of a partition; `None`: it is in nothing, or no object.
+    fn of(partition: Bytes) -> Option<Self> {
+        if let Some(id) = keys::volume_of_partition(&partition) {
+            return Some(Self { partition, container: Container::Volumes, name: id.as_str().to_owned() });
+        }
+        let path = keys::resource_of_partition(&partition)?;
+        Some(Self { partition, container: Container::At(path.parent()?), name: path.name().to_owned() })
+    }
 }
 
 impl Library {
@@ -44,93 +69,176 @@ impl Library {
         is_text_incomplete: bool,
         mut progress: impl FnMut(u64, u64),
     ) -> ObjectsResult<SetRight> {
-        let parent = self.patiently(|| self.parent()).await?;
-        let (live, headless) = self.mark_as_heads_say(&parent).await?;
-        let mut lost = self.remove_the_headless(&parent).await?;
-        if is_text_incomplete {
-            lost.extend(headless.iter().cloned());
-        }
+        let mut found = SetRight::default();
+        let headless = self.mark_as_heads_say(is_text_incomplete, &mut found).await?;
+        self.remove_the_headless(&mut found).await?;
         for id in &headless {
             let leftover = self.work_record(self.inner.revisions.mint(), id)?;
             self.put_acknowledged(Class::Description, vec![leftover]).await?;
         }
-        let total = live.len() as u64;
-        let mut damaged = Vec::new();
-        let verified = futures::stream::iter(live).map(async |id| self.verify(&id).await);
-        let mut verified = std::pin::pin!(verified.buffer_unordered(VERIFIED_AT_ONCE));
-        let mut done = 0;
-        while let Some(found) = verified.next().await {
-            let found = found?;
-            done += 1;
-            progress(done, total);
-            if !found.damaged.is_empty() {
-                damaged.push(found);
-            }
+        if is_text_incomplete {
+            found.lost.extend(headless);
         }
-        damaged.sort_unstable_by(|one, other| one.id.cmp(&other.id));
-        Ok(SetRight { volumes: total, lost, damaged })
-    }
-
-    /// Puts the marks that heads imply; answers which volumes are live, and of which there are rows but no head.
-    async fn mark_as_heads_say(&self, parent: &Parent) -> ObjectsResult<(Vec<VolumeId>, Vec<VolumeId>)> {
-        let (mut live, mut headless) = (Vec::new(), Vec::new());
+        let total = found.volumes;
+        let mut done = 0;
         let mut next: Option<Bytes> = None;
         loop {
+            let (partitions, rest) = self.some_objects(next).await?;
+            let ids: Vec<_> = partitions.iter().filter_map(keys::volume_of_partition).collect();
+            let paths: Vec<_> = partitions.iter().filter_map(keys::resource_of_partition).collect();
+            let volumes = futures::stream::iter(ids).map(async |id| match self.volume(&id).await {
+                Ok(_) => self.verify(&id).await.map(Some),
+                Err(error) if error.is_passing() => Err(error),
+                Err(_) => Ok(None),
+            });
+            let mut volumes = std::pin::pin!(volumes.buffer_unordered(VERIFIED_AT_ONCE));
+            while let Some(verified) = volumes.next().await {
+                let Some(verified) = verified? else { continue };
+                done += 1;
+                progress(done, total);
+                found.damaged.extend(Some(verified).filter(|verified| !verified.damaged.is_empty()));
+            }
+            for path in paths {
+                let Ok(resource) = self.resource(&path).await else { continue };
+                found.resources += 1;
+                let unsound = self.verify_resource(&resource).await?;
+                found.damaged_resources.extend(unsound.map(|why| (path, why)));
+            }
+            next = rest;
+            if next.is_none() {
+                break;
+            }
+        }
+        found.damaged.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        Ok(found)
+    }
+
+    /// Some partitions of objects, and where to go on.
+    async fn some_objects(&self, from: Option<Bytes>) -> ObjectsResult<(Vec<Bytes>, Option<Bytes>)> {
+        let walk = async || {
             let call = self.call(Class::Description);
-            let page = self.inner.store.walk(call, Table::Objects, next, BATCH_VOLUMES).await?;
-            let ids: Vec<VolumeId> = page.partitions.iter().filter_map(keys::volume_of_partition).collect();
-            let heads = self.patiently(|| self.heads(&ids, Strength::Strong)).await?;
-            let mut marks: Vec<Step> = Vec::new();
-            for (id, head) in ids.into_iter().zip(heads) {
-                let Some(head) = head?.map(|row| row.head) else {
-                    headless.push(id);
+            Ok(self.inner.store.walk(call, Table::Objects, from.clone(), BATCH_OBJECTS).await?)
+        };
+        let page = self.patiently(walk).await?;
+        Ok((page.partitions, page.next))
+    }
+
+    /// The containers of some members, as far as there are heads of them.
+    async fn containers_of(&self, members: &[Member]) -> ObjectsResult<BTreeMap<Bytes, Parent>> {
+        let containers: BTreeMap<Bytes, &Container> =
+            members.iter().map(|member| (member.container.partition(), &member.container)).collect();
+        let partitions: Vec<_> = containers.keys().cloned().collect();
+        let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
+        let mut parents = BTreeMap::new();
+        for ((partition, container), head) in containers.into_iter().zip(heads) {
+            let parent = head?.and_then(|row| Parent::standing(container, &row));
+            parents.extend(parent.map(|parent| (partition, parent)));
+        }
+        Ok(parents)
+    }
+
+    /// Puts the marks that heads imply; answers the volumes of which there are rows but no head.
+    async fn mark_as_heads_say(&self, is_text_incomplete: bool, found: &mut SetRight) -> ObjectsResult<Vec<VolumeId>> {
+        let mut headless = Vec::new();
+        let mut next: Option<Bytes> = None;
+        loop {
+            let (partitions, rest) = self.some_objects(next).await?;
+            let members: Vec<_> = partitions.into_iter().filter_map(Member::of).collect();
+            let partitions: Vec<_> = members.iter().map(|member| member.partition.clone()).collect();
+            let parents = self.containers_of(&members).await?;
+            let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
+            let mut marks = Vec::new();
+            for (member, head) in members.iter().zip(heads) {
+                let id = keys::volume_of_partition(&member.partition);
+                let path = keys::resource_of_partition(&member.partition);
+                let Some(HeadRow { head, .. }) = head? else {
+                    headless.extend(id);
+                    found.lost_resources.extend(path.filter(|_| is_text_incomplete));
                     continue;
                 };
-                let implied: &[Mark] = match head.state {
-                    State::Live => &[Mark::Added, Mark::Confirmed],
-                    State::Deleting => &[],
-                    State::Deleted | State::Free => &[Mark::Removed],
-                };
-                marks.extend(implied.iter().map(|mark| parent.mark(&id, head.incarnation, *mark)));
+                let parent = parents.get(&member.container.partition()).filter(|parent| parent.held(&head));
+                if let Some(parent) = parent {
+                    marks.extend(self.implied_marks(parent, member, &head).await?);
+                }
                 if head.state == State::Live {
-                    live.push(id);
+                    found.volumes += u64::from(id.is_some());
+                    let is_lost = is_text_incomplete && parent.is_none();
+                    found.lost_resources.extend(path.filter(|_| is_lost));
                 }
             }
             if !marks.is_empty() {
                 self.put_acknowledged(Class::Description, marks).await?;
             }
-            next = page.next;
+            next = rest;
             if next.is_none() {
-                return Ok((live, headless));
+                return Ok(headless);
             }
         }
     }
 
-    /// Marks as removed what is listed as live, but has no such head; answers which of them have no live head at all.
-    async fn remove_the_headless(&self, parent: &Parent) -> ObjectsResult<BTreeSet<VolumeId>> {
-        let mut lost = BTreeSet::new();
+    /// The marks that a head implies and that are not there: what the mark of an added child tells besides is not written over.
+    async fn implied_marks(&self, parent: &Parent, member: &Member, head: &Head) -> ObjectsResult<Vec<Step>> {
+        let implied: &[Mark] = match head.state {
+            State::Live => &[Mark::Added, Mark::Confirmed],
+            State::Deleting => &[],
+            State::Deleted | State::Free => &[Mark::Removed],
+        };
+        let mut missing = Vec::new();
+        for mark in implied {
+            let step = parent.mark(&member.name, head.incarnation, *mark);
+            let sort = keys::child_mark(&member.name, head.incarnation, *mark);
+            let call = self.call(Class::Description).strong();
+            if self.inner.store.get(call, Table::Children, step.partition(), &sort).await?.is_none() {
+                missing.push(step);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Marks as removed what is listed as live, but has no such head; tells which of them have no live head at all.
+    async fn remove_the_headless(&self, found: &mut SetRight) -> ObjectsResult<()> {
+        let volumes = self.patiently(|| self.parent(&Container::Volumes)).await?;
+        self.remove_the_headless_of(&volumes, found).await?;
+        let mut next: Option<Bytes> = None;
+        loop {
+            let (partitions, rest) = self.some_objects(next).await?;
+            for partition in &partitions {
+                let Some(path) = keys::resource_of_partition(partition) else { continue };
+                let row = self.patiently(|| self.head_at(partition)).await?;
+                if let Some(parent) = row.and_then(|row| Parent::of(&Container::At(path), &row)) {
+                    self.remove_the_headless_of(&parent, found).await?;
+                }
+            }
+            next = rest;
+            if next.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn remove_the_headless_of(&self, parent: &Parent, found: &mut SetRight) -> ObjectsResult<()> {
         for shard in 0..parent.shards() {
             let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
             loop {
-                let names = children.take(self, BATCH_VOLUMES).await?;
+                let names = children.take(self, BATCH_OBJECTS).await?;
                 if names.is_empty() {
                     break;
                 }
-                let named: Vec<_> =
-                    names.iter().filter_map(|name| Some((VolumeId::parse(&name.name).ok()?, name))).collect();
-                let ids: Vec<VolumeId> = named.iter().map(|(id, _)| id.clone()).collect();
-                let heads = self.patiently(|| self.heads(&ids, Strength::Strong)).await?;
+                let partitions: Vec<_> =
+                    names.iter().map(|name| parent.container().child_partition(&name.name)).collect();
+                let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
                 let mut removals = Vec::new();
-                for ((id, name), head) in named.into_iter().zip(heads) {
+                for ((name, partition), head) in names.iter().zip(&partitions).zip(heads) {
                     let live = head?.map(|row| row.head).filter(|head| head.state == State::Live);
                     let stands = live.map(|head| head.incarnation);
-                    let is_headless = |incarnation| stands != Some(incarnation);
-                    let listed = name.incarnations.iter().filter(|(_, marks)| marks.settled() == Settled::Live);
-                    let headless: Vec<_> = listed.filter(|(incarnation, _)| is_headless(*incarnation)).collect();
-                    removals
-                        .extend(headless.iter().map(|(incarnation, _)| parent.mark(&id, *incarnation, Mark::Removed)));
+                    let listed = name.incarnations.iter().filter(|marked| marked.marks.settled() == Settled::Live);
+                    let headless: Vec<_> = listed.filter(|marked| stands != Some(marked.incarnation)).collect();
+                    removals.extend(
+                        headless.iter().map(|marked| parent.mark(&name.name, marked.incarnation, Mark::Removed)),
+                    );
                     if stands.is_none() && !headless.is_empty() {
-                        lost.insert(id);
+                        found.lost.extend(keys::volume_of_partition(partition));
+                        found.lost_resources.extend(keys::resource_of_partition(partition));
                     }
                 }
                 if !removals.is_empty() {
@@ -138,6 +246,6 @@ impl Library {
                 }
             }
         }
-        Ok(lost)
+        Ok(())
     }
 }

@@ -30,7 +30,8 @@ pub(crate) struct Switch {
     pub partition: Bytes,
     /// The head that is compared with; `None`: there is none.
     pub base: Option<HeadRow>,
-    /// The head that is wanted. Its floor and its condemnation are not looked at: those of the base stay.
+    /// The head that is wanted. Its floor, its condemnation and the epochs of its children are not looked at: those of the
+    /// base stay.
     pub head: Head,
     /// Steps that come first. The last things in it that may be refused are [`Step::Require`]s.
     pub before: Vec<Step>,
@@ -84,6 +85,11 @@ impl Switch {
         if let Some(base) = &self.base {
             head.floor = base.head.floor;
             head.condemned = base.head.condemned;
+            if head.incarnation == base.head.incarnation
+                && let (Some(children), Some(stand)) = (head.body.container_mut(), base.head.body.container())
+            {
+                children.clone_from(stand);
+            }
         }
         let mut steps = self.before.clone();
         steps.push(compare_and_write(&self.partition, self.base.as_ref(), &head, head.guard(), self.log_entry()?)?);
@@ -244,6 +250,17 @@ impl Library {
                 ));
             }
         }
+    }
+
+    /// Makes a deleted head free, so that its name can be used again. Answers the head as it stands then if it is free;
+    /// `None`: it is deleted no more, or was deleted anew.
+    pub(crate) async fn free(&self, partition: &Bytes, deleted: RevisionId) -> ObjectsResult<Option<HeadRow>> {
+        let change = |head: Option<&Head>| {
+            let head = head.filter(|head| head.state == State::Deleted && head.revision == deleted)?;
+            Some(Head { state: State::Free, ..head.clone() })
+        };
+        let freed = self.amend(partition, change).await?;
+        Ok(freed.filter(|row| row.head.state == State::Free && row.head.revision == deleted))
     }
 
     /// Sees to it that no revision at or below `revision` is ever switched in, unless the object is live.

@@ -106,7 +106,7 @@ impl<S: Source> Described<S> {
         Ok(count)
     }
 
-    /// [`Layout::Pages`]: reading runs ahead of writing by as many batches as the pool has places.
+    /// [`Layout::Pages`]: reading runs ahead of writing by twice as many batches as the pool has places.
     async fn pages_apart(&mut self) -> Result<(), ArchiveError<S::Error>> {
         for index in 0..self.reader.archive.groups.len() {
             let count = self.before_group(index).await?;
@@ -141,7 +141,7 @@ impl<S: Source> Described<S> {
 
     async fn push(&mut self, batch: Batch) -> Result<(), ArchiveError<S::Error>> {
         self.pipeline.push_back(batch);
-        while self.encoding() > encode::parallelism() {
+        while self.encoding() > encode::AHEAD * encode::parallelism() {
             self.write_batch().await?;
         }
         Ok(())

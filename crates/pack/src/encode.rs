@@ -19,6 +19,10 @@ pub(crate) type Output = (Option<u32>, Result<Bytes, FrameError>);
 
 static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(parallelism())));
 
+/// How many batches are with the pool for each of its places: one that is being encoded, and one that is ready, so that no place waits
+/// while what is done is written.
+pub(crate) const AHEAD: usize = 2;
+
 /// How many jobs run at a time.
 pub(crate) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

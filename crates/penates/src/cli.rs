@@ -59,6 +59,16 @@ pub enum Command {
     ///
     /// What a selection holds stays readable through that until it ends.
     Delete(commands::delete::DeleteArgs),
+    /// Put something into the repository, or replace it.
+    Put(commands::put::PutArgs),
+    /// Print what is at a place of the repository.
+    Cat(commands::cat::CatArgs),
+    /// Delete resources of the repository.
+    ///
+    /// A container goes with all that is in it; the command ends when that is done.
+    Rm(commands::rm::RmArgs),
+    /// Show what is in a container of the repository.
+    Tree(commands::tree::TreeArgs),
     /// Copy what can still be read of a damaged store into a new one.
     ///
     /// For a data folder whose disk has broken blocks, and that no server holds. It is only read. What cannot be read is left
@@ -156,7 +166,7 @@ pub struct OutputArgs {
 /// How much to do at once.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct JobsArgs {
-    /// Volumes to work on at once [default: the number of processors]
+    /// Volumes to work on at once [default: twice the number of processors, since each waits for the disk at times]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
 }
@@ -164,7 +174,7 @@ pub struct JobsArgs {
 impl JobsArgs {
     /// How many at once.
     pub fn count(self) -> usize {
-        self.jobs.map_or_else(|| std::thread::available_parallelism().map_or(2, usize::from), usize::from)
+        self.jobs.map_or_else(|| 2 * std::thread::available_parallelism().map_or(2, usize::from), usize::from)
     }
 }
 

@@ -23,6 +23,7 @@ pub mod local;
 pub mod output;
 pub mod progress;
 pub mod reach;
+pub mod resources;
 pub mod samples;
 mod served;
 pub mod settings;

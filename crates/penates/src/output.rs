@@ -63,7 +63,8 @@ impl Output {
     }
 }
 
-fn closed(error: io::Error) -> anyhow::Error {
+/// Why nothing more can be printed; a reader that went away is no failure.
+pub fn closed(error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe => CliError::OutputClosed.into(),
         _ => anyhow::Error::new(error).context("writing standard output"),

@@ -109,6 +109,11 @@ impl Reached {
         Self::by(find(args, IfVacant::Refuse).await?).await
     }
 
+    /// The same; where there is no store yet, one is made.
+    pub async fn open_or_make(args: &ReachArgs) -> anyhow::Result<Self> {
+        Self::by(find(args, IfVacant::Create).await?).await
+    }
+
     /// Gets to the data as its administrator: to the store itself, or to the server that holds it by its socket.
     pub async fn open_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Self> {
         Self::by(find_local(args, if_vacant).await?).await

@@ -8,7 +8,8 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
-use door_data::{DataDoor, Routes};
+use door_data::DataDoor;
+use door_ldp::LdpDoor;
 use http::{HeaderValue, StatusCode, header};
 use metrics_exporter_prometheus::PrometheusHandle;
 use objects::Library;
@@ -33,7 +34,8 @@ pub struct App {
     config: Config,
     store: Arc<dyn Store>,
     library: Library,
-    door: Arc<DataDoor>,
+    data: Arc<DataDoor>,
+    ldp: Arc<LdpDoor>,
     tokens: Arc<Tokens>,
     metrics: &'static PrometheusHandle,
     stopping: CancellationToken,
@@ -46,13 +48,15 @@ impl App {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = telemetry::metrics()?;
         let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
-        let door = DataDoor { library: library.clone(), settings: config.data.settings() };
+        let data = DataDoor { library: library.clone(), settings: config.data.settings() };
+        let ldp = LdpDoor { library: library.clone(), settings: config.ldp.settings() };
         let tokens = Tokens::open(store.clone(), clock).await.map_err(token_error)?;
         Ok(Self {
             config,
             store,
             library,
-            door: Arc::new(door),
+            data: Arc::new(data),
+            ldp: Arc::new(ldp),
             tokens: Arc::new(tokens),
             metrics,
             stopping: CancellationToken::new(),
@@ -75,16 +79,21 @@ impl App {
     pub fn router(&self, via: Via) -> Router {
         let policy = Arc::new(Policy { via, config: self.config.auth.clone(), tokens: self.tokens.clone() });
         let guard = |routes: Router, right| routes.route_layer(from_fn_with_state((policy.clone(), right), require));
-        let door = || {
-            let Routes { read, write } = door_data::routes(self.door.clone());
+        let data = || {
+            let door_data::Routes { read, write } = door_data::routes(self.data.clone());
             guard(read, Right::Read).merge(guard(write, Right::Write))
         };
+        let ldp = door_ldp::routes(self.ldp.clone());
+        let members = door_ldp::members(&self.ldp.settings.base, door_data::member_routes(self.data.clone()));
         let mut routes = page::routes()
             .merge(health::routes(Readiness { store: self.store.clone(), stopping: self.stopping.clone() }))
             .merge(guard(self.telling_routes(), Right::Read))
-            .merge(door());
+            .merge(data())
+            .merge(guard(ldp.read, Right::Read))
+            .merge(guard(members, Right::Read))
+            .merge(guard(ldp.write, Right::Write));
         if !self.config.data.prefix.is_empty() {
-            routes = routes.nest(&self.config.data.prefix, door());
+            routes = routes.nest(&self.config.data.prefix, data());
         }
         if via.is_admin() {
             routes = routes.merge(admin::routes(self.admin())).merge(held::routes(self.store.clone()));

@@ -17,13 +17,23 @@ const STORE_SWEEP_MAX: Duration = Duration::from_secs(30);
 /// How long a token that was made or revoked elsewhere may take to be known here.
 const TOKENS_INTERVAL: Duration = Duration::from_secs(5);
 
+/// How long another server may be at a deletion before this one goes on with it.
+const JOB_AGE_MIN: Duration = Duration::from_secs(60);
+
 /// Runs until the handle is dropped. Every step of it may be cut off: any prefix of it does no harm.
 pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // What an earlier process was at is nobody's now.
+        let mut job_age_min = Duration::ZERO;
         loop {
             ticks.tick().await;
+            match resume(&library, std::mem::replace(&mut job_age_min, JOB_AGE_MIN)).await {
+                Ok(0) => {}
+                Ok(deletions) => tracing::info!(deletions, "deletions that were cut off are done"),
+                Err(error) => tracing::warn!(%error, "a deletion could not be resumed; it is tried again"),
+            }
             match sweep(&library).await {
                 Ok(swept) => tracing::debug!(?swept, "swept"),
                 Err(error) => tracing::warn!(%error, "sweeping failed; it is tried again"),
@@ -44,6 +54,13 @@ pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
             }
         }
     }))
+}
+
+/// Goes on with deletions that nobody is at, and drops what earlier ones left.
+async fn resume(library: &Library, job_age_min: Duration) -> ObjectsResult<u64> {
+    let resumed = library.resume_deletions(job_age_min).await?;
+    library.empty_deleted_containers().await?;
+    Ok(resumed)
 }
 
 /// What one round has done.

@@ -1,6 +1,7 @@
 //! One module a command: its arguments, its help, its run.
 
 pub mod audit;
+pub mod cat;
 pub mod cluster;
 pub mod completions;
 pub mod config;
@@ -12,12 +13,15 @@ pub mod import;
 pub mod init;
 pub mod ls;
 pub mod man;
+pub mod put;
 pub mod read_only;
+pub mod rm;
 pub mod salvage;
 pub mod serve;
 pub mod stat;
 pub mod synth;
 pub mod token;
+pub mod tree;
 pub mod verify;
 
 use hathi::VolumeId;
@@ -40,6 +44,10 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Stat(args) => stat::run(args).await,
         Command::Verify(args) => verify::run(args).await,
         Command::Delete(args) => delete::run(args).await,
+        Command::Put(args) => put::run(args).await,
+        Command::Cat(args) => cat::run(args).await,
+        Command::Rm(args) => rm::run(args).await,
+        Command::Tree(args) => tree::run(args).await,
         Command::Salvage(args) => salvage::run(args).await,
         Command::Copy(args) => copy::run(args).await,
         Command::ReadOnly(args) => read_only::run(args).await,

@@ -56,7 +56,11 @@ pub async fn run(args: SalvageArgs) -> anyhow::Result<()> {
         fs::write(list, ids).with_context(|| format!("writing {}", list.display()))?;
     }
     print(&args, &salvaged, &set_right)?;
-    let is_all = salvaged.losses.is_empty() && set_right.lost.is_empty() && set_right.damaged.is_empty();
+    let is_all = salvaged.losses.is_empty()
+        && set_right.lost.is_empty()
+        && set_right.damaged.is_empty()
+        && set_right.lost_resources.is_empty()
+        && set_right.damaged_resources.is_empty();
     if is_all { Ok(()) } else { Err(CliError::Incomplete.into()) }
 }
 
@@ -125,6 +129,9 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
             "volumes": set_right.volumes,
             "lost": set_right.lost,
             "damaged": damaged.collect::<Vec<_>>(),
+            "resources": set_right.resources,
+            "lost_resources": set_right.lost_resources.iter().map(|path| format!("/{path}")).collect::<Vec<_>>(),
+            "damaged_resources": set_right.damaged_resources.keys().map(|path| format!("/{path}")).collect::<Vec<_>>(),
             "unreadable": salvaged.losses.iter().map(as_json).collect::<Vec<_>>(),
         }))?;
         return output.finish();
@@ -138,6 +145,13 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
     for found in &set_right.damaged {
         output.line(format!("damaged {}: {} of its members", found.id, found.damaged.len()))?;
     }
+    for path in &set_right.lost_resources {
+        output.line(format!("lost /{path} of the repository, with all that was in it"))?;
+    }
+    for (path, why) in &set_right.damaged_resources {
+        output.line(format!("damaged /{path} of the repository: {why}"))?;
+    }
+    output.line(format!("{} resources of the repository", set_right.resources))?;
     output.line(format!(
         "{} volumes, {} of them damaged; {} lost ({} rows, {}, in {})",
         set_right.volumes,

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 
 use crate::harness::*;
 
-/// Flips a byte of the title in the head of [`SMALL`], in a file of the database, with everything else in that block.
-fn break_the_block_of_a_head(store: &Path) {
-    let title = b"Salmon fry";
+/// Flips a byte of a text that only one head holds, in a file of the database, with everything else in that block.
+fn break_the_block_of(store: &Path, text: &[u8]) {
     for path in files_below(&store.join("db/text/keyspaces")) {
         let mut content = fs::read(&path).unwrap();
-        if let Some(at) = content.windows(title.len()).rposition(|window| window == title) {
+        if let Some(at) = content.windows(text.len()).rposition(|window| window == text) {
             content[at] ^= 1;
             fs::write(path, content).unwrap();
             return;
@@ -30,7 +29,8 @@ fn what_is_lost_in_a_broken_block_is_named_and_an_import_into_the_salvaged_store
     store.run(&["import", samples().to_str().unwrap()]).ends_with(0);
     let all = store.ids();
     store.run(&["token", "create", "archivist"]).ends_with(0);
-    break_the_block_of_a_head(&store.path());
+    // The title of `SMALL`.
+    break_the_block_of(&store.path(), b"Salmon fry");
     let (rescued, lost) = (store.beside("rescued"), store.beside("lost.txt"));
     let (rescued, lost) = (rescued.to_str().unwrap(), lost.to_str().unwrap());
     let told = store.run(&["salvage", "--json", "--to", rescued, "--lost", lost]).ends_with(1).json();
@@ -60,8 +60,37 @@ fn what_is_lost_in_a_broken_block_is_named_and_an_import_into_the_salvaged_store
 }
 
 #[test]
+fn the_repository_is_salvaged_too_and_what_lost_its_head_is_named_and_can_be_put_again() {
+    let store = TestStore::vacant();
+    let note = store.beside("note");
+    fs::write(&note, "a note").unwrap();
+    let note = note.to_str().unwrap();
+    for name in ["box/first", "box/odd", "other/last"] {
+        let media_type = if name == "box/odd" { "text/x-odd-one-out" } else { "text/plain" };
+        store.run(&["put", name, note, "--type", media_type]).ends_with(0);
+    }
+    break_the_block_of(&store.path(), b"text/x-odd-one-out");
+    let rescued = store.beside("rescued");
+    let rescued = rescued.to_str().unwrap();
+    let told = store.run(&["salvage", "--json", "--to", rescued]).ends_with(1).json();
+    assert!(told["lost_resources"].to_string().contains("\"/box"), "{told}");
+
+    let on_rescued = |args: &[&str]| Ran::of(penates(&[args, &["--store", rescued]].concat()));
+    let listed = on_rescued(&["tree"]).ends_with(0);
+    assert!(!listed.text().contains("odd"), "{}", listed.text());
+    for name in ["box/odd", "other/last"] {
+        on_rescued(&["put", name, note, "--type", "text/plain"]).ends_with(0);
+        assert_eq!(on_rescued(&["cat", name]).ends_with(0).text(), "a note");
+    }
+}
+
+#[test]
 fn a_sound_store_is_copied_whole_and_only_into_a_vacant_place() {
     let store = TestStore::with(&[SMALL]);
+    let note = store.beside("note");
+    // More than goes into a row.
+    fs::write(&note, "a note ".repeat(10_000)).unwrap();
+    store.run(&["put", "box/note", note.to_str().unwrap(), "--type", "text/plain"]).ends_with(0);
     let rescued = store.beside("rescued");
     let to = rescued.to_str().unwrap();
     let told = store.run(&["salvage", "--to", to]).ends_with(0);
@@ -70,6 +99,8 @@ fn a_sound_store_is_copied_whole_and_only_into_a_vacant_place() {
     assert!(again.stderr.contains("there is something in"), "{}", again.stderr);
     let got = Ran::of(penates(&["get", SMALL, "--store", to])).ends_with(0);
     assert_eq!(unzip(&got.stdout), expected_entries(&sample_folder(SMALL)));
+    let got = Ran::of(penates(&["cat", "box/note", "--store", to])).ends_with(0);
+    assert_eq!(got.stdout, fs::read(&note).unwrap());
 
     let _served = store.serve(&[]);
     let held = store.run(&["salvage", "--to", store.beside("other").to_str().unwrap()]).ends_with(3);

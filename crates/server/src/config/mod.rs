@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use door_data::DataSettings;
+use door_ldp::LdpSettings;
 use objects::LibraryOptions;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -33,6 +34,8 @@ pub struct Config {
     pub auth: AuthConfig,
     /// The data door.
     pub data: DataConfig,
+    /// The repository door.
+    pub ldp: LdpConfig,
     /// The audit.
     pub audit: AuditConfig,
     /// What the server says about itself while it runs.
@@ -249,6 +252,83 @@ impl Default for DataConfig {
     }
 }
 
+/// What a graph becomes when its sender does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DefaultModel {
+    /// A Basic Container, as clients of Fedora expect.
+    Container,
+    /// A plain RDF source.
+    RdfSource,
+}
+
+/// `[ldp]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LdpConfig {
+    /// The path under which the repository is.
+    pub base: String,
+    /// Scheme and authority under which clients see this server, as in `https://example.org`; empty: what each request says.
+    pub origin: String,
+    /// What a graph becomes when its sender does not say: `container` or `rdf-source`.
+    pub default_model: DefaultModel,
+    /// Whether replacing something without a condition is refused (428).
+    pub require_condition: bool,
+    /// Most bytes of a graph or an update.
+    #[serde(with = "text::size")]
+    pub rdf_max: u64,
+    /// Most statements of a graph.
+    pub triples_max: usize,
+    /// Most bytes of a content; 0: no limit.
+    #[serde(with = "text::size")]
+    pub binary_max: u64,
+}
+
+impl LdpConfig {
+    /// What the door needs to know.
+    pub(crate) fn settings(&self) -> LdpSettings {
+        LdpSettings {
+            base: self.base.trim_end_matches('/').to_owned(),
+            origin: (!self.origin.is_empty()).then(|| self.origin.trim_end_matches('/').to_owned()),
+            default_model: match self.default_model {
+                DefaultModel::Container => door_ldp::DefaultModel::Container,
+                DefaultModel::RdfSource => door_ldp::DefaultModel::RdfSource,
+            },
+            require_condition: self.require_condition,
+            rdf_bytes_max: usize::try_from(self.rdf_max).unwrap_or(usize::MAX),
+            triples_max: self.triples_max,
+            binary_bytes_max: self.binary_max,
+        }
+    }
+
+    fn check(&self, data_prefix: &str) -> Result<(), ConfigError> {
+        let base = self.base.trim_end_matches('/');
+        check_path("ldp.base", base)?;
+        let first = base.split('/').nth(1).unwrap_or_default();
+        let taken =
+            ["", "volumes", "pages", "tokencount", "selections", "stat", "metrics", "healthz", "readyz", "admin"];
+        if taken.contains(&first) || base == data_prefix {
+            return Err(refused(format!("ldp.base `{base}` is the path of something else")));
+        }
+        Ok(())
+    }
+}
+
+impl Default for LdpConfig {
+    fn default() -> Self {
+        let door = LdpSettings::default();
+        Self {
+            base: format!("{}/", door.base),
+            origin: String::new(),
+            default_model: DefaultModel::Container,
+            require_condition: door.require_condition,
+            rdf_max: door.rdf_bytes_max as u64,
+            triples_max: door.triples_max,
+            binary_max: door.binary_bytes_max,
+        }
+    }
+}
+
 /// `[audit]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -347,13 +427,10 @@ impl Config {
         if self.limits.connections == 0 || self.limits.http2_streams == 0 {
             return Err(refused("limits.connections and limits.http2_streams must be at least 1"));
         }
-        let prefix = &self.data.prefix;
-        if !prefix.is_empty() && (!prefix.starts_with('/') || prefix.ends_with('/') || prefix.contains(['{', '}', '*']))
-        {
-            return Err(refused(format!(
-                "data.prefix `{prefix}` must begin with `/`, not end with it, and have none of `{{}}*`"
-            )));
+        if !self.data.prefix.is_empty() {
+            check_path("data.prefix", &self.data.prefix)?;
         }
+        self.ldp.check(&self.data.prefix)?;
         self.library_options().check().map_err(|error| refused(error.to_string()))
     }
 
@@ -397,6 +474,14 @@ impl Config {
 /// Whether only this machine can reach an address, also where IPv4 is written as IPv6.
 fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
+}
+
+/// Refuses a path that cannot be a prefix of others.
+fn check_path(key: &str, path: &str) -> Result<(), ConfigError> {
+    if path.starts_with('/') && !path.ends_with('/') && !path.contains(['{', '}', '*']) {
+        return Ok(());
+    }
+    Err(refused(format!("{key} `{path}` must begin with `/`, not end with it, and have none of `{{}}*`")))
 }
 
 fn refused(reason: impl Into<String>) -> ConfigError {

@@ -146,6 +146,7 @@ async fn accept_tls(
     router: &Router,
 ) {
     let Some((listener, acceptor)) = listener else { return std::future::pending().await };
+    let router = router.clone().layer(axum::Extension(door_ldp::Encrypted));
     loop {
         let Some((stream, peer)) = accept_tcp(&listener).await else { continue };
         let Ok(place) = places.clone().acquire_owned().await else { return };

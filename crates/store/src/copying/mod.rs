@@ -2,7 +2,8 @@
 //!
 //! Rows are copied as they stand: keys, values, stamps and expiries stay, so that everything which names them (entity tags, selections,
 //! audit) holds in the target as it did in the source. The order is that of whoever writes: immutable rows first, heads last, and a
-//! head only while the source still has it; so the target never holds half of an object.
+//! head only while the source still has it; so the target never holds half of an object (but that a large content which is new may come
+//! with the next pass).
 //!
 //! A [`Copier::pass`] makes the target say what the source says, and tells how much it had to change. Passes are repeated until one
 //! finds nothing; then the source is made read-only ([`crate::read_only`]), passes are repeated once more, and [`Copier::verify`]

@@ -5,8 +5,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use headers::{ETag, HeaderMapExt, IfMatch, IfModifiedSince, IfNoneMatch, IfUnmodifiedSince, LastModified};
 use http::{HeaderMap, header};
 
-use crate::errors::DoorError;
+use thiserror::Error;
+
 use crate::ranges::Validators;
+
+/// A condition of a request does not hold (412).
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("a precondition of the request does not hold: the resource has changed")]
+pub struct PreconditionFailed;
 
 /// How a GET or HEAD goes on.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,19 +26,19 @@ pub enum Condition {
 /// Evaluates the preconditions of a GET or HEAD in the order of section 13.2.2. If-Range belongs to [`crate::ranges`].
 ///
 /// A condition that cannot be read as one does not hold where it protects (If-Match), and says nothing otherwise.
-pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condition, DoorError> {
+pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condition, PreconditionFailed> {
     if headers.contains_key(header::IF_MATCH) {
         let condition = headers.typed_get::<IfMatch>();
         let holds = condition.is_some_and(|condition| {
             condition.is_any() || validators.etag.is_some_and(|etag| condition.precondition_passes(etag))
         });
         if !holds {
-            return Err(DoorError::PreconditionFailed);
+            return Err(PreconditionFailed);
         }
     } else if let (Some(condition), Some(time)) = (headers.typed_get::<IfUnmodifiedSince>(), time(validators))
         && !condition.precondition_passes(time)
     {
-        return Err(DoorError::PreconditionFailed);
+        return Err(PreconditionFailed);
     }
     if headers.contains_key(header::IF_NONE_MATCH) {
         let condition = headers.typed_get::<IfNoneMatch>();
@@ -73,7 +79,7 @@ mod tests {
     /// [`THEN`] and half a second.
     const THEN_MILLIS: u64 = 784_111_777_500;
 
-    fn evaluated(conditions: &[(HeaderName, &'static str)]) -> Result<Condition, DoorError> {
+    fn evaluated(conditions: &[(HeaderName, &'static str)]) -> Result<Condition, PreconditionFailed> {
         let value = |(name, value): &(HeaderName, &'static str)| (name.clone(), HeaderValue::from_static(value));
         let headers: HeaderMap = conditions.iter().map(value).collect();
         let (etag, last_modified) = (strong_etag("now").unwrap(), last_modified(THEN_MILLIS));
@@ -87,7 +93,7 @@ mod tests {
         }
         for value in ["\"x\"", "W/\"now\"", "nonsense"] {
             let error = evaluated(&[(header::IF_MATCH, value)]).unwrap_err();
-            assert!(matches!(error, DoorError::PreconditionFailed), "{value}");
+            assert_eq!(error, PreconditionFailed, "{value}");
         }
     }
 

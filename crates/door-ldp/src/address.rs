@@ -1,0 +1,284 @@
+//! Addresses: which resource a path names, and which IRI a resource has. Resources are kept under IRIs that begin with
+//! [`KEPT`] whatever name the server goes by, so that it can change.
+
+use std::fmt::Write as _;
+
+use hathi::VolumeId;
+use http::uri::Authority;
+use http::{HeaderMap, Uri, header};
+use objects::ResourcePath;
+use objects::library::VOLUMES;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use rdf::Iri;
+
+use crate::errors::LdpError;
+use crate::settings::LdpSettings;
+
+/// What the IRIs of this repository's resources begin with where they are kept.
+const KEPT: &str = "penates:/";
+
+/// What begins the names that are the server's own.
+const RESERVED: &str = "fcr:";
+
+/// What a segment of a path keeps as it is (RFC 3986, section 3.3: `pchar`).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b':')
+    .remove(b'@');
+
+/// What of a resource is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Facet {
+    /// Itself.
+    Itself,
+    /// What is said of its bytes.
+    Description,
+    /// What says that it was deleted.
+    Tombstone,
+    /// The page that explains what is refused.
+    Constraints,
+    /// The stylesheet of pages for people.
+    Style,
+}
+
+/// What a request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Which resource.
+    pub path: ResourcePath,
+    /// What of it.
+    pub facet: Facet,
+}
+
+impl Target {
+    /// What stands in a path behind the base, percent-encoded. One slash at the end makes no difference.
+    pub fn parse(path: &str) -> Result<Self, LdpError> {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        if path.is_empty() {
+            return Ok(Self { path: ResourcePath::root(), facet: Facet::Itself });
+        }
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let mut names = Vec::new();
+        for segment in path.split('/') {
+            names.push(percent_decode_str(segment).decode_utf8().map_err(|_| LdpError::NotUtf8)?);
+        }
+        let facet = match names.last().map(|name| name.strip_prefix(RESERVED)) {
+            Some(Some("metadata")) => Facet::Description,
+            Some(Some("tombstone")) => Facet::Tombstone,
+            Some(Some("constraints")) if names.len() == 1 => Facet::Constraints,
+            Some(Some("style")) if names.len() == 1 => Facet::Style,
+            _ => Facet::Itself,
+        };
+        if facet != Facet::Itself {
+            names.pop();
+        }
+        if let Some(name) = names.iter().find(|name| name.starts_with(RESERVED)) {
+            return Err(LdpError::ReservedName(name.to_string()));
+        }
+        Ok(Self { path: ResourcePath::of_names(names.iter().map(AsRef::as_ref))?, facet })
+    }
+}
+
+/// A name that a client wishes for, made one that can be had; `None`: nothing is left of it.
+pub fn wished_name(slug: &str) -> Option<String> {
+    let decoded = percent_decode_str(slug.trim()).decode_utf8_lossy();
+    let plain = |character: char| match character {
+        '/' | '\\' | '?' | '#' | '%' => '-',
+        character if character.is_whitespace() || character.is_control() => '-',
+        character => character,
+    };
+    let name: String = decoded.chars().map(plain).collect();
+    let name = name.trim_matches(['-', '.']);
+    let name = name.strip_prefix(RESERVED).unwrap_or(name);
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// How clients address this server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Scheme, authority and base path, with a slash at the end.
+    root: String,
+}
+
+impl Site {
+    /// As it is set, or as a request says.
+    pub fn of(settings: &LdpSettings, uri: &Uri, headers: &HeaderMap, encrypted: bool) -> Result<Self, LdpError> {
+        let root = match &settings.origin {
+            Some(origin) => format!("{origin}{}/", settings.base),
+            None => {
+                let scheme = if encrypted { "https" } else { "http" };
+                format!("{scheme}://{}{}/", authority(uri, headers)?, settings.base)
+            }
+        };
+        Ok(Self { root })
+    }
+
+    /// The IRI of a resource.
+    pub fn iri(&self, path: &ResourcePath) -> String {
+        format!("{}{}", self.root, encoded(path))
+    }
+
+    /// The IRI of a resource, as the base of relative ones.
+    pub fn base(&self, path: &ResourcePath) -> Result<Iri, LdpError> {
+        Iri::parse(self.iri(path)).map_err(|error| LdpError::Internal(error.to_string()))
+    }
+
+    /// The IRI of something of a resource that has a reserved name.
+    pub fn iri_of(&self, path: &ResourcePath, reserved: &str) -> String {
+        match path.is_root() {
+            true => format!("{}{RESERVED}{reserved}", self.root),
+            false => format!("{}{}/{RESERVED}{reserved}", self.root, encoded(path)),
+        }
+    }
+
+    /// The IRI under which something of this repository is kept; `None`: it is not of this repository.
+    pub fn kept(&self, iri: &str) -> Option<String> {
+        let rest = match iri.strip_prefix(&self.root) {
+            Some(rest) => rest,
+            None => {
+                let rest = iri.strip_prefix(self.root.trim_end_matches('/'))?;
+                rest.is_empty().then_some(rest).or_else(|| rest.starts_with(['#', '?']).then_some(rest))?
+            }
+        };
+        Some(format!("{KEPT}{rest}"))
+    }
+
+    /// The IRI under which clients know something that is kept; `None`: it is not of this repository.
+    pub fn shown(&self, iri: &str) -> Option<String> {
+        Some(format!("{}{}", self.root, iri.strip_prefix(KEPT)?))
+    }
+}
+
+/// The IRI under which a resource is kept.
+pub fn kept_iri(path: &ResourcePath) -> String {
+    format!("{KEPT}{}", encoded(path))
+}
+
+/// The IRI under which the container of volumes is told.
+pub fn kept_volumes() -> String {
+    format!("{KEPT}{VOLUMES}")
+}
+
+/// The IRI under which a volume is told: by its cleaned id, which needs no slash.
+pub fn kept_volume(id: &VolumeId) -> String {
+    format!("{KEPT}{VOLUMES}/{}", utf8_percent_encode(&id.cleaned().to_string(), SEGMENT))
+}
+
+/// The resource that an IRI names under which something is kept, or of which it names a part; `None`: it is none of this
+/// repository's.
+pub fn path_of_kept(iri: &str) -> Option<ResourcePath> {
+    let rest = iri.strip_prefix(KEPT)?;
+    let end = rest.find(['#', '?']).unwrap_or(rest.len());
+    Target::parse(&rest[..end]).ok().filter(|target| target.facet == Facet::Itself).map(|target| target.path)
+}
+
+/// The names of a path, percent-encoded.
+fn encoded(path: &ResourcePath) -> String {
+    let mut text = String::with_capacity(path.as_str().len());
+    for (n, name) in path.names().enumerate() {
+        // Writing into a string never fails.
+        let _ = write!(text, "{}{}", if n > 0 { "/" } else { "" }, utf8_percent_encode(name, SEGMENT));
+    }
+    text
+}
+
+/// Host and port as the client knows them (RFC 9110, section 7.2).
+fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Authority, LdpError> {
+    if let Some(authority) = uri.authority() {
+        return Ok(authority.clone());
+    }
+    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or("localhost");
+    host.parse().map_err(|_| LdpError::Host(host.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn site() -> Site {
+        let headers = HeaderMap::from_iter([(header::HOST, "example.org:81".parse().unwrap())]);
+        Site::of(&LdpSettings::default(), &"/rest/a".parse().unwrap(), &headers, false).unwrap()
+    }
+
+    #[test]
+    fn a_path_names_a_resource_its_description_or_its_tombstone() {
+        for (text, path, facet) in [
+            ("", "", Facet::Itself),
+            ("/", "", Facet::Itself),
+            ("/a/b", "a/b", Facet::Itself),
+            ("/a/b/", "a/b", Facet::Itself),
+            ("/a%20b/%C3%BC", "a b/ü", Facet::Itself),
+            ("/a/fcr:metadata", "a", Facet::Description),
+            ("/a/fcr%3Atombstone", "a", Facet::Tombstone),
+            ("/fcr:constraints", "", Facet::Constraints),
+        ] {
+            assert_eq!(Target::parse(text).unwrap(), Target { path: path.parse().unwrap(), facet }, "{text}");
+        }
+    }
+
+    #[test]
+    fn path_tricks_are_refused() {
+        for text in ["//", "/a//b", "/a/../b", "/a/%2e%2E/b", "/a%2Fb", "/a/%FF", "/a%00", "/./a", "/fcr:x/a", "/fcr:x"]
+        {
+            assert!(Target::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wish_becomes_one_name() {
+        for (slug, name) in [
+            ("letters", Some("letters")),
+            ("My first letter", Some("My-first-letter")),
+            ("a%2Fb/../c", Some("a-b-..-c")),
+            ("..", None),
+            ("  ", None),
+            ("fcr:tx", Some("tx")),
+            ("%C3%BCber", Some("über")),
+        ] {
+            assert_eq!(wished_name(slug).as_deref(), name, "{slug}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_below_the_base_is_of_this_repository() {
+        let site = site();
+        assert_eq!(site.kept("http://example.org:81/rest/a#b").as_deref(), Some("penates:/a#b"));
+        assert_eq!(site.kept("http://example.org:81/rest").as_deref(), Some("penates:/"));
+        for other in ["http://example.org:81/restaurant", "http://example.org/rest/a", "urn:x"] {
+            assert_eq!(site.kept(other), None, "{other}");
+        }
+        assert_eq!(path_of_kept("penates:/a/b#c"), Some("a/b".parse().unwrap()));
+        assert_eq!(path_of_kept("http://example.org/a"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_resource_is_found_under_its_iri(names in prop::collection::vec("[^/\\p{Cc}.]{1,8}", 1..5)) {
+            prop_assume!(names.iter().all(|name| !name.starts_with("fcr:")));
+            let path = ResourcePath::of_names(names.iter().map(String::as_str)).unwrap();
+            let iri = site().iri(&path);
+            let target = Target::parse(iri.strip_prefix("http://example.org:81/rest").unwrap()).unwrap();
+            prop_assert_eq!(&target.path, &path);
+            let kept = site().kept(&iri).unwrap();
+            prop_assert_eq!(path_of_kept(&kept), Some(path));
+            prop_assert_eq!(site().shown(&kept), Some(iri));
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A request: what is asked of which resource; and its answer, whatever comes of it.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use objects::resources::{Kind, Resource};
+use objects::{Library, ResourceError, ResourcePath};
+use rdf::{Graph, Syntax, vocab::ldp};
+
+use crate::address::{Facet, Site, Target};
+use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
+use crate::model::Model;
+use crate::settings::LdpSettings;
+use crate::{Encrypted, LdpDoor, constraints, links};
+
+/// The name in the root under which the volumes of the library are.
+const VOLUMES: &str = objects::library::VOLUMES;
+
+/// How often a change is tried while others change the same thing.
+pub const TRIES_MAX: u32 = 8;
+
+/// A request, without its body.
+pub struct Asked {
+    pub door: Arc<LdpDoor>,
+    pub method: Method,
+    pub site: Site,
+    pub target: Target,
+    pub headers: HeaderMap,
+    pub query: Option<String>,
+}
+
+/// Answers a request.
+pub async fn answer(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    match Asked::of(door, parts) {
+        Ok(asked) => {
+            let asked = Arc::new(asked);
+            match asked.clone().answer(body).await {
+                Ok(response) => response,
+                Err(error) => asked.refuse(error),
+            }
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+impl Asked {
+    fn of(door: Arc<LdpDoor>, parts: Parts) -> Result<Self, LdpError> {
+        let Parts { method, uri, headers, extensions, .. } = parts;
+        let encrypted = extensions.get::<Encrypted>().is_some();
+        let site = Site::of(&door.settings, &uri, &headers, encrypted)?;
+        let target = Target::parse(uri.path().strip_prefix(&door.settings.base).unwrap_or_default())?;
+        Ok(Self { method, site, target, headers, query: uri.query().map(str::to_owned), door })
+    }
+
+    async fn answer(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        if !self.method.is_safe() {
+            refuse_volumes(self.path())?;
+        }
+        match (self.target.facet, self.method.as_str()) {
+            (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page()),
+            (Facet::Style, "GET" | "HEAD") => Ok(constraints::style()),
+            (Facet::Constraints | Facet::Style, _) => Err(self.not_allowed("GET, HEAD")),
+            (Facet::Tombstone, "DELETE") => self.delete_tombstone().await,
+            (Facet::Tombstone, _) => Err(self.not_allowed("DELETE")),
+            (_, "GET" | "HEAD") => self.get().await,
+            (_, "OPTIONS") => self.options().await,
+            (Facet::Itself, "POST") => self.post(body).await,
+            (_, "PUT") => self.put(body).await,
+            (_, "PATCH") => self.patch(body).await,
+            (Facet::Itself, "DELETE") => self.delete().await,
+            (Facet::Description, _) => Err(self.not_allowed("GET, HEAD, OPTIONS, PUT, PATCH")),
+            (Facet::Itself, _) => Err(self.not_allowed("GET, HEAD, OPTIONS")),
+        }
+    }
+
+    /// The answer that says why there is no other.
+    fn refuse(&self, error: LdpError) -> Response {
+        let explained = error.is_explained();
+        let tombstone = match &error {
+            LdpError::Resource(ResourceError::Gone { tombstone }) => Some(self.site.iri_of(tombstone, "tombstone")),
+            _ => None,
+        };
+        let mut response = error.into_response();
+        let headers = response.headers_mut();
+        if explained {
+            let page = self.site.iri_of(&ResourcePath::root(), "constraints");
+            links::append(headers, &page, ldp::CONSTRAINED_BY.as_str());
+        }
+        if let Some(tombstone) = tombstone {
+            links::append(headers, &tombstone, "hasTombstone");
+        }
+        response
+    }
+
+    pub fn library(&self) -> &Library {
+        &self.door.library
+    }
+
+    pub fn settings(&self) -> &LdpSettings {
+        &self.door.settings
+    }
+
+    pub fn path(&self) -> &ResourcePath {
+        &self.target.path
+    }
+
+    pub fn not_allowed(&self, allow: &str) -> LdpError {
+        LdpError::NotAllowed { method: self.method.clone(), allow: allow.to_owned() }
+    }
+
+    /// The resource that is asked for; for a description, that which has one of its own.
+    pub async fn resource(&self) -> Result<Resource, LdpError> {
+        let resource = self.library().resource(self.path()).await?;
+        match (self.target.facet, resource.kind()) {
+            (Facet::Description, Kind::RdfSource | Kind::Container { .. }) => {
+                Err(ResourceError::Absent(self.path().clone()).into())
+            }
+            _ => Ok(resource),
+        }
+    }
+
+    /// The model by which the resource answers here: a description is a source of RDF, whatever it describes.
+    pub fn model_of(&self, resource: &Resource) -> Model {
+        match self.target.facet {
+            Facet::Description => Model::RdfSource,
+            _ => Model::of(resource.kind()),
+        }
+    }
+
+    /// What is kept as the description of a resource.
+    pub async fn kept_description(&self, resource: &Resource) -> Result<Graph, LdpError> {
+        let stored = self.library().description(resource).await?;
+        rdf::from_stored(&stored).map_err(|error| LdpError::Internal(format!("a description: {error}")))
+    }
+
+    /// The headers that every answer about a resource has: what it is, and what it does.
+    pub fn describe(&self, resource: &Resource, headers: &mut HeaderMap) {
+        let model = self.model_of(resource);
+        for class in model.types() {
+            links::append(headers, class.as_str(), "type");
+        }
+        match (self.target.facet, model) {
+            (Facet::Description, _) => links::append(headers, &self.site.iri(self.path()), "describes"),
+            (_, Model::Binary) => links::append(headers, &self.site.iri_of(resource.path(), "metadata"), "describedby"),
+            _ => {}
+        }
+        headers.insert(header::ALLOW, HeaderValue::from_static(self.allow(resource)));
+        if model != Model::Binary {
+            headers.insert(ACCEPT_PATCH, HeaderValue::from_static(crate::patch::SPARQL_UPDATE));
+        }
+        if matches!(model, Model::Container(_)) {
+            headers.insert(ACCEPT_POST, HeaderValue::from_static(ACCEPTED));
+        }
+    }
+
+    /// The methods that a resource understands here.
+    pub fn allow(&self, resource: &Resource) -> &'static str {
+        match (self.target.facet, self.model_of(resource)) {
+            (Facet::Description, _) => "GET, HEAD, OPTIONS, PUT, PATCH",
+            (_, Model::Container(_)) if resource.path().is_root() => "GET, HEAD, OPTIONS, POST, PUT, PATCH",
+            (_, Model::Container(_)) => "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE",
+            (_, Model::RdfSource) => "GET, HEAD, OPTIONS, PUT, PATCH, DELETE",
+            (_, Model::Binary) => "GET, HEAD, OPTIONS, PUT, DELETE",
+        }
+    }
+}
+
+/// What may be sent to a container: graphs, and anything else as bytes.
+const ACCEPTED: &str = "text/turtle, application/ld+json, application/n-triples, application/rdf+xml, */*";
+
+/// What may be sent where a graph is wanted.
+pub fn graphs_accepted() -> String {
+    Syntax::MEDIA_TYPES.join(", ")
+}
+
+/// Refuses to change what the data door changes.
+pub fn refuse_volumes(path: &ResourcePath) -> Result<(), LdpError> {
+    match path.names().next() {
+        Some(VOLUMES) => Err(LdpError::ReservedPath(path.to_string())),
+        _ => Ok(()),
+    }
+}
+
+/// An answer without a body.
+pub fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}

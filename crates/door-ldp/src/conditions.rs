@@ -1,0 +1,181 @@
+//! Conditions and validators (RFC 9110, section 13).
+//!
+//! The entity tag of a graph names the revision of its description first, so that who changes a description is only in the way
+//! of others who do: a child that is created changes a container's tag and breaks no writer's `If-Match`. What follows tells
+//! representations apart: when the listing changed, and what it was written as. A binary's tag is the revision of its bytes.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use door_http::PreconditionFailed;
+use headers::{HeaderMapExt, IfModifiedSince, IfUnmodifiedSince, LastModified};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use objects::RevisionId;
+use store::UnixMillis;
+
+use crate::errors::LdpError;
+use crate::links::values;
+
+/// What a resource is known by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validators {
+    /// The revision that writers compare with.
+    pub revision: RevisionId,
+    /// The whole entity tag, as a header has it.
+    pub etag: String,
+    /// When what is sent changed last.
+    pub modified: UnixMillis,
+}
+
+/// How a GET or HEAD goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// With the representation.
+    Send,
+    /// With 304: the client has it already.
+    NotModified,
+}
+
+impl Validators {
+    /// Those of bytes.
+    pub fn of_bytes(revision: RevisionId) -> Self {
+        Self { revision, etag: format!("\"{revision}\""), modified: revision.time() }
+    }
+
+    /// Those of a graph, written in a way that `variant` names. A listing that streams may change while it does, so that its tag
+    /// is a weak one.
+    pub fn of_graph(revision: RevisionId, listing: Option<Option<RevisionId>>, variant: &str) -> Self {
+        let (etag, changed) = match listing {
+            None => (format!("\"{revision}-{variant}\""), None),
+            Some(None) => (format!("W/\"{revision}-0-{variant}\""), None),
+            Some(Some(change)) => (format!("W/\"{revision}-{change}-{variant}\""), Some(change)),
+        };
+        let modified = revision.time().max(changed.map_or(UnixMillis(0), |change| change.time()));
+        Self { revision, etag, modified }
+    }
+
+    /// Puts them into an answer.
+    pub fn insert(&self, headers: &mut HeaderMap) {
+        // Digits, letters and quotes.
+        if let Ok(value) = HeaderValue::try_from(&self.etag) {
+            headers.insert(header::ETAG, value);
+        }
+        headers.typed_insert(LastModified::from(self.time()));
+    }
+
+    /// Evaluates the conditions of a GET or HEAD, in the order of section 13.2.2.
+    pub fn reading(&self, headers: &HeaderMap) -> Result<Reading, LdpError> {
+        self.protecting(headers)?;
+        if headers.contains_key(header::IF_NONE_MATCH) {
+            let known = tags(headers, &header::IF_NONE_MATCH).iter().any(|tag| tag == "*" || same(tag, &self.etag));
+            return Ok(if known { Reading::NotModified } else { Reading::Send });
+        }
+        match headers.typed_get::<IfModifiedSince>() {
+            Some(condition) if !condition.is_modified(self.time()) => Ok(Reading::NotModified),
+            _ => Ok(Reading::Send),
+        }
+    }
+
+    /// Evaluates the conditions of a change of what is there. `If-Modified-Since` is for reading only (section 13.1.3).
+    pub fn writing(&self, headers: &HeaderMap) -> Result<(), LdpError> {
+        self.protecting(headers)?;
+        let known = tags(headers, &header::IF_NONE_MATCH).iter().any(|tag| tag == "*" || self.is_of(tag));
+        if known { Err(PreconditionFailed.into()) } else { Ok(()) }
+    }
+
+    fn protecting(&self, headers: &HeaderMap) -> Result<(), LdpError> {
+        let holds = if headers.contains_key(header::IF_MATCH) {
+            tags(headers, &header::IF_MATCH).iter().any(|tag| tag == "*" || self.is_of(tag))
+        } else {
+            let unmodified = headers.typed_get::<IfUnmodifiedSince>();
+            // Of a container that is about its description, too: members do not modify that.
+            unmodified.is_none_or(|condition| condition.precondition_passes(system_time(self.revision.time())))
+        };
+        if holds { Ok(()) } else { Err(PreconditionFailed.into()) }
+    }
+
+    /// Whether a tag is one of this revision, in whatever representation.
+    fn is_of(&self, tag: &str) -> bool {
+        let opaque = tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"');
+        let revision = opaque.split('-').next().unwrap_or_default();
+        RevisionId::parse(revision) == Some(self.revision)
+    }
+
+    fn time(&self) -> SystemTime {
+        system_time(self.modified)
+    }
+}
+
+/// Evaluates the conditions of a creation: nothing is there.
+pub fn creating(headers: &HeaderMap) -> Result<(), LdpError> {
+    // Section 13.1.1: what is not there matches nothing. Section 13.1.2: `If-None-Match` holds.
+    if headers.contains_key(header::IF_MATCH) { Err(PreconditionFailed.into()) } else { Ok(()) }
+}
+
+/// Whether a request says under which condition it changes something.
+pub fn is_conditional(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_UNMODIFIED_SINCE)
+}
+
+fn system_time(time: UnixMillis) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(time.0)
+}
+
+fn tags(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
+    let values = values(headers, name);
+    values.iter().flat_map(|value| value.split(',')).map(|tag| tag.trim().to_owned()).collect()
+}
+
+/// Weak comparison (section 8.8.3.2).
+fn same(one: &str, other: &str) -> bool {
+    one.strip_prefix("W/").unwrap_or(one) == other.strip_prefix("W/").unwrap_or(other)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const REVISION: RevisionId = RevisionId([7; 16]);
+    const CHANGE: RevisionId = RevisionId([8; 16]);
+
+    fn with(name: HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_child_changes_the_tag_of_a_container_and_breaks_no_condition_on_its_description() {
+        let before = Validators::of_graph(REVISION, Some(None), "t");
+        let after = Validators::of_graph(REVISION, Some(Some(CHANGE)), "t");
+        assert_ne!(before.etag, after.etag);
+        let none_match = with(header::IF_NONE_MATCH, &before.etag);
+        assert_eq!(before.reading(&none_match).unwrap(), Reading::NotModified);
+        assert_eq!(after.reading(&none_match).unwrap(), Reading::Send);
+        after.writing(&with(header::IF_MATCH, &before.etag)).unwrap();
+    }
+
+    #[test]
+    fn a_tag_of_any_representation_lets_its_writer_through_and_no_other_does() {
+        let stands = Validators::of_graph(REVISION, None, "t");
+        for tag in [
+            &*stands.etag,
+            "*",
+            "\"x\", \"07070707070707070707070707070707-j\"",
+            "\"07070707070707070707070707070707\"",
+        ] {
+            stands.writing(&with(header::IF_MATCH, tag)).unwrap();
+        }
+        for tag in ["\"08080808080808080808080808080808-t\"", "nonsense", "", "\"\""] {
+            assert!(stands.writing(&with(header::IF_MATCH, tag)).is_err(), "{tag}");
+        }
+        assert!(stands.writing(&with(header::IF_NONE_MATCH, "*")).is_err());
+        assert!(creating(&with(header::IF_NONE_MATCH, "*")).is_ok());
+        assert!(creating(&with(header::IF_MATCH, "*")).is_err());
+    }
+
+    #[test]
+    fn who_asks_for_another_representation_does_not_have_it_already() {
+        let turtle = Validators::of_graph(REVISION, None, "t");
+        let json = Validators::of_graph(REVISION, None, "j");
+        assert_eq!(json.reading(&with(header::IF_NONE_MATCH, &turtle.etag)).unwrap(), Reading::Send);
+    }
+}

@@ -1,0 +1,50 @@
+//! DELETE, of resources and of what says that they were.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use http::{Method, StatusCode};
+use objects::ResourceError;
+
+use crate::ask::{Asked, TRIES_MAX, empty};
+use crate::conditions::is_conditional;
+use crate::errors::LdpError;
+
+impl Asked {
+    /// Deletes a resource, a container with all that is in it; answers when that is done.
+    pub async fn delete(self: &Arc<Self>) -> Result<Response, LdpError> {
+        if self.path().is_root() {
+            return Err(LdpError::NotAllowed {
+                method: Method::DELETE,
+                allow: "GET, HEAD, OPTIONS, POST, PUT, PATCH".to_owned(),
+            });
+        }
+        let asked = self.clone();
+        let deletion = tokio::spawn(async move { asked.delete_itself().await });
+        deletion.await.map_err(|error| LdpError::Internal(error.to_string()))??;
+        Ok(empty(StatusCode::NO_CONTENT))
+    }
+
+    async fn delete_itself(&self) -> Result<(), LdpError> {
+        for _ in 0..TRIES_MAX {
+            let resource = self.resource().await?;
+            // Deleting without a condition is fine: there is nothing to lose but what is asked to be lost.
+            if is_conditional(&self.headers) || !self.settings().require_condition {
+                self.may_change(&resource)?;
+            }
+            match self.library().delete_resource(&resource).await {
+                Err(ResourceError::Moved(_)) => {}
+                done => return Ok(done?),
+            }
+        }
+        Err(ResourceError::Moved(self.path().clone()).into())
+    }
+
+    /// Takes away what says that a resource was deleted: its name can be used again.
+    pub async fn delete_tombstone(&self) -> Result<Response, LdpError> {
+        match self.library().remove_tombstone(self.path()).await {
+            Err(ResourceError::Exists(path)) => Err(ResourceError::Absent(path).into()),
+            done => done.map(|()| empty(StatusCode::NO_CONTENT)).map_err(LdpError::from),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What is answered when a request cannot be answered as asked: one total match from the reason to the status.
+
+use axum::response::{IntoResponse, Response};
+use door_http::{PreconditionFailed, Problem, RangeNotSatisfiable, problem};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use objects::resources::UploadError;
+use objects::{InvalidPath, ObjectsError, ResourceError};
+use rdf::ParseError;
+use rdf::update::UpdateError;
+use thiserror::Error;
+
+use crate::links;
+
+/// RFC 5789, section 3.1, and LDP 1.0, section 7.1: what a resource understands.
+pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
+/// LDP 1.0, section 7.1.
+pub(crate) const ACCEPT_POST: HeaderName = HeaderName::from_static("accept-post");
+
+/// Statements that an answer names at most.
+const STATEMENTS_NAMED_MAX: usize = 10;
+
+/// Why a request is not answered as asked.
+#[derive(Debug, Error)]
+pub enum LdpError {
+    /// A path that cannot be one.
+    #[error(transparent)]
+    Path(#[from] InvalidPath),
+    /// A path that is not UTF-8 once it is decoded.
+    #[error("the path is not UTF-8")]
+    NotUtf8,
+    /// A name that is the server's own.
+    #[error("`{0}` is not a name that a resource can have: names that begin with `fcr:` are the server's own")]
+    ReservedName(String),
+    /// A path that is kept for something else.
+    #[error("/{0} is kept for the volumes of the library; they are changed by the data door")]
+    ReservedPath(String),
+    /// A resource that is not in the container that it was sent to.
+    #[error("{0} is not in this container")]
+    Outside(String),
+    /// A volume id that is none.
+    #[error("{0}")]
+    Volume(String),
+    /// A host that is none.
+    #[error("`{0}` is no host")]
+    Host(String),
+    /// A method that the resource does not understand.
+    #[error("{method} is not something that this resource does")]
+    NotAllowed {
+        /// Which.
+        method: Method,
+        /// What it does.
+        allow: String,
+    },
+    /// As the domain says.
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
+    /// A condition of the request does not hold.
+    #[error(transparent)]
+    PreconditionFailed(#[from] PreconditionFailed),
+    /// A condition is missing.
+    #[error("what is there is only changed under a condition: send `If-Match` with its entity tag")]
+    PreconditionRequired,
+    /// A body of a type that is not understood.
+    #[error("a body of type `{found}` is not understood here; send {supported}")]
+    UnsupportedMediaType {
+        /// What was sent.
+        found: String,
+        /// What would do.
+        supported: String,
+    },
+    /// A coded body.
+    #[error("a body with content coding `{0}` is not understood; send it as it is")]
+    UnsupportedCoding(String),
+    /// Nothing that is there is acceptable to the client.
+    #[error("none of what is offered here is acceptable to you: {0}")]
+    NotAcceptable(String),
+    /// A body over its limit.
+    #[error("the body is larger than {max_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        max_bytes: u64,
+    },
+    /// The body ended before it was complete.
+    #[error("the body could not be read to its end: {0}")]
+    BodyBroken(String),
+    /// A body that is no graph.
+    #[error("{0}")]
+    Graph(#[from] ParseError),
+    /// An update that cannot be carried out.
+    #[error("{0}")]
+    Update(#[from] UpdateError),
+    /// An update that is not UTF-8.
+    #[error("the update is not in UTF-8")]
+    UpdateNotUtf8,
+    /// A header that cannot be read.
+    #[error("the header `{name}` cannot be understood: {why}")]
+    Header {
+        /// Which.
+        name: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// An interaction model that cannot be had.
+    #[error("{0}")]
+    Model(String),
+    /// What a body says is not the sender's to say.
+    #[error("{why}: {}", named(statements))]
+    Constraint {
+        /// Why not.
+        why: &'static str,
+        /// The statements, as N-Triples have them.
+        statements: Vec<String>,
+    },
+    /// Bytes that are not those that were announced.
+    #[error("the {algorithm} digest of what came in is {actual}, not {expected}")]
+    DigestMismatch {
+        /// By which algorithm.
+        algorithm: &'static str,
+        /// What was announced.
+        expected: String,
+        /// What came.
+        actual: String,
+    },
+    /// No byte that is asked for is there.
+    #[error(transparent)]
+    RangeNotSatisfiable(#[from] RangeNotSatisfiable),
+    /// A defect of this program.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+fn named(statements: &[String]) -> String {
+    let mut text = statements.iter().take(STATEMENTS_NAMED_MAX).cloned().collect::<Vec<_>>().join("; ");
+    if statements.len() > STATEMENTS_NAMED_MAX {
+        text += &format!("; and {} more", statements.len() - STATEMENTS_NAMED_MAX);
+    }
+    text
+}
+
+impl LdpError {
+    /// The status, and a word that programs can tell reasons apart by.
+    fn classified(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Path(InvalidPath::NameTooLong { .. } | InvalidPath::PathTooLong { .. }) => {
+                (StatusCode::URI_TOO_LONG, "path-too-long")
+            }
+            Self::Path(_) | Self::Resource(ResourceError::Path(_)) => (StatusCode::BAD_REQUEST, "invalid-path"),
+            Self::NotUtf8 => (StatusCode::BAD_REQUEST, "not-utf-8"),
+            Self::ReservedName(_) => (StatusCode::BAD_REQUEST, "reserved-name"),
+            Self::ReservedPath(_) => (StatusCode::CONFLICT, "reserved-path"),
+            Self::Outside(_) => (StatusCode::CONFLICT, "outside"),
+            Self::Volume(_) => (StatusCode::BAD_REQUEST, "invalid-volume-id"),
+            Self::Host(_) => (StatusCode::BAD_REQUEST, "invalid-host"),
+            Self::NotAllowed { .. } | Self::Resource(ResourceError::Root) => {
+                (StatusCode::METHOD_NOT_ALLOWED, "not-allowed")
+            }
+            Self::Resource(ResourceError::Absent(_)) => (StatusCode::NOT_FOUND, "absent"),
+            Self::Resource(ResourceError::Gone { .. }) => (StatusCode::GONE, "gone"),
+            Self::Resource(ResourceError::Exists(_)) => (StatusCode::CONFLICT, "exists"),
+            Self::Resource(ResourceError::NotAContainer(_)) => (StatusCode::CONFLICT, "not-a-container"),
+            Self::Resource(ResourceError::Moved(_)) => (StatusCode::CONFLICT, "changed-meanwhile"),
+            Self::Resource(ResourceError::Objects(error)) => problem::of_objects(error),
+            Self::PreconditionFailed(_) => (StatusCode::PRECONDITION_FAILED, "precondition-failed"),
+            Self::PreconditionRequired => (StatusCode::PRECONDITION_REQUIRED, "precondition-required"),
+            Self::UnsupportedMediaType { .. } | Self::UnsupportedCoding(_) => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type")
+            }
+            Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
+            Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+            Self::BodyBroken(_) => (StatusCode::BAD_REQUEST, "body-broken"),
+            Self::Graph(error) if error.is_too_large() => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+            Self::Graph(_) => (StatusCode::BAD_REQUEST, "malformed-graph"),
+            Self::Update(error) if error.is_too_large() => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+            Self::Update(UpdateError::NotSupported { .. }) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "update-not-supported")
+            }
+            Self::Update(_) | Self::UpdateNotUtf8 => (StatusCode::BAD_REQUEST, "malformed-update"),
+            Self::Header { .. } => (StatusCode::BAD_REQUEST, "malformed-header"),
+            Self::Model(_) => (StatusCode::CONFLICT, "interaction-model"),
+            Self::Constraint { .. } => (StatusCode::CONFLICT, "constraint"),
+            Self::DigestMismatch { .. } => (StatusCode::CONFLICT, "digest-mismatch"),
+            Self::RangeNotSatisfiable(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
+            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        }
+    }
+
+    /// What is told of it where it is one of many.
+    pub fn told(&self) -> (StatusCode, String) {
+        let (status, kind) = self.classified();
+        (status, Problem::new(status, kind, self, false).into_detail())
+    }
+
+    /// Whether the page about constraints explains it: LDP 1.0, section 4.2.1.6, wants that of every refused body.
+    pub fn is_explained(&self) -> bool {
+        matches!(
+            self,
+            Self::PreconditionRequired
+                | Self::UnsupportedMediaType { .. }
+                | Self::Graph(_)
+                | Self::Update(_)
+                | Self::Model(_)
+                | Self::Constraint { .. }
+                | Self::TooLarge { .. }
+        )
+    }
+
+    /// The headers that belong to a reason.
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let mut insert = |name: HeaderName, value: &str| {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        };
+        match self {
+            Self::NotAllowed { allow, .. } => insert(header::ALLOW, allow),
+            Self::UnsupportedMediaType { supported, .. } => insert(header::ACCEPT, supported),
+            Self::RangeNotSatisfiable(RangeNotSatisfiable { len_bytes }) => {
+                insert(header::CONTENT_RANGE, &format!("bytes */{len_bytes}"));
+            }
+            _ => {}
+        }
+        headers
+    }
+}
+
+impl From<ObjectsError> for LdpError {
+    fn from(error: ObjectsError) -> Self {
+        Self::Resource(error.into())
+    }
+}
+
+impl From<UploadError<Self>> for LdpError {
+    fn from(error: UploadError<Self>) -> Self {
+        match error {
+            UploadError::Source(error) => error,
+            UploadError::Objects(error) => error.into(),
+        }
+    }
+}
+
+impl IntoResponse for LdpError {
+    fn into_response(self) -> Response {
+        let (status, kind) = self.classified();
+        let mut response = Problem::new(status, kind, &self, false).with_headers(self.headers()).into_response();
+        if !matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::BAD_REQUEST) {
+            links::append(response.headers_mut(), rdf::vocab::ldp::RESOURCE.as_str(), "type");
+        }
+        response
+    }
+}

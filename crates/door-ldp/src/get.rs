@@ -1,0 +1,269 @@
+//! GET and HEAD.
+
+use std::ops::Range;
+
+use axum::BoxError;
+use axum::body::Body;
+use axum::response::Response;
+use door_http::ranges;
+use futures::StreamExt;
+use headers::{ETag, HeaderMapExt, LastModified};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use objects::list::ListToken;
+use objects::resources::{Binary, Kind, Membership, Resource};
+use rdf::vocab::ldp;
+
+use crate::address::Facet;
+use crate::ask::{Asked, empty};
+use crate::conditions::{Reading, Validators};
+use crate::errors::LdpError;
+use crate::format::Format;
+use crate::links;
+use crate::managed;
+use crate::prefer::{PREFERENCE_APPLIED, Preferences};
+use crate::statements::{Section, Statements, Written, about, is_container};
+
+/// Members of one page at most, whatever is asked for.
+const PAGE_MEMBERS_MAX: usize = 10_000;
+
+/// One page of a container (LDP Paging).
+struct Page {
+    after: Option<ListToken>,
+    members_max: usize,
+}
+
+impl Asked {
+    /// A representation of a resource.
+    pub async fn get(&self) -> Result<Response, LdpError> {
+        let resource = self.resource().await?;
+        match (self.target.facet, resource.kind()) {
+            (Facet::Itself, Kind::Binary(binary)) => self.get_binary(&resource, binary).await,
+            _ => self.get_graph(&resource).await,
+        }
+    }
+
+    /// The validators of a graph, as it is written in a syntax and with what the client prefers.
+    async fn validators_of_graph(
+        &self,
+        resource: &Resource,
+        giving: &[(Membership, Resource)],
+        format: Format,
+        preferences: &Preferences,
+    ) -> Result<Validators, LdpError> {
+        let variant = format!(
+            "{:x}{:x}",
+            format.tag(),
+            u8::from(preferences.containment) | u8::from(preferences.membership) << 1
+        );
+        let mut change = None;
+        let is_listed = is_container(resource) && (preferences.containment || preferences.membership);
+        if is_listed {
+            change = self.library().last_change(resource).await?;
+        }
+        let members_elsewhere = preferences.membership && !giving.is_empty();
+        if members_elsewhere {
+            for (_, container) in giving {
+                change = change.max(self.library().last_change(container).await?);
+            }
+        }
+        let listing = (is_listed || members_elsewhere).then_some(change);
+        Ok(Validators::of_graph(resource.description_revision(), listing, &variant))
+    }
+
+    async fn get_graph(&self, resource: &Resource) -> Result<Response, LdpError> {
+        let format = Format::negotiated(&self.headers)?;
+        let preferences = Preferences::of(&self.headers);
+        let page = self.page()?;
+        let giving = match self.target.facet {
+            Facet::Itself => managed::giving_members(self.library(), resource).await?,
+            _ => Vec::new(),
+        };
+        let validators = self.validators_of_graph(resource, &giving, format, &preferences).await?;
+        let mut response = empty(StatusCode::OK);
+        let headers = response.headers_mut();
+        self.describe(resource, headers);
+        validators.insert(headers);
+        headers.insert(header::VARY, HeaderValue::from_static("accept, prefer"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        if let Some(applied) = preferences.applied {
+            headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
+        }
+        if validators.reading(&self.headers)? == Reading::NotModified {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            return Ok(response);
+        }
+        if let (Some(members_max), None, true) = (preferences.members_max, &page, is_container(resource)) {
+            return self.to_first_page(response, members_max);
+        }
+        format.insert(response.headers_mut());
+        let title = format!("/{}", resource.path());
+        let writer = format.writer(&self.site, &title);
+        let statements = |sections| Statements::new(self.library().clone(), self.site.clone(), writer, sections);
+        if let Some(page) = page.filter(|_| is_container(resource)) {
+            let sections = self.sections_of_page(resource, &page, &preferences).await?;
+            let written = statements(sections).page(page.after, page.members_max).write_page().await?;
+            return Ok(self.page_response(response, page.members_max, written));
+        }
+        if self.method == Method::HEAD {
+            return Ok(response);
+        }
+        let sections = self.sections(resource, giving, &preferences).await?;
+        *response.body_mut() = match statements(sections).write().await? {
+            Written::Whole(bytes) => Body::from(bytes),
+            Written::Streamed(body) => body,
+        };
+        Ok(response)
+    }
+
+    /// What is told of a resource, so that statements of one subject come together.
+    async fn sections(
+        &self,
+        resource: &Resource,
+        giving: Vec<(Membership, Resource)>,
+        preferences: &Preferences,
+    ) -> Result<Vec<Section>, LdpError> {
+        let description = self.kept_description(resource).await?;
+        let (own, others) = about(description, resource.path());
+        let mut first = managed::statements(resource);
+        first.extend(own.into_iter().filter(|triple| !first.contains(triple)).collect::<Vec<_>>());
+        let mut sections = vec![Section::Triples(first)];
+        if let Kind::Container { membership, .. } = resource.kind() {
+            if preferences.containment {
+                sections.push(Section::Contains(resource.clone()));
+            }
+            if preferences.membership && membership.rule().is_some() {
+                sections.push(Section::Members(membership.clone(), resource.clone()));
+            }
+        }
+        if preferences.membership {
+            sections.extend(giving.into_iter().map(|(membership, container)| Section::Members(membership, container)));
+        }
+        sections.push(Section::Triples(others));
+        Ok(sections)
+    }
+
+    /// What is told on a page: the first one tells of the container itself, each tells of some children. Statements of
+    /// membership are told with the children that they follow from, in place of their containment if only they are wanted.
+    async fn sections_of_page(
+        &self,
+        resource: &Resource,
+        page: &Page,
+        preferences: &Preferences,
+    ) -> Result<Vec<Section>, LdpError> {
+        let mut sections = Vec::new();
+        if page.after.is_none() {
+            let description = self.kept_description(resource).await?;
+            sections.push(Section::Triples(managed::statements(resource)));
+            sections.push(Section::Triples(description.into_iter().collect()));
+        }
+        match resource.kind() {
+            Kind::Container { membership, .. } if !preferences.containment && membership.rule().is_some() => {
+                sections.push(Section::Members(membership.clone(), resource.clone()));
+            }
+            _ => sections.push(Section::Contains(resource.clone())),
+        }
+        Ok(sections)
+    }
+
+    /// LDP Paging, section 6.2: who asks for pages of some size is sent to the first one.
+    fn to_first_page(&self, mut response: Response, members_max: usize) -> Result<Response, LdpError> {
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        let address = self.page_address(members_max, None);
+        let location = HeaderValue::try_from(address).map_err(|error| LdpError::Internal(error.to_string()))?;
+        response.headers_mut().insert(header::LOCATION, location);
+        response.headers_mut().remove(header::ETAG);
+        Ok(response)
+    }
+
+    fn page_response(
+        &self,
+        mut response: Response,
+        members_max: usize,
+        (bytes, next): (bytes::Bytes, Option<ListToken>),
+    ) -> Response {
+        let headers = response.headers_mut();
+        // The tag is that of the container; a page of it has none.
+        headers.remove(header::ETAG);
+        links::append(headers, ldp::PAGE.as_str(), "type");
+        links::append(headers, &self.site.iri(self.path()), "canonical");
+        links::append(headers, &self.page_address(members_max, None), "first");
+        if let Some(next) = next {
+            links::append(headers, &self.page_address(members_max, Some(&next)), "next");
+        }
+        *response.body_mut() = Body::from(bytes);
+        response
+    }
+
+    fn page_address(&self, members_max: usize, after: Option<&ListToken>) -> String {
+        let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
+        format!("{}?limit={members_max}{after}", self.site.iri(self.path()))
+    }
+
+    /// The page that the query asks for.
+    fn page(&self) -> Result<Option<Page>, LdpError> {
+        let query = self.query.as_deref().unwrap_or_default();
+        let (mut members_max, mut after) = (None, None);
+        let refused = |why: String| LdpError::Header { name: "query", why };
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "limit" => {
+                    let limit = value.parse().ok().filter(|limit| (1..=PAGE_MEMBERS_MAX).contains(limit));
+                    members_max = Some(limit.ok_or_else(|| refused(format!("limit is 1 to {PAGE_MEMBERS_MAX}")))?);
+                }
+                "after" => after = Some(value.parse().map_err(|error| refused(format!("after: {error}")))?),
+                _ => {}
+            }
+        }
+        match (members_max, after) {
+            (None, None) => Ok(None),
+            (members_max, after) => Ok(Some(Page { after, members_max: members_max.unwrap_or(PAGE_MEMBERS_MAX) })),
+        }
+    }
+
+    async fn get_binary(&self, resource: &Resource, binary: &Binary) -> Result<Response, LdpError> {
+        let validators = Validators::of_bytes(binary.revision);
+        let mut response = empty(StatusCode::OK);
+        let headers = response.headers_mut();
+        self.describe(resource, headers);
+        validators.insert(headers);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        if validators.reading(&self.headers)? == Reading::NotModified {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            return Ok(response);
+        }
+        insert_text(headers, header::CONTENT_TYPE, &binary.media_type);
+        // What somebody once sent must not act as this server's own page in a browser.
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+        if let Some(disposition) = &binary.disposition {
+            insert_text(headers, header::CONTENT_DISPOSITION, disposition);
+        }
+        self.insert_digests(resource, binary, headers).await?;
+        let etag: Option<ETag> = validators.etag.parse().ok();
+        let last_modified: Option<LastModified> = headers.typed_get();
+        let known = door_http::Validators { etag: etag.as_ref(), last_modified: last_modified.as_ref() };
+        let extent = ranges::extent(&self.method, &self.headers, binary.len_bytes, known)?;
+        if self.method == Method::HEAD {
+            let headers = response.headers_mut();
+            headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+            headers.insert(header::CONTENT_LENGTH, binary.len_bytes.into());
+            return Ok(response);
+        }
+        let (library, resource, binary) = (self.library().clone(), resource.clone(), binary.clone());
+        let len_bytes = binary.len_bytes;
+        let open = move |range: Range<u64>| {
+            let (library, resource, binary) = (library.clone(), resource.clone(), binary.clone());
+            async move {
+                let content = library.content(&resource, &binary, range).await?;
+                Ok(content.map(|piece| piece.map_err(BoxError::from)).boxed())
+            }
+        };
+        ranges::respond::<_, _, LdpError>(response, extent, len_bytes, open).await
+    }
+}
+
+/// Sends back what a client once sent; a value that is none is left out.
+fn insert_text(headers: &mut HeaderMap, name: http::HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::try_from(value) {
+        headers.insert(name, value);
+    }
+}

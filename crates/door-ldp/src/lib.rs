@@ -1,0 +1,93 @@
+//! The repository door: a Linked Data Platform (W3C LDP 1.0) over HTTP. It knows the domain (`objects`) and graphs (`rdf`) and
+//! nothing of engines, listeners, tokens or configuration files; of the seam (`store`) only its times.
+//!
+//! How to read it, in the order in which a request goes:
+//!
+//! - [`routes`] below: those that read and those that write come apart, so that the server can put its rights in front of each.
+//!   All of them arrive in `ask.rs`, which finds out what is asked of what (`address.rs`: paths and IRIs) and answers it.
+//! - One file a method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`, `delete.rs`.
+//! - What they say and understand in headers: `links.rs`, `model.rs` (which interaction model is asked for), `conditions.rs`,
+//!   `prefer.rs`, `digests.rs`.
+//! - From a body to what is kept and back: `body.rs`, `managed.rs` (statements that are the server's), `membership.rs`,
+//!   `statements.rs` (the statements of an answer, as a stream), `format.rs` (what they are sent as).
+//! - `quads.rs`: many resources in one request. `volumes.rs`: the volumes of the library, as resources.
+//! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
+
+mod address;
+mod ask;
+mod body;
+mod conditions;
+mod constraints;
+mod delete;
+mod digests;
+pub mod errors;
+mod format;
+mod get;
+mod links;
+mod managed;
+mod membership;
+mod model;
+mod options;
+mod patch;
+mod post;
+mod prefer;
+mod put;
+mod quads;
+mod settings;
+mod statements;
+mod volumes;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{MethodRouter, get, post};
+use objects::Library;
+
+pub use settings::{DefaultModel, LdpSettings};
+pub use volumes::members;
+
+/// The door: a library, and what is set.
+pub struct LdpDoor {
+    /// What is read and written.
+    pub library: Library,
+    /// What is set.
+    pub settings: LdpSettings,
+}
+
+/// The routes of the door.
+pub struct Routes {
+    /// What needs the right to read.
+    pub read: Router,
+    /// What changes something.
+    pub write: Router,
+}
+
+/// A request that comes over an encrypted connection: an extension of it, from which the door knows how it is addressed.
+#[derive(Clone, Copy, Debug)]
+pub struct Encrypted;
+
+/// Makes the routes, under the base path that is set.
+pub fn routes(door: Arc<LdpDoor>) -> Routes {
+    let everywhere = |methods: MethodRouter<Arc<LdpDoor>>| {
+        let base = &door.settings.base;
+        let routes = Router::new()
+            .route(&format!("{base}/"), methods.clone())
+            .route(&format!("{base}/{{*path}}"), methods.clone());
+        let routes = if base.is_empty() { routes } else { routes.route(base, methods) };
+        routes.with_state(door.clone())
+    };
+    let base = &door.settings.base;
+    let volumes = |list: MethodRouter<Arc<LdpDoor>>, volume| {
+        Router::new()
+            .route(&format!("{base}/volumes"), list.clone())
+            .route(&format!("{base}/volumes/"), list)
+            .route(&format!("{base}/volumes/{{id}}"), volume)
+            .with_state(door.clone())
+    };
+    let reading = volumes(get(volumes::list).options(volumes::list), get(volumes::volume).options(volumes::volume));
+    let changing = || post(ask::answer).put(ask::answer).patch(ask::answer).delete(ask::answer);
+    Routes {
+        read: everywhere(get(ask::answer).options(ask::answer)).merge(reading),
+        write: everywhere(changing()).merge(volumes(changing(), changing())),
+    }
+}

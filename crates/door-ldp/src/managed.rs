@@ -1,0 +1,223 @@
+//! Statements that are the server's to say: types of LDP, containment, membership, when something was made. A client that sends
+//! back what it was sent does no harm with them; one that says otherwise is refused, with the statements named.
+
+use jiff::Timestamp;
+use objects::resources::{Kind, MemberRule, Membership, Resource};
+use objects::{Library, ResourcePath};
+use rdf::vocab::{ldp, xsd};
+use rdf::{Graph, Literal, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, Triple};
+use store::UnixMillis;
+
+use crate::address::{kept_iri, path_of_kept};
+use crate::errors::LdpError;
+use crate::membership::member_in;
+use crate::model::Model;
+
+/// The namespace of what Fedora's clients look for.
+const FEDORA: &str = "http://fedora.info/definitions/v4/repository#";
+const CREATED: NamedNodeRef<'static> =
+    NamedNodeRef::new_unchecked("http://fedora.info/definitions/v4/repository#created");
+const LAST_MODIFIED: NamedNodeRef<'static> =
+    NamedNodeRef::new_unchecked("http://fedora.info/definitions/v4/repository#lastModified");
+const HAS_SIZE: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://www.loc.gov/premis/rdf/v1#hasSize");
+const HAS_DIGEST: NamedNodeRef<'static> =
+    NamedNodeRef::new_unchecked("http://www.loc.gov/premis/rdf/v1#hasMessageDigest");
+const HAS_MIME_TYPE: NamedNodeRef<'static> =
+    NamedNodeRef::new_unchecked("http://www.ebu.ch/metadata/ontologies/ebucore/ebucore#hasMimeType");
+
+/// What the server says of a resource besides what is in it, as it is kept.
+pub fn statements(resource: &Resource) -> Vec<Triple> {
+    let subject = NamedNode::new_unchecked(kept_iri(resource.path()));
+    let say = |predicate: NamedNodeRef<'_>, object: Term| Triple::new(subject.clone(), predicate.into_owned(), object);
+    let types = Model::of(resource.kind()).types().into_iter();
+    let mut triples: Vec<_> = types.map(|class| say(rdf::vocab::rdf::TYPE, class.into_owned().into())).collect();
+    triples.push(say(CREATED, time(resource.incarnation().time())));
+    triples.push(say(LAST_MODIFIED, time(resource.description_revision().time())));
+    if let Kind::Binary(binary) = resource.kind() {
+        triples.push(say(HAS_SIZE, Literal::from(i64::try_from(binary.len_bytes).unwrap_or(i64::MAX)).into()));
+        triples.push(say(HAS_MIME_TYPE, Literal::from(binary.media_type.as_str()).into()));
+        let digest = format!("urn:sha-256:{}", hex::encode(binary.sha256));
+        triples.push(say(HAS_DIGEST, NamedNode::new_unchecked(digest).into()));
+    }
+    triples
+}
+
+/// A time, as a term.
+pub fn time(time: UnixMillis) -> Term {
+    let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
+    let text = Timestamp::from_millisecond(millis).map(|time| time.to_string()).unwrap_or_default();
+    Literal::new_typed_literal(text, xsd::DATE_TIME).into()
+}
+
+/// What a body says is looked at against this.
+pub struct Standing<'a> {
+    /// Where the resource is, or is to be.
+    pub path: &'a ResourcePath,
+    /// What it is, or is to be.
+    pub model: Model,
+    /// What is there.
+    pub resource: Option<&'a Resource>,
+    /// The rules by which statements of membership come to be in it: its own, and those of others that give it members; with
+    /// the containers whose children follow from them.
+    pub rules: &'a [(Membership, ResourcePath)],
+    /// Whether the sender asks that what is the server's be passed over.
+    pub lenient: bool,
+}
+
+impl Standing<'_> {
+    /// Takes out of a graph (as it is kept) what is the server's to say, if it says nothing new.
+    pub async fn strip(&self, library: &Library, graph: Graph) -> Result<Graph, LdpError> {
+        let (graph, mut wrong, contained) = self.take_apart(graph);
+        if !self.lenient {
+            wrong.extend(never_contained(library, contained).await?);
+        }
+        self.unless_wrong(graph, wrong)
+    }
+
+    /// The same for something new: nothing is in it yet.
+    pub fn strip_new(&self, graph: Graph) -> Result<Graph, LdpError> {
+        let (graph, mut wrong, contained) = self.take_apart(graph);
+        wrong.extend(contained.into_iter().map(|(statement, ..)| statement));
+        self.unless_wrong(graph, wrong)
+    }
+
+    fn unless_wrong(&self, graph: Graph, wrong: Vec<String>) -> Result<Graph, LdpError> {
+        if wrong.is_empty() || self.lenient {
+            return Ok(graph);
+        }
+        Err(LdpError::Constraint { why: "these statements are the server's and are not so", statements: wrong })
+    }
+
+    /// The sender's statements; those that are not so; those that are so if something is in a container.
+    fn take_apart(&self, mut graph: Graph) -> (Graph, Vec<String>, Vec<Claim>) {
+        let own = kept_iri(self.path);
+        let said = self.resource.map(statements).unwrap_or_default();
+        let types = self.model.types();
+        let mut wrong = Vec::new();
+        let mut contained = Vec::new();
+        graph.retain(|triple| {
+            let is_own = matches!(&triple.subject, NamedOrBlankNode::NamedNode(subject) if subject.as_str() == own);
+            if is_own {
+                match self.of_own(triple, &said, &types) {
+                    Whose::Senders => {}
+                    Whose::Servers => return false,
+                    Whose::Wrong => {
+                        wrong.push(triple.to_string());
+                        return false;
+                    }
+                    Whose::Contained => {
+                        contained.push((triple.to_string(), self.path.clone(), object_path(triple)));
+                        return false;
+                    }
+                }
+            }
+            for (membership, container) in self.rules {
+                let Some(rule) = membership.rule() else { continue };
+                if let Some(member) = member_in(rule, triple) {
+                    if matches!(membership, Membership::Direct(_)) {
+                        contained.push((triple.to_string(), container.clone(), path_of_kept(member)));
+                    }
+                    return false;
+                }
+            }
+            true
+        });
+        (graph, wrong, contained)
+    }
+
+    /// Whose a statement about the resource itself is.
+    fn of_own(&self, triple: &Triple, said: &[Triple], types: &[NamedNodeRef<'_>]) -> Whose {
+        let predicate = triple.predicate.as_str();
+        if predicate == ldp::CONTAINS.as_str() {
+            return Whose::Contained;
+        }
+        let is_managed = if triple.predicate.as_ref() == rdf::vocab::rdf::TYPE {
+            match &triple.object {
+                Term::NamedNode(class) if types.contains(&class.as_ref()) => return Whose::Servers,
+                // The description of bytes is a source of RDF, whatever they are.
+                Term::NamedNode(class) if class.as_ref() == ldp::RDF_SOURCE => return Whose::Servers,
+                Term::NamedNode(class) => {
+                    class.as_str().starts_with(ldp::NAMESPACE) || class.as_str().starts_with(FEDORA)
+                }
+                _ => false,
+            }
+        } else {
+            let of_bytes = [HAS_SIZE, HAS_DIGEST, HAS_MIME_TYPE].contains(&triple.predicate.as_ref());
+            predicate.starts_with(FEDORA) || (of_bytes && self.model == Model::Binary)
+        };
+        match is_managed {
+            false => Whose::Senders,
+            true if said.contains(triple) => Whose::Servers,
+            true => Whose::Wrong,
+        }
+    }
+}
+
+/// Whose a statement is.
+enum Whose {
+    Senders,
+    Servers,
+    Wrong,
+    /// The server's, if it is so.
+    Contained,
+}
+
+/// A statement with the container and the child that it speaks of.
+type Claim = (String, ResourcePath, Option<ResourcePath>);
+
+/// Of statements about what containers contain, those that never were so. One that was so when it was sent and is no more does
+/// no harm: its child was deleted meanwhile.
+async fn never_contained(library: &Library, claims: Vec<Claim>) -> Result<Vec<String>, LdpError> {
+    let children: Vec<_> = claims
+        .iter()
+        .map(|(_, container, child)| child.clone().filter(|child| child.parent().as_ref() == Some(container)))
+        .collect();
+    let asked: Vec<_> = children.iter().flatten().cloned().collect();
+    let mut known = library.were_children(&asked).await?.into_iter();
+    let mut wrong = Vec::new();
+    for ((statement, ..), child) in claims.into_iter().zip(children) {
+        if !child.is_some_and(|_| known.next().unwrap_or(false)) {
+            wrong.push(statement);
+        }
+    }
+    Ok(wrong)
+}
+
+fn object_path(triple: &Triple) -> Option<ResourcePath> {
+    match &triple.object {
+        Term::NamedNode(object) => path_of_kept(object.as_str()),
+        _ => None,
+    }
+}
+
+/// The rules of `resource`: its own, and those of containers elsewhere that give it members.
+pub async fn rules(library: &Library, resource: &Resource) -> Result<Vec<(Membership, ResourcePath)>, LdpError> {
+    let mut rules = Vec::new();
+    if let Kind::Container { membership, .. } = resource.kind()
+        && membership.rule().is_some()
+    {
+        rules.push((membership.clone(), resource.path().clone()));
+    }
+    for (membership, container) in giving_members(library, resource).await? {
+        rules.push((membership, container.path().clone()));
+    }
+    Ok(rules)
+}
+
+/// The containers elsewhere that give a resource members, with their rules.
+pub async fn giving_members(library: &Library, resource: &Resource) -> Result<Vec<(Membership, Resource)>, LdpError> {
+    let mut giving = Vec::new();
+    for path in library.containers_with_members_for(resource.path()).await? {
+        // What is gone, or gives its members to something else by now, gives none.
+        let Ok(container) = library.resource(&path).await else { continue };
+        let Kind::Container { membership, .. } = container.kind() else { continue };
+        if membership.rule().is_some_and(|rule| is_about(rule, resource.path())) {
+            giving.push((membership.clone(), container));
+        }
+    }
+    Ok(giving)
+}
+
+fn is_about(rule: &MemberRule, path: &ResourcePath) -> bool {
+    path_of_kept(&rule.resource).as_ref() == Some(path)
+}

@@ -1,0 +1,120 @@
+//! Statements of membership (LDP 1.0, sections 5.4 and 5.5): which rule a container's description says, and what follows from it.
+
+use objects::ResourcePath;
+use objects::resources::{Child, MemberRule, Membership, Relation};
+use rdf::vocab::ldp;
+use rdf::{Graph, NamedNode, NamedNodeRef, Term, Triple};
+
+use crate::address::{kept_iri, path_of_kept};
+use crate::errors::LdpError;
+use crate::model::Members;
+
+/// The rule of a container of a kind, as its description (as it is kept) says. What it does not say is said for it: its members
+/// are its own, by `ldp:member`.
+pub fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Membership, LdpError> {
+    if members == Members::Basic {
+        return Ok(Membership::Basic);
+    }
+    let own = kept_iri(path);
+    let resource = match only(graph, &own, ldp::MEMBERSHIP_RESOURCE)? {
+        Some(resource) => resource,
+        None => say(graph, &own, ldp::MEMBERSHIP_RESOURCE, &own),
+    };
+    let has_member = only(graph, &own, ldp::HAS_MEMBER_RELATION)?;
+    let is_member_of = only(graph, &own, ldp::IS_MEMBER_OF_RELATION)?;
+    let relation = match (has_member, is_member_of) {
+        (Some(relation), None) => Relation::HasMember(relation),
+        (None, Some(relation)) => Relation::IsMemberOf(relation),
+        (None, None) => Relation::HasMember(say(graph, &own, ldp::HAS_MEMBER_RELATION, ldp::MEMBER.as_str())),
+        (Some(_), Some(_)) => {
+            return Err(LdpError::Constraint {
+                why: "a container has one relation of membership, either way",
+                statements: statements(graph, &own, &[ldp::HAS_MEMBER_RELATION, ldp::IS_MEMBER_OF_RELATION]),
+            });
+        }
+    };
+    let rule = MemberRule { resource, relation };
+    if members == Members::Direct {
+        return Ok(Membership::Direct(rule));
+    }
+    let inserted = match only(graph, &own, ldp::INSERTED_CONTENT_RELATION)? {
+        Some(inserted) => inserted,
+        None => say(graph, &own, ldp::INSERTED_CONTENT_RELATION, ldp::MEMBER_SUBJECT.as_str()),
+    };
+    Ok(Membership::Indirect(rule, inserted))
+}
+
+/// The resource of this repository, other than the container itself, to which a container gives members.
+pub fn members_for(membership: &Membership, container: &ResourcePath) -> Option<ResourcePath> {
+    path_of_kept(&membership.rule()?.resource).filter(|path| path != container)
+}
+
+/// The member that a new child's description (as it is kept) names for the container that it is created in.
+pub fn member_named(membership: &Membership, graph: &Graph, child: &ResourcePath) -> Option<String> {
+    let Membership::Indirect(_, inserted) = membership else { return None };
+    let own = kept_iri(child);
+    let mut objects = graph.objects(NamedNodeRef::new_unchecked(&own).into(), NamedNodeRef::new_unchecked(inserted));
+    objects.find_map(|object| match object {
+        Term::NamedNode(member) => Some(member.as_str().to_owned()),
+        _ => None,
+    })
+}
+
+/// The statement that follows from a child, as it is kept; `None`: none does.
+pub fn statement(membership: &Membership, container: &ResourcePath, child: &Child) -> Option<Triple> {
+    let rule = membership.rule()?;
+    let member = match membership {
+        Membership::Indirect(_, inserted) if inserted != ldp::MEMBER_SUBJECT.as_str() => child.member.clone()?,
+        _ => kept_iri(&container.child(&child.name).ok()?),
+    };
+    let node = |iri: &str| NamedNode::new_unchecked(iri);
+    let resource = node(&rule.resource);
+    Some(match &rule.relation {
+        Relation::HasMember(relation) => Triple::new(resource, node(relation), node(&member)),
+        Relation::IsMemberOf(relation) => Triple::new(node(&member), node(relation), resource),
+    })
+}
+
+/// The member of a statement that could follow from a rule; `None`: it could not.
+pub fn member_in<'a>(rule: &MemberRule, triple: &'a Triple) -> Option<&'a str> {
+    let Term::NamedNode(object) = &triple.object else { return None };
+    let rdf::NamedOrBlankNode::NamedNode(subject) = &triple.subject else { return None };
+    let predicate = triple.predicate.as_str();
+    match &rule.relation {
+        Relation::HasMember(relation) => {
+            (predicate == relation && subject.as_str() == rule.resource).then_some(object.as_str())
+        }
+        Relation::IsMemberOf(relation) => {
+            (predicate == relation && object.as_str() == rule.resource).then_some(subject.as_str())
+        }
+    }
+}
+
+/// The only object of a relation, which must be an IRI; `None`: there is none.
+fn only(graph: &Graph, subject: &str, predicate: NamedNodeRef<'_>) -> Result<Option<String>, LdpError> {
+    let objects: Vec<_> = graph.objects(NamedNodeRef::new_unchecked(subject).into(), predicate).collect();
+    match objects[..] {
+        [] => Ok(None),
+        [Term::NamedNode(object)] => Ok(Some(object.as_str().to_owned())),
+        _ => Err(LdpError::Constraint {
+            why: "this is said once, of an IRI",
+            statements: statements(graph, subject, &[predicate]),
+        }),
+    }
+}
+
+fn say(graph: &mut Graph, subject: &str, predicate: NamedNodeRef<'_>, object: &str) -> String {
+    graph.insert(Triple::new(
+        NamedNode::new_unchecked(subject),
+        predicate.into_owned(),
+        NamedNode::new_unchecked(object),
+    ));
+    object.to_owned()
+}
+
+fn statements(graph: &Graph, subject: &str, predicates: &[NamedNodeRef<'_>]) -> Vec<String> {
+    let subject = NamedNodeRef::new_unchecked(subject);
+    let fits =
+        |triple: &&Triple| triple.subject.as_ref() == subject.into() && predicates.contains(&triple.predicate.as_ref());
+    graph.iter().filter(fits).map(ToString::to_string).collect()
+}

@@ -1,0 +1,180 @@
+//! Interaction models (LDP 1.0, sections 4 and 5): which one a client asks for, and which types tell of it.
+
+use http::HeaderMap;
+use objects::resources::{Kind, Membership};
+use rdf::vocab::ldp;
+use rdf::{Graph, NamedNodeRef, Term};
+
+use crate::errors::LdpError;
+use crate::links;
+use crate::settings::DefaultModel;
+
+/// An interaction model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// Statements.
+    RdfSource,
+    /// Statements, and other resources in it.
+    Container(Members),
+    /// Bytes.
+    Binary,
+}
+
+/// How a container makes statements of membership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// Not at all.
+    Basic,
+    /// Of each child.
+    Direct,
+    /// Of what each child names.
+    Indirect,
+}
+
+impl Members {
+    /// The type of such a container.
+    pub fn class(self) -> NamedNodeRef<'static> {
+        match self {
+            Self::Basic => ldp::BASIC_CONTAINER,
+            Self::Direct => ldp::DIRECT_CONTAINER,
+            Self::Indirect => ldp::INDIRECT_CONTAINER,
+        }
+    }
+
+    /// That of a container.
+    pub fn of(membership: &Membership) -> Self {
+        match membership {
+            Membership::Basic => Self::Basic,
+            Membership::Direct(_) => Self::Direct,
+            Membership::Indirect(..) => Self::Indirect,
+        }
+    }
+}
+
+impl Model {
+    /// That of a resource.
+    pub fn of(kind: &Kind) -> Self {
+        match kind {
+            Kind::RdfSource => Self::RdfSource,
+            Kind::Container { membership, .. } => Self::Container(Members::of(membership)),
+            Kind::Binary(_) => Self::Binary,
+        }
+    }
+
+    /// All types of it, the most general first.
+    pub fn types(self) -> Vec<NamedNodeRef<'static>> {
+        match self {
+            Self::RdfSource => vec![ldp::RESOURCE, ldp::RDF_SOURCE],
+            Self::Container(members) => vec![ldp::RESOURCE, ldp::RDF_SOURCE, ldp::CONTAINER, members.class()],
+            Self::Binary => vec![ldp::RESOURCE, ldp::NON_RDF_SOURCE],
+        }
+    }
+
+    /// The model that a request asks for by `Link: rel="type"`; `None`: it does not. `is_graph`: the body could be one.
+    pub fn asked(headers: &HeaderMap, is_graph: bool) -> Result<Option<Self>, LdpError> {
+        let types: Vec<_> = links::of(headers)
+            .into_iter()
+            .filter(|link| link.has_rel("type"))
+            .filter_map(|link| link.target.strip_prefix(ldp::NAMESPACE).map(str::to_owned))
+            .collect();
+        Self::of_types(&types, is_graph)
+    }
+
+    /// The model of types in the namespace of LDP: the most special of them.
+    fn of_types(types: &[String], is_graph: bool) -> Result<Option<Self>, LdpError> {
+        let mut container = None;
+        let (mut any, mut source, mut binary) = (false, false, false);
+        for name in types {
+            let members = match name.as_str() {
+                "Resource" => {
+                    any = true;
+                    continue;
+                }
+                "RDFSource" => {
+                    source = true;
+                    continue;
+                }
+                "NonRDFSource" => {
+                    binary = true;
+                    continue;
+                }
+                "Container" => None,
+                "BasicContainer" => Some(Members::Basic),
+                "DirectContainer" => Some(Members::Direct),
+                "IndirectContainer" => Some(Members::Indirect),
+                other => return Err(LdpError::Model(format!("ldp:{other} is no interaction model"))),
+            };
+            container = match (container, members) {
+                (Some(Some(known)), Some(another)) if known != another => {
+                    return Err(LdpError::Model("a container is of one kind only".to_owned()));
+                }
+                (Some(known), another) => Some(known.or(another)),
+                (None, members) => Some(members),
+            };
+        }
+        match (binary, container, source || any) {
+            (true, None, _) if !source => Ok(Some(Self::Binary)),
+            (true, ..) => Err(LdpError::Model("a resource is either a graph or bytes".to_owned())),
+            (false, Some(members), _) => Ok(Some(Self::Container(members.unwrap_or(Members::Basic)))),
+            (false, None, true) if source || is_graph => Ok(Some(Self::RdfSource)),
+            (false, None, true) => Ok(Some(Self::Binary)),
+            (false, None, false) => Ok(None),
+        }
+    }
+
+    /// The model of a graph whose sender asked for none: that of the container that it says it is, or what is set.
+    pub fn of_graph(graph: &Graph, subject: &str, default: DefaultModel) -> Result<Self, LdpError> {
+        let said = types_in(graph, subject).into_iter().filter(|name| name.ends_with("Container")).collect::<Vec<_>>();
+        Ok(Self::of_types(&said, true)?.unwrap_or(match default {
+            DefaultModel::Container => Self::Container(Members::Basic),
+            DefaultModel::RdfSource => Self::RdfSource,
+        }))
+    }
+}
+
+/// The local names of the types in the namespace of LDP that a graph gives a subject.
+fn types_in(graph: &Graph, subject: &str) -> Vec<String> {
+    let subject = NamedNodeRef::new_unchecked(subject);
+    let types = graph.objects(subject.into(), rdf::vocab::rdf::TYPE);
+    let local = types.filter_map(|object| match object {
+        Term::NamedNode(class) => class.as_str().strip_prefix(ldp::NAMESPACE).map(str::to_owned),
+        _ => None,
+    });
+    local.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn asked(types: &[&str], is_graph: bool) -> Result<Option<Model>, LdpError> {
+        Model::of_types(&types.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), is_graph)
+    }
+
+    #[test]
+    fn the_most_special_type_is_the_model() {
+        assert_eq!(asked(&[], true).unwrap(), None);
+        assert_eq!(asked(&["Resource"], true).unwrap(), Some(Model::RdfSource));
+        assert_eq!(asked(&["Resource"], false).unwrap(), Some(Model::Binary));
+        assert_eq!(asked(&["RDFSource", "Resource"], false).unwrap(), Some(Model::RdfSource));
+        assert_eq!(asked(&["NonRDFSource"], true).unwrap(), Some(Model::Binary));
+        assert_eq!(asked(&["Container"], true).unwrap(), Some(Model::Container(Members::Basic)));
+        assert_eq!(
+            asked(&["Container", "DirectContainer", "RDFSource"], true).unwrap(),
+            Some(Model::Container(Members::Direct))
+        );
+    }
+
+    #[test]
+    fn what_excludes_itself_or_is_unknown_is_refused() {
+        for types in [
+            &["NonRDFSource", "Container"][..],
+            &["NonRDFSource", "RDFSource"],
+            &["BasicContainer", "DirectContainer"],
+            &["Page"],
+        ] {
+            assert!(asked(types, true).is_err(), "{types:?}");
+        }
+    }
+}

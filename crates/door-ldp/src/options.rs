@@ -1,0 +1,17 @@
+//! OPTIONS.
+
+use axum::response::Response;
+use http::StatusCode;
+
+use crate::ask::{Asked, empty};
+use crate::errors::LdpError;
+
+impl Asked {
+    /// What a resource is and does.
+    pub async fn options(&self) -> Result<Response, LdpError> {
+        let resource = self.resource().await?;
+        let mut response = empty(StatusCode::OK);
+        self.describe(&resource, response.headers_mut());
+        Ok(response)
+    }
+}

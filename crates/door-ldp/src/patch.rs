@@ -1,0 +1,71 @@
+//! PATCH: an update in SPARQL over a resource's own statements.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use objects::ResourceError;
+use objects::resources::Kind;
+use rdf::Limits;
+
+use crate::address::Facet;
+use crate::ask::{Asked, TRIES_MAX};
+use crate::body::{GraphBody, content_type, refuse_codings, whole};
+use crate::errors::LdpError;
+use crate::managed;
+use crate::post::Incoming;
+use crate::statements::map;
+
+/// SPARQL 1.1 Update, section 1 (the media type is registered by SPARQL 1.1 Protocol).
+pub const SPARQL_UPDATE: &str = "application/sparql-update";
+
+impl Asked {
+    /// Changes statements.
+    pub async fn patch(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        let resource = self.resource().await?;
+        if self.target.facet == Facet::Itself && matches!(resource.kind(), Kind::Binary(_)) {
+            return Err(self.not_allowed(self.allow(&resource)));
+        }
+        let asked = self.clone();
+        let change = tokio::spawn(async move { asked.update(body).await });
+        change.await.map_err(|error| LdpError::Internal(error.to_string()))?
+    }
+
+    async fn update(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        refuse_codings(&self.headers)?;
+        let said = content_type(&self.headers).unwrap_or_default();
+        if !said.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(SPARQL_UPDATE) {
+            return Err(LdpError::UnsupportedMediaType { found: said.to_owned(), supported: SPARQL_UPDATE.to_owned() });
+        }
+        let text = whole(body, self.settings().rdf_bytes_max).await?;
+        let text = String::from_utf8(text.to_vec()).map_err(|_| LdpError::UpdateNotUtf8)?;
+        for _ in 0..TRIES_MAX {
+            let resource = self.resource().await?;
+            self.may_change(&resource)?;
+            let mut graph = self.kept_description(&resource).await?;
+            let said = managed::statements(&resource);
+            graph.extend(said.iter().cloned());
+            let shown = map(graph, |iri| self.site.shown(iri));
+            let (text, base) = (text.clone(), self.site.base(self.path())?);
+            let limits = Limits { triples: self.settings().triples_max, ..Limits::default() };
+            let updated = tokio::task::spawn_blocking(move || rdf::update::apply(&shown, &text, &base, &limits));
+            let updated = updated.await.map_err(|error| LdpError::Internal(error.to_string()))??;
+            let updated = map(updated, |iri| self.site.kept(iri));
+            let missing: Vec<_> =
+                said.iter().filter(|triple| !updated.contains(triple)).map(ToString::to_string).collect();
+            if !missing.is_empty() {
+                return Err(LdpError::Constraint {
+                    why: "these statements are the server's and cannot be taken away",
+                    statements: missing,
+                });
+            }
+            let update = self.described(&resource, updated).await?;
+            match self.library().update_resource(&resource, &update).await {
+                Ok(written) => return Ok(self.replaced(&written, &Incoming::Graph(GraphBody::empty(), None))),
+                Err(ResourceError::Moved(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(ResourceError::Moved(self.path().clone()).into())
+    }
+}

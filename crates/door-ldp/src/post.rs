@@ -1,0 +1,195 @@
+//! POST: something new in a container, and what PUT has in common with that.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use objects::resources::{Kind, Membership, NewKind, NewResource, Resource, Uploaded, Written};
+use objects::{ResourceError, ResourcePath};
+use rdf::ContentType;
+
+use crate::address::{kept_iri, wished_name};
+use crate::ask::{Asked, empty, graphs_accepted, refuse_volumes};
+use crate::body::{GraphBody, content_type, pieces, refuse_codings};
+use crate::conditions::Validators;
+use crate::errors::LdpError;
+use crate::managed::Standing;
+use crate::model::Model;
+use crate::prefer::Preferences;
+use crate::{digests, links, membership, quads};
+
+/// RFC 5023, section 9.7.
+const SLUG: HeaderName = HeaderName::from_static("slug");
+
+/// A body that has come in.
+pub enum Incoming {
+    /// A graph, and the model that was asked for.
+    Graph(GraphBody, Option<Model>),
+    /// Bytes.
+    Binary(Uploaded),
+}
+
+impl Asked {
+    /// Takes a body in. `None` as the model that is there: nothing is there yet.
+    pub async fn take_in(self: Arc<Self>, body: Body, path: &ResourcePath) -> Result<Incoming, LdpError> {
+        refuse_codings(&self.headers)?;
+        let said = content_type(&self.headers);
+        let graph = said.and_then(ContentType::parse);
+        let asked = Model::asked(&self.headers, graph.is_some())?;
+        let is_empty = http_body_is_empty(&self.headers, &body);
+        match (asked, graph) {
+            (Some(Model::Binary), _) => self.upload(body, path).await.map(Incoming::Binary),
+            (asked, Some(content_type)) => {
+                let body = GraphBody::read(body, content_type, self.settings()).await?;
+                Ok(Incoming::Graph(body, asked))
+            }
+            (Some(asked), None) if is_empty && said.is_none() => Ok(Incoming::Graph(GraphBody::empty(), Some(asked))),
+            (None, None) => self.upload(body, path).await.map(Incoming::Binary),
+            (Some(_), None) => Err(LdpError::UnsupportedMediaType {
+                found: said.unwrap_or("application/octet-stream").to_owned(),
+                supported: graphs_accepted(),
+            }),
+        }
+    }
+
+    /// Takes bytes in, and checks that they are what was announced.
+    pub async fn upload(&self, body: Body, path: &ResourcePath) -> Result<Uploaded, LdpError> {
+        let announced = digests::announced(&self.headers)?;
+        let max_bytes = self.settings().binary_bytes_max;
+        if max_bytes > 0 && announced_len(&self.headers).is_some_and(|len_bytes| len_bytes > max_bytes) {
+            return Err(LdpError::TooLarge { max_bytes });
+        }
+        let algorithms = digests::algorithms(&announced);
+        let mut uploaded = self.library().upload(path, pieces(body, max_bytes), &algorithms).await?;
+        if let Err(error) = digests::check(&announced, &uploaded) {
+            self.library().discard(&uploaded).await;
+            return Err(error);
+        }
+        uploaded.media_type = content_type(&self.headers).unwrap_or("application/octet-stream").to_owned();
+        let disposition = self.headers.get(header::CONTENT_DISPOSITION).and_then(|value| value.to_str().ok());
+        uploaded.disposition = disposition.map(str::to_owned);
+        Ok(uploaded)
+    }
+
+    /// What is to be created at a path, in a container that is as it is told.
+    pub fn new_resource(
+        &self,
+        incoming: &Incoming,
+        path: &ResourcePath,
+        above: Option<&Resource>,
+    ) -> Result<NewResource, LdpError> {
+        match incoming {
+            Incoming::Graph(body, asked) => {
+                self.new_graph(body.graph(&self.site, path, self.settings())?, *asked, path, above)
+            }
+            Incoming::Binary(uploaded) => Ok(NewResource {
+                kind: NewKind::Binary(uploaded.clone()),
+                description: bytes::Bytes::new(),
+                member: None,
+                members_for: None,
+            }),
+        }
+    }
+
+    /// The same, of a graph (as it is kept).
+    pub fn new_graph(
+        &self,
+        graph: rdf::Graph,
+        asked: Option<Model>,
+        path: &ResourcePath,
+        above: Option<&Resource>,
+    ) -> Result<NewResource, LdpError> {
+        let model = match asked {
+            Some(model) => model,
+            None => Model::of_graph(&graph, &kept_iri(path), self.settings().default_model)?,
+        };
+        let standing =
+            Standing { path, model, resource: None, rules: &[], lenient: Preferences::of(&self.headers).lenient };
+        // Nothing is in it yet, so nothing that is said of that can be so.
+        let mut graph = standing.strip_new(graph)?;
+        let of_above = above.and_then(|above| match above.kind() {
+            Kind::Container { membership, .. } => Some(membership),
+            _ => None,
+        });
+        let member = of_above.and_then(|membership| membership::member_named(membership, &graph, path));
+        let (kind, members_for) = match model {
+            Model::Container(members) => {
+                let membership: Membership = membership::rule(&mut graph, path, members)?;
+                let members_for = membership::members_for(&membership, path);
+                (NewKind::Container(membership), members_for)
+            }
+            Model::RdfSource => (NewKind::RdfSource, None),
+            Model::Binary => return Err(LdpError::Internal("a graph was taken for bytes".to_owned())),
+        };
+        Ok(NewResource { kind, description: rdf::to_stored(&graph).into(), member, members_for })
+    }
+
+    /// Creates something in a container.
+    pub async fn post(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        let container = self.resource().await?;
+        if !matches!(container.kind(), Kind::Container { .. }) {
+            return Err(self.not_allowed(self.allow(&container)));
+        }
+        if quads::are_sent(self) {
+            return self.post_quads(container, body);
+        }
+        let asked = self.clone();
+        // What was begun ends in order, also when the client goes away: bytes that nobody will know of are given back.
+        let creation = tokio::spawn(async move { asked.create(body).await });
+        creation.await.map_err(|error| LdpError::Internal(error.to_string()))?
+    }
+
+    async fn create(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        let incoming = self.clone().take_in(body, self.path()).await?;
+        let slug = self.headers.get(SLUG).and_then(|value| value.to_str().ok());
+        let wish = slug.and_then(wished_name);
+        let wish = wish.filter(|wish| self.path().child(wish).is_ok_and(|path| refuse_volumes(&path).is_ok()));
+        let make = |above: &Resource, path: &ResourcePath| self.new_resource(&incoming, path, Some(above));
+        let created = self.library().create_in::<LdpError>(self.path(), wish.as_deref(), make).await;
+        if let (Err(error), Incoming::Binary(uploaded)) = (&created, &incoming) {
+            self.give_back(uploaded, error).await;
+        }
+        self.created(&created?, &incoming)
+    }
+
+    /// Gives back bytes that are not used, unless that is not sure.
+    pub async fn give_back(&self, uploaded: &Uploaded, error: &LdpError) {
+        if !matches!(error, LdpError::Resource(ResourceError::Objects(objects::ObjectsError::Unknown(_)))) {
+            self.library().discard(uploaded).await;
+        }
+    }
+
+    /// The answer that something was created.
+    pub fn created(&self, written: &Written, incoming: &Incoming) -> Result<Response, LdpError> {
+        let mut response = empty(StatusCode::CREATED);
+        let headers = response.headers_mut();
+        let iri = self.site.iri(&written.path);
+        let location = HeaderValue::try_from(&iri).map_err(|error| LdpError::Internal(error.to_string()))?;
+        headers.insert(header::LOCATION, location);
+        links::append(headers, rdf::vocab::ldp::RESOURCE.as_str(), "type");
+        if let Incoming::Binary(_) = incoming {
+            // LDP 1.0, section 5.2.3.12: what was asked for is the container, or the new resource itself.
+            links::append_of(headers, &iri, &self.site.iri_of(&written.path, "metadata"), "describedby");
+        }
+        self.insert_etag(written, incoming, headers);
+        Ok(response)
+    }
+
+    /// The tag by which a writer can go on from what it wrote.
+    pub fn insert_etag(&self, written: &Written, incoming: &Incoming, headers: &mut HeaderMap) {
+        match incoming {
+            Incoming::Binary(_) => Validators::of_bytes(written.revision),
+            Incoming::Graph(..) => Validators::of_graph(written.revision, None, "w"),
+        }
+        .insert(headers);
+    }
+}
+
+fn announced_len(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn http_body_is_empty(headers: &HeaderMap, body: &Body) -> bool {
+    axum::body::HttpBody::is_end_stream(body) || announced_len(headers) == Some(0)
+}

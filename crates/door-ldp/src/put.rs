@@ -1,0 +1,216 @@
+//! PUT: creating or replacing something at an address of the client's choice.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderName, StatusCode};
+use objects::resources::{Kind, Resource, Update, Written};
+use objects::{ResourceError, ResourcePath};
+use rdf::ContentType;
+
+use crate::address::Facet;
+use crate::ask::{Asked, TRIES_MAX, empty, graphs_accepted};
+use crate::body::{GraphBody, content_type, refuse_codings};
+use crate::conditions::{self, Validators};
+use crate::errors::LdpError;
+use crate::managed::{self, Standing};
+use crate::membership;
+use crate::model::Model;
+use crate::post::Incoming;
+use crate::prefer::Preferences;
+
+/// Fedora's: takes away what says that something was deleted here.
+const OVERWRITE_TOMBSTONE: HeaderName = HeaderName::from_static("overwrite-tombstone");
+
+/// What a PUT finds.
+enum Stands {
+    /// Something that it replaces.
+    Resource(Box<Resource>),
+    /// Nothing.
+    Nothing,
+}
+
+impl Asked {
+    /// Creates or replaces.
+    pub async fn put(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        let asked = self.clone();
+        // What was begun ends in order, also when the client goes away.
+        let change = tokio::spawn(async move {
+            match asked.target.facet {
+                Facet::Description => asked.put_description(body).await,
+                _ => asked.put_itself(body).await,
+            }
+        });
+        change.await.map_err(|error| LdpError::Internal(error.to_string()))?
+    }
+
+    async fn put_itself(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        // Before a body of any size is taken in, what can be said without it.
+        let first = self.stands().await?;
+        let incoming = match &first {
+            Stands::Resource(resource) => self.clone().take_in_for(resource, body).await?,
+            Stands::Nothing => self.clone().take_in(body, self.path()).await?,
+        };
+        let done = self.put_incoming(first, &incoming).await;
+        if let (Err(error), Incoming::Binary(uploaded)) = (&done, &incoming) {
+            self.give_back(uploaded, error).await;
+        }
+        done
+    }
+
+    async fn put_incoming(&self, first: Stands, incoming: &Incoming) -> Result<Response, LdpError> {
+        let mut stands = first;
+        for _ in 0..TRIES_MAX {
+            let written = match &stands {
+                Stands::Resource(resource) => self.replace(resource, incoming).await,
+                Stands::Nothing => {
+                    let above = self.above().await?;
+                    let new = self.new_resource(incoming, self.path(), above.as_ref())?;
+                    self.library().create_resource(self.path(), &new).await.map_err(LdpError::from)
+                }
+            };
+            match (written, &stands) {
+                (Ok(written), Stands::Nothing) => return self.created(&written, incoming),
+                (Ok(written), Stands::Resource(_)) => return Ok(self.replaced(&written, incoming)),
+                // Somebody else was faster: what stands now is looked at anew, with the conditions.
+                (Err(LdpError::Resource(ResourceError::Moved(_) | ResourceError::Exists(_))), _) => {}
+                (Err(error), _) => return Err(error),
+            }
+            stands = self.stands().await?;
+        }
+        Err(ResourceError::Moved(self.path().clone()).into())
+    }
+
+    /// What stands at the address, if the conditions of the request let it be changed.
+    async fn stands(&self) -> Result<Stands, LdpError> {
+        match self.library().resource(self.path()).await {
+            Ok(resource) => {
+                self.may_change(&resource)?;
+                Ok(Stands::Resource(Box::new(resource)))
+            }
+            Err(ResourceError::Absent(_)) => {
+                conditions::creating(&self.headers)?;
+                Ok(Stands::Nothing)
+            }
+            Err(ResourceError::Gone { tombstone })
+                if tombstone == *self.path()
+                    && self.headers.get(OVERWRITE_TOMBSTONE).is_some_and(|value| value == "true") =>
+            {
+                conditions::creating(&self.headers)?;
+                self.library().remove_tombstone(self.path()).await?;
+                Ok(Stands::Nothing)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Evaluates the conditions of a change of what is there.
+    pub fn may_change(&self, resource: &Resource) -> Result<(), LdpError> {
+        if self.settings().require_condition && !conditions::is_conditional(&self.headers) {
+            return Err(LdpError::PreconditionRequired);
+        }
+        self.validators(resource).writing(&self.headers)
+    }
+
+    /// What a writer's conditions are about.
+    fn validators(&self, resource: &Resource) -> Validators {
+        match (self.target.facet, resource.kind()) {
+            (Facet::Itself, Kind::Binary(binary)) => Validators::of_bytes(binary.revision),
+            _ => Validators::of_graph(resource.description_revision(), None, "w"),
+        }
+    }
+
+    /// The container in which something is to be created, if it is there.
+    async fn above(&self) -> Result<Option<Resource>, LdpError> {
+        let Some(above) = self.path().parent() else { return Ok(None) };
+        match self.library().resource(&above).await {
+            Ok(resource) => Ok(Some(resource)),
+            Err(ResourceError::Absent(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes in what is to replace a resource: it has to be of the same model.
+    async fn take_in_for(self: Arc<Self>, resource: &Resource, body: Body) -> Result<Incoming, LdpError> {
+        refuse_codings(&self.headers)?;
+        let stands = Model::of(resource.kind());
+        let said = content_type(&self.headers);
+        let graph = said.and_then(ContentType::parse);
+        if let Some(asked) = Model::asked(&self.headers, graph.is_some())?
+            && asked != stands
+            && !(asked == Model::RdfSource && stands != Model::Binary)
+        {
+            return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned()));
+        }
+        match (stands, graph) {
+            (Model::Binary, _) => self.upload(body, self.path()).await.map(Incoming::Binary),
+            (_, Some(content_type)) => {
+                Ok(Incoming::Graph(GraphBody::read(body, content_type, self.settings()).await?, None))
+            }
+            (_, None) => Err(LdpError::UnsupportedMediaType {
+                found: said.unwrap_or("application/octet-stream").to_owned(),
+                supported: graphs_accepted(),
+            }),
+        }
+    }
+
+    async fn replace(&self, resource: &Resource, incoming: &Incoming) -> Result<Written, LdpError> {
+        let update = match (incoming, resource.kind()) {
+            (Incoming::Binary(uploaded), Kind::Binary(_)) => Update::Binary(uploaded.clone()),
+            (Incoming::Graph(body, _), Kind::RdfSource | Kind::Container { .. }) => {
+                let graph = body.graph(&self.site, self.path(), self.settings())?;
+                self.described(resource, graph).await?
+            }
+            _ => return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned())),
+        };
+        Ok(self.library().update_resource(resource, &update).await?)
+    }
+
+    /// The change that gives a resource this description.
+    pub async fn described(&self, resource: &Resource, graph: rdf::Graph) -> Result<Update, LdpError> {
+        let path: &ResourcePath = self.path();
+        let model = Model::of(resource.kind());
+        let rules = managed::rules(self.library(), resource).await?;
+        let lenient = Preferences::of(&self.headers).lenient;
+        let standing = Standing { path, model, resource: Some(resource), rules: &rules, lenient };
+        let mut graph = standing.strip(self.library(), graph).await?;
+        let membership = match model {
+            Model::Container(members) => membership::rule(&mut graph, path, members)?,
+            Model::RdfSource | Model::Binary => objects::resources::Membership::Basic,
+        };
+        let members_for = membership::members_for(&membership, path);
+        Ok(Update::Description { description: rdf::to_stored(&graph).into(), membership, members_for })
+    }
+
+    async fn put_description(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        refuse_codings(&self.headers)?;
+        let said = content_type(&self.headers);
+        let content_type = said.and_then(ContentType::parse).ok_or_else(|| LdpError::UnsupportedMediaType {
+            found: said.unwrap_or("application/octet-stream").to_owned(),
+            supported: graphs_accepted(),
+        })?;
+        let body = GraphBody::read(body, content_type, self.settings()).await?;
+        for _ in 0..TRIES_MAX {
+            let resource = self.resource().await?;
+            self.may_change(&resource)?;
+            let graph = body.graph(&self.site, self.path(), self.settings())?;
+            let update = self.described(&resource, graph).await?;
+            match self.library().update_resource(&resource, &update).await {
+                Ok(written) => return Ok(self.replaced(&written, &Incoming::Graph(body, None))),
+                Err(ResourceError::Moved(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(ResourceError::Moved(self.path().clone()).into())
+    }
+
+    /// The answer that something was replaced.
+    pub fn replaced(&self, written: &Written, incoming: &Incoming) -> Response {
+        let mut response = empty(StatusCode::NO_CONTENT);
+        let headers = response.headers_mut();
+        crate::links::append(headers, rdf::vocab::ldp::RESOURCE.as_str(), "type");
+        self.insert_etag(written, incoming, headers);
+        response
+    }
+}

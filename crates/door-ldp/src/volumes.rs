@@ -1,0 +1,181 @@
+//! The volumes of the library as resources: a container of all of them, and each as a container of its pages, its METS and its
+//! record, whose bytes the data door sends. All of it is read here, and changed by the data door.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::middleware::map_response;
+use axum::response::{IntoResponse, Response};
+use hathi::VolumeId;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use objects::Volume;
+use rdf::vocab::ldp;
+use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple, Writer};
+
+use crate::address::{Site, kept_volume, kept_volumes};
+use crate::ask::empty;
+use crate::conditions::{Reading, Validators};
+use crate::errors::LdpError;
+use crate::format::Format;
+use crate::model::{Members, Model};
+use crate::statements::{Section, Statements, Written};
+use crate::{Encrypted, LdpDoor, links};
+
+/// What Fedora calls a container whose content is kept as one.
+const ARCHIVAL_GROUP: NamedNodeRef<'static> =
+    NamedNodeRef::new_unchecked("http://fedora.info/definitions/v4/repository#ArchivalGroup");
+const LAST_MODIFIED: NamedNodeRef<'static> =
+    NamedNodeRef::new_unchecked("http://fedora.info/definitions/v4/repository#lastModified");
+/// The namespace of DCMI Metadata Terms.
+const DCTERMS: &str = "http://purl.org/dc/terms/";
+/// What can be done here.
+const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
+
+/// `GET`, `HEAD`, `OPTIONS` of the container of volumes.
+pub async fn list(State(door): State<Arc<LdpDoor>>, request: Parts) -> Response {
+    answer_list(&door, &request).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpError> {
+    let asked = Asked::of(door, request)?;
+    let mut response = asked.described(&[]);
+    if asked.method == Method::OPTIONS {
+        return Ok(response);
+    }
+    let format = asked.negotiate(&mut response)?;
+    let subject = NamedNode::new_unchecked(kept_volumes());
+    let types = types(&[]).into_iter().map(|class| typed(&subject, class)).collect();
+    asked
+        .send(door, response, format.writer(&asked.site, "/volumes"), vec![Section::Triples(types), Section::Volumes])
+        .await
+}
+
+/// `GET`, `HEAD`, `OPTIONS` of one volume.
+pub async fn volume(State(door): State<Arc<LdpDoor>>, Path(segment): Path<String>, request: Parts) -> Response {
+    answer_volume(&door, &segment, &request).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result<Response, LdpError> {
+    let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
+    let asked = Asked::of(door, request)?;
+    let volume = door.library.volume(&id).await?;
+    let mut response = asked.described(&[ARCHIVAL_GROUP]);
+    if asked.method == Method::OPTIONS {
+        return Ok(response);
+    }
+    let format = asked.negotiate(&mut response)?;
+    let validators = Validators::of_graph(volume.revision, None, &format!("{:x}", format.tag()));
+    validators.insert(response.headers_mut());
+    if validators.reading(asked.headers)? == Reading::NotModified {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(response);
+    }
+    let sections = vec![Section::Triples(statements(&volume)), Section::Pages(Box::new(volume), 0)];
+    let writer = format.writer(&asked.site, id.as_str());
+    asked.send(door, response, writer, sections).await
+}
+
+/// What is said of a volume besides what is in it.
+fn statements(volume: &Volume) -> Vec<Triple> {
+    let subject = NamedNode::new_unchecked(kept_volume(&volume.id));
+    let mut triples: Vec<_> = types(&[ARCHIVAL_GROUP]).into_iter().map(|class| typed(&subject, class)).collect();
+    let body = &volume.body;
+    let id = Some(volume.id.to_string());
+    for (term, value) in [
+        ("identifier", &id),
+        ("title", &body.title),
+        ("date", &body.pub_date),
+        ("language", &body.language),
+        ("rights", &body.rights),
+        ("accessRights", &body.access_profile),
+    ] {
+        let term = NamedNode::new_unchecked(format!("{DCTERMS}{term}"));
+        triples.extend(value.as_ref().map(|value| Triple::new(subject.clone(), term, Literal::from(value.as_str()))));
+    }
+    let modified: Term = crate::managed::time(volume.revision.time());
+    triples.push(Triple::new(subject.clone(), LAST_MODIFIED.into_owned(), modified));
+    let contains = |what: &str| {
+        let member = NamedNode::new_unchecked(format!("{}/{what}", subject.as_str()));
+        Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), member)
+    };
+    triples.push(contains("mets"));
+    triples.extend(body.record.map(|_| contains("record")));
+    triples
+}
+
+fn types(more: &[NamedNodeRef<'static>]) -> Vec<NamedNodeRef<'static>> {
+    let mut types = Model::Container(Members::Basic).types();
+    types.extend(more);
+    types
+}
+
+fn typed(subject: &NamedNode, class: NamedNodeRef<'_>) -> Triple {
+    Triple::new(subject.clone(), rdf::vocab::rdf::TYPE.into_owned(), class.into_owned())
+}
+
+/// What of a request these answers depend on.
+struct Asked<'a> {
+    method: &'a Method,
+    headers: &'a HeaderMap,
+    site: Site,
+}
+
+impl<'a> Asked<'a> {
+    fn of(door: &LdpDoor, request: &'a Parts) -> Result<Self, LdpError> {
+        let encrypted = request.extensions.get::<Encrypted>().is_some();
+        let site = Site::of(&door.settings, &request.uri, &request.headers, encrypted)?;
+        Ok(Self { method: &request.method, headers: &request.headers, site })
+    }
+
+    fn described(&self, more: &[NamedNodeRef<'static>]) -> Response {
+        let mut response = empty(StatusCode::OK);
+        for class in types(more) {
+            links::append(response.headers_mut(), class.as_str(), "type");
+        }
+        response.headers_mut().insert(header::ALLOW, ALLOW);
+        response
+    }
+
+    fn negotiate(&self, response: &mut Response) -> Result<Format, LdpError> {
+        let format = Format::negotiated(self.headers)?;
+        let headers = response.headers_mut();
+        format.insert(headers);
+        headers.insert(header::VARY, HeaderValue::from_static("accept"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        Ok(format)
+    }
+
+    async fn send(
+        &self,
+        door: &LdpDoor,
+        mut response: Response,
+        writer: Writer,
+        sections: Vec<Section>,
+    ) -> Result<Response, LdpError> {
+        if self.method == Method::HEAD {
+            return Ok(response);
+        }
+        let statements = Statements::new(door.library.clone(), self.site.clone(), writer, sections);
+        *response.body_mut() = match statements.write().await? {
+            Written::Whole(bytes) => Body::from(bytes),
+            Written::Streamed(body) => body,
+        };
+        Ok(response)
+    }
+}
+
+/// Routes that send bytes of volumes, put where this door says that they are: their answers say that they are resources.
+pub fn members(base: &str, routes: Router) -> Router {
+    let routes = routes.layer(map_response(async |mut response: Response| {
+        if response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED {
+            for class in Model::Binary.types() {
+                links::append(response.headers_mut(), class.as_str(), "type");
+            }
+        }
+        response
+    }));
+    Router::new().nest(base, routes)
+}

@@ -1,0 +1,178 @@
+//! Replacing and updating, under conditions and without.
+
+use door_ldp::LdpSettings;
+use http::{Method, StatusCode};
+use proptest::prelude::*;
+
+use crate::support::{Fixture, fixture, fixture_with};
+
+const TITLE: &str = "<> <http://purl.org/dc/terms/title> ";
+
+async fn with_source() -> Fixture {
+    let fixture = fixture().await;
+    fixture.make("/rest/s", "RDFSource", &format!("{TITLE} \"first\" .")).await;
+    fixture
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_replaces_and_its_tag_lets_the_writer_go_on() {
+    let fixture = with_source().await;
+    let mut tag = fixture.get("/rest/s").await.etag();
+    for title in ["second", "third"] {
+        let put = fixture.put("/rest/s", &format!("{TITLE} \"{title}\" .")).header("if-match", &tag).answer().await;
+        assert_eq!(put.status, StatusCode::NO_CONTENT, "{}", put.text());
+        tag = put.etag();
+    }
+    let read = fixture.get("/rest/s").await;
+    assert!(read.says("<s> dc:title \"third\" .") && !read.says("<s> dc:title \"second\" ."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_update_is_impossible() {
+    let fixture = with_source().await;
+    let tag = fixture.get("/rest/s").await.etag();
+    let put = |title: &str| fixture.put("/rest/s", &format!("{TITLE} \"{title}\" .")).header("if-match", &tag);
+    let (one, other) = tokio::join!(put("one").answer(), put("other").answer());
+    let mut statuses = [one.status, other.status];
+    statuses.sort();
+    assert_eq!(statuses, [StatusCode::NO_CONTENT, StatusCode::PRECONDITION_FAILED]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_that_come_meanwhile_do_not_fail_a_writer_of_their_containers_description() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    let read = fixture.get("/rest/c").await;
+    for n in 0..5 {
+        fixture.put(&format!("/rest/c/{n}"), "").answer().await;
+    }
+    let put = fixture.put("/rest/c", &format!("{TITLE} \"t\" .")).header("if-match", &read.etag()).answer().await;
+    assert_eq!(put.status, StatusCode::NO_CONTENT);
+    assert_eq!(fixture.get("/rest/c").await.objects("http://test/rest/c", "contains").len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_on_what_is_not_there_are_about_that() {
+    let fixture = with_source().await;
+    let put = |path, name, value| fixture.put(path, "").header(name, value).answer();
+    assert_eq!(put("/rest/new", "if-match", "*").await.status, StatusCode::PRECONDITION_FAILED);
+    assert_eq!(fixture.get("/rest/new").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(put("/rest/new", "if-none-match", "*").await.status, StatusCode::CREATED);
+    assert_eq!(put("/rest/new", "if-none-match", "*").await.status, StatusCode::PRECONDITION_FAILED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_condition_can_be_asked_for() {
+    let fixture = fixture_with(LdpSettings { require_condition: true, ..LdpSettings::default() }).await;
+    assert_eq!(fixture.put("/rest/s", "").answer().await.status, StatusCode::CREATED);
+    let refused = fixture.put("/rest/s", "").answer().await;
+    assert_eq!(refused.status, StatusCode::PRECONDITION_REQUIRED);
+    assert_eq!(refused.links("http://www.w3.org/ns/ldp#constrainedBy"), ["http://test/rest/fcr:constraints"]);
+    let tag = fixture.get("/rest/s").await.etag();
+    assert_eq!(fixture.put("/rest/s", "").header("if-match", &tag).answer().await.status, StatusCode::NO_CONTENT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_the_servers_to_say_is_refused_with_the_statements_named() {
+    let fixture = fixture().await;
+    fixture.put("/rest/c/child", "").answer().await;
+    let contains = |child: &str| format!("<> <http://www.w3.org/ns/ldp#contains> <http://test/rest/c/{child}> .");
+    let changed = fixture.put("/rest/c", &contains("stranger")).answer().await;
+    assert_eq!(changed.status, StatusCode::CONFLICT);
+    assert!(changed.detail().contains("stranger"), "{}", changed.detail());
+    let page = changed.links("http://www.w3.org/ns/ldp#constrainedBy").pop().unwrap();
+    let page = fixture.get(page.strip_prefix("http://test").unwrap()).await;
+    assert!(page.text().contains("ldp:contains"));
+    assert_eq!(fixture.put("/rest/c", &contains("child")).answer().await.status, StatusCode::NO_CONTENT);
+    let other = "<> a <http://www.w3.org/ns/ldp#DirectContainer> .";
+    assert_eq!(fixture.put("/rest/c", other).answer().await.status, StatusCode::CONFLICT);
+    let created = "<> <http://fedora.info/definitions/v4/repository#created> \"2001-01-01T00:00:00Z\" .";
+    assert_eq!(fixture.put("/rest/c", created).answer().await.status, StatusCode::CONFLICT);
+    let lenient = fixture.put("/rest/c", created).header("prefer", "handling=lenient").answer().await;
+    assert_eq!(lenient.status, StatusCode::NO_CONTENT);
+    assert!(!fixture.get("/rest/c").await.text().contains("2001-01-01"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_changes_statements_and_nothing_else() {
+    let fixture = with_source().await;
+    let patch = |text: &'static str| {
+        fixture.ask(Method::PATCH, "/rest/s").header("content-type", "application/sparql-update").body(text).answer()
+    };
+    let changed = patch(
+        "PREFIX dc: <http://purl.org/dc/terms/> DELETE { <> dc:title ?t } INSERT { <> dc:title \"new\", ?t2 } \
+         WHERE { <> dc:title ?t BIND(CONCAT(?t, \"!\") AS ?t2) } ; INSERT DATA { <#x> dc:title \"part\" }",
+    )
+    .await;
+    assert_eq!(changed.status, StatusCode::NO_CONTENT, "{}", changed.text());
+    let read = fixture.get("/rest/s").await;
+    assert!(read.says("<s> dc:title \"new\", \"first!\" . <s#x> dc:title \"part\" ."), "{}", read.text());
+    assert!(!read.says("<s> dc:title \"first\" ."));
+    for (text, status) in [
+        ("DELETE DATA {", StatusCode::BAD_REQUEST),
+        ("LOAD <http://example.org/>", StatusCode::UNPROCESSABLE_ENTITY),
+        ("DELETE { <> a ?t } WHERE { <> a ?t }", StatusCode::CONFLICT),
+        ("INSERT DATA { <> <http://www.w3.org/ns/ldp#contains> <x> }", StatusCode::CONFLICT),
+    ] {
+        let refused = patch(text).await;
+        assert_eq!(refused.status, status, "{text}: {}", refused.text());
+    }
+    assert_eq!(fixture.get("/rest/s").await.etag(), read.etag(), "what is refused changes nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_keeps_its_model() {
+    let fixture = with_source().await;
+    for class in ["BasicContainer", "NonRDFSource"] {
+        assert_eq!(fixture.put("/rest/s", "").of_class(class).answer().await.status, StatusCode::CONFLICT, "{class}");
+    }
+    let bytes = fixture.ask(Method::PUT, "/rest/s").header("content-type", "image/png").body("x").answer().await;
+    assert_eq!(bytes.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Any interleaving of writers leaves each acknowledged write visible, and breaks nobody's condition but where two wrote the
+    /// same description.
+    #[test]
+    fn any_interleaving_of_writers_loses_nothing(writers in prop::collection::vec((0..3_u8, 0..3_u8), 2..12)) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let fixture = fixture().await;
+            fixture.make("/rest/c", "BasicContainer", "").await;
+            let works = writers.iter().enumerate().map(|(n, (kind, name))| {
+                let fixture = &fixture;
+                async move {
+                    match kind {
+                        0 => fixture.post("/rest/c", "").header("slug", &format!("p{name}")).answer().await,
+                        1 => fixture.put(&format!("/rest/c/u{n}"), "").answer().await,
+                        _ => {
+                            let add = format!("INSERT DATA {{ <> <http://purl.org/dc/terms/title> \"w{n}\" }}");
+                            let ask = fixture.ask(Method::PATCH, "/rest/c").body(add);
+                            ask.header("content-type", "application/sparql-update").answer().await
+                        }
+                    }
+                }
+            });
+            let answers = futures::future::join_all(works).await;
+            let read = fixture.get("/rest/c").await;
+            let contained = read.objects("http://test/rest/c", "contains");
+            for (n, (answer, (kind, _))) in answers.iter().zip(&writers).enumerate() {
+                match kind {
+                    0 | 1 => {
+                        assert_eq!(answer.status, StatusCode::CREATED);
+                        assert!(contained.contains(&answer.header("location").unwrap().to_owned()));
+                    }
+                    _ => {
+                        // Others may have written the description all the time: then it is said, and not written.
+                        let said = read.says(&format!("<c> dc:title \"w{n}\" ."));
+                        assert_eq!(said, answer.status == StatusCode::NO_CONTENT, "{:?}", answer.status);
+                    }
+                }
+            }
+            let creations = writers.iter().filter(|(kind, _)| *kind < 2).count();
+            assert_eq!(contained.len(), creations, "each once");
+        });
+    }
+}

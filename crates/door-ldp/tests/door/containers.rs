@@ -1,0 +1,186 @@
+//! Creating things in containers, and telling what is in them.
+
+use http::{Method, StatusCode};
+
+use crate::support::{ROOT, fixture};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_root_is_a_basic_container_that_cannot_be_deleted() {
+    let fixture = fixture().await;
+    for path in ["/rest", "/rest/"] {
+        let root = fixture.get(path).await;
+        assert_eq!(root.status, StatusCode::OK);
+        assert!(root.is("Resource") && root.is("Container") && root.is("BasicContainer"));
+        assert!(root.says(&format!("<{ROOT}> a ldp:BasicContainer .")));
+    }
+    let refused = fixture.ask(Method::DELETE, "/rest/").answer().await;
+    assert_eq!(refused.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(!refused.header("allow").unwrap().contains("DELETE"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_posted_is_contained_at_once_under_the_name_that_was_wished_for() {
+    let fixture = fixture().await;
+    let made = fixture.post("/rest/", "<> dc:title \"Letters\" .").header("slug", "My letters").answer().await;
+    assert_eq!(made.status, StatusCode::BAD_REQUEST, "the prefix is not known: {}", made.text());
+    let made = fixture
+        .post("/rest/", "<> <http://purl.org/dc/terms/title> \"Letters\" .")
+        .header("slug", "My letters")
+        .answer()
+        .await;
+    assert_eq!((made.status, made.header("location")), (StatusCode::CREATED, Some(&*format!("{ROOT}My-letters"))));
+    let root = fixture.get("/rest/").await;
+    assert_eq!(root.objects(ROOT, "contains"), [format!("{ROOT}My-letters")]);
+    let letters = fixture.get("/rest/My-letters").await;
+    assert!(letters.says("<My-letters> dc:title \"Letters\" ; a ldp:BasicContainer ."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_taken_gives_a_fresh_one_and_no_wish_gives_one_too() {
+    let fixture = fixture().await;
+    let mut locations = Vec::new();
+    for slug in ["a", "a", "a", "..", ""] {
+        let made = fixture.post("/rest/", "").header("slug", slug).answer().await;
+        assert_eq!(made.status, StatusCode::CREATED);
+        locations.push(made.header("location").unwrap().to_owned());
+    }
+    assert_eq!(locations[0], format!("{ROOT}a"));
+    assert!(locations[1].starts_with(&format!("{ROOT}a-")) && locations[2].starts_with(&format!("{ROOT}a-")));
+    locations.sort();
+    assert_eq!(fixture.get("/rest/").await.objects(ROOT, "contains"), locations, "each once, all of them");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_makes_the_containers_above_it() {
+    let fixture = fixture().await;
+    let made = fixture.put("/rest/a/b/c", "").answer().await;
+    assert_eq!((made.status, made.header("location")), (StatusCode::CREATED, Some(&*format!("{ROOT}a/b/c"))));
+    assert_eq!(fixture.get("/rest/a").await.objects(&format!("{ROOT}a"), "contains"), [format!("{ROOT}a/b")]);
+    assert!(fixture.get("/rest/a/b/").await.is("BasicContainer"), "one slash more is the same resource");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_container_can_have_something_in_it() {
+    let fixture = fixture().await;
+    fixture.make("/rest/source", "RDFSource", "").await;
+    let posted = fixture.post("/rest/source", "").answer().await;
+    assert_eq!(posted.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(!posted.header("allow").unwrap().contains("POST"));
+    assert_eq!(fixture.put("/rest/source/child", "").answer().await.status, StatusCode::CONFLICT);
+    assert_eq!(fixture.get("/rest/source/child").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tag_of_a_container_changes_with_each_child_that_comes_and_goes() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    let mut tags = vec![fixture.get("/rest/c").await.etag()];
+    for n in 0..6 {
+        fixture.put(&format!("/rest/c/{n}"), "").answer().await;
+        tags.push(fixture.get("/rest/c").await.etag());
+    }
+    for n in 0..6 {
+        fixture.ask(Method::DELETE, &format!("/rest/c/{n}")).answer().await;
+        tags.push(fixture.get("/rest/c").await.etag());
+    }
+    let count = tags.len();
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), count, "{tags:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_of_a_child_does_not_change_a_container() {
+    let fixture = fixture().await;
+    fixture.put("/rest/a/b", "").answer().await;
+    let tag = fixture.get("/rest/a").await.etag();
+    fixture.put("/rest/a/b/c", "").answer().await;
+    assert_eq!(fixture.get("/rest/a").await.etag(), tag);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_prefers_it_is_told_of_a_container_without_what_is_in_it() {
+    let fixture = fixture().await;
+    fixture.put("/rest/a/b", "").answer().await;
+    let a = format!("{ROOT}a");
+    for (prefer, applied, contained) in [
+        ("return=minimal", "return=minimal", 0),
+        (
+            "return=representation; include=\"http://www.w3.org/ns/ldp#PreferMinimalContainer\"",
+            "return=representation",
+            0,
+        ),
+        ("return=representation; omit=\"http://www.w3.org/ns/ldp#PreferContainment\"", "return=representation", 0),
+        ("return=representation; include=\"http://www.w3.org/ns/ldp#PreferContainment\"", "return=representation", 1),
+    ] {
+        let answer = fixture.ask(Method::GET, "/rest/a").header("prefer", prefer).answer().await;
+        assert_eq!(answer.header("preference-applied"), Some(applied));
+        assert_eq!(answer.objects(&a, "contains").len(), contained, "{prefer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n_quads_make_a_resource_for_each_graph_with_a_line_for_each() {
+    let fixture = fixture().await;
+    fixture.put("/rest/q/there", "").answer().await;
+    let mut body = String::new();
+    for n in 0..200 {
+        let iri = format!("{ROOT}q/{n}");
+        body += &format!(
+            "<{iri}> <http://purl.org/dc/terms/title> \"{n}\" <{iri}> .\n_:b <http://a/b> <{iri}> <{iri}> .\n"
+        );
+    }
+    for iri in ["http://test/rest/elsewhere", "http://example.org/x", "http://test/rest/q/there"] {
+        body += &format!("<{iri}> <http://a/b> \"x\" <{iri}> .\n");
+    }
+    body += "nonsense\n";
+    let ask = fixture.ask(Method::POST, "/rest/q").header("content-type", "application/n-quads").of_class("RDFSource");
+    let answer = ask.body(body).answer().await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let lines: Vec<serde_json::Value> = answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines[..200].iter().all(|line| line["status"] == 201), "{}", answer.text());
+    let rest: Vec<_> = lines[200..].iter().map(|line| line["status"].as_u64().unwrap()).collect();
+    assert_eq!(rest[..2], [409, 409], "outside of the container");
+    assert_eq!(*rest.last().unwrap(), 400, "what cannot be read ends it");
+    assert_eq!(fixture.get("/rest/q").await.objects(&format!("{ROOT}q"), "contains").len(), 201);
+    assert!(fixture.get("/rest/q/17").await.says("<q/17> dc:title \"17\" ; a ldp:RDFSource ."));
+    assert_eq!(fixture.get("/rest/elsewhere").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
+    let fixture = fixture().await;
+    fixture.make("/rest/big", "BasicContainer", "").await;
+    let container = "big".parse().unwrap();
+    for n in 0..2_500 {
+        let new = objects::resources::NewResource::empty_container();
+        let make = |_: &_, _: &_| Ok::<_, objects::ResourceError>(new.clone());
+        fixture.library.create_in(&container, Some(&format!("n{n}")), make).await.unwrap();
+    }
+    for accept in ["text/turtle", "application/ld+json", "application/n-triples", "application/rdf+xml"] {
+        let answer = fixture.ask(Method::GET, "/rest/big").header("accept", accept).answer().await;
+        assert_eq!(answer.header("content-length"), None, "{accept}: it is not held to be measured");
+        assert_eq!(answer.objects(&format!("{ROOT}big"), "contains").len(), 2_500, "{accept}");
+    }
+    // Pages of a size of the client's choice, each child on one of them.
+    let first = fixture
+        .ask(Method::GET, "/rest/big")
+        .header("prefer", "return=representation; max-member-count=\"1000\"")
+        .answer()
+        .await;
+    assert_eq!(first.status, StatusCode::SEE_OTHER);
+    let mut address = Some(first.header("location").unwrap().to_owned());
+    let (mut children, mut sizes) = (Vec::new(), Vec::new());
+    while let Some(page) = address {
+        let page = fixture.get(page.strip_prefix("http://test").unwrap()).await;
+        assert!(page.is("Page"));
+        assert_eq!(page.links("canonical"), [format!("{ROOT}big")]);
+        let told = page.objects(&format!("{ROOT}big"), "contains");
+        sizes.push(told.len());
+        children.extend(told);
+        address = page.links("next").pop();
+    }
+    children.sort();
+    children.dedup();
+    assert_eq!((children.len(), sizes), (2_500, vec![1_000, 1_000, 500]));
+}

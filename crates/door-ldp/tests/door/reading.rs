@@ -1,0 +1,122 @@
+//! What is sent, in which format, with which headers.
+
+use http::{Method, StatusCode};
+use rdf::isomorphic;
+
+use crate::support::{Fixture, ROOT, fixture, parsed};
+
+const BODY: &str = "@prefix dc: <http://purl.org/dc/terms/> . <> dc:title \"Tëst\"@en ; dc:relation <other>, <#part> ; \
+                    dc:creator [ dc:title \"nobody\" ; dc:hasPart [] ] . <#part> dc:isPartOf <> .";
+
+async fn with_source() -> Fixture {
+    let fixture = fixture().await;
+    fixture.make("/rest/a/source", "RDFSource", BODY).await;
+    fixture
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_comes_back_the_same_in_every_format() {
+    let fixture = with_source().await;
+    let turtle = fixture.get("/rest/a/source").await;
+    assert_eq!(turtle.header("content-type"), Some("text/turtle"));
+    assert!(turtle.says(
+        "<a/source> a ldp:RDFSource, ldp:Resource ; dc:title \"Tëst\"@en ; dc:relation <a/other>, <a/source#part> . \
+         <a/source#part> dc:isPartOf <a/source> ."
+    ));
+    let expected = turtle.graph();
+    for accept in [
+        "application/ld+json",
+        "application/ld+json; profile=\"http://www.w3.org/ns/json-ld#expanded\"",
+        "application/ld+json; profile=\"http://www.w3.org/ns/json-ld#flattened\"",
+        "application/n-triples",
+        "application/rdf+xml",
+        "application/rdf+xml;q=0.1, application/n-triples;q=0.2",
+    ] {
+        let answer = fixture.ask(Method::GET, "/rest/a/source").header("accept", accept).answer().await;
+        assert!(isomorphic(&answer.graph(), &expected), "{accept}: {}", answer.text());
+        assert_ne!(answer.etag(), turtle.etag());
+    }
+    let refused = fixture.ask(Method::GET, "/rest/a/source").header("accept", "image/png").answer().await;
+    assert_eq!(refused.status, StatusCode::NOT_ACCEPTABLE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_can_be_put_back_unchanged_blank_nodes_and_all() {
+    let fixture = with_source().await;
+    for path in ["/rest/a/source", "/rest/a"] {
+        let before = fixture.get(path).await;
+        let put = fixture.put(path, before.text()).header("if-match", &before.etag()).answer().await;
+        assert_eq!(put.status, StatusCode::NO_CONTENT, "{path}: {}", put.text());
+        let after = fixture.get(path).await;
+        let without_times = |graph: rdf::Graph| -> rdf::Graph {
+            graph.into_iter().filter(|triple| !triple.predicate.as_str().ends_with("lastModified")).collect()
+        };
+        assert!(isomorphic(&without_times(after.graph()), &without_times(before.graph())), "{}", after.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn head_says_what_get_says_and_options_what_can_be_done() {
+    let fixture = with_source().await;
+    for path in ["/rest/a", "/rest/a/source"] {
+        let (get, head) = (fixture.get(path).await, fixture.ask(Method::HEAD, path).answer().await);
+        assert_eq!(head.status, StatusCode::OK);
+        assert!(head.body.is_empty());
+        for name in ["etag", "last-modified", "content-type", "allow", "accept-patch", "accept-post", "vary"] {
+            assert_eq!(head.header(name), get.header(name), "{path}: {name}");
+        }
+        assert_eq!(head.links("type"), get.links("type"));
+        let options = fixture.ask(Method::OPTIONS, path).answer().await;
+        assert_eq!((options.header("allow"), options.links("type")), (get.header("allow"), get.links("type")));
+    }
+    let container = fixture.ask(Method::OPTIONS, "/rest/a").answer().await;
+    assert_eq!(container.header("allow"), Some("GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"));
+    assert!(container.header("accept-post").unwrap().contains("text/turtle"));
+    assert_eq!(container.header("accept-patch"), Some("application/sparql-update"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_it_already_is_told_so() {
+    let fixture = with_source().await;
+    let read = fixture.get("/rest/a/source").await;
+    let again = |name: &'static str, value: String| {
+        let fixture = &fixture;
+        async move { fixture.ask(Method::GET, "/rest/a/source").header(name, &value).answer().await.status }
+    };
+    assert_eq!(again("if-none-match", read.etag()).await, StatusCode::NOT_MODIFIED);
+    assert_eq!(again("if-none-match", "\"x\"".to_owned()).await, StatusCode::OK);
+    let time = read.header("last-modified").unwrap().to_owned();
+    assert_eq!(again("if-modified-since", time).await, StatusCode::NOT_MODIFIED);
+    assert_eq!(again("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT".to_owned()).await, StatusCode::OK);
+    assert_eq!(again("if-match", "\"x\"".to_owned()).await, StatusCode::PRECONDITION_FAILED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resources_go_by_whatever_name_the_server_goes_by() {
+    let fixture = with_source().await;
+    let answer = fixture.ask(Method::GET, "http://elsewhere:99/rest/a/source").answer().await;
+    assert!(answer.text().contains("<http://elsewhere:99/rest/a/other>"), "{}", answer.text());
+    assert!(!answer.text().contains(ROOT));
+    let expected = parsed("<a/source> dc:relation <a/other> .");
+    let here = fixture.get("/rest/a/source").await.graph();
+    assert!(expected.iter().all(|triple| here.contains(triple)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_resource_is_not_found() {
+    let fixture = fixture().await;
+    let answer = fixture.get("/rest/nothing").await;
+    assert_eq!((answer.status, answer.detail()), (StatusCode::NOT_FOUND, "there is nothing at /nothing".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_gets_a_page_that_runs_nothing() {
+    let fixture = with_source().await;
+    fixture.put("/rest/x", "<> <http://purl.org/dc/terms/title> \"<script>alert(1)</script>\" .").answer().await;
+    let accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let page = fixture.ask(Method::GET, "/rest/x").header("accept", accept).answer().await;
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(!page.text().contains("<script>") && page.text().contains("&lt;script&gt;"));
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    assert_eq!(fixture.get("/rest/fcr:style").await.header("content-type"), Some("text/css; charset=utf-8"));
+}

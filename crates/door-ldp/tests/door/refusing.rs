@@ -1,0 +1,86 @@
+//! Bad input: a clear answer, and nothing changed.
+
+use http::{Method, StatusCode};
+
+use crate::support::{ROOT, fixture, fixture_with};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn path_tricks_are_refused() {
+    let fixture = fixture().await;
+    let long = format!("/rest/{}", "n".repeat(8_192));
+    for (path, status) in [
+        ("/rest/a/../b", 400),
+        ("/rest/a/%2e%2e/b", 400),
+        ("/rest/a%2Fb", 400),
+        ("/rest/a//b", 400),
+        ("/rest//", 400),
+        ("/rest/a/%FF", 400),
+        ("/rest/a%00", 400),
+        ("/rest/fcr:tx", 400),
+        (&*long, 414),
+    ] {
+        for method in [Method::GET, Method::PUT, Method::DELETE] {
+            let answer = fixture.ask(method.clone(), path).answer().await;
+            assert_eq!(answer.status.as_u16(), status, "{method} {path}");
+            assert!(!answer.detail().is_empty());
+        }
+    }
+    assert!(fixture.get("/rest/").await.objects(ROOT, "contains").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_graph_is_told_with_line_and_column() {
+    let fixture = fixture().await;
+    let refused = fixture.put("/rest/a", "<> <http://a/b> \"c\" .\n<> <http://a/b> .").answer().await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.detail().contains("line 2, column"), "{}", refused.detail());
+    assert!(!refused.links("http://www.w3.org/ns/ldp#constrainedBy").is_empty());
+    let remote = fixture.ask(Method::PUT, "/rest/a").header("content-type", "application/ld+json");
+    let remote = remote.body("{\"@context\": \"http://example.org/context\", \"a\": 1}").answer().await;
+    assert_eq!(remote.status, StatusCode::BAD_REQUEST);
+    assert!(remote.detail().contains("http://example.org/context"));
+    assert_eq!(fixture.get("/rest/a").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_and_graphs_over_the_limit_are_413() {
+    let settings = door_ldp::LdpSettings { rdf_bytes_max: 10_000, triples_max: 100, ..Default::default() };
+    let fixture = fixture_with(settings).await;
+    let long = format!("<> <http://a/b> \"{}\" .", "x".repeat(20_000));
+    assert_eq!(fixture.put("/rest/a", &long).answer().await.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let many: String = (0..150).map(|n| format!("<> <http://a/b> {n} .\n")).collect();
+    assert_eq!(fixture.put("/rest/a", &many).answer().await.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_no_graph_is_refused_where_one_is_wanted() {
+    let fixture = fixture().await;
+    let ask = fixture.ask(Method::PUT, "/rest/a").of_class("BasicContainer").header("content-type", "text/plain");
+    let refused = ask.body("x").answer().await;
+    assert_eq!(refused.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    assert!(refused.header("accept").unwrap().contains("text/turtle"));
+    let coded = fixture.put("/rest/a", "").header("content-encoding", "gzip").answer().await;
+    assert_eq!(coded.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let patched = fixture.ask(Method::PATCH, "/rest/").header("content-type", "text/plain").body("x").answer().await;
+    assert_eq!(patched.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_data_door_changes_is_not_changed_here() {
+    let fixture = fixture().await;
+    for path in ["/rest/volumes", "/rest/volumes/a.b"] {
+        assert_eq!(fixture.put(path, "").answer().await.status, StatusCode::CONFLICT);
+    }
+    let posted = fixture.post("/rest/", "").header("slug", "volumes").answer().await;
+    assert_ne!(posted.header("location"), Some(&*format!("{ROOT}volumes")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn charsets_of_old_libraries_are_understood() {
+    let fixture = fixture().await;
+    let ask = fixture.ask(Method::PUT, "/rest/a").header("content-type", "text/turtle; charset=ISO-8859-1");
+    let put =
+        ask.body(&b"<> a <http://www.w3.org/ns/ldp#RDFSource> ; <http://purl.org/dc/terms/title> \"caf\xE9\" ."[..]);
+    assert_eq!(put.answer().await.status, StatusCode::CREATED);
+    assert!(fixture.get("/rest/a").await.says("<a> dc:title \"café\" ."));
+}

@@ -1,0 +1,175 @@
+//! The door over a fresh embedded store, requests without a socket, and answers as graphs.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use bytes::Bytes;
+use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
+use http::{HeaderMap, Method, Request, StatusCode};
+use objects::{Library, LibraryOptions};
+use rdf::{ContentType, Graph, Iri, Limits};
+use store::{ManualClock, Store, UnixMillis};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+pub const TURTLE: &str = "text/turtle";
+pub const LDP: &str = "http://www.w3.org/ns/ldp#";
+/// What `/rest/` is to clients here.
+pub const ROOT: &str = "http://test/rest/";
+
+pub struct Fixture {
+    pub router: Router,
+    pub library: Library,
+    pub folder: TempDir,
+}
+
+pub async fn fixture() -> Fixture {
+    fixture_with(LdpSettings::default()).await
+}
+
+pub async fn fixture_with(settings: LdpSettings) -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
+    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    let store: Arc<dyn Store> = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
+    let library = Library::open(store, clock, LibraryOptions::default()).await.unwrap();
+    let Routes { read, write } = routes(Arc::new(LdpDoor { library: library.clone(), settings }));
+    Fixture { router: read.merge(write), library, folder }
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub fn etag(&self) -> String {
+        self.header("etag").unwrap().to_owned()
+    }
+
+    pub fn detail(&self) -> String {
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        let problem: serde_json::Value = serde_json::from_slice(&self.body).unwrap();
+        assert_eq!(problem["status"], self.status.as_u16());
+        problem["detail"].as_str().unwrap().to_owned()
+    }
+
+    /// The targets of links of a relation type.
+    pub fn links(&self, rel: &str) -> Vec<String> {
+        let links = self.headers.get_all("link").iter().map(|link| link.to_str().unwrap());
+        let of_rel = links.filter(|link| link.contains(&format!("rel=\"{rel}\"")));
+        of_rel.map(|link| link[1..link.find('>').unwrap()].to_owned()).collect()
+    }
+
+    /// Whether it says that it is of a class of LDP.
+    pub fn is(&self, class: &str) -> bool {
+        self.links("type").contains(&format!("{LDP}{class}"))
+    }
+
+    pub fn graph(&self) -> Graph {
+        let content_type = ContentType::parse(self.header("content-type").unwrap()).unwrap();
+        let base = Iri::parse("http://nowhere/".to_owned()).unwrap();
+        rdf::parse(&self.body, content_type.syntax, &base, &Limits::default()).unwrap()
+    }
+
+    /// Whether it says these statements, in Turtle with absolute IRIs and the prefixes `ldp` and `dc`.
+    pub fn says(&self, turtle: &str) -> bool {
+        let graph = self.graph();
+        parsed(turtle).iter().all(|triple| graph.contains(triple))
+    }
+
+    /// The objects of a relation of LDP, sorted.
+    pub fn objects(&self, subject: &str, relation: &str) -> Vec<String> {
+        let graph = self.graph();
+        let subject = rdf::NamedNode::new_unchecked(subject);
+        let relation = rdf::NamedNode::new_unchecked(format!("{LDP}{relation}"));
+        let objects = graph.objects(subject.as_ref().into(), relation.as_ref());
+        let mut objects: Vec<_> = objects.map(|object| object.to_string().replace(['<', '>'], "")).collect();
+        objects.sort();
+        objects
+    }
+}
+
+pub fn parsed(turtle: &str) -> Graph {
+    let prefixes = format!("@prefix ldp: <{LDP}> . @prefix dc: <http://purl.org/dc/terms/> . ");
+    let base = Iri::parse(ROOT.to_owned()).unwrap();
+    rdf::parse((prefixes + turtle).as_bytes(), rdf::Syntax::Turtle, &base, &Limits::default()).unwrap()
+}
+
+pub struct Ask<'a> {
+    fixture: &'a Fixture,
+    request: http::request::Builder,
+    body: Body,
+}
+
+impl Fixture {
+    pub fn ask(&self, method: Method, path: &str) -> Ask<'_> {
+        let request = Request::builder().method(method).uri(path).header("host", "test");
+        Ask { fixture: self, request, body: Body::empty() }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path).answer().await
+    }
+
+    /// A PUT of Turtle.
+    pub fn put(&self, path: &str, turtle: &str) -> Ask<'_> {
+        self.ask(Method::PUT, path).header("content-type", TURTLE).body(turtle.to_owned())
+    }
+
+    /// A POST of Turtle.
+    pub fn post(&self, path: &str, turtle: &str) -> Ask<'_> {
+        self.ask(Method::POST, path).header("content-type", TURTLE).body(turtle.to_owned())
+    }
+
+    /// Makes a container, or what `class` says.
+    pub async fn make(&self, path: &str, class: &str, turtle: &str) {
+        let answer = self.put(path, turtle).of_class(class).answer().await;
+        assert_eq!(answer.status, StatusCode::CREATED, "{path}: {}", answer.text());
+    }
+
+    /// Files of contents that there are in the store.
+    pub fn content_files(&self) -> usize {
+        fn count(folder: &std::path::Path) -> usize {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+            entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
+        }
+        count(&self.folder.path().join("contents"))
+    }
+}
+
+impl Ask<'_> {
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.request = self.request.header(name, value);
+        self
+    }
+
+    /// Asks for an interaction model.
+    pub fn of_class(self, class: &str) -> Self {
+        self.header("link", &format!("<{LDP}{class}>; rel=\"type\""))
+    }
+
+    pub fn body(mut self, body: impl Into<Body>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub async fn answer(self) -> Answer {
+        let response = self.fixture.router.clone().oneshot(self.request.body(self.body).unwrap()).await.unwrap();
+        let (head, body) = response.into_parts();
+        Answer { status: head.status, headers: head.headers, body: to_bytes(body, usize::MAX).await.unwrap() }
+    }
+}

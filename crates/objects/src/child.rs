@@ -1,0 +1,116 @@
+//! Creating and deleting a child of a container: what volumes and resources have in common. The steps are those that keep what
+//! is listed and what is reachable the same at every moment, whatever happens between any two of them.
+
+use bytes::Bytes;
+use store::{Class, NewRow, Scan, Step, Strength, Table};
+
+use crate::containment::{Mark, Parent};
+use crate::error::ObjectsResult;
+use crate::head::{Body, Head, HeadRow, State};
+use crate::keys;
+use crate::library::Library;
+use crate::revision::RevisionId;
+use crate::switch::{Switch, Switched, Tries};
+
+/// A child that is to be created.
+pub(crate) struct Creation {
+    /// The container, as it was read.
+    pub parent: Parent,
+    /// The child's name.
+    pub name: String,
+    /// Its incarnation, which is its first revision.
+    pub incarnation: RevisionId,
+    /// The head that is compared with; `None`: there is none.
+    pub base: Option<HeadRow>,
+    /// What it is.
+    pub body: Body,
+    /// What a listing is to tell of it besides its name.
+    pub note: Bytes,
+    /// Immutable rows, which come first.
+    pub rows: Vec<Step>,
+    /// What comes last, and may be lost.
+    pub after: Vec<Step>,
+}
+
+impl Library {
+    /// Creates a child: the intent, the container required, the head, the confirmation. [`Switched::Required`]: the container is
+    /// not what it was any more, or changes all the time.
+    pub(crate) async fn create_child(&self, creation: Creation) -> ObjectsResult<Switched> {
+        let mut parent = creation.parent.clone();
+        let mut tries = Tries::new();
+        loop {
+            let switched = self.switch(creation.switch(self, &parent)).await?;
+            if !matches!(switched, Switched::Required { .. }) || !tries.again().await {
+                return Ok(switched);
+            }
+            match self.patiently(|| self.parent(parent.container())).await {
+                Ok(stands) if stands.incarnation() == parent.incarnation() => parent = stands,
+                _ => return Ok(switched),
+            }
+        }
+    }
+
+    /// The newest change of what is listed in some partitions of children.
+    pub(crate) async fn newest_change(
+        &self,
+        partitions: impl Iterator<Item = Bytes>,
+    ) -> ObjectsResult<Option<RevisionId>> {
+        let newest = |partition: Bytes| async move {
+            let call = store::Call { strength: Strength::Strong, ..self.call(Class::Description) };
+            let scan = Scan::prefix(keys::change_prefix(), 1);
+            let page = self.inner.store.scan(call, Table::Children, &partition, scan).await?;
+            Ok::<_, crate::ObjectsError>(page.rows.first().and_then(|row| keys::change_of(&row.sort)))
+        };
+        let found = futures::future::try_join_all(partitions.map(newest)).await?;
+        Ok(found.into_iter().flatten().max())
+    }
+}
+
+impl Creation {
+    fn switch(&self, library: &Library, parent: &Parent) -> Switch {
+        let mut before = self.rows.clone();
+        before.push(parent.announce(&self.name, self.incarnation, &self.note));
+        before.push(parent.require());
+        let change = library.inner.revisions.mint_above(self.incarnation);
+        let mut after = vec![parent.settle(&self.name, self.incarnation, Mark::Confirmed, change)];
+        after.extend(self.after.iter().cloned());
+        Switch {
+            partition: parent.container().child_partition(&self.name),
+            base: self.base.clone(),
+            head: Head {
+                state: State::Live,
+                incarnation: self.incarnation,
+                parent_incarnation: parent.incarnation(),
+                revision: self.incarnation,
+                body: self.body.clone(),
+                ..Head::free()
+            },
+            before,
+            after,
+        }
+    }
+}
+
+impl Parent {
+    /// Takes a live child away: the intent, the container required, the head, the mark that it is gone. It ends as `head` says,
+    /// which is deleted, or (a container) deleting: then the last mark is left for later.
+    pub(crate) fn removal(&self, name: &str, base: HeadRow, head: Head, mut before: Vec<Step>) -> Switch {
+        let incarnation = base.head.incarnation;
+        before.extend([self.mark(name, incarnation, Mark::Removing), self.require()]);
+        let after = match head.state {
+            State::Deleted => self.settle(name, incarnation, Mark::Removed, head.revision),
+            _ => self.tell_change(name, head.revision),
+        };
+        Switch { partition: self.container().child_partition(name), base: Some(base), head, before, after: vec![after] }
+    }
+}
+
+/// The record of a job, put where it is found by whoever resumes it.
+pub(crate) fn put_record(partition: Bytes, sort: Bytes, value: Bytes) -> Step {
+    Step::Put { table: Table::Work, partition, rows: vec![NewRow::new(sort, value)] }
+}
+
+/// Takes such a record away.
+pub(crate) fn remove_record(partition: Bytes, sort: Bytes) -> Step {
+    Step::Remove { table: Table::Work, partition, rows: store::Removal::Rows(vec![sort]) }
+}

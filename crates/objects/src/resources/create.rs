@@ -1,0 +1,252 @@
+//! Creating resources: at a path of the client's choice, or under a fresh name in a container.
+
+use bytes::Bytes;
+use rand::Rng;
+use store::{NewRow, Step, Table, envelope};
+
+use crate::child::Creation;
+use crate::containment::{Container, Parent};
+use crate::delete::changes_all_the_time;
+use crate::error::ObjectsResult;
+use crate::head::{Body, ContainerBody, HeadRow, State};
+use crate::keys;
+use crate::library::Library;
+use crate::resources::body::{Binary, Kind, Membership, Place, ResourceBody};
+use crate::resources::path::{NAME_BYTES_MAX, ResourcePath};
+use crate::resources::read::{End, Located};
+use crate::resources::upload::{Uploaded, UploadedPlace};
+use crate::resources::{Resource, ResourceError, ResourceResult, Written, describe};
+use crate::revision::RevisionId;
+use crate::switch::{Switched, Tries};
+
+/// Characters of the random part of a fresh name, of 5 bits each.
+const FRESH_CHARS: usize = 20;
+/// Characters that are added to a name that is taken.
+const ADDED_CHARS: usize = 8;
+/// What names are made of (Crockford's base 32): easy to read aloud.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// What is to be created.
+#[derive(Clone, Debug)]
+pub struct NewResource {
+    /// What it is.
+    pub kind: NewKind,
+    /// What is said of it.
+    pub description: Bytes,
+    /// The member that follows from it for the container that it is created in, if it is not itself.
+    pub member: Option<String>,
+    /// The resource of this repository to which it gives members, if it is a container that does, and not to itself.
+    pub members_for: Option<ResourcePath>,
+}
+
+/// What a new resource is.
+#[derive(Clone, Debug)]
+pub enum NewKind {
+    /// Statements.
+    RdfSource,
+    /// A container.
+    Container(Membership),
+    /// Bytes.
+    Binary(Uploaded),
+}
+
+impl NewResource {
+    /// A Basic Container of which nothing is said.
+    pub fn empty_container() -> Self {
+        Self { kind: NewKind::Container(Membership::Basic), description: Bytes::new(), member: None, members_for: None }
+    }
+}
+
+impl Library {
+    /// Creates a resource at a path; containers above it that are missing are made. [`ResourceError::Exists`] if something is
+    /// there, [`ResourceError::Gone`] if something was.
+    pub async fn create_resource(&self, path: &ResourcePath, new: &NewResource) -> ResourceResult<Written> {
+        if path.is_root() {
+            return Err(ResourceError::Exists(path.clone()));
+        }
+        let chain: Vec<_> = path.chain().collect();
+        let mut tries = Tries::new();
+        let mut unsure = false;
+        loop {
+            let Located { live, end, at_end } = self.locate(path).await?;
+            let at = chain.get(live.len()).unwrap_or(path);
+            match end {
+                End::There => return Err(ResourceError::Exists(path.clone())),
+                End::Gone => return Err(ResourceError::Gone { tombstone: at.clone() }),
+                End::Vacant => {}
+            }
+            let above = live.len().checked_sub(1).and_then(|last| Some((chain.get(last)?, live.last()?)));
+            let parent = self.container_above(above).await?;
+            let is_path = at == path;
+            let made = match is_path {
+                true => self.try_create(&parent, at.name(), at_end, new).await?,
+                false => self.try_create(&parent, at.name(), at_end, &NewResource::empty_container()).await?,
+            };
+            match made {
+                Made::Created(revision) if is_path => return Ok(Written { path: path.clone(), revision }),
+                Made::Created(_) => continue,
+                Made::Not { unsure: maybe } => unsure |= maybe,
+            }
+            if !tries.again().await {
+                return Err(changes_all_the_time(format!("/{path}"), unsure).into());
+            }
+        }
+    }
+
+    /// Creates a resource in a container, under the name that is asked for if it was never used, otherwise under a fresh one.
+    /// What is created may depend on its path: `make` is asked for each that is tried.
+    pub async fn create_in<E: From<ResourceError>>(
+        &self,
+        container: &ResourcePath,
+        wish: Option<&str>,
+        make: impl Fn(&Resource, &ResourcePath) -> Result<NewResource, E>,
+    ) -> Result<Written, E> {
+        let mut wish = wish.map(shortened);
+        let mut name = None;
+        let mut tries = Tries::new();
+        let mut unsure = false;
+        loop {
+            let resource = self.resource(container).await?;
+            let parent = Parent::of(&Container::At(container.clone()), &resource.row)
+                .ok_or_else(|| ResourceError::NotAContainer(container.clone()))?;
+            let (tried, base) = match (name.take(), wish) {
+                (Some(fresh), _) => (fresh, None),
+                (None, Some(wish)) => match self.vacancy(&parent, wish).await.map_err(ResourceError::from)? {
+                    Some(base) => (wish.to_owned(), base),
+                    None => (beside(wish), None),
+                },
+                (None, None) => (fresh(FRESH_CHARS), None),
+            };
+            let path = container.child(&tried).map_err(ResourceError::from)?;
+            let new = make(&resource, &path)?;
+            match self.try_create(&parent, &tried, base, &new).await? {
+                Made::Created(revision) => return Ok(Written { path, revision }),
+                Made::Not { unsure: maybe } => unsure |= maybe,
+            }
+            // Somebody took the name, or the container changed: another name does no harm in either case.
+            name = Some(wish.take().map_or_else(|| fresh(FRESH_CHARS), beside));
+            if !tries.again().await {
+                let error = changes_all_the_time(format!("/{container}"), unsure);
+                return Err(ResourceError::from(error).into());
+            }
+        }
+    }
+
+    /// Whether a name was never used in a container, or may be used again; and what is to be compared with then.
+    async fn vacancy(&self, parent: &Parent, name: &str) -> ObjectsResult<Option<Option<HeadRow>>> {
+        let partition = parent.container().child_partition(name);
+        let row = self.patiently(|| self.head_at(&partition)).await?;
+        let is_current = |row: &HeadRow| row.head.parent_incarnation == parent.incarnation();
+        Ok(match row {
+            None => Some(None),
+            Some(row) if row.head.state == State::Free => Some(Some(row)),
+            Some(row) if row.head.state == State::Deleted && !is_current(&row) => Some(Some(row)),
+            Some(_) => None,
+        })
+    }
+
+    /// The container in which something is to be created: the one that was found, or the root.
+    async fn container_above(&self, above: Option<(&ResourcePath, &HeadRow)>) -> ResourceResult<Parent> {
+        let Some((path, row)) = above else {
+            let root = Container::At(ResourcePath::root());
+            return Ok(self.patiently(|| self.parent(&root)).await?);
+        };
+        let parent = Parent::of(&Container::At(path.clone()), row);
+        parent.ok_or_else(|| ResourceError::NotAContainer(path.clone()))
+    }
+
+    async fn try_create(
+        &self,
+        parent: &Parent,
+        name: &str,
+        base: Option<HeadRow>,
+        new: &NewResource,
+    ) -> ResourceResult<Made> {
+        let floor = base.as_ref().map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
+        let incarnation = self.inner.revisions.mint_above(floor);
+        let partition = parent.container().child_partition(name);
+        let (mut rows, description) = describe::put(&partition, incarnation, &new.description);
+        let kind = match &new.kind {
+            NewKind::RdfSource => Kind::RdfSource,
+            NewKind::Container(membership) => Kind::Container {
+                membership: membership.clone(),
+                children: ContainerBody::new(self.inner.options.resource_shards),
+            },
+            NewKind::Binary(uploaded) => Kind::Binary(uploaded.keep(&partition, incarnation, &mut rows)),
+        };
+        if let (Container::At(above), Some(resource)) = (parent.container(), &new.members_for) {
+            rows.push(members_record(resource, &above.child(name)?));
+        }
+        let creation = Creation {
+            parent: parent.clone(),
+            name: name.to_owned(),
+            incarnation,
+            base,
+            body: Body::Resource(ResourceBody { kind, description }),
+            note: new.member.clone().map(Bytes::from).unwrap_or_default(),
+            rows,
+            after: Vec::new(),
+        };
+        Ok(match self.create_child(creation).await? {
+            Switched::Applied => Made::Created(incarnation),
+            Switched::Required { unsure } => Made::Not { unsure },
+            Switched::Moved | Switched::Fenced => Made::Not { unsure: false },
+        })
+    }
+}
+
+/// What came of one try.
+enum Made {
+    /// It is there, at this incarnation.
+    Created(RevisionId),
+    /// It is not, unless an earlier step may still arrive.
+    Not { unsure: bool },
+}
+
+impl Uploaded {
+    /// What a head says of these bytes, and the row that holds them if they are few.
+    pub(super) fn keep(&self, partition: &Bytes, revision: RevisionId, rows: &mut Vec<Step>) -> Binary {
+        let place = match &self.place {
+            UploadedPlace::Small(bytes) => {
+                let row = NewRow::new(keys::small_content(revision), envelope::seal(bytes));
+                rows.push(Step::Put { table: Table::Objects, partition: partition.clone(), rows: vec![row] });
+                Place::Row
+            }
+            UploadedPlace::Content(id) => Place::Content(*id),
+        };
+        Binary {
+            revision,
+            place,
+            len_bytes: self.len_bytes,
+            sha256: self.sha256,
+            media_type: self.media_type.clone(),
+            disposition: self.disposition.clone(),
+        }
+    }
+}
+
+/// The record that a container gives members to a resource. It may stand when the container does not: its head decides.
+pub(super) fn members_record(resource: &ResourcePath, container: &ResourcePath) -> Step {
+    Step::Put {
+        table: Table::Objects,
+        partition: keys::resource_partition(resource),
+        rows: vec![NewRow::new(keys::membership(container), envelope::seal(&[]))],
+    }
+}
+
+/// A name that nobody has used: so many characters drawn at random.
+fn fresh(chars: usize) -> String {
+    let mut random = rand::rng();
+    (0..chars).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect()
+}
+
+/// A name beside one that is taken.
+fn beside(wish: &str) -> String {
+    format!("{wish}-{}", fresh(ADDED_CHARS))
+}
+
+/// A wish, cut so that something can be added to it.
+fn shortened(wish: &str) -> &str {
+    let end = NAME_BYTES_MAX - ADDED_CHARS - 1;
+    if wish.len() <= end { wish } else { &wish[..wish.floor_char_boundary(end)] }
+}

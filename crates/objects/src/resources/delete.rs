@@ -1,0 +1,335 @@
+//! Deleting resources. A container goes with all that is in it: one write of its head makes all of it unreachable, and a
+//! recorded job, which any server resumes, then deletes what was in it one by one.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use store::{Class, Removal, Scan, Step, Strength, Table};
+
+use crate::child::{put_record, remove_record};
+use crate::children::Children;
+use crate::containment::{Container, Mark, Parent};
+use crate::delete::changes_all_the_time;
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{self, Body, ContainerBody, Head, HeadRow, State};
+use crate::keys;
+use crate::library::Library;
+use crate::resources::path::ResourcePath;
+use crate::resources::read::{End, Located};
+use crate::resources::{Resource, ResourceError, ResourceResult};
+use crate::revision::RevisionId;
+use crate::switch::{Switch, Switched, Tries};
+
+/// Children of a container that is being deleted that are deleted at the same time.
+const DELETED_AT_ONCE: usize = 64;
+/// Children that are read together.
+const BATCH_CHILDREN: usize = 512;
+/// Bytes of one page of a scan over records.
+const SCAN_BYTES: usize = 64 << 10;
+
+/// A container that is being deleted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Job {
+    path: String,
+    incarnation: RevisionId,
+}
+
+/// The marks of a deleted container's children, which are to be dropped.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Emptying {
+    path: String,
+    incarnation: RevisionId,
+    children: ContainerBody,
+}
+
+/// The jobs that this process is at.
+#[derive(Default)]
+pub(crate) struct RunningJobs(Mutex<HashSet<Bytes>>);
+
+impl RunningJobs {
+    /// Marks a job as being worked on; `None`: it is already.
+    fn begin(&self, record: &Bytes) -> Option<RunningJob<'_>> {
+        self.0.lock().insert(record.clone()).then(|| RunningJob { jobs: self, record: record.clone() })
+    }
+}
+
+struct RunningJob<'a> {
+    jobs: &'a RunningJobs,
+    record: Bytes,
+}
+
+impl Drop for RunningJob<'_> {
+    fn drop(&mut self) {
+        self.jobs.0.lock().remove(&self.record);
+    }
+}
+
+impl Library {
+    /// Deletes a resource; a container with all that is in it. It is gone for everybody with one write; this answers when all of
+    /// it is done. Whoever is cut off meanwhile leaves a record, and [`Library::resume_deletions`] goes on with it.
+    ///
+    /// [`ResourceError::Moved`] if somebody else changed it since it was read; nothing is changed then.
+    pub async fn delete_resource(&self, resource: &Resource) -> ResourceResult<()> {
+        let path = &resource.path;
+        let above = Container::At(path.parent().ok_or(ResourceError::Root)?);
+        let base = resource.row.clone();
+        let incarnation = resource.incarnation();
+        let revision = self.inner.revisions.mint_above(base.head.revision.max(base.head.floor));
+        let is_container = resource.body.container().is_some();
+        let record = keys::container_job(revision, incarnation);
+        let (head, before) = match is_container {
+            false => (deleted(&base.head, revision), Vec::new()),
+            true => {
+                let job = head::seal(&Job { path: path.to_string(), incarnation })?;
+                let head = Head { state: State::Deleting, revision, ..base.head.clone() };
+                (head, vec![put_record(keys::deleting_partition(), record.clone(), job)])
+            }
+        };
+        let running = self.inner.running_jobs.begin(&record);
+        let mut tries = Tries::new();
+        loop {
+            let parent = match self.patiently(|| self.parent(&above)).await {
+                Ok(parent) if parent.incarnation() == base.head.parent_incarnation => parent,
+                Ok(_) | Err(ObjectsError::Gone(_)) => return Err(ResourceError::Moved(path.clone())),
+                Err(error) => return Err(error.into()),
+            };
+            let switch = parent.removal(path.name(), base.clone(), head.clone(), before.clone());
+            match self.switch(switch).await? {
+                Switched::Applied => break,
+                Switched::Moved | Switched::Fenced => return Err(ResourceError::Moved(path.clone())),
+                Switched::Required { unsure } => {
+                    if !tries.again().await {
+                        return Err(changes_all_the_time(format!("/{path}"), unsure).into());
+                    }
+                }
+            }
+        }
+        if is_container {
+            self.finish_deletion(path, incarnation, &record).await?;
+        }
+        drop(running);
+        Ok(())
+    }
+
+    /// Goes on with deletions that others have begun at least `age_min` ago and that nobody in this process is at. Answers how
+    /// many were finished.
+    pub async fn resume_deletions(&self, age_min: Duration) -> ObjectsResult<u64> {
+        let mut finished = 0;
+        let partition = keys::deleting_partition();
+        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description);
+            let page = self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?;
+            for row in &page.rows {
+                let since = keys::container_job_since(&row.sort).unwrap_or(RevisionId::ZERO);
+                if self.inner.clock.now().since(since.time()) < age_min {
+                    return Ok(finished);
+                }
+                let Some(_running) = self.inner.running_jobs.begin(&row.sort) else { continue };
+                let job: Job = head::open(Table::Work, &row.value)?;
+                let path = stored_path(&job.path)?;
+                let object = keys::resource_partition(&path);
+                let stands = self.patiently(|| self.head_at(&object)).await?;
+                let is_live = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation == job.incarnation;
+                if !stands.is_some_and(|row| is_live(&row)) {
+                    self.finish_deletion(&path, job.incarnation, &row.sort).await?;
+                    finished += 1;
+                } else if self.grace_passed(since.time()) {
+                    // Whoever recorded it never came to begin with it, and is not about to any more.
+                    self.forget_deletion(&row.sort).await?;
+                }
+            }
+            scan = range.resumed(page.next);
+        }
+        Ok(finished)
+    }
+
+    /// Deletes what was in a container that is being deleted, then the container, then the record of that.
+    async fn finish_deletion(&self, path: &ResourcePath, incarnation: RevisionId, record: &Bytes) -> ObjectsResult<()> {
+        self.end_container(path, incarnation).await?;
+        if let Some(above) = path.parent() {
+            // Where it was is told, if that is still there. It may be lost: the marks that stand send whoever lists to the head.
+            if let Ok(parent) = self.parent(&Container::At(above)).await {
+                let change = self.inner.revisions.mint_above(incarnation);
+                let removed = parent.settle(path.name(), incarnation, Mark::Removed, change);
+                self.put_acknowledged(Class::Description, vec![removed]).await?;
+            }
+        }
+        self.forget_deletion(record).await
+    }
+
+    async fn forget_deletion(&self, record: &Bytes) -> ObjectsResult<()> {
+        let done = remove_record(keys::deleting_partition(), record.clone());
+        self.put_acknowledged(Class::Description, vec![done]).await
+    }
+
+    /// Deletes a container whose head says that it is being deleted, after all that is in it.
+    fn end_container<'a>(
+        &'a self,
+        path: &'a ResourcePath,
+        incarnation: RevisionId,
+    ) -> BoxFuture<'a, ObjectsResult<()>> {
+        async move {
+            let partition = keys::resource_partition(path);
+            let mut tries = Tries::new();
+            loop {
+                let row = self.patiently(|| self.head_at(&partition)).await?;
+                let is_it = |row: &HeadRow| row.head.state == State::Deleting && row.head.incarnation == incarnation;
+                let Some(row) = row.filter(is_it) else { return Ok(()) };
+                let Some(parent) = Parent::standing(&Container::At(path.clone()), &row) else { return Ok(()) };
+                self.end_children(path, &parent).await?;
+                let revision = self.inner.revisions.mint_above(row.head.revision.max(row.head.floor));
+                let children = row.head.body.container().cloned().unwrap_or(ContainerBody::new(0));
+                let emptying = head::seal(&Emptying { path: path.to_string(), incarnation, children })?;
+                let record = keys::container_job(revision, incarnation);
+                let switch = Switch {
+                    partition: partition.clone(),
+                    head: deleted(&row.head, revision),
+                    base: Some(row),
+                    before: vec![put_record(keys::emptying_partition(), record, emptying)],
+                    after: Vec::new(),
+                };
+                match self.switch(switch).await? {
+                    Switched::Applied => return Ok(()),
+                    // Somebody else is at the same job.
+                    Switched::Moved | Switched::Fenced | Switched::Required { .. } => {}
+                }
+                if !tries.again().await {
+                    return Err(changes_all_the_time(format!("/{path}"), false));
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// Deletes all children of a container that can have no new ones.
+    async fn end_children(&self, path: &ResourcePath, parent: &Parent) -> ObjectsResult<()> {
+        for shard in 0..parent.shards() {
+            let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
+            loop {
+                let names = children.take(self, BATCH_CHILDREN).await?;
+                if names.is_empty() {
+                    break;
+                }
+                let mut ends = Vec::new();
+                for name in &names {
+                    let child = path.child(&name.name).map_err(|error| ObjectsError::Internal(error.to_string()))?;
+                    let marked = name.incarnations.iter().filter(|marked| !marked.marks.removed());
+                    ends.extend(marked.map(|marked| (child.clone(), marked.incarnation)));
+                }
+                stream::iter(ends)
+                    .map(|(child, incarnation)| async move { self.end_child(&child, incarnation).await })
+                    .buffer_unordered(DELETED_AT_ONCE)
+                    .try_collect::<()>()
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that one incarnation of a child is over and never comes to be.
+    async fn end_child(&self, path: &ResourcePath, incarnation: RevisionId) -> ObjectsResult<()> {
+        let partition = keys::resource_partition(path);
+        let mut tries = Tries::new();
+        loop {
+            let row = self.patiently(|| self.head_at(&partition)).await?;
+            match row {
+                Some(row) if row.head.incarnation == incarnation => match row.head.state {
+                    State::Live => self.begin_end(&partition, row).await?,
+                    State::Deleting => return self.end_container(path, incarnation).await,
+                    State::Deleted | State::Free => return Ok(()),
+                },
+                Some(row) if row.head.state == State::Live || row.head.floor >= incarnation => return Ok(()),
+                _ => _ = self.fence(&partition, incarnation).await?,
+            }
+            if !tries.again().await {
+                return Err(changes_all_the_time(format!("/{path}"), false));
+            }
+        }
+    }
+
+    /// Takes one step towards the end of a live child: a container is being deleted then, anything else is deleted.
+    async fn begin_end(&self, partition: &Bytes, row: HeadRow) -> ObjectsResult<()> {
+        let revision = self.inner.revisions.mint_above(row.head.revision.max(row.head.floor));
+        let head = match row.head.body.container() {
+            Some(_) => Head { state: State::Deleting, revision, ..row.head.clone() },
+            None => deleted(&row.head, revision),
+        };
+        let (partition, base) = (partition.clone(), Some(row));
+        self.switch(Switch { partition, base, head, before: Vec::new(), after: Vec::new() }).await.map(|_| ())
+    }
+
+    /// Takes away what says that something was deleted at a path, so that its name can be used again.
+    ///
+    /// [`ResourceError::Absent`] if nothing was deleted there, [`ResourceError::Exists`] if something is there,
+    /// [`ResourceError::Gone`] if what was deleted is a container above it.
+    pub async fn remove_tombstone(&self, path: &ResourcePath) -> ResourceResult<()> {
+        if path.is_root() {
+            return Err(ResourceError::Exists(path.clone()));
+        }
+        let Located { live, end, at_end } = self.locate(path).await?;
+        let at = path.chain().nth(live.len());
+        match end {
+            End::There => return Err(ResourceError::Exists(path.clone())),
+            End::Vacant => return Err(ResourceError::Absent(path.clone())),
+            End::Gone => {}
+        }
+        match at {
+            Some(tombstone) if tombstone != *path => return Err(ResourceError::Gone { tombstone }),
+            _ => {}
+        }
+        // A container that is being deleted is not deleted yet.
+        let moved = || ResourceError::Moved(path.clone());
+        let deleted = at_end.filter(|row| row.head.state == State::Deleted).ok_or_else(moved)?;
+        let freed = self.free(&keys::resource_partition(path), deleted.head.revision).await?;
+        freed.map(|_| ()).ok_or_else(moved)
+    }
+
+    /// Drops the marks of the children of containers that were deleted a grace ago: no page of a listing takes so long. Answers
+    /// of how many containers.
+    pub async fn empty_deleted_containers(&self) -> ObjectsResult<u64> {
+        let mut emptied = 0;
+        let partition = keys::emptying_partition();
+        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description);
+            let page = self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?;
+            for row in &page.rows {
+                let since = keys::container_job_since(&row.sort).unwrap_or(RevisionId::ZERO);
+                if !self.grace_passed(since.time()) {
+                    return Ok(emptied);
+                }
+                let Emptying { path, incarnation, children } = head::open(Table::Work, &row.value)?;
+                let container = Container::At(stored_path(&path)?);
+                let mut steps: Vec<_> = (0..children.shards)
+                    .flat_map(|shard| (0..=children.epochs(shard).target()).map(move |epoch| (shard, epoch)))
+                    .map(|(shard, epoch)| container.children_partition(incarnation, shard, epoch))
+                    .map(|partition| Step::Remove {
+                        table: Table::Children,
+                        partition,
+                        rows: Removal::Range(Bytes::new(), None),
+                    })
+                    .collect();
+                steps.push(remove_record(partition.clone(), row.sort.clone()));
+                self.put_acknowledged(Class::Description, steps).await?;
+                emptied += 1;
+            }
+            scan = range.resumed(page.next);
+        }
+        Ok(emptied)
+    }
+}
+
+/// The head of what is deleted.
+fn deleted(head: &Head, revision: RevisionId) -> Head {
+    Head { state: State::Deleted, revision, body: Body::Nothing, ..head.clone() }
+}
+
+fn stored_path(text: &str) -> ObjectsResult<ResourcePath> {
+    ResourcePath::parse(text).map_err(|error| ObjectsError::corrupt(Table::Work, &error.to_string()))
+}

@@ -1,0 +1,61 @@
+//! Descriptions in rows.
+
+use bytes::{Bytes, BytesMut};
+use store::{Class, NewRow, Step, Table, envelope};
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::keys;
+use crate::library::Library;
+use crate::resources::Resource;
+use crate::resources::body::StoredDescription;
+use crate::revision::RevisionId;
+
+/// Bytes of a description in one row.
+const PIECE_BYTES: usize = 60 << 10;
+
+/// Pieces that are put in one step: what a step may hold, less what keys and envelopes take.
+const PIECES_OF_A_STEP: usize = 60;
+
+/// The steps that put a description, and what a head says of it then.
+pub(super) fn put(partition: &Bytes, revision: RevisionId, description: &Bytes) -> (Vec<Step>, StoredDescription) {
+    let pieces = (0..).zip(description.chunks(PIECE_BYTES));
+    let rows: Vec<_> =
+        pieces.map(|(n, piece)| NewRow::new(keys::description(revision, n), envelope::seal(piece))).collect();
+    let stored = StoredDescription { revision, pieces: u32::try_from(rows.len()).unwrap_or(u32::MAX) };
+    let put = |rows: &[NewRow]| Step::Put { table: Table::Objects, partition: partition.clone(), rows: rows.to_vec() };
+    (rows.chunks(PIECES_OF_A_STEP).map(put).collect(), stored)
+}
+
+impl Library {
+    /// The description of a resource, of the revision that was read.
+    pub async fn description(&self, resource: &Resource) -> ObjectsResult<Bytes> {
+        let StoredDescription { revision, pieces } = resource.body.description;
+        let partition = keys::resource_partition(&resource.path);
+        if pieces == 0 {
+            return Ok(Bytes::new());
+        }
+        let mut sorts: Vec<_> = (0..pieces).map(|piece| keys::description(revision, piece)).collect();
+        if let (1, Some(sort)) = (sorts.len(), sorts.pop()) {
+            return self.payload(&partition, &sort).await;
+        }
+        let mut description = BytesMut::with_capacity(pieces as usize * PIECE_BYTES);
+        for piece in 0..pieces {
+            description.extend_from_slice(&self.payload(&partition, &keys::description(revision, piece)).await?);
+        }
+        Ok(description.freeze())
+    }
+
+    /// The payload of a row that a head names. What is missing or wrong is read again, strongly, before it is called damaged.
+    pub(super) async fn payload(&self, partition: &Bytes, sort: &Bytes) -> ObjectsResult<Bytes> {
+        let get = |call| self.inner.store.get(call, Table::Objects, partition, sort);
+        let open = |row: Option<store::Row>| {
+            let row = row.ok_or_else(|| "a row that the head names is missing".to_owned())?;
+            envelope::open(&row.value).map_err(|error| error.to_string())
+        };
+        if let Ok(payload) = open(get(self.call(Class::Description)).await?) {
+            return Ok(payload);
+        }
+        let again = get(self.call(Class::Description).strong()).await?;
+        open(again).map_err(|detail| ObjectsError::corrupt(Table::Objects, &detail))
+    }
+}

@@ -1,0 +1,200 @@
+//! Finding resources, and reading what is in them.
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use std::ops::Range;
+use store::{Class, Scan, Strength, Table};
+
+use crate::containment::{Container, Parent};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{HeadRow, State};
+use crate::keys;
+use crate::library::Library;
+use crate::list::{Found, ListToken};
+use crate::resources::body::{Binary, Place};
+use crate::resources::path::ResourcePath;
+use crate::resources::{Resource, ResourceError, ResourceResult};
+use crate::revision::RevisionId;
+
+/// Paths that are looked up together.
+const BATCH_PATHS: usize = 500;
+/// Bytes of one page of a scan over records of membership.
+const SCAN_BYTES: usize = 64 << 10;
+
+/// A child of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Its name.
+    pub name: String,
+    /// The member that follows from it, if it was created with one of its own.
+    pub member: Option<String>,
+}
+
+/// Some children of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChildPage {
+    /// In a stable order that is not that of the alphabet.
+    pub children: Vec<Child>,
+    /// Where to go on; `None`: this was the last page.
+    pub next: Option<ListToken>,
+}
+
+/// What was found on the way down a path.
+pub(super) struct Located {
+    /// The heads from the first name on, as far as they are live and in one another; all of them: the path is there.
+    pub live: Vec<HeadRow>,
+    /// Why that ends.
+    pub end: End,
+    /// The head where it ends, if there is one.
+    pub at_end: Option<HeadRow>,
+}
+
+/// Why the way down a path ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It does not end: the path is there.
+    There,
+    /// Nothing is there, and something could be created.
+    Vacant,
+    /// Something was deleted there.
+    Gone,
+}
+
+impl Located {
+    /// The heads of `path.chain()`, put together.
+    fn of(heads: Vec<Option<HeadRow>>) -> Self {
+        let mut live: Vec<HeadRow> = Vec::with_capacity(heads.len());
+        for head in heads {
+            let Some(row) = head else { return Self { live, end: End::Vacant, at_end: None } };
+            // The root is never deleted, so what is in it is in its only incarnation.
+            let is_current = live.last().is_none_or(|above| row.head.parent_incarnation == above.head.incarnation);
+            match row.head.state {
+                State::Live if is_current => live.push(row),
+                State::Deleting | State::Deleted if is_current => {
+                    return Self { live, end: End::Gone, at_end: Some(row) };
+                }
+                // Of an earlier incarnation of what it was in: as if it were free.
+                _ => return Self { live, end: End::Vacant, at_end: Some(row) },
+            }
+        }
+        Self { live, end: End::There, at_end: None }
+    }
+}
+
+impl Library {
+    /// The live resource at a path, read strongly, with all containers above it.
+    pub async fn resource(&self, path: &ResourcePath) -> ResourceResult<Resource> {
+        let absent = || ResourceError::Absent(path.clone());
+        if path.is_root() {
+            let partition = keys::resource_partition(path);
+            let row = self.patiently(|| self.head_at(&partition)).await?;
+            return row.and_then(|row| Resource::of(path.clone(), row)).ok_or_else(absent);
+        }
+        let Located { mut live, end, .. } = self.locate(path).await?;
+        match end {
+            End::There => live.pop().and_then(|row| Resource::of(path.clone(), row)).ok_or_else(absent),
+            End::Vacant => Err(absent()),
+            End::Gone => {
+                Err(ResourceError::Gone { tombstone: path.chain().nth(live.len()).unwrap_or_else(|| path.clone()) })
+            }
+        }
+    }
+
+    /// What stands on the way down a path, which is not the root.
+    pub(super) async fn locate(&self, path: &ResourcePath) -> ObjectsResult<Located> {
+        let partitions: Vec<_> = path.chain().map(|path| keys::resource_partition(&path)).collect();
+        let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
+        Ok(Located::of(heads.into_iter().collect::<ObjectsResult<_>>()?))
+    }
+
+    /// Bytes of a resource that has some, of the revision that was read; a range is clipped at their end.
+    pub async fn content(
+        &self,
+        resource: &Resource,
+        binary: &Binary,
+        range: Range<u64>,
+    ) -> ObjectsResult<BoxStream<'static, ObjectsResult<Bytes>>> {
+        match binary.place {
+            Place::Row => {
+                let partition = keys::resource_partition(&resource.path);
+                let payload = self.payload(&partition, &keys::small_content(binary.revision)).await?;
+                let clip = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(payload.len());
+                let (from, to) = (clip(range.start), clip(range.end));
+                let piece = payload.slice(from..to.max(from));
+                Ok(futures::stream::iter([Ok(piece)]).boxed())
+            }
+            Place::Content(id) => {
+                let stream = self.inner.store.read_content(self.call(Class::Content), id, range).await?;
+                let stream = stream
+                    .ok_or_else(|| ObjectsError::corrupt(Table::Contents, &format!("content {id} is missing")))?;
+                Ok(stream.map(|piece| piece.map_err(ObjectsError::from)).boxed())
+            }
+        }
+    }
+
+    /// A page of at most `max` children of a container; of what is none there are none.
+    pub async fn children(
+        &self,
+        resource: &Resource,
+        after: Option<&ListToken>,
+        max: usize,
+    ) -> ObjectsResult<ChildPage> {
+        let container = Container::At(resource.path.clone());
+        // Shards may have been rewritten since the resource was read, so each page asks where they are.
+        let parent = self.parent(&container).await?;
+        if parent.incarnation() != resource.incarnation() {
+            return Err(ObjectsError::Gone(container.name()));
+        }
+        let (found, next) = self.list_children(&parent, after, max).await?;
+        Ok(ChildPage { children: found.into_iter().map(Child::of).collect(), next })
+    }
+
+    /// Of each path, whether something is there or was, as a child of the container that is there now.
+    pub async fn were_children(&self, paths: &[ResourcePath]) -> ObjectsResult<Vec<bool>> {
+        let mut known = Vec::with_capacity(paths.len());
+        for paths in paths.chunks(BATCH_PATHS) {
+            let of = |path: ResourcePath| keys::resource_partition(&path);
+            let partitions: Vec<_> =
+                paths.iter().flat_map(|path| [of(path.clone()), of(path.parent().unwrap_or_default())]).collect();
+            let mut heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?.into_iter();
+            while let (Some(child), Some(parent)) = (heads.next(), heads.next()) {
+                known.push(match (child?, parent?) {
+                    (Some(child), Some(parent)) => {
+                        child.head.state != State::Free && child.head.parent_incarnation == parent.head.incarnation
+                    }
+                    _ => false,
+                });
+            }
+        }
+        Ok(known)
+    }
+
+    /// When what a container's listing tells changed last; `None`: it never had a child.
+    pub async fn last_change(&self, resource: &Resource) -> ObjectsResult<Option<RevisionId>> {
+        let Some(parent) = Parent::of(&Container::At(resource.path.clone()), &resource.row) else { return Ok(None) };
+        let partitions = (0..parent.shards()).flat_map(|shard| parent.partitions(shard).collect::<Vec<_>>());
+        self.newest_change(partitions).await
+    }
+
+    /// The containers that were once said to give members to the resource at `path`: whether one still does, its head says.
+    pub async fn containers_with_members_for(&self, path: &ResourcePath) -> ObjectsResult<Vec<ResourcePath>> {
+        let partition = keys::resource_partition(path);
+        let mut containers = Vec::new();
+        let mut scan = Some(Scan::prefix(keys::membership_prefix(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description);
+            let page = self.inner.store.scan(call, Table::Objects, &partition, range.clone()).await?;
+            containers.extend(page.rows.iter().filter_map(|row| keys::membership_of(&row.sort)));
+            scan = range.resumed(page.next);
+        }
+        Ok(containers)
+    }
+}
+
+impl Child {
+    fn of(Found { name, note }: Found) -> Self {
+        let member = (!note.is_empty()).then(|| String::from_utf8_lossy(&note).into_owned());
+        Self { name, member }
+    }
+}

@@ -1,0 +1,57 @@
+//! Changing a resource: new rows first, then its head, compared with what was read.
+
+use bytes::Bytes;
+
+use crate::head::{Body, Head};
+use crate::keys;
+use crate::library::Library;
+use crate::resources::body::{Kind, Membership};
+use crate::resources::create::members_record;
+use crate::resources::path::ResourcePath;
+use crate::resources::upload::Uploaded;
+use crate::resources::{Resource, ResourceError, ResourceResult, Written, describe};
+use crate::switch::{Switch, Switched};
+
+/// What is to change.
+#[derive(Clone, Debug)]
+pub enum Update {
+    /// What is said of it.
+    Description {
+        /// The new description.
+        description: Bytes,
+        /// The new rule of membership of a container; of what is none it is not looked at.
+        membership: Membership,
+        /// The resource of this repository to which the container gives members, if not to itself.
+        members_for: Option<ResourcePath>,
+    },
+    /// Its bytes.
+    Binary(Uploaded),
+}
+
+impl Library {
+    /// Changes a resource. [`ResourceError::Moved`] if somebody else changed it since it was read; nothing is changed then.
+    pub async fn update_resource(&self, resource: &Resource, update: &Update) -> ResourceResult<Written> {
+        let path = resource.path.clone();
+        let base = resource.head();
+        let partition = keys::resource_partition(&path);
+        let revision = self.inner.revisions.mint_above(base.revision.max(base.floor));
+        let mut body = resource.body.clone();
+        let mut rows = Vec::new();
+        match update {
+            Update::Description { description, membership, members_for } => {
+                (rows, body.description) = describe::put(&partition, revision, description);
+                if let Kind::Container { membership: stands, .. } = &mut body.kind {
+                    stands.clone_from(membership);
+                    rows.extend(members_for.as_ref().map(|resource| members_record(resource, &path)));
+                }
+            }
+            Update::Binary(uploaded) => body.kind = Kind::Binary(uploaded.keep(&partition, revision, &mut rows)),
+        }
+        let head = Head { revision, body: Body::Resource(body), ..base.clone() };
+        let base = Some(resource.row.clone());
+        match self.switch(Switch { partition, base, head, before: rows, after: Vec::new() }).await? {
+            Switched::Applied => Ok(Written { path, revision }),
+            Switched::Moved | Switched::Fenced | Switched::Required { .. } => Err(ResourceError::Moved(path)),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Resources in containers: each change, with each fault at each of its steps; changes that race; jobs that are cut off.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod deletions;
+mod faults;
+mod histories;
+mod races;
+mod shards;
+mod tree;

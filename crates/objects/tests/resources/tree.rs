@@ -1,0 +1,115 @@
+//! What the tests do to a tree of resources, and what must always hold of one.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use objects::resources::{NewKind, NewResource, Update};
+use objects::{Library, ListToken, ObjectsError, ResourceError, ResourcePath, ResourceResult};
+
+pub fn path(text: &str) -> ResourcePath {
+    text.parse().unwrap()
+}
+
+pub fn container() -> NewResource {
+    NewResource::empty_container()
+}
+
+pub fn source(description: &str) -> NewResource {
+    NewResource { kind: NewKind::RdfSource, description: Bytes::from(description.to_owned()), ..container() }
+}
+
+/// Creates a source of RDF.
+pub async fn create(library: &Library, at: &str, description: &str) -> ResourceResult<()> {
+    library.create_resource(&path(at), &source(description)).await.map(|_| ())
+}
+
+/// Gives something another description, as often as others are faster.
+pub async fn update(library: &Library, at: &str, description: &str) -> ResourceResult<()> {
+    loop {
+        let resource = library.resource(&path(at)).await?;
+        let update = Update::Description {
+            description: Bytes::from(description.to_owned()),
+            membership: objects::resources::Membership::Basic,
+            members_for: None,
+        };
+        match library.update_resource(&resource, &update).await {
+            Err(ResourceError::Moved(_)) => {}
+            done => return done.map(|_| ()),
+        }
+    }
+}
+
+/// Deletes something, as often as others are faster.
+pub async fn delete(library: &Library, at: &str) -> ResourceResult<()> {
+    loop {
+        let resource = library.resource(&path(at)).await?;
+        match library.delete_resource(&resource).await {
+            Err(ResourceError::Moved(_)) => {}
+            done => return done,
+        }
+    }
+}
+
+/// What is said of something; `None`: it is not there.
+pub async fn said(library: &Library, at: &str) -> Option<String> {
+    match library.resource(&path(at)).await {
+        Ok(resource) => Some(String::from_utf8(library.description(&resource).await.unwrap().to_vec()).unwrap()),
+        Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => None,
+        Err(error) => panic!("{at}: {error}"),
+    }
+}
+
+/// The names of all children of a container, sorted, read in pages of two.
+pub async fn children(library: &Library, at: &ResourcePath) -> Vec<String> {
+    let resource = library.resource(at).await.unwrap();
+    let mut names = Vec::new();
+    let mut after: Option<ListToken> = None;
+    loop {
+        let page = library.children(&resource, after.as_ref(), 2).await.unwrap();
+        names.extend(page.children.into_iter().map(|child| child.name));
+        after = page.next;
+        if after.is_none() {
+            names.sort();
+            return names;
+        }
+    }
+}
+
+/// All that can be reached by listing, from the root down. What is listed is there; each once.
+pub async fn reachable(library: &Library) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut containers = vec![ResourcePath::root()];
+    while let Some(at) = containers.pop() {
+        let names = children(library, &at).await;
+        let mut unique = names.clone();
+        unique.dedup();
+        assert_eq!(names, unique, "listed twice in /{at}");
+        for name in names {
+            let child = at.child(&name).unwrap();
+            let resource = library.resource(&child).await.unwrap_or_else(|error| panic!("/{child} is listed: {error}"));
+            found.push(child.to_string());
+            if resource.body().container().is_some() {
+                containers.push(child);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What is listed is what is there, of these paths, now and once everything unsettled is old enough to be swept.
+pub async fn assert_sound(library: &Library, clock: &store::ManualClock, paths: &[&str]) {
+    for _ in 0..2 {
+        let reachable = reachable(library).await;
+        for at in paths {
+            let is_there = said(library, at).await.is_some();
+            assert_eq!(is_there, reachable.contains(&(*at).to_owned()), "/{at}: {reachable:?}");
+        }
+        clock.advance(Duration::from_secs(120));
+    }
+}
+
+/// Whether an error says that nothing was done.
+pub fn is_refusal(error: &ResourceError) -> bool {
+    !matches!(error, ResourceError::Objects(ObjectsError::Unknown(_)))
+}

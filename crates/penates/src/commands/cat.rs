@@ -1,0 +1,48 @@
+//! `penates cat`
+
+use std::io::Write;
+
+use clap::Args;
+use http_body_util::BodyExt;
+
+use crate::cli::ReachArgs;
+use crate::client::ClientError;
+use crate::output::closed;
+use crate::reach::Reached;
+use crate::resources::BaseArgs;
+
+/// Arguments of `penates cat`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates cat letters
+  penates cat letters/scan.png > scan.png
+  penates cat letters --accept application/ld+json")]
+pub struct CatArgs {
+    /// The resource, from the root of the repository on.
+    #[arg(default_value = "")]
+    resource: String,
+    /// The media type that is wanted, of a graph.
+    #[arg(long, value_name = "TYPE", default_value = "*/*")]
+    accept: String,
+    /// Where the repository is.
+    #[command(flatten)]
+    base: BaseArgs,
+    /// Where.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// Runs it.
+pub async fn run(args: CatArgs) -> anyhow::Result<()> {
+    let reached = Reached::open(&args.reach).await?;
+    let mut body = reached.client.get(&args.base.address(&args.resource), &args.accept).await?.into_body();
+    let mut stdout = std::io::stdout().lock();
+    while let Some(frame) = body.frame().await {
+        if let Ok(piece) = frame.map_err(|error| ClientError::Broken(error.into()))?.into_data() {
+            stdout.write_all(&piece).map_err(closed)?;
+        }
+    }
+    stdout.flush().map_err(closed)?;
+    drop(stdout);
+    reached.close().await
+}

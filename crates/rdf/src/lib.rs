@@ -1,0 +1,60 @@
+//! RDF graphs: read, written, compared, updated and negotiated. Everything here is a pure function or a stream over bytes: the
+//! crate knows nothing of HTTP, of stores and of clocks.
+//!
+//! How to read it, in the order in which a body travels:
+//!
+//! - [`ContentType`] and [`Syntax`] (`syntax.rs`) say what a body is written in; [`negotiate`] (`negotiate.rs`) which syntax a
+//!   client wants.
+//! - [`parse`] (`parse.rs`) makes a [`Graph`] (`graph.rs`) of a body, within [`Limits`].
+//! - [`to_stored`] and [`from_stored`] (`stored.rs`) are the form in which graphs are kept: sorted N-Triples.
+//! - [`update::apply`] (`update.rs`) carries out a SPARQL Update on one graph.
+//! - [`Writer`] (`writer/`) writes any number of triples in constant memory.
+//! - [`quads::Resources`] (`quads.rs`) takes N-Quads apart into one graph for each resource.
+//!
+//! The syntaxes are read by the crates of the Oxigraph project, whose terms ([`Triple`], [`NamedNode`], ...) are re-exported. It is
+//! RDF 1.1: no triple terms and no base directions.
+//!
+//! ```
+//! use rdf::{Iri, Limits, Syntax, Writer};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let base = Iri::parse("http://example.org/rest/letters".to_owned())?;
+//! let body = b"@prefix dc: <http://purl.org/dc/terms/> . <> dc:title \"Letters\"@en ; dc:hasPart [ dc:title \"Draft\" ] .";
+//! let graph = rdf::parse(body, Syntax::Turtle, &base, &Limits::default())?;
+//! let stored = rdf::to_stored(&graph);
+//!
+//! let mut writer = Writer::new(Syntax::NTriples, rdf::vocab::PREFIXES);
+//! for triple in &rdf::from_stored(&stored)? {
+//!     writer.push(triple.as_ref())?;
+//! }
+//! assert_eq!(writer.finish(), stored);
+//! # Ok(())
+//! # }
+//! ```
+
+mod graph;
+mod isomorphism;
+mod negotiate;
+mod parse;
+mod stored;
+mod syntax;
+mod writer;
+
+pub mod quads;
+pub mod update;
+pub mod vocab;
+
+pub use graph::Graph;
+pub use isomorphism::isomorphic;
+pub use negotiate::{Offer, negotiate};
+pub use oxrdf::{
+    BlankNode, BlankNodeRef, Literal, LiteralRef, NamedNode, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, Term,
+    TermRef, Triple, TripleRef,
+};
+pub use parse::{Limits, Location, ParseError, parse};
+pub use stored::{StoredError, from_stored, to_stored};
+pub use syntax::{Charset, ContentType, JsonLdForm, Syntax};
+pub use writer::{WriteError, Writer, used_prefixes, write};
+
+/// An absolute IRI (RFC 3987).
+pub type Iri = oxiri::Iri<String>;

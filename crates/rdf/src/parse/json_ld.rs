@@ -1,0 +1,135 @@
+//! JSON-LD: no context is fetched, depth is bounded, and what is wrong is told with its place.
+
+use std::cell::Cell;
+use std::io::{self, Read};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use oxjsonld::{JsonLdParseError, JsonLdParser, JsonLdSyntaxError};
+use oxrdf::{GraphName, NamedNodeRef};
+
+use super::{Collector, Location, ParseError, with_base};
+use crate::Iri;
+
+/// Up to this size a body that is wrong is read again to find the place.
+const SEARCHED_BYTES: usize = 1 << 20;
+
+/// The name under which Jena 2 writes the default graph.
+const JENA_DEFAULT_GRAPH: NamedNodeRef<'_> = NamedNodeRef::new_unchecked("urn:x-arq:DefaultGraphNode");
+
+/// Reads a document's default graph.
+pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<(), ParseError> {
+    // Contexts are read recursively: what lies too deep must not get there.
+    if is_deeper_than(body, graph.limits.json_depth) {
+        return Err(ParseError::TooLarge { of: "levels of JSON", limit: graph.limits.json_depth });
+    }
+    let refused = Arc::new(Mutex::new(None));
+    let remember = refused.clone();
+    let parser = parser(base)?.for_slice(body).with_load_document_callback(move |iri, _| {
+        if let Ok(mut refused) = remember.lock() {
+            refused.get_or_insert_with(|| iri.to_owned());
+        }
+        Err("contexts are not fetched".into())
+    });
+    for quad in parser {
+        let quad = quad.map_err(|error| match refused.lock().ok().and_then(|mut refused| refused.take()) {
+            Some(iri) => ParseError::RemoteContext { iri },
+            None => ParseError::syntax(place(body, base, &error), error.to_string()),
+        })?;
+        let is_default = match &quad.graph_name {
+            GraphName::DefaultGraph => true,
+            GraphName::NamedNode(name) => name.as_ref() == JENA_DEFAULT_GRAPH,
+            GraphName::BlankNode(_) => false,
+        };
+        if !is_default {
+            return Err(ParseError::NamedGraph { graph: quad.graph_name.to_string() });
+        }
+        graph.add(quad.into())?;
+    }
+    Ok(())
+}
+
+fn parser(base: &Iri) -> Result<JsonLdParser, ParseError> {
+    with_base(JsonLdParser::new().with_base_iri(base.as_str()))
+}
+
+fn place(body: &[u8], base: &Iri, error: &JsonLdSyntaxError) -> Option<Location> {
+    match error.location() {
+        Some(place) => Some(Location { line: place.start.line + 1, column: place.start.column + 1 }),
+        None if body.len() <= SEARCHED_BYTES => where_noticed(body, base),
+        None => None,
+    }
+}
+
+/// Where the parser notices what is wrong in a text that is well-formed JSON. It does not say, so it is given the text token by token.
+fn where_noticed(body: &[u8], base: &Iri) -> Option<Location> {
+    let token_start = Rc::new(Cell::new(0));
+    let tokens = Tokens { text: body, at: 0, token_start: token_start.clone() };
+    let mut quads = parser(base).ok()?.for_reader(tokens);
+    quads.find(|quad| matches!(quad, Err(JsonLdParseError::Syntax(_))))?.err()?;
+    Some(Location::of(body, token_start.get()))
+}
+
+/// A JSON text that is read one token at a time.
+struct Tokens<'a> {
+    text: &'a [u8],
+    at: usize,
+    /// Where the token that was read last begins.
+    token_start: Rc<Cell<usize>>,
+}
+
+impl Read for Tokens<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = &self.text[self.at..];
+        let token = &rest[..token_bytes(rest).min(buffer.len())];
+        buffer[..token.len()].copy_from_slice(token);
+        self.token_start.set(self.at);
+        self.at += token.len();
+        Ok(token.len())
+    }
+}
+
+/// Length of the first token of a JSON text, with the white space before it.
+fn token_bytes(text: &[u8]) -> usize {
+    let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"{}[],:\"".contains(byte);
+    let start = text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());
+    let Some(first) = text.get(start) else { return start };
+    let rest = &text[start + 1..];
+    let rest_bytes = match first {
+        b'{' | b'}' | b'[' | b']' | b',' | b':' => 0,
+        b'"' => string_bytes(rest),
+        _ => rest.iter().position(is_end).unwrap_or(rest.len()),
+    };
+    start + 1 + rest_bytes
+}
+
+/// Length of a string after its first quote, the last quote included.
+fn string_bytes(text: &[u8]) -> usize {
+    let mut escaped = false;
+    let end = text.iter().position(|byte| {
+        let is_end = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        is_end
+    });
+    end.map_or(text.len(), |end| end + 1)
+}
+
+/// Whether objects and arrays lie more than `limit` deep in a JSON text (or in what begins like one).
+fn is_deeper_than(text: &[u8], limit: usize) -> bool {
+    let mut depth = 0_usize;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (token, after) = rest.split_at(token_bytes(rest));
+        match token.last() {
+            // A string may end in a bracket if it does not end at all; then nothing follows.
+            Some(b'{' | b'[') => depth += 1,
+            Some(b'}' | b']') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > limit {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}

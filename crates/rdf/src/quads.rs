@@ -1,0 +1,186 @@
+//! [N-Quads](https://www.w3.org/TR/n-quads/) as a list of resources: statements of one graph, in lines that follow each other, are one
+//! resource, and the graph's name is its address.
+
+use oxrdf::{GraphName, NamedNode, Quad};
+use oxttl::NQuadsParser;
+use oxttl::nquads::LowLevelNQuadsParser;
+
+use crate::graph::Graph;
+use crate::parse::{Limits, ParseError, label_blank_nodes, longest_term_bytes};
+
+/// Statements of one graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// The graph's name.
+    pub name: NamedNode,
+    /// The statements, without the name.
+    pub graph: Graph,
+}
+
+/// Takes a stream of N-Quads apart, in memory for one resource: [`feed`](Self::feed) it as bytes arrive, take
+/// [`next_resource`](Self::next_resource) until there is none, and [`end`](Self::end) it.
+///
+/// A graph that comes again after another one is a resource again. [`Limits`] hold for each resource, [`Limits::body_bytes`] for each
+/// line.
+pub struct Resources {
+    limits: Limits,
+    parser: LowLevelNQuadsParser,
+    /// Bytes of the line that has begun.
+    line_bytes: usize,
+    current: Option<Resource>,
+    failed: Option<ParseError>,
+}
+
+impl Resources {
+    /// A stream of which nothing has come.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, parser: NQuadsParser::new().low_level(), line_bytes: 0, current: None, failed: None }
+    }
+
+    /// Takes the next bytes. All resources are to be taken out before more is given.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line_bytes += line.len();
+            if self.line_bytes > self.limits.body_bytes {
+                self.failed
+                    .get_or_insert(ParseError::TooLarge { of: "bytes of one line", limit: self.limits.body_bytes });
+                return;
+            }
+            if line.ends_with(b"\n") {
+                self.line_bytes = 0;
+            }
+        }
+        self.parser.extend_from_slice(bytes);
+    }
+
+    /// No more bytes come.
+    pub fn end(&mut self) {
+        self.parser.end();
+    }
+
+    /// The next resource that is complete: its last line has been followed by one of another graph, or by the end. `None`: more bytes
+    /// are needed, or all is done.
+    ///
+    /// # Errors
+    /// [`ParseError`] with its place in the stream. It ends the stream: which resource a broken line belongs to is not known, so the one
+    /// that had begun is not given, and the same error is given from now on.
+    pub fn next_resource(&mut self) -> Option<Result<Resource, ParseError>> {
+        loop {
+            if let Some(error) = &self.failed {
+                return Some(Err(error.clone()));
+            }
+            let Some(quad) = self.parser.parse_next() else {
+                let rest = if self.parser.is_end() { self.current.take() } else { None };
+                return rest.map(|resource| Ok(finished(resource)));
+            };
+            match quad.map_err(ParseError::from).and_then(|quad| self.add(quad)) {
+                Ok(None) => {}
+                Ok(Some(resource)) => return Some(Ok(finished(resource))),
+                Err(error) => self.failed = Some(error),
+            }
+        }
+    }
+
+    /// Adds a statement; gives the resource before, if the statement is the first one of another.
+    fn add(&mut self, quad: Quad) -> Result<Option<Resource>, ParseError> {
+        let GraphName::NamedNode(name) = &quad.graph_name else {
+            let message = format!("the statement \"{quad}\" does not name the resource that it belongs to");
+            return Err(ParseError::Syntax { location: None, message });
+        };
+        let before = match &mut self.current {
+            Some(current) if current.name == *name => None,
+            current => current.replace(Resource { name: name.clone(), graph: Graph::new() }),
+        };
+        let triple = quad.into();
+        if longest_term_bytes(&triple) > self.limits.term_bytes {
+            return Err(ParseError::TooLarge { of: "bytes of one term", limit: self.limits.term_bytes });
+        }
+        if let Some(current) = &mut self.current {
+            current.graph.insert(triple);
+            if current.graph.len() > self.limits.triples {
+                return Err(ParseError::TooLarge { of: "triples of one resource", limit: self.limits.triples });
+            }
+        }
+        Ok(before)
+    }
+}
+
+fn finished(resource: Resource) -> Resource {
+    Resource { graph: label_blank_nodes(resource.graph), ..resource }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// All resources, as `name: number of triples`, of a stream that comes in pieces of `piece_bytes`.
+    fn read(text: &str, piece_bytes: usize, limits: Limits) -> (Vec<String>, Option<ParseError>) {
+        let mut resources = Resources::new(limits);
+        let (mut read, mut pieces) = (Vec::new(), text.as_bytes().chunks(piece_bytes));
+        loop {
+            match resources.next_resource() {
+                Some(Ok(Resource { name, graph })) => read.push(format!("{}: {}", name.as_str(), graph.len())),
+                Some(Err(error)) => return (read, Some(error)),
+                None => match pieces.next() {
+                    Some(piece) => resources.feed(piece),
+                    None if resources.parser.is_end() => return (read, None),
+                    None => resources.end(),
+                },
+            }
+        }
+    }
+
+    const TWO: &str = "<http://a/s> <http://a/p> \"1\" <http://a/g1> .\n\
+        <http://a/s> <http://a/p> \"2\" <http://a/g1> .\n\n# comment\n\
+        _:b <http://a/p> _:c <http://a/g2> .\n";
+
+    #[test]
+    fn lines_of_one_graph_are_one_resource_however_the_stream_is_cut() {
+        for piece_bytes in [1, 7, 46, 1_000] {
+            let (resources, error) = read(TWO, piece_bytes, Limits::default());
+            assert_eq!((resources, error), (vec!["http://a/g1: 2".to_owned(), "http://a/g2: 1".to_owned()], None));
+        }
+        assert_eq!(read("", 1, Limits::default()), (vec![], None));
+    }
+
+    #[test]
+    fn a_graph_that_comes_again_is_a_resource_again() {
+        let (resources, error) = read(&format!("{TWO}{TWO}"), 100, Limits::default());
+        assert_eq!((resources.len(), error), (4, None));
+    }
+
+    #[test]
+    fn a_broken_line_is_told_with_its_place_and_ends_the_stream() {
+        let text = format!("{TWO}<http://a/s> <http://a/p> .\n{TWO}");
+        let (resources, error) = read(&text, 10, Limits::default());
+        assert_eq!(resources, ["http://a/g1: 2"]);
+        assert!(error.unwrap().to_string().starts_with("line 6, column 27: "));
+    }
+
+    #[test]
+    fn a_last_line_that_was_cut_is_not_a_resource() {
+        let (resources, error) = read(&format!("{TWO}{}", &TWO[..TWO.len() - 20]), 10, Limits::default());
+        assert_eq!(resources, ["http://a/g1: 2", "http://a/g2: 1"]);
+        assert!(error.is_some());
+    }
+
+    #[test]
+    fn a_statement_without_graph_is_refused() {
+        let (resources, error) = read("<http://a/s> <http://a/p> \"1\" .\n", 10, Limits::default());
+        assert!(resources.is_empty() && error.unwrap().to_string().contains("does not name the resource"));
+    }
+
+    #[test]
+    fn limits_hold_for_each_resource_and_each_line() {
+        let told = |limits| read(TWO, 10, limits).1.map(|error| error.to_string());
+        assert_eq!(told(Limits { triples: 2, body_bytes: 60, term_bytes: 40, ..Limits::default() }), None);
+        let error = told(Limits { triples: 1, ..Limits::default() });
+        assert_eq!(error.unwrap(), "too large: more than 1 triples of one resource");
+        let error = told(Limits { body_bytes: 40, ..Limits::default() });
+        assert_eq!(error.unwrap(), "too large: more than 40 bytes of one line");
+        let error = told(Limits { term_bytes: 10, ..Limits::default() });
+        assert_eq!(error.unwrap(), "too large: more than 10 bytes of one term");
+    }
+}

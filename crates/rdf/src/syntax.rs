@@ -1,0 +1,212 @@
+//! What graphs are written in, and how media types name it.
+
+use std::borrow::Cow;
+
+use mediatype::{MediaType, Name, ReadParams, names};
+
+/// The parameter that tells forms of JSON-LD apart.
+pub(crate) const PROFILE: Name<'_> = Name::new_unchecked("profile");
+
+/// A syntax of RDF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Syntax {
+    /// [Turtle](https://www.w3.org/TR/turtle/): what a client gets that asks for nothing else (LDP 4.3.2.1).
+    Turtle,
+    /// [N-Triples](https://www.w3.org/TR/n-triples/).
+    NTriples,
+    /// [JSON-LD 1.1](https://www.w3.org/TR/json-ld11/), in one of its forms.
+    JsonLd(JsonLdForm),
+    /// [RDF/XML](https://www.w3.org/TR/rdf-syntax-grammar/).
+    RdfXml,
+}
+
+/// A form of JSON-LD documents. All are read alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum JsonLdForm {
+    /// IRIs shortened by a context that stands in the document.
+    #[default]
+    Compacted,
+    /// No context, all IRIs in full.
+    Expanded,
+    /// As expanded, one object for each subject, none inside another.
+    Flattened,
+}
+
+impl JsonLdForm {
+    /// The profile that names the form (JSON-LD 1.1, section 6.1).
+    #[must_use]
+    pub const fn profile(self) -> &'static str {
+        match self {
+            Self::Compacted => "http://www.w3.org/ns/json-ld#compacted",
+            Self::Expanded => "http://www.w3.org/ns/json-ld#expanded",
+            Self::Flattened => "http://www.w3.org/ns/json-ld#flattened",
+        }
+    }
+
+    /// The first form that a list of profiles, separated by spaces, names.
+    #[must_use]
+    pub fn from_profiles(profiles: &str) -> Option<Self> {
+        let forms = [Self::Compacted, Self::Expanded, Self::Flattened];
+        profiles.split_ascii_whitespace().find_map(|profile| forms.into_iter().find(|form| form.profile() == profile))
+    }
+}
+
+impl Syntax {
+    /// All that can be read and written, in the order in which the server likes them.
+    pub const ALL: [Self; 6] = [
+        Self::Turtle,
+        Self::JsonLd(JsonLdForm::Compacted),
+        Self::NTriples,
+        Self::RdfXml,
+        Self::JsonLd(JsonLdForm::Expanded),
+        Self::JsonLd(JsonLdForm::Flattened),
+    ];
+
+    /// Media types of all that can be read, each once: for `Accept-Post`.
+    pub const MEDIA_TYPES: [&'static str; 4] =
+        ["text/turtle", "application/ld+json", "application/n-triples", "application/rdf+xml"];
+
+    /// The media type, without parameters.
+    #[must_use]
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Turtle => "text/turtle",
+            Self::NTriples => "application/n-triples",
+            Self::JsonLd(_) => "application/ld+json",
+            Self::RdfXml => "application/rdf+xml",
+        }
+    }
+
+    /// The value of the media type's `profile` parameter, where it has one.
+    #[must_use]
+    pub const fn profile(self) -> Option<&'static str> {
+        match self {
+            Self::JsonLd(form) => Some(form.profile()),
+            Self::Turtle | Self::NTriples | Self::RdfXml => None,
+        }
+    }
+
+    /// The syntax that a media type (without parameters, in any case) names. A profile that is not known is passed over (RFC 6906,
+    /// section 3).
+    #[must_use]
+    pub fn from_media_type(media_type: &str, profile: Option<&str>) -> Option<Self> {
+        let mut syntaxes = Self::ALL.into_iter();
+        match syntaxes.find(|syntax| syntax.media_type().eq_ignore_ascii_case(media_type))? {
+            Self::JsonLd(_) => Some(Self::JsonLd(profile.and_then(JsonLdForm::from_profiles).unwrap_or_default())),
+            syntax => Some(syntax),
+        }
+    }
+}
+
+/// How the text of a body became bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Charset {
+    /// What all syntaxes of RDF are in.
+    #[default]
+    Utf8,
+    /// ISO-8859-1, which old HTTP libraries add to every `text/*`.
+    Latin1,
+}
+
+impl Charset {
+    /// The charset of that name, in any case. US-ASCII is a part of UTF-8.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "utf-8" | "utf8" | "us-ascii" | "ascii" => Some(Self::Utf8),
+            "iso-8859-1" | "iso8859-1" | "latin1" => Some(Self::Latin1),
+            _ => None,
+        }
+    }
+
+    /// The same text in UTF-8. What is in UTF-8 is not copied, nor checked: [`crate::parse`] does.
+    #[must_use]
+    pub fn to_utf8(self, text: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Self::Utf8 => Cow::Borrowed(text),
+            Self::Latin1 if text.is_ascii() => Cow::Borrowed(text),
+            // Latin 1 is the first 256 code points.
+            Self::Latin1 => Cow::Owned(text.iter().copied().map(char::from).collect::<String>().into_bytes()),
+        }
+    }
+}
+
+/// What `Content-Type` says of a body that is a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ContentType {
+    /// The syntax.
+    pub syntax: Syntax,
+    /// The charset; UTF-8 where none is named.
+    pub charset: Charset,
+}
+
+impl ContentType {
+    /// Reads a value of `Content-Type` (RFC 9110, section 8.3). `None`: it is not a media type, not one of a graph, or its charset is
+    /// unknown.
+    #[must_use]
+    pub fn parse(value: &str) -> Option<Self> {
+        let media_type = MediaType::parse(value).ok()?;
+        let parameter = |name| media_type.get_param(name).map(|value| value.unquoted_str().into_owned());
+        let profile = parameter(PROFILE);
+        let syntax = Syntax::from_media_type(&media_type.essence().to_string(), profile.as_deref())?;
+        let charset = match parameter(names::CHARSET) {
+            Some(name) => Charset::from_name(&name)?,
+            None => Charset::default(),
+        };
+        Some(Self { syntax, charset })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_content_type_names_syntax_and_charset() {
+        let plain = |syntax| Some(ContentType { syntax, charset: Charset::Utf8 });
+        assert_eq!(ContentType::parse("text/turtle"), plain(Syntax::Turtle));
+        assert_eq!(ContentType::parse("Text/Turtle; Charset=\"UTF-8\""), plain(Syntax::Turtle));
+        assert_eq!(ContentType::parse("application/rdf+xml"), plain(Syntax::RdfXml));
+        assert_eq!(ContentType::parse("application/n-triples;charset=us-ascii"), plain(Syntax::NTriples));
+        assert_eq!(
+            ContentType::parse("text/turtle; charset=ISO-8859-1"),
+            Some(ContentType { syntax: Syntax::Turtle, charset: Charset::Latin1 })
+        );
+        for other in ["", "text", "text/plain", "text/turtle; charset=utf-16", "application/json"] {
+            assert_eq!(ContentType::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_profile_names_the_form_of_json_ld_and_an_unknown_one_is_passed_over() {
+        let form = |value: &str| match ContentType::parse(value).unwrap().syntax {
+            Syntax::JsonLd(form) => form,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(form("application/ld+json"), JsonLdForm::Compacted);
+        assert_eq!(
+            form("application/ld+json; profile=\"http://www.w3.org/ns/json-ld#expanded\""),
+            JsonLdForm::Expanded
+        );
+        assert_eq!(
+            form("application/ld+json;profile=\"http://example.org/a http://www.w3.org/ns/json-ld#flattened\""),
+            JsonLdForm::Flattened
+        );
+        assert_eq!(form("application/ld+json;profile=\"http://example.org/a\""), JsonLdForm::Compacted);
+    }
+
+    #[test]
+    fn every_syntax_is_found_by_its_own_media_type_and_profile() {
+        for syntax in Syntax::ALL {
+            assert_eq!(Syntax::from_media_type(syntax.media_type(), syntax.profile()), Some(syntax));
+            assert!(Syntax::MEDIA_TYPES.contains(&syntax.media_type()));
+        }
+    }
+
+    #[test]
+    fn latin_1_becomes_utf_8() {
+        assert_eq!(Charset::Latin1.to_utf8(b"caf\xE9").as_ref(), "caf\u{e9}".as_bytes());
+        assert_eq!(Charset::Utf8.to_utf8(b"caf\xC3\xA9").as_ref(), "caf\u{e9}".as_bytes());
+    }
+}

@@ -1,0 +1,167 @@
+//! Graphs to bodies, in constant memory.
+
+mod html;
+mod json_ld;
+mod rdf_xml;
+
+use std::io;
+
+use bytes::Bytes;
+use oxrdf::vocab::xsd;
+use oxrdf::{NamedOrBlankNode, Term, TripleRef};
+use oxttl::ntriples::LowLevelNTriplesSerializer;
+use oxttl::turtle::LowLevelTurtleSerializer;
+use oxttl::{NTriplesSerializer, TurtleSerializer};
+
+use crate::Iri;
+use crate::graph::Graph;
+use crate::syntax::{JsonLdForm, Syntax};
+use html::HtmlWriter;
+use json_ld::JsonLdWriter;
+use rdf_xml::RdfXmlWriter;
+
+/// From this size on a chunk is given out.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// A triple that RDF/XML cannot express.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{triple} cannot be written in RDF/XML: {reason}")]
+pub struct WriteError {
+    /// The triple, as N-Triples has it.
+    pub triple: String,
+    /// What is in the way.
+    pub reason: &'static str,
+}
+
+/// Writes triples as they come. What has been written is taken out in chunks, so that listings of any length need no more memory
+/// than their largest triple.
+///
+/// Triples of one subject, and in it of one predicate, should come together: the output is right in any order, and short in this one.
+/// (In flattened JSON-LD a subject is one object only if they do.)
+pub struct Writer {
+    encoder: Encoder,
+    buffer: Vec<u8>,
+}
+
+/// One for each syntax.
+enum Encoder {
+    Turtle(LowLevelTurtleSerializer),
+    NTriples(LowLevelNTriplesSerializer),
+    JsonLd(JsonLdWriter),
+    RdfXml(RdfXmlWriter),
+    Html(HtmlWriter),
+}
+
+impl Writer {
+    /// A writer that shortens IRIs by `prefixes` (name and namespace), where the syntax has such a thing. All IRIs are written
+    /// absolute.
+    #[must_use]
+    pub fn new(syntax: Syntax, prefixes: &[(&str, &str)]) -> Self {
+        let encoder = match syntax {
+            Syntax::Turtle => Encoder::Turtle(turtle(prefixes)),
+            Syntax::NTriples => Encoder::NTriples(NTriplesSerializer::new().low_level()),
+            Syntax::JsonLd(JsonLdForm::Compacted) => Encoder::JsonLd(JsonLdWriter::compacted(prefixes)),
+            Syntax::JsonLd(JsonLdForm::Expanded | JsonLdForm::Flattened) => Encoder::JsonLd(JsonLdWriter::expanded()),
+            Syntax::RdfXml => Encoder::RdfXml(RdfXmlWriter::new(prefixes)),
+        };
+        Self::with(encoder)
+    }
+
+    /// A writer of a page for people, with the address of a style sheet.
+    #[must_use]
+    pub fn html(title: &str, stylesheet: Option<&str>, prefixes: &[(&str, &str)]) -> Self {
+        Self::with(Encoder::Html(HtmlWriter::new(title, stylesheet, prefixes)))
+    }
+
+    fn with(encoder: Encoder) -> Self {
+        Self { encoder, buffer: Vec::with_capacity(CHUNK_BYTES / 16) }
+    }
+
+    /// Writes one triple.
+    ///
+    /// # Errors
+    /// [`WriteError`]: the syntax cannot express it (RDF/XML only). Nothing of it has been written; others can follow.
+    pub fn push<'a>(&mut self, triple: impl Into<TripleRef<'a>>) -> Result<(), WriteError> {
+        let triple = triple.into();
+        match &mut self.encoder {
+            Encoder::Turtle(encoder) => in_memory(encoder.serialize_triple(triple, &mut self.buffer)),
+            Encoder::NTriples(encoder) => in_memory(encoder.serialize_triple(triple, &mut self.buffer)),
+            Encoder::JsonLd(encoder) => encoder.push(triple, &mut self.buffer),
+            Encoder::RdfXml(encoder) => {
+                let refused = |reason| WriteError { triple: triple.to_string(), reason };
+                encoder.push(triple, &mut self.buffer).map_err(refused)?;
+            }
+            Encoder::Html(encoder) => encoder.push(triple, &mut self.buffer),
+        }
+        Ok(())
+    }
+
+    /// What has been written since the last chunk, once it is worth sending (16 KiB).
+    pub fn chunk(&mut self) -> Option<Bytes> {
+        (self.buffer.len() >= CHUNK_BYTES).then(|| Bytes::from(std::mem::take(&mut self.buffer)))
+    }
+
+    /// The end of the document, after the last triple: what has been written since the last chunk.
+    #[must_use]
+    pub fn finish(mut self) -> Bytes {
+        match &mut self.encoder {
+            Encoder::Turtle(encoder) => in_memory(encoder.finish(&mut self.buffer)),
+            Encoder::NTriples(_) => {}
+            Encoder::JsonLd(encoder) => encoder.finish(&mut self.buffer),
+            Encoder::RdfXml(encoder) => encoder.finish(&mut self.buffer),
+            Encoder::Html(encoder) => encoder.finish(&mut self.buffer),
+        }
+        Bytes::from(self.buffer)
+    }
+}
+
+/// Writes a whole graph, with those of the `prefixes` that it can use.
+///
+/// # Errors
+/// [`WriteError`]: the syntax cannot express one of its triples (RDF/XML only).
+pub fn write(graph: &Graph, syntax: Syntax, prefixes: &[(&str, &str)]) -> Result<Bytes, WriteError> {
+    let mut writer = Writer::new(syntax, &used_prefixes(graph, prefixes));
+    for triple in graph {
+        writer.push(triple)?;
+    }
+    Ok(writer.finish())
+}
+
+/// Those of the `prefixes` whose namespaces begin an IRI of the graph: what a document about it need not do without.
+#[must_use]
+pub fn used_prefixes<'a>(graph: &Graph, prefixes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let is_used = |namespace: &str| {
+        graph.iter().any(|triple| {
+            let subject = match &triple.subject {
+                NamedOrBlankNode::NamedNode(node) => node.as_str().starts_with(namespace),
+                NamedOrBlankNode::BlankNode(_) => false,
+            };
+            let object = match &triple.object {
+                Term::NamedNode(node) => node.as_str().starts_with(namespace),
+                Term::Literal(literal) => {
+                    let datatype = literal.datatype();
+                    let is_written = literal.language().is_none() && datatype != xsd::STRING;
+                    is_written && datatype.as_str().starts_with(namespace)
+                }
+                Term::BlankNode(_) => false,
+            };
+            subject || object || triple.predicate.as_str().starts_with(namespace)
+        })
+    };
+    prefixes.iter().copied().filter(|(_, namespace)| is_used(namespace)).collect()
+}
+
+fn turtle(prefixes: &[(&str, &str)]) -> LowLevelTurtleSerializer {
+    // A namespace that is no IRI shortens nothing.
+    let prefixes = prefixes.iter().filter(|(_, namespace)| Iri::parse((*namespace).to_owned()).is_ok());
+    prefixes
+        .fold(TurtleSerializer::new(), |serializer, (name, namespace)| {
+            serializer.with_prefix(*name, *namespace).unwrap_or_default()
+        })
+        .low_level()
+}
+
+/// Writing into memory does not fail.
+fn in_memory(result: io::Result<()>) {
+    debug_assert!(result.is_ok(), "{result:?}");
+}
