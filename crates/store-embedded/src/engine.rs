@@ -232,8 +232,8 @@ impl Store for EmbeddedStore {
         self.read(call.deadline, table.lane(), move |view| read::walk(view, table, from, max, now, call.deadline)).await
     }
 
-    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
-        self.upload(call, owner, content).await
+    async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
+        self.upload(call, id, owner, content).await
     }
 
     async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
