@@ -127,6 +127,7 @@ fn of_store(error: &StoreError) -> (StatusCode, &'static str) {
         StoreError::DeadlinePassed => (StatusCode::SERVICE_UNAVAILABLE, "deadline-passed"),
         StoreError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
         StoreError::Poisoned(_) => (StatusCode::SERVICE_UNAVAILABLE, "refuses-writes"),
+        StoreError::ReadOnly(_) => (StatusCode::SERVICE_UNAVAILABLE, "read-only"),
         StoreError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "full"),
         StoreError::Corrupt { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
         StoreError::Held { .. }

@@ -75,6 +75,16 @@ pub enum Command {
     /// out, and the volumes that lost something by it are named, to be imported anew into the new folder. The exit code is 1 if
     /// anything is lost.
     Salvage(commands::salvage::SalvageArgs),
+    /// Copy everything from one store into another, whatever their engines.
+    ///
+    /// The source may be serving meanwhile. It is made read-only for the last of what changed, and stays so, because it is the other
+    /// that goes on from there. A copy that was interrupted goes on when the same command is given again. At the end all of both
+    /// is read and compared.
+    Copy(commands::copy::CopyArgs),
+    /// Make a store refuse changes, or take them again.
+    ///
+    /// Reading goes on, and so does the audit. Servers that share a cluster know of it within half a minute.
+    ReadOnly(commands::read_only::ReadOnlyArgs),
     /// Make volumes for load tests by resampling the bundled ones.
     ///
     /// They are made of the real pages of the samples, so that sizes and compressibility stay real. The same seed makes the
@@ -193,9 +203,9 @@ mod tests {
         for command in leaves(Cli::command()) {
             let help = command.get_after_help().unwrap().to_string();
             for example in help.lines().filter_map(|line| line.trim().strip_prefix("penates ")) {
-                let command_line = example.split(['|', '>']).next().unwrap();
-                let words = command_line.split_whitespace().map(|word| word.trim_matches('\''));
-                let parsed = Cli::try_parse_from(std::iter::once("penates").chain(words));
+                let words = shlex::split(example).unwrap().into_iter();
+                let words = words.take_while(|word| !["|", "<", ">"].contains(&word.as_str()));
+                let parsed = Cli::try_parse_from(std::iter::once("penates".to_owned()).chain(words));
                 assert!(parsed.is_ok(), "`penates {example}`: {}", parsed.unwrap_err());
             }
         }

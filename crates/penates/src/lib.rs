@@ -25,6 +25,7 @@ pub mod progress;
 pub mod reach;
 pub mod resources;
 pub mod samples;
+mod served;
 pub mod settings;
 
 use std::process::ExitCode;

@@ -1,11 +1,13 @@
 //! A store that this process opens itself.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use objects::Library;
 use server::config::{Config, Place};
 use store::limited::Limited;
+use store::read_only::ReadOnlyGate;
 use store::{Limits, Store, StoreError, StoreResult, SystemClock};
 use store_cassandra::CassandraStore;
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -13,8 +15,40 @@ use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use crate::cassandra;
 use crate::exit::CliError;
 
-/// Opens the configured store. In a folder, one is made where there is none.
+/// How often a store that other processes share is looked at for whether it has become read-only.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long it is relied upon that it has not, while it cannot be looked at.
+const LOOK_TRUSTED: Duration = Duration::from_secs(10);
+
+/// How long processes that share a store may take to learn that it is read-only, and to end the changes that they have begun.
+pub const OTHERS_LEARN_WITHIN: Duration = Duration::from_secs(35);
+
+/// Opens the configured store. In a folder, one is made where there is none. While it is read-only, it refuses changes.
 pub async fn open_store(config: &Config) -> StoreResult<Arc<dyn Store>> {
+    let gate = Arc::new(ReadOnlyGate::new(open_ungated(config).await?).await?);
+    if matches!(config.store.place(), Place::Cluster(_)) {
+        tokio::spawn(keep_looking(Arc::downgrade(&gate)));
+    }
+    Ok(gate)
+}
+
+/// Learns whether a shared store has become read-only, for as long as it is open. What cannot be looked at may have.
+async fn keep_looking(gate: Weak<ReadOnlyGate>) {
+    let mut looked_at = Instant::now();
+    loop {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let Some(gate) = gate.upgrade() else { return };
+        match gate.look().await {
+            Ok(()) => looked_at = Instant::now(),
+            Err(_) if looked_at.elapsed() > LOOK_TRUSTED => gate.close_until_known().await,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Opens the configured store for a copy, which writes where others may not.
+pub async fn open_ungated(config: &Config) -> StoreResult<Arc<dyn Store>> {
     let engine: Arc<dyn Store> = match config.store.place() {
         Place::Folder(folder) => open_folder(folder, config).await?,
         Place::Cluster(address) => {

@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 const IMPORT: &str = "{told}  {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left  {wide_bar}";
 const BYTES: &str = "{decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left  {wide_bar}";
 const BYTES_WITHOUT_END: &str = "{spinner} {decimal_bytes}  {decimal_bytes_per_sec}";
+const COPY: &str = "{prefix}: {pos}/{len}  {msg}  {per_sec}  {wide_bar}";
 const VOLUMES: &str = "{pos}/{len} volumes{msg}  {per_sec}  {eta} left  {wide_bar}";
 
 /// How far an import is: what `told` says (volumes and pages), bytes of ZIPs, rate and time left.
@@ -19,6 +20,11 @@ pub fn bytes(len_bytes: Option<u64>) -> ProgressBar {
         Some(len_bytes) => ProgressBar::new(len_bytes).with_style(style(BYTES)),
         None => ProgressBar::no_length().with_style(style(BYTES_WITHOUT_END)),
     }
+}
+
+/// How far a copy is: the stage as its prefix, how many partitions it has seen, and a message of the caller's.
+pub fn copy() -> ProgressBar {
+    ProgressBar::no_length().with_style(style(COPY))
 }
 
 /// How far a work measured in volumes is, and a message of the caller's.
@@ -38,7 +44,7 @@ mod tests {
 
     #[test]
     fn indicatif_takes_every_template() {
-        for template in [IMPORT, BYTES, BYTES_WITHOUT_END, VOLUMES] {
+        for template in [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use server::config::{Config, Place};
 use server::{App, Via};
-use store::{Store, StoreError};
+use store::{Store, StoreError, StoreResult};
 use tokio::net::UnixStream;
 
 use crate::cli::{ReachArgs, StoreArgs};
@@ -48,9 +48,22 @@ pub async fn find(args: &ReachArgs, if_vacant: IfVacant) -> anyhow::Result<Way> 
 }
 
 async fn find_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Way> {
+    find_by(args, if_vacant, async |config| local::open_store(config).await).await
+}
+
+/// Finds the way to a store for a copy, which may read it, and change whether it is read-only, also while it is.
+pub async fn find_ungated(args: &StoreArgs) -> anyhow::Result<Way> {
+    find_by(args, IfVacant::Refuse, async |config| local::open_ungated(config).await).await
+}
+
+async fn find_by(
+    args: &StoreArgs,
+    if_vacant: IfVacant,
+    open: impl AsyncFn(&Config) -> StoreResult<Arc<dyn Store>>,
+) -> anyhow::Result<Way> {
     let config = settings::load(args, Flags::of(args)?)?.config;
     let Place::Folder(folder) = config.store.place() else {
-        let store = local::open_store(&config).await.map_err(local::cannot_open)?;
+        let store = open(&config).await.map_err(local::cannot_open)?;
         return Ok(Way::Free(store, Box::new(config)));
     };
     if if_vacant == IfVacant::Refuse && local::is_vacant(folder) {
@@ -59,7 +72,7 @@ async fn find_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Way
     }
     let patience = Instant::now() + HOLDER_PATIENCE;
     loop {
-        match local::open_store(&config).await {
+        match open(&config).await {
             Ok(store) => return Ok(Way::Free(store, Box::new(config.clone()))),
             Err(StoreError::Held { .. }) => {}
             Err(error) => return Err(local::cannot_open(error)),

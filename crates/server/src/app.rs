@@ -24,6 +24,7 @@ use crate::admin::{self, Admin};
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::health::{self, Readiness};
+use crate::held;
 use crate::linger::linger;
 use crate::tokens::{TokenError, Tokens};
 use crate::{page, problem, request_id, stat, telemetry};
@@ -99,7 +100,7 @@ impl App {
             routes = routes.nest(&self.config.data.prefix, data());
         }
         if via.is_admin() {
-            routes = routes.merge(admin::routes(self.admin()));
+            routes = routes.merge(admin::routes(self.admin())).merge(held::routes(self.store.clone()));
         }
         let routes = routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way);
         layered(routes, policy, self.config.limits.body_pause)

@@ -14,11 +14,11 @@ use crate::tokens::Tokens;
 /// How long the store may take to reclaim what it can; the next round goes on.
 const STORE_SWEEP_MAX: Duration = Duration::from_secs(30);
 
-/// How long another server may be at a deletion before this one goes on with it.
-const JOB_AGE_MIN: Duration = Duration::from_secs(60);
-
 /// How long a token that was made or revoked elsewhere may take to be known here.
 const TOKENS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long another server may be at a deletion before this one goes on with it.
+const JOB_AGE_MIN: Duration = Duration::from_secs(60);
 
 /// Runs until the handle is dropped. Every step of it may be cut off: any prefix of it does no harm.
 pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<()> {
@@ -42,13 +42,6 @@ pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<(
     }))
 }
 
-/// Goes on with deletions that nobody is at, and drops what earlier ones left.
-async fn resume(library: &Library, job_age_min: Duration) -> ObjectsResult<u64> {
-    let resumed = library.resume_deletions(job_age_min).await?;
-    library.empty_deleted_containers().await?;
-    Ok(resumed)
-}
-
 /// Reads the tokens anew again and again: where many servers share a store, another may have made or revoked one.
 pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
@@ -61,6 +54,13 @@ pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
             }
         }
     }))
+}
+
+/// Goes on with deletions that nobody is at, and drops what earlier ones left.
+async fn resume(library: &Library, job_age_min: Duration) -> ObjectsResult<u64> {
+    let resumed = library.resume_deletions(job_age_min).await?;
+    library.empty_deleted_containers().await?;
+    Ok(resumed)
 }
 
 /// What one round has done.

@@ -19,6 +19,7 @@ mod app;
 mod background;
 mod error;
 mod health;
+mod held;
 mod linger;
 mod listen;
 mod page;

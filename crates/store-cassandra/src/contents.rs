@@ -73,10 +73,16 @@ impl Engine {
         Ok(matches!(ended.map_err(Failure::of_read)?, Ended::Applied))
     }
 
-    pub(crate) async fn upload(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
-        let mut upload = Upload::begin(self, call.deadline.remaining(), owner).await?;
+    pub(crate) async fn upload(
+        &self,
+        call: Call,
+        id: ContentId,
+        owner: Bytes,
+        content: ContentStream,
+    ) -> StoreResult<()> {
+        let mut upload = Upload::begin(self, call.deadline.remaining(), id, owner).await?;
         match upload.take(content).await {
-            Ok(()) => Ok(upload.id),
+            Ok(()) => Ok(()),
             Err(error) => {
                 upload.abandon().await;
                 Err(error)
@@ -210,14 +216,13 @@ struct Upload<'a> {
 
 impl<'a> Upload<'a> {
     /// Announces the upload before there is a chunk.
-    async fn begin(engine: &'a Engine, step: Duration, owner: Bytes) -> StoreResult<Self> {
-        let id = ContentId(rand::random());
+    async fn begin(engine: &'a Engine, step: Duration, id: ContentId, owner: Bytes) -> StoreResult<Self> {
         let lease_until = engine.now().plus(engine.content_lease);
         let header = ContentHeader { state: ContentState::Uploading, owner, len: 0, lease_until };
         let stamp = engine
             .change_header(Deadline::within(step), id, Expect::Absent, &header)
             .await?
-            .ok_or_else(|| StoreError::Unavailable(format!("content id {id} was drawn twice")))?;
+            .ok_or_else(|| StoreError::Invalid(format!("there is a content {id} already")))?;
         Ok(Self { engine, id, step, header, stamp })
     }
 

@@ -128,8 +128,8 @@ impl Store for CassandraStore {
         self.engine()?.walk(call, table, from, max).await
     }
 
-    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
-        self.engine()?.upload(call, owner, content).await
+    async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
+        self.engine()?.upload(call, id, owner, content).await
     }
 
     async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {

@@ -74,19 +74,20 @@ pub(crate) struct Cells {
 /// The row that cells make; `None`: it has expired.
 pub(crate) fn row_of(table: Table, sort: Bytes, cells: Cells, now: UnixMillis) -> StoreResult<Option<Row>> {
     let Some(stored) = cells.value else { return Err(corrupt(table, "a row has no value")) };
-    let Some(value) = live_value(table, &stored, now)? else { return Ok(None) };
+    let Some((value, expires_at)) = live_value(table, &stored, now)? else { return Ok(None) };
     let value = if value.len() <= COPIED_BYTES_MAX { Bytes::copy_from_slice(&value) } else { value };
     let guard = cells.stamp.map(|stamp| guard_of(table, &stamp, cells.tag)).transpose()?;
-    Ok(Some(Row { sort: Bytes::copy_from_slice(&sort), value, guard }))
+    Ok(Some(Row { sort: Bytes::copy_from_slice(&sort), value, guard, expires_at }))
 }
 
-fn live_value(table: Table, stored: &Bytes, now: UnixMillis) -> StoreResult<Option<Bytes>> {
+/// A value, and when it expires; `None`: it has.
+fn live_value(table: Table, stored: &Bytes, now: UnixMillis) -> StoreResult<Option<(Bytes, Option<UnixMillis>)>> {
     match stored.first() {
-        Some(&LASTING) => Ok(Some(stored.slice(1..))),
+        Some(&LASTING) => Ok(Some((stored.slice(1..), None))),
         Some(&EXPIRING) => {
             let at = stored.get(1..9).and_then(|at| at.try_into().ok()).map(u64::from_be_bytes);
             let at = at.ok_or_else(|| corrupt(table, "a value is cut short"))?;
-            Ok((at > now.0).then(|| stored.slice(9..)))
+            Ok((at > now.0).then(|| (stored.slice(9..), Some(UnixMillis(at)))))
         }
         _ => Err(corrupt(table, "a value is of another format")),
     }

@@ -41,3 +41,24 @@ mod within_limited {
 
     store::limits_suite!(subject!(Cassandra::wrapped(|store| Arc::new(Limited::new(store, Limits::default())))));
 }
+
+mod read_only {
+    use super::support::Cassandra;
+
+    store::read_only_suite!(subject!(Cassandra::bare()));
+}
+
+mod copying_to_it {
+    use super::support::{Cassandra, Embedded};
+
+    store::copying_suite!(Embedded::fresh(), subject!(Cassandra::bare()));
+}
+
+mod copying_from_it {
+    use super::support::{Cassandra, Embedded};
+
+    store::copying_tests! { subject!(Cassandra::bare()), Embedded::fresh();
+        everything_arrives_as_it_stood
+        what_changed_meanwhile_is_found_by_the_next_pass
+    }
+}

@@ -84,10 +84,16 @@ impl EmbeddedStore {
         }
     }
 
-    pub(crate) async fn upload(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
-        let mut upload = Upload::begin(self, call.deadline.remaining(), owner).await?;
+    pub(crate) async fn upload(
+        &self,
+        call: Call,
+        id: ContentId,
+        owner: Bytes,
+        content: ContentStream,
+    ) -> StoreResult<()> {
+        let mut upload = Upload::begin(self, call.deadline.remaining(), id, owner).await?;
         match upload.take(content).await {
-            Ok(()) => Ok(upload.id),
+            Ok(()) => Ok(()),
             Err(error) => {
                 upload.abandon().await;
                 Err(error)
@@ -183,16 +189,15 @@ struct Upload<'a> {
 
 impl<'a> Upload<'a> {
     /// Announces the upload before there is a file, so that no file is ever unknown.
-    async fn begin(store: &'a EmbeddedStore, step: Duration, owner: Bytes) -> StoreResult<Self> {
+    async fn begin(store: &'a EmbeddedStore, step: Duration, id: ContentId, owner: Bytes) -> StoreResult<Self> {
         store.check_room(0)?;
-        let id = ContentId(rand::random());
         let lease_until = store.now().plus(store.options().content_lease);
         let header = ContentHeader { state: ContentState::Uploading, owner, len: 0, lease_until };
         let path = path(&store.engine()?.folder.contents(), id);
         let stamp = store
             .change_header(Deadline::within(step), id, Expect::Absent, &header)
             .await?
-            .ok_or_else(|| StoreError::Unavailable(format!("content id {id} was drawn twice")))?;
+            .ok_or_else(|| StoreError::Invalid(format!("there is a content {id} already")))?;
         Ok(Self { store, id, step, header, stamp, path })
     }
 

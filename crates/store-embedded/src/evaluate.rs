@@ -10,7 +10,6 @@ use store::{Outcome, Row, StoreResult, Table, UnixMillis};
 use crate::key::KeyRange;
 use crate::plan::{Change, Plan, PlannedRow, Target};
 use crate::tables::{Space, View, live};
-use crate::value::Value;
 use crate::{expiry, value};
 
 /// Writes that are decided but not yet committed; `None` removes.
@@ -166,7 +165,7 @@ impl List<'_> {
     fn row(&self, target: &Target) -> StoreResult<Option<Row>> {
         let Some(raw) = self.raw(Space::Rows(target.table), &target.key)? else { return Ok(None) };
         let value = live(target.table, &raw, self.now)?;
-        Ok(value.map(|Value { value, guard, .. }| Row { sort: target.sort.clone(), value, guard }))
+        Ok(value.map(|value| value.into_row(target.sort.clone())))
     }
 
     /// All keys of a range, whether committed or pending; some may be removed already.

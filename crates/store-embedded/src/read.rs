@@ -5,7 +5,6 @@ use store::{Deadline, Direction, Row, Rows, Scan, StoreError, StoreResult, Table
 
 use crate::key;
 use crate::tables::{Space, View, live};
-use crate::value::Value;
 
 /// After how many rows without result a read looks at its deadline.
 const ROWS_PER_DEADLINE_CHECK: usize = 256;
@@ -21,7 +20,7 @@ pub(crate) fn get(
     // A key that is too long for the engine was never written.
     let Ok(key) = key::encode(partition, sort) else { return Ok(None) };
     let value = view.value(table, &key, now)?;
-    Ok(value.map(|Value { value, guard, .. }| Row { sort: sort.clone(), value, guard }))
+    Ok(value.map(|value| value.into_row(sort.clone())))
 }
 
 /// A page of a range.
@@ -57,7 +56,7 @@ fn page(
             return Err(StoreError::DeadlinePassed);
         }
         let (key, raw) = row?;
-        let Some(Value { value, guard, .. }) = live(table, &raw, now)? else { continue };
+        let Some(value) = live(table, &raw, now)? else { continue };
         let sort = key.slice(sort_at..);
         if !page.rows.is_empty() && bytes >= scan.max_bytes {
             page.next = match scan.direction {
@@ -66,8 +65,8 @@ fn page(
             };
             break;
         }
-        bytes += sort.len() + value.len();
-        page.rows.push(Row { sort, value, guard });
+        bytes += sort.len() + value.value.len();
+        page.rows.push(value.into_row(sort));
     }
     Ok(page)
 }

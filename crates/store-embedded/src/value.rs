@@ -10,7 +10,7 @@
 //! one is copied: thousands of heads would otherwise keep thousands of blocks of 32 KiB.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use store::{Guard, Stamp, StoreError, StoreResult, UnixMillis};
+use store::{Guard, Row, Stamp, StoreError, StoreResult, UnixMillis};
 
 const PLAIN: u8 = 0;
 const EXPIRING: u8 = 1;
@@ -34,6 +34,11 @@ impl Value {
     /// Whether reads no longer see it.
     pub(crate) fn is_expired(&self, now: UnixMillis) -> bool {
         self.expires_at.is_some_and(|expires_at| expires_at <= now)
+    }
+
+    /// As it is read at a sort key.
+    pub(crate) fn into_row(self, sort: Bytes) -> Row {
+        Row { sort, value: self.value, guard: self.guard, expires_at: self.expires_at }
     }
 }
 

@@ -43,3 +43,33 @@ mod within_faults_that_are_off {
     store::behaviour_suite!(faults_off());
     store::atomic_suite!(faults_off());
 }
+
+mod within_an_open_gate {
+    use std::sync::Arc;
+
+    use store::read_only::ReadOnlyGate;
+
+    use super::support::Embedded;
+
+    fn gated() -> Embedded {
+        Embedded::wrapped(|store| {
+            // The engine's first read needs no reactor.
+            Arc::new(futures::executor::block_on(ReadOnlyGate::new(store)).unwrap())
+        })
+    }
+
+    store::behaviour_suite!(gated());
+    store::atomic_suite!(gated());
+}
+
+mod read_only {
+    use super::support::Embedded;
+
+    store::read_only_suite!(Embedded::bare());
+}
+
+mod copying {
+    use super::support::Embedded;
+
+    store::copying_suite!(Embedded::bare(), Embedded::bare());
+}

@@ -1,6 +1,7 @@
 //! Large contents: a stream in, an id out; a range of it back.
 
 use std::fmt;
+use std::str::FromStr;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -12,6 +13,27 @@ use crate::error::StoreResult;
 /// The name of a content, given by the store.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContentId(pub [u8; 16]);
+
+impl ContentId {
+    /// A fresh random id.
+    pub fn fresh() -> Self {
+        Self(rand::random())
+    }
+}
+
+/// A text that names no content: other than 32 lower-case hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no id of a content")]
+pub struct NoContentId;
+
+impl FromStr for ContentId {
+    type Err = NoContentId;
+
+    fn from_str(text: &str) -> Result<Self, NoContentId> {
+        let id = u128::from_str_radix(text, 16).map(|id| Self(id.to_be_bytes())).map_err(|_| NoContentId)?;
+        if id.to_string() == text { Ok(id) } else { Err(NoContentId) }
+    }
+}
 
 impl fmt::Display for ContentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -33,6 +33,9 @@ pub enum StoreError {
     /// Durability can no longer be promised, so writes are refused until a restart.
     #[error("the store refuses writes since an earlier failure: {0}")]
     Poisoned(String),
+    /// Changes are refused on purpose (see [`crate::read_only`]); reads go on.
+    #[error("the store is read-only: {0}")]
+    ReadOnly(String),
     /// What is stored fails its checksum, or cannot be what was written.
     #[error("damaged data in table {table}: {detail}")]
     Corrupt {

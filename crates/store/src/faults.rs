@@ -153,6 +153,11 @@ impl Faults {
         self.state.lock().steps_left = Some(steps);
     }
 
+    /// Whether a fault that was said for the next call of this kind has not been met yet.
+    pub fn has_next(&self, kind: Kind) -> bool {
+        self.state.lock().scripted.iter().any(|(scripted, _)| *scripted == kind)
+    }
+
     /// Ends a crash: calls reach the store again, which holds what the steps before the crash have left.
     pub fn revive(&self) {
         let mut state = self.state.lock();
@@ -353,12 +358,12 @@ impl Store for Faults {
         self.inner.walk(call, table, from, max).await
     }
 
-    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
+    async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
         self.meet(Kind::ChangeContent).await?;
         match self.pass(2) {
             0 => Err(crashed()),
-            1 => self.inner.put_content(call, owner, broken_off(content)).await,
-            _ => self.inner.put_content(call, owner, content).await,
+            1 => self.inner.put_content_as(call, id, owner, broken_off(content)).await,
+            _ => self.inner.put_content_as(call, id, owner, content).await,
         }
     }
 

@@ -11,21 +11,25 @@
 //! - [`Call`] travels with each request: class of data, strength of reads, deadline.
 //! - [`envelope`] puts a format version and a checksum around each value, above every engine.
 //! - [`suite`] is the behaviour suite: an engine's test file is a list of calls to its macros.
-//! - Wrappers over the same trait: [`limited`] enforces the limits, [`faults`] injects what real engines will not do on demand,
-//!   and [`null`] is the engine that answers constants at once (for benchmarks: what do doors and protocol cost by themselves?).
+//! - Wrappers over the same trait: [`limited`] enforces the limits, [`read_only`] refuses changes for a while, [`faults`] injects what
+//!   real engines will not do on demand, and [`null`] is the engine that answers constants at once (for benchmarks: what do doors and protocol cost by themselves?).
+//! - [`copying`] makes one store like another, whatever their engines; [`wire`] is how a store that a server holds is read from beside it.
 
 pub mod call;
 pub mod clock;
 pub mod content;
+pub mod copying;
 pub mod envelope;
 pub mod error;
 pub mod faults;
 pub mod limited;
 pub mod null;
+pub mod read_only;
 pub mod row;
 pub mod seam;
 pub mod step;
 pub mod suite;
+pub mod wire;
 
 pub use call::{Call, Class, Deadline, Strength};
 pub use clock::{Clock, ManualClock, SystemClock, UnixMillis};

@@ -135,9 +135,9 @@ impl Store for Limited {
         self.inner.walk(call, table, from, max).await
     }
 
-    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
+    async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
         self.check_key(&owner)?;
-        self.inner.put_content(call, owner, content).await
+        self.inner.put_content_as(call, id, owner, content).await
     }
 
     async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {

@@ -85,9 +85,8 @@ impl Store for NullStore {
         Ok(WalkPage { partitions, next })
     }
 
-    async fn put_content(&self, _: Call, _: Bytes, content: ContentStream) -> StoreResult<ContentId> {
-        content.try_for_each(|_| async { Ok(()) }).await?;
-        Ok(ContentId::default())
+    async fn put_content_as(&self, _: Call, _: ContentId, _: Bytes, content: ContentStream) -> StoreResult<()> {
+        content.try_for_each(|_| async { Ok(()) }).await
     }
 
     async fn content_header(&self, _: Call, _: ContentId) -> StoreResult<Option<ContentHeader>> {
@@ -149,7 +148,8 @@ mod tests {
     }
 
     fn filled() -> NullStore {
-        let rows = ["a", "b", "c"].map(|sort| Row { sort: sort.into(), value: "v".into(), guard: None });
+        let rows =
+            ["a", "b", "c"].map(|sort| Row { sort: sort.into(), value: "v".into(), guard: None, expires_at: None });
         NullStore::new()
             .with_rows(Table::Objects, rows.to_vec())
             .with_partitions(Table::Objects, vec!["p".into(), "q".into()])

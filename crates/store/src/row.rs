@@ -3,11 +3,12 @@
 use std::fmt;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::UnixMillis;
 
 /// A table: a name space for partitions. The set is closed, so that an engine can make all of them beforehand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Table {
     /// Objects: head, head log, directories, one partition an object. Small rows that are looked up one by one.
     Objects,
@@ -119,7 +120,7 @@ impl fmt::Display for Table {
 }
 
 /// What a compare-and-write compares: unique, and changed by every write of a guarded row.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Stamp(pub [u8; 16]);
 
 impl Stamp {
@@ -139,7 +140,7 @@ impl fmt::Debug for Stamp {
 }
 
 /// What stands beside the value of a row that is written by compare-and-write only (a head).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     /// Compared by [`crate::Step::CompareAndWrite`].
     pub stamp: Stamp,
@@ -148,7 +149,7 @@ pub struct Guard {
 }
 
 /// A row as it is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// Its sort key.
     pub sort: Bytes,
@@ -156,6 +157,8 @@ pub struct Row {
     pub value: Bytes,
     /// Its guard, if it was written by compare-and-write.
     pub guard: Option<Guard>,
+    /// From when on reads no longer see it; `None`: never, and so of every guarded row.
+    pub expires_at: Option<UnixMillis>,
 }
 
 /// An immutable row to be put.
@@ -177,7 +180,7 @@ impl NewRow {
 }
 
 /// Which way a scan goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
     /// From the smallest sort key up.
     Forward,
@@ -186,7 +189,7 @@ pub enum Direction {
 }
 
 /// A range of one partition to be read, page by page.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scan {
     /// The first sort key that may be answered (inclusive), in byte order, whatever the direction.
     pub from: Bytes,
@@ -225,7 +228,7 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Bytes> {
 }
 
 /// A page of a scan.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Rows {
     /// The rows, in the scan's direction.
     pub rows: Vec<Row>,

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::call::Call;
 use crate::content::{ContentHeader, ContentId, ContentStream};
@@ -53,7 +54,7 @@ pub struct Health {
 }
 
 /// Some partitions of a table, and where to go on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WalkPage {
     /// Partition keys, each once, in the engine's token order.
     pub partitions: Vec<Bytes>,
@@ -93,12 +94,21 @@ pub trait Store: Send + Sync + 'static {
     /// An error means that nothing was applied.
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome>;
 
-    /// Some partitions of a table that hold at least one row, from the beginning or from an earlier page's `next`.
+    /// Some partitions of a table that hold at least one row, from the beginning or from an earlier page's `next`. Partitions of
+    /// [`Table::Contents`] are the ids of contents, in whatever state.
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage>;
 
     /// Stores a stream for `owner`; it is readable once this has answered. The lease is renewed while bytes come in. If the
     /// stream fails, nothing of it is ever readable. The call's deadline bounds each step of the upload, not the whole.
-    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId>;
+    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
+        let id = ContentId::fresh();
+        self.put_content_as(call, id, owner, content).await?;
+        Ok(id)
+    }
+
+    /// The same under an id that the caller has: for copying from another store. [`StoreError::Invalid`](crate::StoreError::Invalid) if
+    /// there is a content with that id, in whatever state.
+    async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()>;
 
     /// What is known of a content; `None`: there is none.
     async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>>;

@@ -120,6 +120,7 @@ fn told_to_many(error: &StoreError) -> StoreError {
     match error {
         StoreError::Full(why) => StoreError::Full(why.clone()),
         StoreError::Poisoned(why) => StoreError::Poisoned(why.clone()),
+        StoreError::ReadOnly(why) => StoreError::ReadOnly(why.clone()),
         other => StoreError::Unavailable(format!("the audit cannot be written: {other}")),
     }
 }

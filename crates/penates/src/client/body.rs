@@ -6,11 +6,9 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
 
-/// Whatever can go wrong while a body is read.
-pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
-
-/// A body.
-pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+/// A body. Whatever goes wrong while it is read is an [`std::io::Error`]: of a boxed error the compiler cannot see that what awaits it may
+/// go from thread to thread.
+pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// No body.
 pub fn empty() -> Body {
@@ -24,5 +22,5 @@ pub fn full(bytes: impl Into<Bytes>) -> Body {
 
 /// A body that is made while it is sent.
 pub fn stream(pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Body {
-    StreamBody::new(pieces.map_ok(Frame::data).map_err(BodyError::from)).boxed_unsync()
+    StreamBody::new(pieces.map_ok(Frame::data)).boxed_unsync()
 }

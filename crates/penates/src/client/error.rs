@@ -7,7 +7,10 @@ use std::time::Duration;
 use http::{Response, StatusCode};
 use serde::Deserialize;
 
-use super::{Body, BodyError, whole};
+use super::{Body, whole};
+
+/// Whatever can go wrong on the way.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a request has no good answer.
 #[derive(Debug, thiserror::Error)]
@@ -15,10 +18,10 @@ use super::{Body, BodyError, whole};
 pub enum ClientError {
     /// No connection, or it ended before there was an answer.
     #[error("the server cannot be reached: {0}")]
-    Unreachable(#[source] BodyError),
+    Unreachable(#[source] Cause),
     /// The answer ended before it was whole.
     #[error("the answer broke off: {0}")]
-    Broken(#[source] BodyError),
+    Broken(#[source] Cause),
     /// The server refused, and told why.
     #[error("{detail} (HTTP {})", status.as_u16())]
     Refused {
@@ -46,7 +49,7 @@ struct Problem {
 
 impl ClientError {
     /// What a refusing answer tells: a problem document's detail, or the text as it is.
-    pub(super) async fn of_response(response: Response<Body>) -> Self {
+    pub async fn of_response(response: Response<Body>) -> Self {
         let status = response.status();
         let retry_after = response.headers().get(http::header::RETRY_AFTER);
         let retry_after_s = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());

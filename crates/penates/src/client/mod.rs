@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::{Stream, TryStreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Builder;
@@ -18,7 +19,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::AsyncBufReadExt;
 use tokio_util::io::StreamReader;
 
-pub use body::{Body, BodyError, empty, full, stream};
+pub use body::{Body, empty, full, stream};
 pub use error::ClientError;
 use transport::Transport;
 
@@ -61,12 +62,21 @@ impl Client {
     }
 
     /// Sends a request for `path` (with its query, percent-encoded) and answers with whatever comes back, success or not.
-    pub async fn send(&self, path: &str, request: Builder, body: Body) -> Result<Response<Body>, ClientError> {
-        let mut request: Request<Body> = request.uri(format!("{}{path}", self.base)).body(body)?;
-        if let Some(authorization) = &self.authorization {
-            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
-        }
-        self.transport.send(request).await
+    pub fn send(
+        &self,
+        path: &str,
+        request: Builder,
+        body: Body,
+    ) -> BoxFuture<'static, Result<Response<Body>, ClientError>> {
+        let (transport, authorization) = (self.transport.clone(), self.authorization.clone());
+        let request = request.uri(format!("{}{path}", self.base)).body(body);
+        Box::pin(async move {
+            let mut request: Request<Body> = request?;
+            if let Some(authorization) = authorization {
+                request.headers_mut().insert(AUTHORIZATION, authorization);
+            }
+            transport.send(request).await
+        })
     }
 
     /// Sends a request and answers with a success, or with the error that the server tells.

@@ -1,5 +1,6 @@
 //! What a request travels on.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ use rustls_pki_types::pem::PemObject;
 use tokio::net::UnixStream;
 use tower::ServiceExt;
 
-use super::{Body, BodyError, ClientError};
+use super::{Body, ClientError};
+use crate::client::error::Cause;
 use crate::exit::CliError;
 
 /// What a request travels on.
@@ -42,16 +44,16 @@ impl Transport {
         Ok(Self::Network(Box::new(legacy::Client::builder(TokioExecutor::new()).build(connector))))
     }
 
-    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, ClientError> {
+    pub(super) async fn send(self, request: Request<Body>) -> Result<Response<Body>, ClientError> {
         match self {
             Self::Network(client) => {
                 let response = client.request(request).await.map_err(unreachable)?;
-                Ok(response.map(|body| body.map_err(BodyError::from).boxed_unsync()))
+                Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
             }
-            Self::Socket(path) => over_socket(path, request).await,
+            Self::Socket(path) => over_socket(&path, request).await,
             Self::InProcess(router) => {
-                let Ok(response) = router.clone().oneshot(request).await;
-                Ok(response.map(|body| body.map_err(BodyError::from).boxed_unsync()))
+                let Ok(response) = router.oneshot(request).await;
+                Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
             }
         }
     }
@@ -67,15 +69,15 @@ async fn over_socket(path: &Path, mut request: Request<Body>) -> Result<Response
     *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
     request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
     let response = sender.send_request(request).await.map_err(unreachable)?;
-    Ok(response.map(|body| body.map_err(BodyError::from).boxed_unsync()))
+    Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
 }
 
-fn unreachable(error: impl Into<BodyError>) -> ClientError {
+fn unreachable(error: impl Into<Cause>) -> ClientError {
     ClientError::Unreachable(error.into())
 }
 
 fn tls_config(ca_cert: Option<&Path>) -> anyhow::Result<ClientConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .context("setting up TLS")?;

@@ -38,7 +38,7 @@ pub async fn run(args: CatArgs) -> anyhow::Result<()> {
     let mut body = reached.client.get(&args.base.address(&args.resource), &args.accept).await?.into_body();
     let mut stdout = std::io::stdout().lock();
     while let Some(frame) = body.frame().await {
-        if let Ok(piece) = frame.map_err(ClientError::Broken)?.into_data() {
+        if let Ok(piece) = frame.map_err(|error| ClientError::Broken(error.into()))?.into_data() {
             stdout.write_all(&piece).map_err(closed)?;
         }
     }

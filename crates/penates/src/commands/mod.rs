@@ -5,6 +5,7 @@ pub mod cat;
 pub mod cluster;
 pub mod completions;
 pub mod config;
+pub mod copy;
 pub mod delete;
 pub mod demo;
 pub mod get;
@@ -13,6 +14,7 @@ pub mod init;
 pub mod ls;
 pub mod man;
 pub mod put;
+pub mod read_only;
 pub mod rm;
 pub mod salvage;
 pub mod serve;
@@ -47,6 +49,8 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Rm(args) => rm::run(args).await,
         Command::Tree(args) => tree::run(args).await,
         Command::Salvage(args) => salvage::run(args).await,
+        Command::Copy(args) => copy::run(args).await,
+        Command::ReadOnly(args) => read_only::run(args).await,
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,

@@ -287,7 +287,7 @@ async fn attempt(
 async fn copy(response: Response<Body>, sink: &mut impl Sink, bar: &ProgressBar) -> anyhow::Result<()> {
     let mut pieces = response.into_body().into_data_stream();
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(ClientError::Broken)?;
+        let piece = piece.map_err(|error| ClientError::Broken(error.into()))?;
         sink.append(&piece)?;
         bar.inc(piece.len() as u64);
     }

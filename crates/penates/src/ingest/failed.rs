@@ -74,7 +74,10 @@ impl From<ObjectsError> for FailedVolume {
             _ if error.is_damage() => "damaged",
             _ => "store",
         };
-        let stops_all = matches!(&error, ObjectsError::Store(StoreError::Full(_) | StoreError::Poisoned(_)));
+        let stops_all = matches!(
+            &error,
+            ObjectsError::Store(StoreError::Full(_) | StoreError::Poisoned(_) | StoreError::ReadOnly(_))
+        );
         Self { stops_all, ..Self::new(kind, &error) }
     }
 }

@@ -5,6 +5,7 @@
 mod bad_input;
 mod cassandra;
 mod cluster;
+mod copy;
 mod crash;
 mod documentation;
 mod get;

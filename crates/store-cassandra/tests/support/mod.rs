@@ -10,6 +10,8 @@ use store::suite::{Reopening, Subject};
 use store::{Clock, ManualClock, Store, StoreResult, UnixMillis};
 use store_cassandra::testing::fresh_options;
 use store_cassandra::{CassandraOptions, CassandraStore};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use tempfile::TempDir;
 
 /// A store on the shared node, wrapped or bare.
 pub struct Cassandra {
@@ -41,6 +43,33 @@ impl Cassandra {
     /// Where it is and how it is opened.
     pub fn options(&self) -> &CassandraOptions {
         &self.options
+    }
+}
+
+/// A store of the other engine, to copy from and to.
+pub struct Embedded {
+    store: Arc<dyn Store>,
+    clock: Arc<ManualClock>,
+    _folder: TempDir,
+}
+
+impl Embedded {
+    /// A fresh store.
+    pub fn fresh() -> Self {
+        let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::new(UnixMillis(1_000_000))));
+        let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+        let store = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
+        Self { store, clock, _folder: folder }
+    }
+}
+
+impl Subject for Embedded {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    fn clock(&self) -> &ManualClock {
+        &self.clock
     }
 }
 

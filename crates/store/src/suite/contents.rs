@@ -76,6 +76,25 @@ pub async fn a_content_comes_back_byte_for_byte(subject: &mut impl Subject) {
     assert_ne!(other, id, "two contents have one id");
 }
 
+/// As in the store it was copied from.
+pub async fn a_content_keeps_the_id_that_it_is_given(subject: &mut impl Subject) {
+    let store = subject.store();
+    let (id, content) = (ContentId([9; 16]), sample(100_000));
+    store.put_content_as(call(), id, bytes("owner"), in_pieces(&content, 10_000)).await.unwrap();
+    assert!(read(&store, id, 0..u64::MAX).await.unwrap() == content, "another content came back");
+    assert_eq!(known(&store).await, [id]);
+}
+
+/// What stands there stays.
+pub async fn an_id_that_is_taken_is_refused(subject: &mut impl Subject) {
+    let store = subject.store();
+    let content = sample(100);
+    let id = put(&store, &content).await;
+    let refused = store.put_content_as(call(), id, bytes("owner"), in_pieces(&sample(200), 50)).await;
+    assert!(matches!(refused, Err(StoreError::Invalid(_))), "{refused:?}");
+    assert_eq!(read(&store, id, 0..u64::MAX).await, Some(content));
+}
+
 /// And not an absent one.
 pub async fn an_empty_content_is_a_content(subject: &mut impl Subject) {
     let store = subject.store();

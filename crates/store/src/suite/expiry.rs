@@ -35,6 +35,17 @@ pub async fn a_row_is_there_until_its_deadline(subject: &mut impl Subject) {
     assert_eq!(store.sorts(b"p").await, ["a"]);
 }
 
+/// By every kind of read, so that it can be copied as it is.
+pub async fn a_row_says_when_it_expires(subject: &mut impl Subject) {
+    let store = subject.store();
+    let mortal = expiring(subject, "a");
+    let expires_at = mortal.expires_at;
+    store.applied(vec![put("p", vec![mortal, row("b", "v")])]).await;
+    assert_eq!(store.row("p", "a").await.unwrap().expires_at, expires_at);
+    let page = store.page(b"p", Scan::prefix(Bytes::new(), 1000)).await;
+    assert_eq!(page.rows.iter().map(|row| row.expires_at).collect::<Vec<_>>(), [expires_at, None]);
+}
+
 /// However many there are between two that live.
 pub async fn expired_rows_do_not_end_a_scan(subject: &mut impl Subject) {
     let store = subject.store();

@@ -14,9 +14,11 @@
 #![allow(clippy::unwrap_used)] // These are tests: what is not as promised shall panic.
 
 pub mod contents;
+pub mod copying;
 pub mod expiry;
 pub mod limits;
 pub mod lists;
+pub mod read_only;
 pub mod reopening;
 pub mod rows;
 pub mod steps;
@@ -272,6 +274,7 @@ macro_rules! behaviour_suite {
             expiry {
                 a_row_is_gone_at_its_deadline_without_a_sweep
                 a_row_is_there_until_its_deadline
+                a_row_says_when_it_expires
                 expired_rows_do_not_end_a_scan
                 a_walk_passes_over_partitions_that_have_expired
                 an_expired_row_is_absent_for_conditions
@@ -279,6 +282,8 @@ macro_rules! behaviour_suite {
             }
             contents {
                 a_content_comes_back_byte_for_byte
+                a_content_keeps_the_id_that_it_is_given
+                an_id_that_is_taken_is_refused
                 an_empty_content_is_a_content
                 a_range_of_a_content_is_clipped_at_its_end
                 a_sealed_content_says_whose_it_is_and_how_long
@@ -322,6 +327,54 @@ macro_rules! reopening_suite {
                 a_closed_store_refuses_calls
             }
         }
+    };
+}
+
+/// What holds while a store is read-only, above every engine.
+#[macro_export]
+macro_rules! read_only_suite {
+    ($subject:expr) => {
+        $crate::suite_tests! { $subject;
+            read_only {
+                a_read_only_store_refuses_changes_and_says_why
+                the_audit_of_a_read_only_store_goes_on
+                other_processes_learn_that_it_is_read_only
+                a_change_that_is_under_way_is_waited_for
+            }
+        }
+    };
+}
+
+/// What copying from one engine into another promises. `$source` and `$target` make a [`Subject`](crate::suite::Subject) each.
+#[macro_export]
+macro_rules! copying_suite {
+    ($source:expr, $target:expr) => {
+        $crate::copying_tests! { $source, $target;
+            everything_arrives_as_it_stood
+            what_changed_meanwhile_is_found_by_the_next_pass
+            a_copy_that_was_broken_off_goes_on
+            a_finished_copy_is_known_as_such
+            a_target_that_holds_something_else_is_refused
+            an_unfinished_copy_of_another_store_is_refused
+            the_target_takes_no_changes_before_the_copy_ends
+            a_row_that_arrives_otherwise_is_told
+            a_head_can_be_changed_from_the_stamp_it_had
+        }
+    };
+}
+
+/// Makes a `#[tokio::test]` of each function about copying. Used by the list above.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! copying_tests {
+    ($source:expr, $target:expr; $($name:ident)*) => {
+        $(
+            #[tokio::test]
+            async fn $name() {
+                let (mut source, mut target) = ($source, $target);
+                $crate::suite::copying::$name(&mut source, &mut target).await;
+            }
+        )*
     };
 }
 

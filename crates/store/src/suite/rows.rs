@@ -20,7 +20,7 @@ pub async fn a_row_that_was_put_is_read_back(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", vec![row("a", "one")])]).await;
     let found = store.row("p", "a").await.unwrap();
-    assert_eq!(found, Row { sort: bytes("a"), value: bytes("one"), guard: None });
+    assert_eq!(found, Row { sort: bytes("a"), value: bytes("one"), guard: None, expires_at: None });
     assert_eq!(store.row("p", "b").await, None);
     assert_eq!(store.row("q", "a").await, None);
 }

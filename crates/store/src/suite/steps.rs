@@ -79,7 +79,7 @@ pub async fn a_head_is_made_where_there_is_none(subject: &mut impl Subject) {
     let store = subject.store();
     let made = guard("live");
     store.applied(vec![write_head("p", Expect::Absent, &made, "v1")]).await;
-    let head = Row { sort: bytes("head"), value: bytes("v1"), guard: Some(made) };
+    let head = Row { sort: bytes("head"), value: bytes("v1"), guard: Some(made), expires_at: None };
     assert_eq!(store.row("p", "head").await, Some(head.clone()));
     let page = store.page(b"p", crate::Scan::prefix(bytes("head"), 1000)).await;
     assert_eq!(page.rows, [head], "a scan shows another guard than a get");
@@ -92,7 +92,7 @@ pub async fn a_head_is_not_made_twice(subject: &mut impl Subject) {
     store.applied(vec![write_head("p", Expect::Absent, &first, "v1")]).await;
     let (step, stands) = store.refused(vec![write_head("p", Expect::Absent, &guard("second"), "v2")]).await;
     assert_eq!(step, 0);
-    assert_eq!(stands, Some(Row { sort: bytes("head"), value: bytes("v1"), guard: Some(first) }));
+    assert_eq!(stands, Some(Row { sort: bytes("head"), value: bytes("v1"), guard: Some(first), expires_at: None }));
     assert_eq!(store.value("p", "head").await, Some(bytes("v1")));
 }
 

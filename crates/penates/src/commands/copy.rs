@@ -1,0 +1,268 @@
+//! `penates copy`
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::Args;
+use futures::future::{Either, select};
+use http::Method;
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use server::config::Place;
+use store::copying::{Copier, CopyError, Patience, Progress, Verified};
+use store::{Store, read_only};
+
+use crate::cli::{OutputArgs, StoreArgs};
+use crate::client::{Client, query_value};
+use crate::exit::CliError;
+use crate::output::{Output, human_bytes};
+use crate::reach::{self, Way};
+use crate::served::ServedStore;
+use crate::settings::{self, Flags};
+use crate::{interrupt, local, progress};
+
+/// Passes while the source takes changes; where it is always being written to, none of them finds nothing.
+const PASSES_MAX: u32 = 6;
+
+/// Passes once it does not any more: changes that were under way when it was made read-only are found by the first.
+const LAST_PASSES_MAX: u32 = 3;
+
+/// How often the progress bar is drawn.
+const DRAWN_EVERY: Duration = Duration::from_millis(200);
+
+/// Arguments of `penates copy`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates copy --from ./data --to cassandra://node1,node2/books
+  penates copy --from cassandra://node1,node2/books --to ./data --config cluster.toml
+  penates copy --from cassandra://old/books --to cassandra://new/books --config old.toml --to-config new.toml")]
+pub struct CopyArgs {
+    /// The store to copy: a data folder (a server may hold it), or cassandra://HOST[,HOST…]/KEYSPACE.
+    #[arg(long, value_name = "STORE")]
+    from: PathBuf,
+    /// Where to: a folder in which nothing is, a keyspace that `penates init` made, or what an interrupted copy left there.
+    #[arg(long, value_name = "STORE")]
+    to: PathBuf,
+    /// A configuration file (TOML).
+    #[arg(long, value_name = "FILE", env = "PENATES_CONFIG")]
+    config: Option<PathBuf>,
+    /// Sets any other value of the configuration; may be repeated.
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+    /// The configuration file for the target, where that needs another (password, TLS).
+    #[arg(long, value_name = "FILE")]
+    to_config: Option<PathBuf>,
+    /// Let the source take changes again at the end, and not only if the copy fails: for a copy that is no move.
+    #[arg(long)]
+    keep_source: bool,
+    /// How the summary is printed.
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl CopyArgs {
+    fn source(&self) -> StoreArgs {
+        StoreArgs { store: Some(self.from.clone()), config: self.config.clone(), set: self.set.clone() }
+    }
+
+    fn target(&self) -> StoreArgs {
+        let config = self.to_config.clone().or_else(|| self.config.clone());
+        StoreArgs { store: Some(self.to.clone()), config, set: self.set.clone() }
+    }
+}
+
+/// What a copy did.
+struct Copied {
+    passes: u32,
+    verified: Verified,
+}
+
+/// Runs it.
+pub async fn run(args: CopyArgs) -> anyhow::Result<()> {
+    let source = Source::open(&args).await?;
+    let target = open_target(&args).await?;
+    let stop = interrupt::stop_token()?;
+    let copying = std::pin::pin!(copy(&args, &source, target.clone()));
+    let copied = match select(copying, std::pin::pin!(stop.cancelled())).await {
+        Either::Left((copied, _)) => copied,
+        Either::Right(_) => Err(CliError::Interrupted.into()),
+    };
+    if copied.is_err() || args.keep_source {
+        source.take_changes().await?;
+    }
+    target.close().await?;
+    source.store.close().await?;
+    print(&args, &copied?)
+}
+
+async fn open_target(args: &CopyArgs) -> anyhow::Result<Arc<dyn Store>> {
+    if args.from == args.to {
+        return Err(CliError::Usage("--from and --to name the same store".to_owned()).into());
+    }
+    let store = args.target();
+    let config = settings::load(&store, Flags::of(&store)?)?.config;
+    local::open_ungated(&config).await.map_err(local::cannot_open)
+}
+
+async fn copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>) -> anyhow::Result<Copied> {
+    let copier =
+        Copier::begin(source.store.clone(), target, &source.name, Patience::default()).await.map_err(of_copy)?;
+    let bar = Bar::over(copier.progress());
+    bar.begin("counting", None);
+    let objects = copier.count_objects().await.map_err(of_copy)?;
+    let mut passes = 0;
+    loop {
+        passes += 1;
+        bar.begin(&format!("pass {passes}"), Some(objects));
+        let pass = copier.pass().await.map_err(of_copy)?;
+        if pass.found_nothing() || passes == PASSES_MAX {
+            break;
+        }
+    }
+    bar.begin("waiting until nothing changes any more", None);
+    source.make_read_only(&format!("it is being copied to {}", args.to.display())).await?;
+    for _ in 0..LAST_PASSES_MAX {
+        passes += 1;
+        bar.begin(&format!("last pass ({passes})"), Some(objects));
+        if copier.pass().await.map_err(of_copy)?.found_nothing() {
+            break;
+        }
+    }
+    bar.begin("comparing", Some(objects));
+    let verified = copier.verify().await.map_err(of_copy)?;
+    bar.end();
+    copier.end().await.map_err(of_copy)?;
+    Ok(Copied { passes, verified })
+}
+
+fn of_copy(error: CopyError) -> anyhow::Error {
+    match error {
+        CopyError::NotVacant { .. } | CopyError::Finished { .. } => CliError::Usage(error.to_string()).into(),
+        error => {
+            anyhow::Error::new(error).context("the copy did not come to its end; the same command goes on with it")
+        }
+    }
+}
+
+/// The store that is copied.
+struct Source {
+    store: Arc<dyn Store>,
+    /// What it is called in the target while the copy is not whole.
+    name: String,
+    /// The server that holds it, if one does.
+    server: Option<Client>,
+    /// How long other processes may take to learn that it is read-only.
+    others_learn_within: Duration,
+}
+
+impl Source {
+    async fn open(args: &CopyArgs) -> anyhow::Result<Self> {
+        let store = args.source();
+        let config = settings::load(&store, Flags::of(&store)?)?.config;
+        let (name, others_learn_within) = match config.store.place() {
+            Place::Cluster(address) => (address.to_owned(), local::OTHERS_LEARN_WITHIN),
+            Place::Folder(folder) => {
+                let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+                (whole.display().to_string(), Duration::ZERO)
+            }
+        };
+        let (store, server): (Arc<dyn Store>, _) = match reach::find_ungated(&store).await? {
+            Way::Free(store, _) => (store, None),
+            Way::Server(client) => (Arc::new(ServedStore::new(client.clone())), Some(client)),
+        };
+        Ok(Self { store, name, server, others_learn_within })
+    }
+
+    async fn make_read_only(&self, reason: &str) -> anyhow::Result<()> {
+        match &self.server {
+            Some(server) => {
+                let path = format!("/admin/read-only?reason={}", query_value(reason));
+                server.ask_json::<Value>(Method::PUT, &path).await?;
+            }
+            None => read_only::set(self.store.as_ref(), Some(reason)).await?,
+        }
+        tokio::time::sleep(self.others_learn_within).await;
+        Ok(())
+    }
+
+    async fn take_changes(&self) -> anyhow::Result<()> {
+        match &self.server {
+            Some(server) => drop(server.ask_json::<Value>(Method::DELETE, "/admin/read-only").await?),
+            None => read_only::set(self.store.as_ref(), None).await?,
+        }
+        Ok(())
+    }
+}
+
+/// A progress bar that shows what a copier has done since a stage began.
+struct Bar {
+    bar: ProgressBar,
+    progress: Arc<Progress>,
+    drawing: tokio::task::JoinHandle<()>,
+}
+
+impl Bar {
+    fn over(progress: Arc<Progress>) -> Self {
+        let bar = progress::copy();
+        let (drawn, of) = (bar.clone(), progress.clone());
+        let drawing = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(DRAWN_EVERY);
+            loop {
+                ticks.tick().await;
+                drawn.set_position(of.seen.load(Ordering::Relaxed));
+                let changed = of.changed.load(Ordering::Relaxed);
+                drawn.set_message(format!("{changed} changed, {}", human_bytes(of.bytes.load(Ordering::Relaxed))));
+            }
+        });
+        Self { bar, progress, drawing }
+    }
+
+    fn begin(&self, stage: &str, objects: Option<u64>) {
+        self.progress.seen.store(0, Ordering::Relaxed);
+        self.bar.set_prefix(stage.to_owned());
+        match objects {
+            Some(objects) => self.bar.set_length(objects),
+            None => self.bar.unset_length(),
+        }
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.drawing.abort();
+    }
+}
+
+fn print(args: &CopyArgs, Copied { passes, verified }: &Copied) -> anyhow::Result<()> {
+    let digest: String = verified.digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut output = Output::stdout();
+    if args.output.json {
+        output.json(&json!({
+            "passes": passes,
+            "partitions": verified.partitions,
+            "rows": verified.rows,
+            "bytes": verified.bytes,
+            "sha256": digest,
+            "source_read_only": !args.keep_source,
+        }))?;
+        return output.finish();
+    }
+    output.line(format!(
+        "copied and compared: {} partitions, {} rows, {} (SHA-256 {digest}), in {passes} passes",
+        verified.partitions,
+        verified.rows,
+        human_bytes(verified.bytes),
+    ))?;
+    if !args.keep_source {
+        let (from, to) = (args.from.display(), args.to.display());
+        output.line(format!("{from} is read-only from now on: serve from {to}, or let it take changes again with"))?;
+        output.line(format!("  penates read-only off --store {from}"))?;
+    }
+    output.finish()
+}

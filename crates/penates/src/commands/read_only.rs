@@ -1,0 +1,63 @@
+//! `penates read-only`
+
+use clap::{Args, ValueEnum};
+use http::Method;
+use serde_json::Value;
+
+use crate::cli::{OutputArgs, StoreArgs};
+use crate::client::query_value;
+use crate::output::Output;
+use crate::reach::{IfVacant, Reached};
+
+/// Arguments of `penates read-only`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates read-only
+  penates read-only on --reason 'the disk is being replaced'
+  penates read-only off --store cassandra://node1/books")]
+pub struct ReadOnlyArgs {
+    /// What the store is to be; without it, it is told what it is.
+    #[arg(value_enum)]
+    to: Option<To>,
+    /// What whoever wants to change something is told.
+    #[arg(long, value_name = "TEXT", default_value = "the administrator has made it so")]
+    reason: String,
+    /// How it is told.
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Which store.
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// What a store can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum To {
+    /// Read-only.
+    On,
+    /// Taking changes.
+    Off,
+}
+
+/// Runs it.
+pub async fn run(args: ReadOnlyArgs) -> anyhow::Result<()> {
+    let reached = Reached::open_local(&args.store, IfVacant::Refuse).await?;
+    let (method, path) = match args.to {
+        None => (Method::GET, "/admin/read-only".to_owned()),
+        Some(To::On) => (Method::PUT, format!("/admin/read-only?reason={}", query_value(&args.reason))),
+        Some(To::Off) => (Method::DELETE, "/admin/read-only".to_owned()),
+    };
+    let answer = reached.client.ask_json::<Value>(method, &path).await;
+    reached.close().await?;
+    let answer = answer?;
+    let mut output = Output::stdout();
+    if args.output.json {
+        output.json(&answer)?;
+    } else {
+        match answer["reason"].as_str() {
+            Some(reason) => output.line(format!("read-only: {reason}"))?,
+            None => output.line("it takes changes")?,
+        }
+    }
+    output.finish()
+}

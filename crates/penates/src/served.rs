@@ -1,0 +1,144 @@
+//! A store that a server holds, read through its socket.
+
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use store::wire::{self, Answer, Question};
+use store::{
+    Call, ContentHeader, ContentId, ContentStream, Health, Outcome, Row, Rows, Scan, Step, Store, StoreError,
+    StoreResult, Table, WalkPage,
+};
+
+use crate::client::{self, Client, ClientError};
+
+/// Reads what a server on this machine holds. It writes nothing: whoever changes something asks the server's doors.
+pub struct ServedStore(Client);
+
+impl ServedStore {
+    /// The store of the server that `client` reaches by its socket.
+    pub fn new(client: Client) -> Self {
+        Self(client)
+    }
+
+    async fn ask(&self, call: Call, question: Question) -> StoreResult<Answer> {
+        let asked = ask(&self.0, wire::encode(&question)?);
+        let answer = tokio::time::timeout_at(call.deadline.0.into(), asked).await;
+        wire::decode(&answer.map_err(|_| StoreError::DeadlinePassed)?.map_err(of_client)?)
+    }
+}
+
+fn ask(client: &Client, question: Bytes) -> BoxFuture<'static, Result<Bytes, ClientError>> {
+    let request = Request::builder().method(Method::POST);
+    let asked = client.send("/admin/store", request, client::full(question));
+    let answered = async move {
+        let response = asked.await?;
+        if !response.status().is_success() {
+            return Err(ClientError::of_response(response).await);
+        }
+        client::whole(response).await
+    };
+    answered.boxed()
+}
+
+/// A content's bytes; `None`: there is no such content.
+fn content(client: &Client, path: &str) -> BoxFuture<'static, StoreResult<Option<ContentStream>>> {
+    let asked = client.send(path, Request::builder(), client::empty());
+    let read = async move {
+        let response = asked.await.map_err(of_client)?;
+        if response.status() == http::StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        if !response.status().is_success() {
+            return Err(of_client(ClientError::of_response(response).await));
+        }
+        let pieces = response.into_body().into_data_stream();
+        Ok(Some(pieces.map_err(|error| StoreError::Unavailable(error.to_string())).boxed()))
+    };
+    read.boxed()
+}
+
+fn of_client(error: ClientError) -> StoreError {
+    match &error {
+        ClientError::Refused { status, .. } if status.is_client_error() => StoreError::Invalid(error.to_string()),
+        _ => StoreError::Unavailable(format!("the server that holds the store: {error}")),
+    }
+}
+
+fn another_answer() -> StoreError {
+    StoreError::Invalid("the server answered another question: is it of another version?".to_owned())
+}
+
+fn reads_only<T>() -> StoreResult<T> {
+    Err(StoreError::Invalid("a store that a server holds is only read from here".to_owned()))
+}
+
+#[async_trait]
+impl Store for ServedStore {
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        match self.ask(call, Question::Get(table, partition.clone(), sort.clone())).await? {
+            Answer::Get(row) => Ok(row),
+            _ => Err(another_answer()),
+        }
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        let mut rows = Vec::with_capacity(keys.len());
+        for (partition, sort) in keys {
+            rows.push(self.get(call, table, &partition, &sort).await?);
+        }
+        Ok(rows)
+    }
+
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        match self.ask(call, Question::Scan(table, partition.clone(), scan)).await? {
+            Answer::Scan(rows) => Ok(rows),
+            _ => Err(another_answer()),
+        }
+    }
+
+    async fn run(&self, _: Call, _: Vec<Step>) -> StoreResult<Outcome> {
+        reads_only()
+    }
+
+    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+        match self.ask(call, Question::Walk(table, from, max)).await? {
+            Answer::Walk(page) => Ok(page),
+            _ => Err(another_answer()),
+        }
+    }
+
+    async fn put_content_as(&self, _: Call, _: ContentId, _: Bytes, _: ContentStream) -> StoreResult<()> {
+        reads_only()
+    }
+
+    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
+        match self.ask(call, Question::ContentHeader(id)).await? {
+            Answer::ContentHeader(header) => Ok(header),
+            _ => Err(another_answer()),
+        }
+    }
+
+    async fn read_content(&self, _: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
+        content(&self.0, &format!("/admin/store/contents/{id}?from={}&to={}", range.start, range.end)).await
+    }
+
+    async fn condemn_content(&self, _: Call, _: ContentId) -> StoreResult<bool> {
+        reads_only()
+    }
+
+    async fn delete_content(&self, _: Call, _: ContentId) -> StoreResult<bool> {
+        reads_only()
+    }
+
+    async fn health(&self) -> Health {
+        Health {
+            refusing_writes: store::Lane::ALL.map(|lane| (lane, "it is read from afar".to_owned())).into(),
+            free_bytes: None,
+        }
+    }
+}

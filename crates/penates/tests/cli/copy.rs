@@ -1,0 +1,140 @@
+//! `penates copy` and `penates read-only`: from one store to another, while the first serves.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+use store_cassandra::testing;
+
+use crate::harness::*;
+
+fn copy(from: &str, to: &str, more: &[&str]) -> Command {
+    penates(&[&["copy", "--from", from, "--to", to], more].concat())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The archive of a volume, with the entity tag that it has.
+fn archive(url: &str) -> (String, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (headers, body) = (folder.path().join("headers"), folder.path().join("body"));
+    let got = Command::new("curl").args(["-sf", "-D", text(&headers), "-o", text(&body), url]).status().unwrap();
+    assert!(got.success(), "{url}: {got}");
+    let headers = std::fs::read_to_string(headers).unwrap().to_lowercase();
+    let etag = headers.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap_or_default().to_owned();
+    (etag, std::fs::read(body).unwrap())
+}
+
+fn volume(server: &Served, id: &str) -> (String, Vec<u8>) {
+    archive(&format!("{}/volumes?volumeIDs={id}", server.url))
+}
+
+#[test]
+fn a_store_is_copied_while_it_serves_and_what_it_promised_holds_in_the_copy() {
+    let from = TestStore::with(&[SMALL]);
+    let server = from.serve(&["--set", "auth.write=open"]);
+    let imported =
+        ["import", "--server", &server.url, text(&sample_folder(OTHER)).to_owned().as_str()].map(str::to_owned);
+    Ran::of(penates(&imported)).ends_with(0);
+    let ids = from.beside("ids.txt");
+    std::fs::write(&ids, format!("{SMALL}\n{OTHER}\n")).unwrap();
+    let selected = Command::new("curl")
+        .args(["-sf", "-H", "Content-Type: text/plain", "--data-binary", &format!("@{}", text(&ids))])
+        .arg(format!("{}/selections", server.url))
+        .output()
+        .unwrap();
+    let selection: serde_json::Value = serde_json::from_slice(&selected.stdout).unwrap();
+    let address = selection["address"].as_str().unwrap().to_owned();
+    let (of_volume, of_selection) = (volume(&server, SMALL), archive(&format!("{}{address}", server.url)));
+
+    let to = TestStore::vacant();
+    let copied = Ran::of(copy(text(&from.path()), text(&to.path()), &["--json"])).ends_with(0);
+    assert!(copied.json()["passes"].as_u64().unwrap() >= 2, "{}", copied.text());
+
+    // It goes on serving, and takes no changes.
+    assert_eq!(volume(&server, SMALL), of_volume);
+    let refused = Ran::of(penates(&["delete", "--server", &server.url, SMALL])).ends_with(1);
+    assert!(refused.stderr.contains("read-only"), "{}", refused.stderr);
+    assert!(from.run(&["read-only"]).ends_with(0).text().contains("it is being copied to"));
+    from.run(&["read-only", "off"]).ends_with(0);
+    Ran::of(penates(&["delete", "--server", &server.url, OTHER])).ends_with(0);
+    assert_eq!(server.stop("TERM").0, 0);
+
+    let server = to.serve(&[]);
+    assert_eq!(volume(&server, SMALL), of_volume, "another archive, or another tag");
+    assert_eq!(archive(&format!("{}{address}", server.url)), of_selection, "the selection does not hold");
+    assert_eq!(to.ids(), [SMALL, OTHER]);
+    assert!(to.run(&["audit", "--json"]).ends_with(0).text().contains(OTHER), "the audit was left behind");
+    to.run(&["verify"]).ends_with(0);
+    assert_eq!(to.run(&["read-only", "--json"]).ends_with(0).json(), json!({"reason": null}));
+}
+
+#[test]
+fn a_copy_that_is_killed_at_any_moment_goes_on_and_ends_whole() {
+    let from = TestStore::vacant();
+    from.run(&["synth", "--volumes", "30", "--pages", "60"]).ends_with(0);
+    let to = TestStore::vacant();
+    let mut has_ended = false;
+    for round in 1..=6 {
+        let mut copying = copy(text(&from.path()), text(&to.path()), &[]).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(60 * round));
+        copying.kill().unwrap();
+        has_ended = copying.wait().unwrap().success();
+        if has_ended {
+            break;
+        }
+    }
+    if !has_ended {
+        // It may have been killed between its end and that of its process.
+        let last = Ran::of(copy(text(&from.path()), text(&to.path()), &[]));
+        assert!(last.code == 0 || last.stderr.contains("finished copy"), "{}", last.stderr);
+    }
+    assert_eq!(to.ids(), from.ids());
+    to.run(&["verify"]).ends_with(0);
+}
+
+#[test]
+fn a_store_moves_to_cassandra_and_back() {
+    let Some(node) = testing::node() else { return };
+    let cluster = format!("cassandra://{}/moved", node.contact_points()[0]);
+    let at = |args: &[&str]| Ran::of(penates(&[args, &["--store", &cluster]].concat()));
+    let from = TestStore::with(&[SMALL]);
+    let before = volume(&from.serve(&[]), SMALL);
+    from.run(&["delete", SMALL]).ends_with(0);
+    from.run(&["import", text(&sample_folder(SMALL))]).ends_with(0);
+    from.run(&["token", "create", "reader"]).ends_with(0);
+
+    Ran::of(copy(text(&from.path()), &cluster, &[])).ends_with(3);
+    at(&["init"]).ends_with(0);
+    Ran::of(copy(text(&from.path()), &cluster, &["--keep-source"])).ends_with(0);
+    assert_eq!(from.run(&["read-only", "--json"]).ends_with(0).json(), json!({"reason": null}));
+    at(&["verify"]).ends_with(0);
+    assert_eq!(sorted_lines(at(&["ls"]).ends_with(0).text()), [SMALL]);
+    assert!(at(&["token", "list"]).ends_with(0).text().contains("reader"));
+
+    at(&["import", text(&sample_folder(OTHER))]).ends_with(0);
+    let back = TestStore::vacant();
+    Ran::of(copy(&cluster, text(&back.path()), &[])).ends_with(0);
+    assert_eq!(back.ids(), [SMALL, OTHER]);
+    back.run(&["verify"]).ends_with(0);
+    assert_eq!(volume(&back.serve(&[]), SMALL).1, before.1);
+    let refused = at(&["delete", SMALL]).ends_with(1);
+    assert!(refused.stderr.contains("read-only"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_copy_onto_itself_or_onto_something_else_is_refused_and_changes_nothing() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::with(&[OTHER]));
+    let same = Ran::of(copy(text(&from.path()), text(&from.path()), &[])).ends_with(2);
+    assert!(same.stderr.contains("same store"), "{}", same.stderr);
+    let other = Ran::of(copy(text(&from.path()), text(&to.path()), &[])).ends_with(2);
+    assert!(other.stderr.contains("not empty"), "{}", other.stderr);
+    assert_eq!(to.ids(), [OTHER]);
+    Ran::of(copy(text(&from.path()), text(&to.path()), &["--set", "no.such=1"])).ends_with(2);
+    Ran::of(copy(text(&from.beside("nowhere")), text(&to.beside("new")), &[])).ends_with(3);
+    from.run(&["delete", SMALL]).ends_with(0);
+    to.run(&["delete", OTHER]).ends_with(0);
+}

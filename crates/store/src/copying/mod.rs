@@ -1,0 +1,330 @@
+//! Copying everything from one store into another, whatever their engines, while the source is in use.
+//!
+//! Rows are copied as they stand: keys, values, stamps and expiries stay, so that everything which names them (entity tags, selections,
+//! audit) holds in the target as it did in the source. The order is that of whoever writes: immutable rows first, heads last, and a
+//! head only while the source still has it; so the target never holds half of an object (but that a large content which is new may come
+//! with the next pass).
+//!
+//! A [`Copier::pass`] makes the target say what the source says, and tells how much it had to change. Passes are repeated until one
+//! finds nothing; then the source is made read-only ([`crate::read_only`]), passes are repeated once more, and [`Copier::verify`]
+//! reads all of both and compares digests. Everything may be broken off and begun again: what is there already is found to be so.
+//!
+//! How to read it: this file has the passes; `partition.rs` makes one partition like another; `contents.rs` copies large contents;
+//! `digest.rs` compares.
+
+mod contents;
+mod digest;
+mod partition;
+mod patience;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use thiserror::Error;
+
+pub use digest::Verified;
+use partition::Depth;
+pub use patience::Patience;
+use patience::call;
+
+use crate::{NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, read_only};
+
+/// Partitions that are copied at once.
+const AT_ONCE: usize = 8;
+
+/// Partitions of one page of a walk.
+const WALKED_AT_ONCE: usize = 256;
+
+/// Tables in the order in which they are copied: what names others after what is named.
+const ORDER: [Table; 10] = [
+    Table::Contents,
+    Table::Objects,
+    Table::Packs,
+    Table::Damage,
+    Table::Children,
+    Table::Pins,
+    Table::Selections,
+    Table::Work,
+    Table::Tokens,
+    Table::Audit,
+];
+
+/// The partition of [`Table::Work`] in the target that tells how far the first pass came.
+static POSITION_PARTITION: Bytes = Bytes::from_static(b"copying");
+
+static POSITION: Bytes = Bytes::from_static(b"position");
+
+/// The row of the same partition that names the source once all of it is there: who was interrupted just then finds that out by it.
+static FINISHED: Bytes = Bytes::from_static(b"finished");
+
+/// Why a copy did not come to its end. It can be begun again, unless the error says otherwise.
+#[derive(Debug, Error)]
+pub enum CopyError {
+    /// One of the stores.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The target holds something that is not of this copy.
+    #[error("the target is not empty, and what is in it is not an unfinished copy of {origin}")]
+    NotVacant {
+        /// What was to be copied.
+        origin: String,
+    },
+    /// There is nothing left to do.
+    #[error("the target is a finished copy of {origin} already")]
+    Finished {
+        /// What was to be copied.
+        origin: String,
+    },
+    /// The target does not say what the source says, although it was made to: somebody else writes to one of them.
+    #[error("{table}, partition {partition}: the copy differs from its source, although nothing should change it")]
+    Differs {
+        /// Where.
+        table: Table,
+        /// Where, as text.
+        partition: String,
+    },
+}
+
+/// How far a copy is.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Partitions and contents that were looked at.
+    pub seen: AtomicU64,
+    /// Those that had to be changed.
+    pub changed: AtomicU64,
+    /// Bytes of keys, values and contents that were written.
+    pub bytes: AtomicU64,
+}
+
+/// What a pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// Partitions and contents that had to be changed.
+    pub changed: u64,
+    /// Of them, those of the audit, which changes whenever the source serves something.
+    pub changed_of_audit: u64,
+}
+
+impl Pass {
+    /// Whether there was nothing to do but what serving leaves behind.
+    pub fn found_nothing(&self) -> bool {
+        self.changed == self.changed_of_audit
+    }
+}
+
+/// A copy of one store into another.
+pub struct Copier {
+    source: Arc<dyn Store>,
+    target: Arc<dyn Store>,
+    origin: String,
+    patience: Patience,
+    progress: Arc<Progress>,
+}
+
+/// Where the first pass stands: the table's place in [`ORDER`], and where its walk goes on.
+type Position = (usize, Option<Bytes>);
+
+impl Copier {
+    /// Begins a copy, or goes on with one. The target must be empty, or hold an unfinished copy of `origin`, which is the source's
+    /// name; it is read-only for everybody else until [`Copier::end`]. Neither store may be behind a gate of this process, since a copy
+    /// writes what that refuses.
+    pub async fn begin(
+        source: Arc<dyn Store>,
+        target: Arc<dyn Store>,
+        origin: &str,
+        patience: Patience,
+    ) -> Result<Self, CopyError> {
+        let unfinished = format!("a copy of {origin} into it is not finished");
+        match patience.with(|| read_only::reason(target.as_ref())).await? {
+            Some(reason) if reason == unfinished => {}
+            None if is_vacant(patience, target.as_ref()).await? => {
+                patience.with(|| read_only::set(target.as_ref(), Some(&unfinished))).await?;
+            }
+            None if finished(patience, target.as_ref()).await?.as_deref() == Some(origin.as_bytes()) => {
+                return Err(CopyError::Finished { origin: origin.to_owned() });
+            }
+            _ => return Err(CopyError::NotVacant { origin: origin.to_owned() }),
+        }
+        Ok(Self { source, target, origin: origin.to_owned(), patience, progress: Arc::default() })
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Arc<Progress> {
+        self.progress.clone()
+    }
+
+    /// Partitions of objects in the source, so that progress has an end to go to.
+    pub async fn count_objects(&self) -> Result<u64, CopyError> {
+        let (mut count, mut from) = (0, None);
+        loop {
+            let page = walk(self.patience, self.source.as_ref(), Table::Objects, from).await?;
+            count += page.partitions.len() as u64;
+            from = page.next;
+            if from.is_none() {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Makes the target say what the source says. A first pass that was broken off goes on where it was.
+    pub async fn pass(&self) -> Result<Pass, CopyError> {
+        let mut pass = Pass::default();
+        let (first, mut from) = self.position().await?.unwrap_or((0, None));
+        for (at, table) in ORDER.into_iter().enumerate().skip(first) {
+            let mut changed = 0;
+            loop {
+                let page = walk(self.patience, self.source.as_ref(), table, from).await?;
+                changed += self.copy_all(table, page.partitions).await?;
+                from = page.next;
+                self.set_position(Some((at, from.clone()))).await?;
+                if from.is_none() {
+                    break;
+                }
+            }
+            changed += self.clear_what_is_gone(table).await?;
+            pass.changed += changed;
+            pass.changed_of_audit += if table == Table::Audit { changed } else { 0 };
+        }
+        self.set_position(None).await?;
+        Ok(pass)
+    }
+
+    /// Makes each partition of a table in the target like that of the source; answers how many had to be changed.
+    async fn copy_all(&self, table: Table, partitions: Vec<Bytes>) -> Result<u64, CopyError> {
+        let copied = stream::iter(partitions.into_iter().filter(|partition| is_copied(table, partition)))
+            .map(|partition| async move {
+                let changed = self.copy(table, &partition, Depth::Quick).await?;
+                self.progress.seen.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, CopyError>(u64::from(changed))
+            })
+            .buffer_unordered(AT_ONCE);
+        let changed = copied.try_fold(0, async |sum, changed| Ok(sum + changed)).await?;
+        self.progress.changed.fetch_add(changed, Ordering::Relaxed);
+        Ok(changed)
+    }
+
+    async fn copy(&self, table: Table, partition: &Bytes, depth: Depth) -> Result<bool, CopyError> {
+        match table {
+            Table::Contents => self.copy_content(partition).await,
+            Table::Objects => self.copy_object(partition, depth).await,
+            // Those of objects were copied with them; what is left is of imports that have not ended yet.
+            Table::Packs if depth == Depth::Quick && self.has_object(partition).await? => Ok(false),
+            _ => self.copy_partition(table, partition).await,
+        }
+    }
+
+    async fn has_object(&self, partition: &Bytes) -> Result<bool, CopyError> {
+        Ok(!is_empty(self.patience, self.source.as_ref(), Table::Objects, partition).await?)
+    }
+
+    /// Takes away what is in a table of the target and in no partition of the source any more.
+    async fn clear_what_is_gone(&self, table: Table) -> Result<u64, CopyError> {
+        let (mut changed, mut from) = (0, None);
+        loop {
+            let page = walk(self.patience, self.target.as_ref(), table, from).await?;
+            let gone: Vec<Bytes> = stream::iter(page.partitions)
+                .map(|partition| async move {
+                    let is_gone = is_empty(self.patience, self.source.as_ref(), table, &partition).await?;
+                    Ok::<_, CopyError>(is_gone.then_some(partition))
+                })
+                .buffer_unordered(AT_ONCE)
+                .try_filter_map(async |gone| Ok(gone))
+                .try_collect()
+                .await?;
+            changed += self.copy_all(table, gone).await?;
+            from = page.next;
+            if from.is_none() {
+                return Ok(changed);
+            }
+        }
+    }
+
+    async fn position(&self) -> Result<Option<Position>, CopyError> {
+        let row = self.patience.with(|| self.target.get(call(), Table::Work, &POSITION_PARTITION, &POSITION)).await?;
+        Ok(row.and_then(|row| decode_position(&row.value)))
+    }
+
+    async fn set_position(&self, position: Option<Position>) -> Result<(), CopyError> {
+        let (table, partition) = (Table::Work, POSITION_PARTITION.clone());
+        let remove = Step::Remove { table, partition: partition.clone(), rows: Removal::Rows(vec![POSITION.clone()]) };
+        let put = position.map(|position| {
+            let rows = vec![NewRow::new(POSITION.clone(), encode_position(&position))];
+            Step::Put { table, partition, rows }
+        });
+        self.apply(std::iter::once(remove).chain(put).collect()).await
+    }
+
+    /// Runs steps on the target that are never refused, until they are acknowledged.
+    async fn apply(&self, steps: Vec<Step>) -> Result<(), CopyError> {
+        self.patience
+            .with(|| async {
+                match self.target.run(call(), steps.clone()).await? {
+                    Outcome::Applied => Ok(()),
+                    Outcome::Unknown { reason } => Err(StoreError::Unavailable(reason)),
+                    Outcome::Refused { .. } => Err(StoreError::Invalid("unconditional steps were refused".to_owned())),
+                }
+            })
+            .await
+            .map_err(CopyError::from)
+    }
+
+    /// Ends the copy: from now on the target takes changes, and no further pass may be made.
+    pub async fn end(self) -> Result<(), CopyError> {
+        let rows = vec![NewRow::new(FINISHED.clone(), Bytes::copy_from_slice(self.origin.as_bytes()))];
+        self.apply(vec![Step::Put { table: Table::Work, partition: POSITION_PARTITION.clone(), rows }]).await?;
+        Ok(self.patience.with(|| read_only::set(self.target.as_ref(), None)).await?)
+    }
+}
+
+/// Whether a partition is of what was stored, and not of copying itself.
+fn is_copied(table: Table, partition: &Bytes) -> bool {
+    table != Table::Work || (*partition != read_only::PARTITION && *partition != POSITION_PARTITION)
+}
+
+async fn walk(
+    patience: Patience,
+    store: &dyn Store,
+    table: Table,
+    from: Option<Bytes>,
+) -> StoreResult<crate::WalkPage> {
+    patience.with(|| store.walk(call(), table, from.clone(), WALKED_AT_ONCE)).await
+}
+
+async fn is_empty(patience: Patience, store: &dyn Store, table: Table, partition: &Bytes) -> StoreResult<bool> {
+    let first = patience.with(|| store.scan(call(), table, partition, Scan::prefix(Bytes::new(), 1))).await?;
+    Ok(first.rows.is_empty())
+}
+
+async fn is_vacant(patience: Patience, store: &dyn Store) -> StoreResult<bool> {
+    for table in Table::ALL {
+        let page = patience.with(|| store.walk(call(), table, None, 1)).await?;
+        if !page.partitions.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The source of which a store is a finished copy, if it is one.
+async fn finished(patience: Patience, store: &dyn Store) -> StoreResult<Option<Bytes>> {
+    let row = patience.with(|| store.get(call(), Table::Work, &POSITION_PARTITION, &FINISHED)).await?;
+    Ok(row.map(|row| row.value))
+}
+
+fn encode_position((table, next): &Position) -> Bytes {
+    let mut encoded = vec![u8::try_from(*table).unwrap_or(0), u8::from(next.is_some())];
+    encoded.extend(next.iter().flatten());
+    encoded.into()
+}
+
+/// Where nothing can be made of it, the pass begins anew.
+fn decode_position(encoded: &Bytes) -> Option<Position> {
+    let table = usize::from(*encoded.first()?);
+    match encoded.get(1)? {
+        // The table's walk was over.
+        0 => Some((table + 1, None)),
+        _ => Some((table, Some(encoded.slice(2..)))),
+    }
+}

@@ -1,0 +1,242 @@
+//! Making a partition of the target like that of the source.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::patience::{Patience, call};
+use super::{Copier, CopyError};
+use crate::{
+    Condition, Expect, Guard, NewRow, Outcome, Removal, Row, Scan, Step, Store, StoreError, StoreResult, Table,
+};
+
+/// Bytes of a page of rows.
+const PAGE_BYTES: usize = 512 << 10;
+
+/// Bytes of rows that are put at once.
+const PUT_BYTES: usize = 1 << 20;
+
+/// Rows that are put, or removed, at once.
+const ROWS_AT_ONCE: usize = 1024;
+
+/// How often an object is begun anew because its head changed meanwhile; then it is left to the next pass.
+const TRIES: usize = 3;
+
+/// How closely an object is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Its packs only if one of its small rows differs: they change with the head.
+    Quick,
+    /// All of it.
+    Whole,
+}
+
+/// The rows of a partition, one after the other.
+pub(super) struct Rows<'a> {
+    patience: Patience,
+    store: &'a dyn Store,
+    table: Table,
+    partition: &'a Bytes,
+    page: VecDeque<Row>,
+    rest: Option<Scan>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn of(patience: Patience, store: &'a dyn Store, table: Table, partition: &'a Bytes) -> Self {
+        let all = Scan::prefix(Bytes::new(), PAGE_BYTES);
+        Self { patience, store, table, partition, page: VecDeque::new(), rest: Some(all) }
+    }
+
+    async fn peek(&mut self) -> StoreResult<Option<&Row>> {
+        while self.page.is_empty()
+            && let Some(scan) = self.rest.take()
+        {
+            let page = self.patience.with(|| self.store.scan(call(), self.table, self.partition, scan.clone())).await?;
+            self.rest = scan.resumed(page.next);
+            self.page.extend(page.rows);
+        }
+        Ok(self.page.front())
+    }
+
+    pub(super) async fn next(&mut self) -> StoreResult<Option<Row>> {
+        self.peek().await?;
+        Ok(self.page.pop_front())
+    }
+}
+
+/// What is still to be done after all rows of a partition were compared, and those that were missing were put.
+#[derive(Default)]
+struct Rest {
+    /// Heads that differ, and what stands there in the target.
+    heads: Vec<(Row, Guard, Expect)>,
+    /// Rows that the source does not have any more.
+    surplus: Vec<Bytes>,
+    /// Whether rows were put.
+    has_put: bool,
+}
+
+impl Rest {
+    fn is_nothing(&self) -> bool {
+        self.heads.is_empty() && self.surplus.is_empty() && !self.has_put
+    }
+}
+
+impl Copier {
+    /// Makes an object like that of the source: its rows and its packs, then its head, if it is still that. Answers whether there was
+    /// anything to do.
+    pub(super) async fn copy_object(&self, partition: &Bytes, depth: Depth) -> Result<bool, CopyError> {
+        for _ in 0..TRIES {
+            let objects = self.put_missing(Table::Objects, partition).await?;
+            if objects.is_nothing() && depth == Depth::Quick {
+                return Ok(false);
+            }
+            let packs = self.put_missing(Table::Packs, partition).await?;
+            if self.still_stand(Table::Objects, partition, &objects).await? {
+                self.finish(Table::Objects, partition, &objects).await?;
+                self.finish(Table::Packs, partition, &packs).await?;
+                return Ok(!objects.is_nothing() || !packs.is_nothing());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes a partition like that of the source. Answers whether there was anything to do.
+    pub(super) async fn copy_partition(&self, table: Table, partition: &Bytes) -> Result<bool, CopyError> {
+        let rest = self.put_missing(table, partition).await?;
+        self.finish(table, partition, &rest).await?;
+        Ok(!rest.is_nothing())
+    }
+
+    /// Compares a partition row by row, and puts what is missing.
+    async fn put_missing(&self, table: Table, partition: &Bytes) -> Result<Rest, CopyError> {
+        let (mut source, mut target) = (
+            Rows::of(self.patience, self.source.as_ref(), table, partition),
+            Rows::of(self.patience, self.target.as_ref(), table, partition),
+        );
+        let (mut rest, mut puts) = (Rest::default(), Puts::default());
+        loop {
+            let order = match (source.peek().await?, target.peek().await?) {
+                (None, None) => break,
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some(wanted), Some(there)) => wanted.sort.cmp(&there.sort),
+            };
+            let wanted = if order.is_le() { source.next().await? } else { None };
+            let there = if order.is_ge() { target.next().await? } else { None };
+            match (wanted, there) {
+                (Some(wanted), there) if there.as_ref() != Some(&wanted) => {
+                    match wanted.guard.clone() {
+                        Some(guard) => {
+                            let stands = there.and_then(|there| there.guard);
+                            let expect = stands.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
+                            rest.heads.push((wanted, guard, expect));
+                        }
+                        None => puts.add(wanted, there.is_some()),
+                    }
+                    if puts.is_full() {
+                        rest.has_put = true;
+                        self.put(table, partition, std::mem::take(&mut puts)).await?;
+                    }
+                }
+                (None, Some(there)) => rest.surplus.push(there.sort),
+                _ => {}
+            }
+        }
+        if !puts.rows.is_empty() {
+            rest.has_put = true;
+            self.put(table, partition, puts).await?;
+        }
+        Ok(rest)
+    }
+
+    async fn put(&self, table: Table, partition: &Bytes, puts: Puts) -> Result<(), CopyError> {
+        let mut steps = Vec::with_capacity(2);
+        if !puts.replaced.is_empty() {
+            let rows = Removal::Rows(puts.replaced);
+            steps.push(Step::Remove { table, partition: partition.clone(), rows });
+        }
+        steps.push(Step::Put { table, partition: partition.clone(), rows: puts.rows });
+        self.apply(steps).await?;
+        self.progress.bytes.fetch_add(puts.bytes as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether the heads that are to be written are still the source's.
+    async fn still_stand(&self, table: Table, partition: &Bytes, rest: &Rest) -> Result<bool, CopyError> {
+        for (head, _, _) in &rest.heads {
+            let now = self.patience.with(|| self.source.get(call(), table, partition, &head.sort)).await?;
+            if now.and_then(|now| now.guard) != head.guard {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes heads, and takes away what the source does not have any more.
+    async fn finish(&self, table: Table, partition: &Bytes, rest: &Rest) -> Result<(), CopyError> {
+        for (head, guard, expect) in &rest.heads {
+            self.write_head(table, partition, head, guard, *expect).await?;
+        }
+        for sorts in rest.surplus.chunks(ROWS_AT_ONCE) {
+            let rows = Removal::Rows(sorts.to_vec());
+            self.apply(vec![Step::Remove { table, partition: partition.clone(), rows }]).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_head(
+        &self,
+        table: Table,
+        partition: &Bytes,
+        head: &Row,
+        guard: &Guard,
+        expect: Expect,
+    ) -> Result<(), CopyError> {
+        let step = Step::CompareAndWrite {
+            table,
+            partition: partition.clone(),
+            sort: head.sort.clone(),
+            expect,
+            guard: guard.clone(),
+            value: head.value.clone(),
+            rows: Vec::new(),
+        };
+        let written = self.patience.with(|| async {
+            match self.target.run(call(), vec![step.clone()]).await? {
+                Outcome::Applied => Ok(true),
+                // A try before this one may have been applied without an answer.
+                Outcome::Refused { stands, .. } => Ok(Condition::Stamp(guard.stamp).holds(stands.as_ref())),
+                Outcome::Unknown { reason } => Err(StoreError::Unavailable(reason)),
+            }
+        });
+        if !written.await? {
+            return Err(CopyError::Differs { table, partition: partition.escape_ascii().to_string() });
+        }
+        self.progress.bytes.fetch_add((head.sort.len() + head.value.len()) as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Rows that are to be put.
+#[derive(Default)]
+struct Puts {
+    rows: Vec<NewRow>,
+    bytes: usize,
+    /// Keys of those in whose place another row stands.
+    replaced: Vec<Bytes>,
+}
+
+impl Puts {
+    fn add(&mut self, Row { sort, value, expires_at, .. }: Row, is_replacing: bool) {
+        self.bytes += sort.len() + value.len();
+        if is_replacing {
+            self.replaced.push(sort.clone());
+        }
+        self.rows.push(NewRow { sort, value, expires_at });
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= PUT_BYTES || self.rows.len() >= ROWS_AT_ONCE
+    }
+}

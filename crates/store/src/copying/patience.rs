@@ -1,0 +1,51 @@
+//! Calls that are tried again while they fail for a passing reason: a copy of hours should not end with one of them.
+
+use std::time::Duration;
+
+use crate::{Call, Class, Deadline, StoreError, StoreResult};
+
+/// How long one call may take.
+const CALL_MAX: Duration = Duration::from_secs(30);
+
+/// The pause before the second try; each further one is twice as long, up to [`PAUSE_MAX`].
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// A call that sees every finished write.
+pub(super) fn call() -> Call {
+    Call::new(Class::Content, Deadline::within(CALL_MAX)).strong()
+}
+
+/// How often a call is tried that fails for a passing reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Tries in all, at least one.
+    pub tries: u32,
+}
+
+impl Default for Patience {
+    /// A quarter of a minute and more.
+    fn default() -> Self {
+        Self { tries: 10 }
+    }
+}
+
+impl Patience {
+    /// Tries again and again while `attempt` fails for a passing reason, within bounds.
+    pub(super) async fn with<T, F>(self, attempt: impl Fn() -> F) -> StoreResult<T>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let mut pause = PAUSE_FIRST;
+        for _ in 1..self.tries {
+            match attempt().await {
+                Err(error) if error.is_passing() => tokio::time::sleep(pause).await,
+                ended => return ended,
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        attempt().await
+    }
+}

@@ -1,0 +1,236 @@
+//! Copying from one store into another: what [`crate::copying`] promises, whatever the two engines.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{Shortcuts, Subject, bytes, call, guard, odd_keys, row};
+use crate::copying::{Copier, CopyError, Pass, Patience};
+use crate::faults::{Damage, Faults, Harm};
+use crate::read_only::ReadOnlyGate;
+use crate::{
+    Clock, ContentId, Expect, Guard, NewRow, Removal, Row, Scan, Stamp, Step, Store, StoreError, Table, read_only,
+};
+
+const ORIGIN: &str = "the source";
+
+fn put_in(table: Table, partition: impl AsRef<[u8]>, rows: Vec<NewRow>) -> Step {
+    Step::Put { table, partition: bytes(partition), rows }
+}
+
+fn remove_in(table: Table, partition: &str, sort: &str) -> Step {
+    Step::Remove { table, partition: bytes(partition), rows: Removal::Rows(vec![bytes(sort)]) }
+}
+
+fn head(partition: &str, expect: Expect, guard: &Guard, value: &str) -> Step {
+    Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: bytes(partition),
+        sort: bytes("head"),
+        expect,
+        guard: guard.clone(),
+        value: bytes(value),
+        rows: vec![row(format!("log of {value}"), "v")],
+    }
+}
+
+async fn fill(subject: &impl Subject) -> (Guard, ContentId) {
+    let store = subject.store();
+    let first = guard("tag");
+    store.applied(vec![put_in(Table::Packs, "object", vec![row("pack", vec![7; 60_000])])]).await;
+    store.applied(vec![head("object", Expect::Absent, &first, "v1")]).await;
+    for (number, table) in Table::ALL.into_iter().filter(|table| *table != Table::Contents).enumerate() {
+        let later = subject.clock().now().plus(std::time::Duration::from_secs(3600));
+        let expiring = NewRow { expires_at: Some(later), ..row("expiring", "v") };
+        store.applied(vec![put_in(table, format!("p{number}"), vec![row("a", "v"), expiring])]).await;
+    }
+    for key in odd_keys() {
+        store.applied(vec![put_in(Table::Children, &key, vec![NewRow::new(key.clone(), key.clone())])]).await;
+    }
+    // More than one page, and than one put.
+    let many = (0..1500).map(|number| row(format!("{number:05}"), vec![number as u8; 1000])).collect();
+    store.applied(vec![put_in(Table::Packs, "unfinished import", many)]).await;
+    let content = stream::iter((0..100_u8).map(|number| Ok(Bytes::from(vec![number; 7777])))).boxed();
+    let content = store.put_content(call(), bytes("owner"), content).await.unwrap();
+    (first, content)
+}
+
+/// All rows of a store, with their tables and partitions, but for what copying itself leaves there.
+async fn everything(store: &Arc<dyn Store>) -> Vec<(Table, Bytes, Row)> {
+    let mut found = Vec::new();
+    for table in Table::ALL.into_iter().filter(|table| *table != Table::Contents) {
+        let mut from = None;
+        loop {
+            let page = store.walk(call(), table, from, 7).await.unwrap();
+            let own = |partition: &Bytes| table == Table::Work && partition == "copying";
+            for partition in page.partitions.into_iter().filter(|partition| !own(partition)) {
+                let mut rest = Some(Scan::prefix(Bytes::new(), 1 << 20));
+                while let Some(scan) = rest {
+                    let page = store.scan(call().strong(), table, &partition, scan.clone()).await.unwrap();
+                    rest = scan.resumed(page.next);
+                    found.extend(page.rows.into_iter().map(|row| (table, partition.clone(), row)));
+                }
+            }
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+    }
+    found.sort_by(|one, other| (one.0, &one.1, &one.2.sort).cmp(&(other.0, &other.1, &other.2.sort)));
+    found
+}
+
+async fn content(store: &Arc<dyn Store>, id: ContentId) -> Option<Vec<Bytes>> {
+    let content = store.read_content(call(), id, 0..u64::MAX).await.unwrap()?;
+    Some(content.try_collect().await.unwrap())
+}
+
+async fn begin(source: &impl Subject, target: &impl Subject) -> Copier {
+    Copier::begin(source.store(), target.store(), ORIGIN, Patience::default()).await.unwrap()
+}
+
+/// Rows, heads with their stamps, expiries, contents under their ids; and the target takes changes afterwards.
+pub async fn everything_arrives_as_it_stood(source: &mut impl Subject, target: &mut impl Subject) {
+    let (_, id) = fill(source).await;
+    let (from, to) = (source.store(), target.store());
+    let copier = begin(source, target).await;
+    assert!(copier.pass().await.unwrap().changed > 0);
+    assert_eq!(copier.pass().await.unwrap(), Pass::default(), "a second pass finds something");
+    let verified = copier.verify().await.unwrap();
+    copier.end().await.unwrap();
+    let wanted = everything(&from).await;
+    assert_eq!(verified.rows, wanted.len() as u64);
+    assert!(everything(&to).await == wanted, "other rows arrived");
+    assert_eq!(
+        content(&to, id).await.map(|pieces| pieces.concat()),
+        content(&from, id).await.map(|pieces| pieces.concat())
+    );
+    assert!(content(&to, id).await.is_some());
+    assert_eq!(read_only::reason(to.as_ref()).await.unwrap(), None);
+}
+
+/// Added, changed, removed, put anew with another value: in the next pass, and then nothing is left to find.
+pub async fn what_changed_meanwhile_is_found_by_the_next_pass(source: &mut impl Subject, target: &mut impl Subject) {
+    let (first, id) = fill(source).await;
+    let (from, to) = (source.store(), target.store());
+    let copier = begin(source, target).await;
+    copier.pass().await.unwrap();
+
+    let second = guard("another tag");
+    from.applied(vec![put_in(Table::Packs, "object", vec![row("pack 2", "v")])]).await;
+    from.applied(vec![head("object", Expect::Stamp(first.stamp), &second, "v2")]).await;
+    from.applied(vec![remove_in(Table::Packs, "object", "pack")]).await;
+    from.applied(vec![remove_in(Table::Children, "a", "a"), put_in(Table::Children, "new", vec![row("a", "v")])]).await;
+    from.applied(vec![remove_in(Table::Tokens, "p5", "a"), put_in(Table::Tokens, "p5", vec![row("a", "other")])]).await;
+    from.applied(vec![put_in(Table::Audit, "hour", vec![row("a", "v")])]).await;
+    assert!(from.condemn_content(call(), id).await.unwrap());
+    let new = stream::iter([Ok(bytes("new"))]).boxed();
+    let new = from.put_content(call(), bytes("owner"), new).await.unwrap();
+
+    let pass = copier.pass().await.unwrap();
+    assert!(!pass.found_nothing() && pass.changed_of_audit == 1, "{pass:?}");
+    assert!(copier.pass().await.unwrap().found_nothing());
+    copier.verify().await.unwrap();
+    copier.end().await.unwrap();
+    assert!(everything(&to).await == everything(&from).await, "other rows arrived");
+    assert_eq!(content(&to, id).await, None);
+    assert_eq!(content(&to, new).await.map(|pieces| pieces.concat()), Some(b"new".to_vec()));
+}
+
+/// Whatever the moment; and no object is ever there without its packs.
+pub async fn a_copy_that_was_broken_off_goes_on(source: &mut impl Subject, target: &mut impl Subject) {
+    fill(source).await;
+    let (from, to) = (source.store(), target.store());
+    let faults = Arc::new(Faults::new(to.clone()));
+    let mut copies = 0;
+    for steps in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89] {
+        faults.crash_after_steps(steps);
+        let copied = async {
+            let copier = Copier::begin(from.clone(), faults.clone(), ORIGIN, Patience { tries: 1 }).await?;
+            copier.pass().await
+        };
+        copies += usize::from(copied.await.is_ok());
+        faults.revive();
+        let has_head =
+            to.get(call().strong(), Table::Objects, &bytes("object"), &bytes("head")).await.unwrap().is_some();
+        let has_pack = to.get(call().strong(), Table::Packs, &bytes("object"), &bytes("pack")).await.unwrap().is_some();
+        assert!(has_pack || !has_head, "after {steps} steps the object is there without its pack");
+        // What an upload has left there runs out.
+        target.clock().advance(std::time::Duration::from_secs(120));
+    }
+    assert!(copies < 5, "the copy was hardly ever broken off");
+    let copier = begin(source, target).await;
+    copier.pass().await.unwrap();
+    copier.verify().await.unwrap();
+    copier.end().await.unwrap();
+    assert!(everything(&to).await == everything(&from).await, "other rows arrived");
+}
+
+/// And it is not mistaken for something else.
+pub async fn a_finished_copy_is_known_as_such(source: &mut impl Subject, target: &mut impl Subject) {
+    fill(source).await;
+    let copier = begin(source, target).await;
+    copier.pass().await.unwrap();
+    copier.end().await.unwrap();
+    let again = Copier::begin(source.store(), target.store(), ORIGIN, Patience::default()).await.err().unwrap();
+    assert!(matches!(again, CopyError::Finished { .. }), "{again}");
+}
+
+/// It might be overwritten.
+pub async fn a_target_that_holds_something_else_is_refused(source: &mut impl Subject, target: &mut impl Subject) {
+    fill(source).await;
+    target.store().applied(vec![put_in(Table::Tokens, "p", vec![row("a", "v")])]).await;
+    let refused = Copier::begin(source.store(), target.store(), ORIGIN, Patience::default()).await.err().unwrap();
+    assert!(matches!(refused, CopyError::NotVacant { .. }), "{refused}");
+}
+
+/// And one of another source as well.
+pub async fn an_unfinished_copy_of_another_store_is_refused(source: &mut impl Subject, target: &mut impl Subject) {
+    fill(source).await;
+    begin(source, target).await.pass().await.unwrap();
+    let refused = Copier::begin(source.store(), target.store(), "another", Patience::default()).await.err().unwrap();
+    assert!(matches!(refused, CopyError::NotVacant { .. }), "{refused}");
+}
+
+/// Until the copy ends, for everybody who keeps to the gate.
+pub async fn the_target_takes_no_changes_before_the_copy_ends(source: &mut impl Subject, target: &mut impl Subject) {
+    fill(source).await;
+    let copier = begin(source, target).await;
+    let gate = ReadOnlyGate::new(target.store()).await.unwrap();
+    let change = || vec![put_in(Table::Tokens, "mine", vec![row("a", "v")])];
+    let refused = gate.run(call(), change()).await.unwrap_err();
+    assert!(matches!(&refused, StoreError::ReadOnly(why) if why.contains(ORIGIN)), "{refused}");
+    copier.pass().await.unwrap();
+    copier.end().await.unwrap();
+    gate.look().await.unwrap();
+    assert!(gate.run(call(), change()).await.unwrap().is_applied());
+}
+
+/// And named: nothing that differs passes for a copy.
+pub async fn a_row_that_arrives_otherwise_is_told(source: &mut impl Subject, target: &mut impl Subject) {
+    fill(source).await;
+    let faults = Arc::new(Faults::new(target.store()));
+    let copier = Copier::begin(source.store(), faults.clone(), ORIGIN, Patience::default()).await.unwrap();
+    copier.pass().await.unwrap();
+    faults.damage(Damage {
+        table: Table::Packs,
+        partition: bytes("object"),
+        sort: Some(bytes("pack")),
+        harm: Harm::FlippedBit,
+        strong_reads_are_whole: false,
+    });
+    let told = copier.verify().await.unwrap_err();
+    assert!(matches!(&told, CopyError::Differs { table: Table::Packs, partition } if partition == "object"), "{told}");
+}
+
+/// Stamps of heads in the target are those of the source, so that who has read one there can change it here.
+pub async fn a_head_can_be_changed_from_the_stamp_it_had(source: &mut impl Subject, target: &mut impl Subject) {
+    let (first, _) = fill(source).await;
+    let copier = begin(source, target).await;
+    copier.pass().await.unwrap();
+    copier.end().await.unwrap();
+    let second = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
+    target.store().applied(vec![head("object", Expect::Stamp(first.stamp), &second, "v2")]).await;
+}

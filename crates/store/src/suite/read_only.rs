@@ -1,0 +1,83 @@
+//! A store that is read-only: what [`crate::read_only`] promises above any engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+
+use super::{Shortcuts, Subject, bytes, call, put, row};
+use crate::faults::{Fault, Faults, Kind};
+use crate::read_only::{self, ReadOnlyGate};
+use crate::{Lane, Step, Store, StoreError, Table};
+
+async fn gate(subject: &impl Subject) -> Arc<ReadOnlyGate> {
+    Arc::new(ReadOnlyGate::new(subject.store()).await.unwrap())
+}
+
+async fn is_refused(store: &dyn Store) -> bool {
+    match store.run(call(), vec![put("p", vec![row("a", "v")])]).await {
+        Ok(outcome) => {
+            assert!(outcome.is_applied(), "{outcome:?}");
+            false
+        }
+        Err(StoreError::ReadOnly(why)) => {
+            assert_eq!(why, "it moves");
+            true
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Of rows and contents, until it takes changes again; reads go on.
+pub async fn a_read_only_store_refuses_changes_and_says_why(subject: &mut impl Subject) {
+    let gate = gate(subject).await;
+    let store: Arc<dyn Store> = gate.clone();
+    store.applied(vec![put("p", vec![row("before", "v")])]).await;
+    read_only::set(store.as_ref(), Some("it moves")).await.unwrap();
+    assert_eq!(read_only::reason(store.as_ref()).await.unwrap().as_deref(), Some("it moves"));
+    assert!(is_refused(store.as_ref()).await);
+    let content = stream::iter([Ok(bytes("content"))]).boxed();
+    let refused = store.put_content(call(), bytes("owner"), content).await;
+    assert!(matches!(refused, Err(StoreError::ReadOnly(_))), "{refused:?}");
+    assert_eq!(store.value("p", "before").await, Some(bytes("v")));
+    assert_eq!(store.value("p", "a").await, None);
+    assert!(store.health().await.refusing_writes.contains_key(&Lane::Text));
+    read_only::set(store.as_ref(), None).await.unwrap();
+    assert!(!is_refused(store.as_ref()).await);
+}
+
+/// Without which nothing is served.
+pub async fn the_audit_of_a_read_only_store_goes_on(subject: &mut impl Subject) {
+    let store: Arc<dyn Store> = gate(subject).await;
+    read_only::set(store.as_ref(), Some("it moves")).await.unwrap();
+    let record = Step::Put { table: Table::Audit, partition: bytes("hour"), rows: vec![row("a", "v")] };
+    store.applied(vec![record]).await;
+}
+
+/// For a gate that is made later, and for one that looks.
+pub async fn other_processes_learn_that_it_is_read_only(subject: &mut impl Subject) {
+    let other = gate(subject).await;
+    read_only::set(subject.store().as_ref(), Some("it moves")).await.unwrap();
+    assert!(is_refused(gate(subject).await.as_ref()).await);
+    other.look().await.unwrap();
+    assert!(is_refused(other.as_ref()).await);
+    read_only::set(subject.store().as_ref(), None).await.unwrap();
+    other.look().await.unwrap();
+    assert!(!is_refused(other.as_ref()).await);
+}
+
+/// Nothing changes any more once it was told that it is read-only.
+pub async fn a_change_that_is_under_way_is_waited_for(subject: &mut impl Subject) {
+    let faults = Arc::new(Faults::new(subject.store()));
+    let store: Arc<dyn Store> = Arc::new(ReadOnlyGate::new(faults.clone()).await.unwrap());
+    faults.next(Kind::Run, Fault::Delay(Duration::from_millis(300)));
+    let slow = tokio::spawn({
+        let store = store.clone();
+        async move { store.applied(vec![put("p", vec![row("slow", "v")])]).await }
+    });
+    // Until it has met the delay, which it then waits for below the gate.
+    super::eventually(async || (!faults.has_next(Kind::Run)).then_some(())).await;
+    read_only::set(store.as_ref(), Some("it moves")).await.unwrap();
+    assert_eq!(store.value("p", "slow").await, Some(bytes("v")), "it was still under way");
+    slow.await.unwrap();
+}

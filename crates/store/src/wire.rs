@@ -1,0 +1,54 @@
+//! Reading a store through the process that holds it: what is asked and what is answered, encoded with postcard. Both ends are the same
+//! version of the same program.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::{Call, ContentHeader, ContentId, Row, Rows, Scan, Store, StoreError, StoreResult, Table, WalkPage};
+
+/// A read of the seam; see the method of [`Store`] of the same name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Question {
+    /// A row: table, partition, sort key.
+    Get(Table, Bytes, Bytes),
+    /// A page of a range: table, partition, range.
+    Scan(Table, Bytes, Scan),
+    /// Some partitions: table, where to begin, how many at most.
+    Walk(Table, Option<Bytes>, usize),
+    /// What is known of a content.
+    ContentHeader(ContentId),
+}
+
+/// What is answered to the [`Question`] of the same name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// The row, if there is one.
+    Get(Option<Row>),
+    /// The page.
+    Scan(Rows),
+    /// The partitions.
+    Walk(WalkPage),
+    /// The header, if there is one.
+    ContentHeader(Option<ContentHeader>),
+}
+
+/// Asks a store.
+pub async fn answer(store: &dyn Store, call: Call, question: Question) -> StoreResult<Answer> {
+    Ok(match question {
+        Question::Get(table, partition, sort) => Answer::Get(store.get(call, table, &partition, &sort).await?),
+        Question::Scan(table, partition, scan) => Answer::Scan(store.scan(call, table, &partition, scan).await?),
+        Question::Walk(table, from, max) => Answer::Walk(store.walk(call, table, from, max).await?),
+        Question::ContentHeader(id) => Answer::ContentHeader(store.content_header(call, id).await?),
+    })
+}
+
+/// As it travels.
+pub fn encode(value: &impl Serialize) -> StoreResult<Bytes> {
+    let encoded = postcard::to_stdvec(value);
+    encoded.map(Bytes::from).map_err(|error| StoreError::Invalid(format!("it cannot be encoded: {error}")))
+}
+
+/// What has travelled.
+pub fn decode<T: for<'de> Deserialize<'de>>(encoded: &[u8]) -> StoreResult<T> {
+    postcard::from_bytes(encoded).map_err(|error| StoreError::Invalid(format!("it cannot be decoded: {error}")))
+}
