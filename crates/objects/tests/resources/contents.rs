@@ -6,8 +6,10 @@ use bytes::Bytes;
 use futures::StreamExt;
 use objects::resources::{NewKind, NewResource, Update, Uploaded};
 use objects::{Library, LibraryOptions};
+use store::Table;
+use store::copying::{Copier, Patience};
 
-use crate::support::{Fixture, fixture};
+use crate::support::{Fixture, engine, fixture};
 use crate::tree::{container, delete, path};
 
 const GRACE: Duration = Duration::from_secs(25 * 3_600);
@@ -54,6 +56,32 @@ async fn what_an_earlier_head_names_is_history_and_stays() {
     delete(library, "a").await.unwrap();
     clock.advance(GRACE);
     assert_eq!(library.collect_contents().await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_has_the_history_too_and_collects_what_its_source_would() {
+    let Fixture { library, clock, store, .. } = &fixture().await;
+    put(library, "a", upload(library, "a", 1).await).await;
+    let resource = library.resource(&path("a")).await.unwrap();
+    library.update_resource(&resource, &Update::Binary(upload(library, "a", 2).await)).await.unwrap();
+    put(library, "gone", upload(library, "", 3).await).await;
+    delete(library, "gone").await.unwrap();
+    upload(library, "nowhere", 4).await;
+
+    let folder = tempfile::tempdir().unwrap();
+    let target = engine(&folder, clock.clone()).await;
+    let copier = Copier::begin(store.clone(), target.clone(), "the source", Patience::default()).await.unwrap();
+    copier.pass().await.unwrap();
+    copier.verify().await.unwrap();
+    copier.end().await.unwrap();
+    let copy = Library::open(target.clone(), clock.clone(), library.options().clone()).await.unwrap();
+    let (copied, there) = (copy.resource(&path("a")).await.unwrap(), library.resource(&path("a")).await.unwrap());
+    assert_eq!(copied.body(), there.body());
+    clock.advance(GRACE);
+    assert_eq!(copy.collect_contents().await.unwrap(), 1, "all but one are named by a head, or were");
+    assert_eq!(first_byte(&copy, "a").await, 2);
+    let call = store::Call::new(store::Class::Content, store::Deadline::within(Duration::from_secs(10)));
+    assert_eq!(target.walk(call, Table::Contents, None, 10).await.unwrap().partitions.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

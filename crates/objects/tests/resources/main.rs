@@ -5,6 +5,7 @@
 mod support;
 
 mod contents;
+mod counterexamples;
 mod deletions;
 mod faults;
 mod histories;

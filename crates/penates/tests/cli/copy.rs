@@ -72,6 +72,107 @@ fn a_store_is_copied_while_it_serves_and_what_it_promised_holds_in_the_copy() {
     assert_eq!(to.run(&["read-only", "--json"]).ends_with(0).json(), json!({"reason": null}));
 }
 
+/// The repository's own address, whatever port serves it, and anybody may write.
+const REPOSITORY: [&str; 4] = ["--set", "ldp.origin=http://library.example", "--set", "auth.write=open"];
+
+/// Asks for a resource of the repository; answers the status, the entity tag and the body.
+fn ask(server: &Served, method: &str, path: &str, headers: &[&str], body: &[u8]) -> (u16, String, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let [head, sent, got] = ["headers", "sent", "got"].map(|name| folder.path().join(name));
+    std::fs::write(&sent, body).unwrap();
+    let mut curl = Command::new("curl");
+    curl.args([
+        "-s",
+        "-X",
+        method,
+        "-D",
+        text(&head),
+        "-o",
+        text(&got),
+        "-H",
+        "Accept: application/n-triples, */*;q=0.1",
+    ]);
+    for header in headers {
+        curl.args(["-H", header]);
+    }
+    if !body.is_empty() {
+        curl.args(["--data-binary", &format!("@{}", text(&sent))]);
+    }
+    let answered = curl.arg(format!("{}/rest/{path}", server.url)).status().unwrap();
+    assert!(answered.success(), "{method} {path}: {answered}");
+    let head = std::fs::read_to_string(head).unwrap();
+    // There is one head for each "continue" before the last.
+    let last = head.trim_end().rsplit("\r\n\r\n").next().unwrap();
+    let status = last.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let etag =
+        last.lines().find_map(|line| line.to_lowercase().starts_with("etag: ").then(|| line[6..].trim().to_owned()));
+    (status, etag.unwrap_or_default(), std::fs::read(got).unwrap_or_default())
+}
+
+fn read(server: &Served, path: &str) -> (u16, String, Vec<u8>) {
+    let (status, etag, body) = ask(server, "GET", path, &[], &[]);
+    // A graph is a set, and its blank nodes and its order are nobody's business.
+    let mut lines: Vec<Vec<u8>> = body.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    lines.sort();
+    (status, etag, lines.concat())
+}
+
+#[test]
+fn the_repository_is_the_same_in_a_copy_and_goes_on_from_there() {
+    let from = TestStore::vacant();
+    let server = from.serve(&REPOSITORY);
+    let put = |path: &str, headers: &[&str], body: &[u8], expected: u16| {
+        let (status, _, told) = ask(&server, "PUT", path, headers, body);
+        assert_eq!(status, expected, "{path}: {}", String::from_utf8_lossy(&told));
+    };
+    let basic = ["Content-Type: text/turtle", "Link: <http://www.w3.org/ns/ldp#BasicContainer>; rel=\"type\""];
+    let direct = ["Content-Type: text/turtle", "Link: <http://www.w3.org/ns/ldp#DirectContainer>; rel=\"type\""];
+    let bytes = ["Content-Type: application/x-bytes"];
+    put("letters", &basic, b"<> <http://example.org/title> \"Letters\" .", 201);
+    put("letters/note", &bytes, b"a note", 201);
+    put("letters/scan", &bytes, &b"first ".repeat(50_000), 201);
+    put("letters/scan", &bytes, &b"second ".repeat(50_000), 204);
+    put("letters/lost", &bytes, b"lost", 201);
+    put(
+        "members",
+        &direct,
+        b"@prefix ldp: <http://www.w3.org/ns/ldp#> . <> ldp:membershipResource </rest/letters> ; \
+          ldp:hasMemberRelation <http://example.org/has> .",
+        201,
+    );
+    put("members/one", &basic, b"<> <http://example.org/n> 1 .", 201);
+    put("members/one", &basic, b"<> <http://example.org/n> 2 .", 204);
+    assert_eq!(ask(&server, "DELETE", "letters/lost", &[], &[]).0, 204);
+    let paths = ["", "letters", "letters/note", "letters/scan", "letters/lost", "members", "members/one"];
+    let before = paths.map(|path| read(&server, path));
+    assert_eq!(before.clone().map(|(status, ..)| status), [200, 200, 200, 200, 410, 200, 200]);
+    let tree = from.run(&["tree"]).ends_with(0).text().to_owned();
+
+    let to = TestStore::vacant();
+    Ran::of(copy(text(&from.path()), text(&to.path()), &[])).ends_with(0);
+    let (status, _, told) = ask(&server, "PUT", "late", &bytes, b"late");
+    assert_eq!(status, 503, "{}", String::from_utf8_lossy(&told));
+    assert_eq!(server.stop("TERM").0, 0);
+
+    let server = to.serve(&REPOSITORY);
+    for (path, before) in paths.iter().zip(before.clone()) {
+        let after = read(&server, path);
+        assert!(after == before, "/{path} is another: {:?} {:?}", (before.0, &before.1), (after.0, &after.1));
+    }
+    assert_eq!(to.run(&["tree"]).ends_with(0).text(), tree);
+    // Who had read a resource from the source can change it in the copy, and only who had.
+    let graph = b"<> <http://example.org/n> 3 .";
+    let [tagged, stale] = [&before[6].1, &before[1].1].map(|etag| format!("If-Match: {etag}"));
+    assert_eq!(ask(&server, "PUT", "members/one", &[basic[0], &stale], graph).0, 412);
+    assert_eq!(ask(&server, "PUT", "members/one", &[basic[0], &tagged], graph).0, 204);
+    assert_eq!(ask(&server, "PUT", "members/two", &basic, b"").0, 201);
+    let listed = String::from_utf8(read(&server, "members").2).unwrap();
+    let named = |name: &str| listed.contains(&format!("ldp#contains> <http://library.example/rest/members/{name}>"));
+    assert!(named("one") && named("two"), "{listed}");
+    assert_eq!(ask(&server, "DELETE", "letters/lost/fcr:tombstone", &[], &[]).0, 204);
+    assert_eq!(ask(&server, "PUT", "letters/lost", &bytes, b"found").0, 201);
+}
+
 #[test]
 fn a_copy_that_is_killed_at_any_moment_goes_on_and_ends_whole() {
     let from = TestStore::vacant();
