@@ -32,7 +32,7 @@ pub struct LibraryOptions {
     pub selection_life_max: Duration,
     /// How long one call of the store may take.
     pub call_timeout: Duration,
-    /// DEFLATE level of frames, 1 to 9. Pages become 1 % smaller at 9 and 0.8 % at 6, but take 1.8 and 1.6 times as long as at 1.
+    /// DEFLATE level of frames, 1 to 9. Pages become 1 % smaller at 6 and at 9, but take 1.6 and 1.8 times as long as at 1.
     pub frame_level: u8,
     /// Shards of the container of volumes.
     pub shards: u16,

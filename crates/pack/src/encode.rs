@@ -23,9 +23,10 @@ static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::
 /// while what is done is written.
 pub(crate) const AHEAD: usize = 2;
 
-/// How many jobs run at a time.
+/// How many jobs run at a time. Asked once: the answer comes out of files of the system, which took 3 % of all recompressing.
 pub(crate) fn parallelism() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    *PROCESSORS
 }
 
 /// Starts a job as soon as the pool has a place for it; it is dropped with the handle, if it has not begun. `None` from it

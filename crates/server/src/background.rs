@@ -25,7 +25,8 @@ pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<(
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // What an earlier process was at is nobody's now.
+        // What an earlier process was at need not wait. Where servers share a store another may still be at it: every step of a deletion
+        // may be done twice.
         let mut job_age_min = Duration::ZERO;
         loop {
             ticks.tick().await;

@@ -6,7 +6,7 @@
 //! - [`config`]: what can be set, and where each value came from.
 //! - [`App`] (`app.rs`): a library with its doors and the layers that a request meets, in order; no listeners, so that tests and
 //!   commands use it within the process. `access.rs` says who may do what, `tokens.rs` keeps the tokens, `request_id.rs`,
-//!   `trace_context.rs` and `telemetry.rs` tell requests apart, `linger.rs` lets a client hear an early answer; `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the
+//!   `trace_context.rs` and `telemetry.rs` tell requests apart (`logging.rs` is where its lines go), `linger.rs` lets a client hear an early answer; `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the
 //!   server's own routes.
 //! - [`serve`]: `listen/` binds and accepts, `tls.rs` has the certificate, `background.rs` collects and sweeps meanwhile,
 //!   `systemd.rs` tells the service manager.
@@ -22,6 +22,7 @@ mod health;
 mod held;
 mod linger;
 mod listen;
+mod logging;
 mod page;
 mod problem;
 mod request_id;
@@ -37,5 +38,5 @@ pub use access::Via;
 pub use app::App;
 pub use error::ServerError;
 pub use listen::{Addresses, SOCKET_NAME};
+pub use logging::{Logging, init_logging};
 pub use serve::serve;
-pub use telemetry::init_logging;

@@ -1,7 +1,6 @@
-//! Logs and metrics: what the server says about itself while it runs. No label and no log line holds a secret; no label holds an
+//! What the server says of each request, in its log and its metrics. No label and no log line holds a secret; no label holds an
 //! address or an id, so that their number is bounded.
 
-use std::io::IsTerminal;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::task::{Context, Poll};
@@ -19,9 +18,7 @@ use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gau
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use objects::Library;
 use store::Lane;
-use tracing_subscriber::EnvFilter;
 
-use crate::config::{LogConfig, LogFormat};
 use crate::error::ServerError;
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
@@ -38,21 +35,6 @@ const FREE: &str = "penates_store_free_bytes";
 
 /// Bounds of the histogram's buckets, seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
-
-/// Begins to log to standard error. For the process as a whole, once.
-pub fn init_logging(config: &LogConfig) -> Result<(), ServerError> {
-    let filter = EnvFilter::try_new(&config.level)
-        .map_err(|error| ServerError::Telemetry(format!("log.level `{}`: {error}", config.level)))?;
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    let begun = match config.format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
-    };
-    begun.map_err(|error| ServerError::Telemetry(format!("logging: {error}")))
-}
 
 /// The process's metrics; the recorder is installed at the first call.
 pub(crate) fn metrics() -> Result<&'static PrometheusHandle, ServerError> {

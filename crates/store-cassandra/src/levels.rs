@@ -1,11 +1,9 @@
 //! How many replicas have to answer, per class of data, for reads and for writes apart.
 
 use std::fmt;
-use std::str::FromStr;
 
 use scylla::statement::{Consistency, SerialConsistency};
 use store::{Call, Class, Strength};
-use thiserror::Error;
 
 /// A consistency level of Cassandra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +25,6 @@ pub enum Level {
     /// One replica in the local data center.
     LocalOne,
 }
-
-/// A name that is no level.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "`{0}` is no consistency level: write one of ONE, TWO, THREE, QUORUM, ALL, LOCAL_ONE, LOCAL_QUORUM, EACH_QUORUM"
-)]
-pub struct UnknownLevel(String);
 
 impl Level {
     const ALL: [(Level, &'static str); 8] = [
@@ -74,15 +65,6 @@ impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Self::ALL.iter().find(|(level, _)| level == self).map_or("", |(_, name)| name);
         f.write_str(name)
-    }
-}
-
-impl FromStr for Level {
-    type Err = UnknownLevel;
-
-    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
-        let found = Self::ALL.iter().find(|(_, name)| name.eq_ignore_ascii_case(text));
-        found.map(|(level, _)| *level).ok_or_else(|| UnknownLevel(text.to_owned()))
     }
 }
 
@@ -223,17 +205,7 @@ impl InForce {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn each_level_is_read_as_it_is_written() {
-        for (level, name) in Level::ALL {
-            assert_eq!(level.to_string(), name);
-            assert_eq!(name.to_lowercase().parse::<Level>().unwrap(), level);
-        }
-        assert!("ANY".parse::<Level>().unwrap_err().to_string().contains("ANY"));
-    }
 
     /// Whether a read meets a finished write, with `replicas` in each of `datacenters`; local levels are of the same one if `at_home`.
     fn surely_meet(read: Level, write: Level, replicas: usize, datacenters: usize, at_home: bool) -> bool {

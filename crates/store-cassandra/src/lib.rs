@@ -47,6 +47,6 @@ mod write_times;
 
 pub use address::{Address, AddressError};
 pub use engine::CassandraStore;
-pub use levels::{ClassLevels, Level, Levels, Serial, UnknownLevel};
+pub use levels::{ClassLevels, Level, Levels, Serial};
 pub use options::{CassandraOptions, Credentials};
 pub use schema::{InitError, Initialised, Replication, ReplicationError, SchemaPlan};

@@ -220,10 +220,15 @@ impl PageWindows {
     /// Replaces what was written ahead of windows that have ended by what they came to. Of those whose records are still being written
     /// it is too early to say.
     async fn close_ended(&self) {
-        let closing: Vec<Ended> =
-            self.state.lock().ended.extract_if(.., |ended| ended.window.written.initialized()).collect();
-        // Windows that nobody waits for and that were not written never came to anything.
-        self.state.lock().ended.retain(|ended| Arc::strong_count(&ended.window) > 1);
+        let closing: Vec<Ended> = {
+            // Somebody who holds a window may be writing its records. Asked in this order: of one that nobody else holds, it is settled
+            // whether it was written, and where it was not, it never came to anything.
+            let is_settled =
+                |ended: &mut Ended| Arc::strong_count(&ended.window) == 1 || ended.window.written.initialized();
+            let mut state = self.state.lock();
+            let settled = state.ended.extract_if(.., is_settled);
+            settled.filter(|ended| ended.window.written.initialized()).collect()
+        };
         let rows: ObjectsResult<Vec<[AuditRow; 2]>> =
             closing.into_iter().map(|ended| ended.window.rows(Some(ended.pages))).collect();
         let written = match rows {

@@ -41,7 +41,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     if is_default(&loaded, "listen.tls") {
         config.listen.tls = None;
     }
-    server::init_logging(&config.log)?;
+    let _logging = server::init_logging(&config.log)?;
     let store = local::open_store(&config).await.map_err(local::cannot_open)?;
     let target = Target::Library(local::open_library(&config, store.clone()).await?);
     let summary = import_samples(&target).await?;

@@ -68,7 +68,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
     let config = settings::load(&args.store, flags)?.config;
-    server::init_logging(&config.log)?;
+    let _logging = server::init_logging(&config.log)?;
     let store = local::open_store(&config).await.map_err(local::cannot_open)?;
     let listen = config.listen.clone();
     let served = server::serve(config, store, tell, interrupt::asked_to_end()?).await;

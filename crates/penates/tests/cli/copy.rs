@@ -1,8 +1,8 @@
 //! `penates copy` and `penates read-only`: from one store to another, while the first serves.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::json;
 use store_cassandra::testing;
@@ -173,6 +173,18 @@ fn the_repository_is_the_same_in_a_copy_and_goes_on_from_there() {
     assert_eq!(ask(&server, "PUT", "letters/lost", &bytes, b"found").0, 201);
 }
 
+/// What the files in a folder take on the disk; of one that is not there: nothing.
+fn disk_bytes(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
+        Ok(metadata) => 512 * metadata.blocks(),
+        // It was taken away meanwhile.
+        Err(_) => 0,
+    };
+    entries.flatten().map(of).sum()
+}
+
 #[test]
 fn a_copy_that_is_killed_at_any_moment_goes_on_and_ends_whole() {
     let from = TestStore::vacant();
@@ -181,7 +193,9 @@ fn a_copy_that_is_killed_at_any_moment_goes_on_and_ends_whole() {
     let mut has_ended = false;
     for round in 1..=6 {
         let mut copying = copy(text(&from.path()), text(&to.path()), &[]).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(60 * round));
+        // In the first round before anything of it is there, later after some of what is left to copy.
+        let enough_bytes = disk_bytes(&to.path()) + (round - 1) * (100 << 10);
+        wait_until(|| disk_bytes(&to.path()) >= enough_bytes || copying.try_wait().unwrap().is_some());
         copying.kill().unwrap();
         has_ended = copying.wait().unwrap().success();
         if has_ended {
