@@ -84,7 +84,8 @@ async fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert_eq!(replace(&fixture, "/volumes/no.such/pages/1", "x", None).await.status, StatusCode::NOT_FOUND);
     let original = fixture.get(&mets()).await.text().to_owned();
     for (mets, status) in [
-        ("<mets", StatusCode::BAD_REQUEST),
+        // As in an import.
+        ("<mets", StatusCode::UNPROCESSABLE_ENTITY),
         (&*original.replacen("00000007.txt", "00000777.txt", 1), StatusCode::CONFLICT),
         (&*original.replacen(SALMON, "psia.another", 1), StatusCode::CONFLICT),
     ] {

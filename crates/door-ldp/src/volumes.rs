@@ -208,5 +208,10 @@ fn as_member(mut response: Response, constraints: &str) -> Response {
 }
 
 /// The statuses with which a body is refused.
-const REFUSED_BODIES: [StatusCode; 4] =
-    [StatusCode::BAD_REQUEST, StatusCode::CONFLICT, StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE];
+const REFUSED_BODIES: [StatusCode; 5] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::CONFLICT,
+    StatusCode::PAYLOAD_TOO_LARGE,
+    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+    StatusCode::UNPROCESSABLE_ENTITY,
+];
