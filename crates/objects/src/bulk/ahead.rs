@@ -19,7 +19,11 @@ use crate::library::Library;
 use crate::read::{VolumeExtent, VolumeRows};
 
 /// Bytes of a batch below which reading ahead is not worth the memory.
-const BATCH_BYTES_MIN: u64 = 128 << 10;
+const BATCH_BYTES_MIN: usize = 128 << 10;
+
+/// The most batches that are read at the same time. With one, the way to the store and back was waited for at each, and a quarter of
+/// two processors stood idle; four small ones made a ZIP 1.18 times as fast as one of their size.
+const BATCHES_MAX: usize = 4;
 
 /// Pages whose directories are read with one call.
 const BATCH_PAGES: u64 = 16 * SEGMENT_PAGES as u64;
@@ -49,7 +53,7 @@ struct State {
     /// The group that was asked for last, and what was read of it.
     current: Option<(usize, Option<Arc<VolumeRows>>)>,
     read: VecDeque<(usize, VolumeRows)>,
-    reading: Option<(Range<usize>, Reading)>,
+    reading: VecDeque<(Range<usize>, Reading)>,
 }
 
 /// What a batch comes to: the rows of each of its groups that could be read.
@@ -91,10 +95,18 @@ impl ReadAhead {
         self.state.lock().read.iter().any(|(read, _)| *read == group)
     }
 
-    /// The batch with this group, being read already or from now on.
+    /// The batch with this group, being read already or from now on; `None`: it does not suit.
     fn reading_of(&self, group: usize) -> Option<(Range<usize>, Reading)> {
-        let ahead = self.state.lock().reading.take().filter(|(batch, _)| batch.contains(&group));
-        ahead.or_else(|| self.begin(group))
+        let mut state = self.state.lock();
+        while let Some((_, passed)) = state.reading.pop_front_if(|(batch, _)| batch.end <= group) {
+            passed.abort();
+        }
+        match state.reading.front() {
+            Some((batch, _)) if batch.contains(&group) => state.reading.pop_front(),
+            // It was left out when what follows it was begun.
+            Some(_) => None,
+            None => self.begin(group),
+        }
     }
 
     /// Makes a group the current one; forgets those before it.
@@ -111,17 +123,15 @@ impl ReadAhead {
         rows
     }
 
-    /// Begins to read the next batch when the last one has been begun upon.
+    /// Begins to read the next batches when the last one has been begun upon.
     fn read_on(&self, next: usize) {
-        let from = {
-            let state = self.state.lock();
-            if state.reading.is_some() {
-                return;
-            }
-            state.read.back().map_or(next, |(last, _)| last + 1)
-        };
-        let reading = self.begin(from);
-        self.state.lock().reading = reading;
+        let mut state = self.state.lock();
+        while state.reading.len() < self.batches_max() {
+            let read = state.read.back().map_or(next, |(last, _)| last + 1);
+            let from = state.reading.back().map_or(read, |(batch, _)| batch.end);
+            let Some(reading) = self.begin(from) else { return };
+            state.reading.push_back(reading);
+        }
     }
 
     /// Begins to read the batch that begins with a group, if that suits.
@@ -139,15 +149,26 @@ impl ReadAhead {
         Some((batch, tokio::spawn(reading)))
     }
 
+    /// Bytes that may be read ahead now: a quarter of what the request may hold.
+    fn room_bytes(&self) -> usize {
+        self.library.inner.bulk.fairness.share_bytes() / 4
+    }
+
+    /// How many batches may be read at the same time now.
+    fn batches_max(&self) -> usize {
+        match self.what {
+            What::Volumes => (self.room_bytes() / BATCH_BYTES_MIN).min(BATCHES_MAX),
+            What::Directories => 1,
+        }
+    }
+
     /// As many groups as one call reads.
     fn batch(&self, from: usize) -> Range<usize> {
-        let mut room = match self.what {
-            What::Volumes => (self.library.inner.bulk.fairness.share_bytes() / 4) as u64,
-            What::Directories => BATCH_PAGES,
+        let mut room = match (self.what, self.batches_max()) {
+            (What::Directories, _) => BATCH_PAGES,
+            (What::Volumes, 0) => return from..from,
+            (What::Volumes, batches) => (self.room_bytes() / batches) as u64,
         };
-        if self.what == What::Volumes && room < BATCH_BYTES_MIN {
-            return from..from;
-        }
         let groups = self.archive.groups.get(from..self.sent.end).unwrap_or_default();
         let fitting = groups.iter().take_while(|group| {
             let GroupPages::All { sums, .. } = &group.pages else { return false };
@@ -172,9 +193,7 @@ impl ReadAhead {
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
-        if let Some((_, reading)) = self.state.lock().reading.take() {
-            reading.abort();
-        }
+        self.state.lock().reading.iter().for_each(|(_, reading)| reading.abort());
     }
 }
 
