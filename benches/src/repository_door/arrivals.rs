@@ -52,7 +52,7 @@ fn held_rate(subject: &Subject, duration: Duration) -> Result<(f64, f64)> {
         let request = |number: u64| {
             let container = format!("a{}", first + number / 2);
             // The container of each pair is due before what is in it; where a server is so slow that it is not there yet, it makes it.
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 subject.make_container(&container)
             } else {
                 subject.make_binary(&format!("{container}/bytes"))

@@ -305,5 +305,5 @@ async fn description(library: &Library, site: &Site, resource: &Resource) -> Res
     graph.extend(managed::statements(resource));
     let shown = map(graph, |iri| site.shown(iri));
     let written = rdf::write(&shown, Syntax::Turtle, rdf::vocab::PREFIXES);
-    Ok(written.map_err(|error| LdpError::Internal(error.to_string()))?.into())
+    Ok(written.map_err(|error| LdpError::Internal(error.to_string()))?)
 }

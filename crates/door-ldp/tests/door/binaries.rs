@@ -54,10 +54,10 @@ async fn digests_are_given_as_wanted_and_checked_as_announced() {
     assert_eq!(wrong.status, StatusCode::CONFLICT);
     assert!(wrong.detail().contains(&sha256));
     assert_eq!(fixture.get("/rest/b").await.status, StatusCode::NOT_FOUND);
-    assert_eq!(fixture.content_files(), 0, "nothing is kept of what was refused");
+    assert_eq!(fixture.contents().await, 0, "nothing is kept of what was refused");
     assert_eq!(put("crc32=1".to_owned()).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(put(format!("sha-256={sha256}")).await.status, StatusCode::CREATED);
-    assert_eq!(fixture.content_files(), 1);
+    assert_eq!(fixture.contents().await, 1);
     let wanted = |value| fixture.ask(Method::HEAD, "/rest/b").header("want-digest", value).answer();
     assert!(wanted("md5, sha-256;q=0.2").await.header("digest").unwrap().starts_with("md5="));
     assert!(wanted("sha-512;q=0.9, sha;q=0.1").await.header("digest").unwrap().starts_with("sha-512="));
@@ -73,7 +73,7 @@ async fn a_client_that_stops_half_way_leaves_nothing() {
     let ask = fixture.ask(Method::PUT, "/rest/b").header("content-type", "image/png").body(Body::from_stream(broken));
     assert_eq!(ask.answer().await.status, StatusCode::BAD_REQUEST);
     assert_eq!(fixture.get("/rest/b").await.status, StatusCode::NOT_FOUND);
-    assert_eq!(fixture.content_files(), 0);
+    assert_eq!(fixture.contents().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +83,7 @@ async fn what_is_over_the_limit_is_refused_while_it_comes() {
     let pieces = (0..1_000).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![1; 1_000])));
     let ask = fixture.ask(Method::POST, "/rest/").header("content-type", "image/png");
     let refused = ask.body(Body::from_stream(stream::iter(pieces))).answer().await;
-    assert_eq!((refused.status, fixture.content_files()), (StatusCode::PAYLOAD_TOO_LARGE, 0));
+    assert_eq!((refused.status, fixture.contents().await), (StatusCode::PAYLOAD_TOO_LARGE, 0));
     let announced = fixture.ask(Method::POST, "/rest/").header("content-length", "100001").body("x").answer().await;
     assert_eq!(announced.status, StatusCode::PAYLOAD_TOO_LARGE);
 }

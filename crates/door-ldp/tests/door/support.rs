@@ -3,6 +3,7 @@
 #![allow(dead_code)] // `on_cassandra.rs` has fewer of the tests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -11,7 +12,7 @@ use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
 use http::{HeaderMap, Method, Request, StatusCode};
 use objects::{Library, LibraryOptions};
 use rdf::{ContentType, Graph, Iri, Limits};
-use store::{ManualClock, Store, UnixMillis};
+use store::{Call, Class, ContentId, ContentState, Deadline, ManualClock, Store, Table, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -154,8 +155,21 @@ impl Fixture {
         assert_eq!(answer.status, StatusCode::CREATED, "{path}: {}", answer.text());
     }
 
+    /// Contents that the store keeps, and files of them, whichever are more: on the embedded engine what was broken off would be a file only.
+    pub async fn contents(&self) -> usize {
+        let call = || Call::new(Class::Content, Deadline::within(Duration::from_secs(10)));
+        let store = self.library.store();
+        let mut sealed = 0;
+        for id in store.walk(call(), Table::Contents, None, 100).await.unwrap().partitions {
+            let id = ContentId(id[..].try_into().unwrap());
+            let header = store.content_header(call(), id).await.unwrap();
+            sealed += usize::from(header.is_some_and(|header| header.state == ContentState::Sealed));
+        }
+        sealed.max(self.content_files())
+    }
+
     /// Files of contents that there are in the store.
-    pub fn content_files(&self) -> usize {
+    fn content_files(&self) -> usize {
         fn count(folder: &std::path::Path) -> usize {
             let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
             entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
