@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
@@ -40,8 +40,8 @@ impl Identity {
 
     /// Connects with TLS 1.3 to a server that has it.
     pub fn connect(&self, address: SocketAddr) -> Result<Client<StreamOwned<ClientConnection, Received>>> {
-        let mut provider = ring::default_provider();
-        provider.cipher_suites = vec![ring::cipher_suite::TLS13_AES_128_GCM_SHA256];
+        let mut provider = aws_lc_rs::default_provider();
+        provider.cipher_suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];
         let config = config(provider, self.certificate.clone())?;
         let session = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
         Ok(Client::new(StreamOwned::new(session, Received::new(client::open(address)?))))

@@ -37,7 +37,7 @@ fn is_alive(pid: u32) -> bool {
 fn shake_hands_over_tls(address: SocketAddr, authority: &Path) {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_root_certificates(roots).with_no_client_auth();
     let mut client = ClientConnection::new(Arc::new(config), address.ip().into()).unwrap();

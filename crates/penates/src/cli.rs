@@ -203,9 +203,9 @@ mod tests {
         for command in leaves(Cli::command()) {
             let help = command.get_after_help().unwrap().to_string();
             for example in help.lines().filter_map(|line| line.trim().strip_prefix("penates ")) {
-                let command_line = example.split(['|', '>']).next().unwrap();
-                let words = command_line.split_whitespace().map(|word| word.trim_matches('\''));
-                let parsed = Cli::try_parse_from(std::iter::once("penates").chain(words));
+                let words = shlex::split(example).unwrap().into_iter();
+                let words = words.take_while(|word| !["|", "<", ">"].contains(&word.as_str()));
+                let parsed = Cli::try_parse_from(std::iter::once("penates".to_owned()).chain(words));
                 assert!(parsed.is_ok(), "`penates {example}`: {}", parsed.unwrap_err());
             }
         }

@@ -72,7 +72,7 @@ fn tls(ca_pem: &[u8]) -> StoreResult<Arc<rustls::ClientConfig>> {
     if roots.is_empty() {
         return Err(invalid("there is none in the file".to_owned()));
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| invalid(error.to_string()))?;

@@ -77,7 +77,7 @@ fn unreachable(error: impl Into<Cause>) -> ClientError {
 }
 
 fn tls_config(ca_cert: Option<&Path>) -> anyhow::Result<ClientConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .context("setting up TLS")?;

@@ -136,7 +136,7 @@ async fn https_shows_the_self_made_certificate_and_agrees_on_http_2() {
     let running = Running::start(router, |_| {}).await;
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(running.addresses.tls_cert.as_ref().unwrap()).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
