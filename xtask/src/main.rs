@@ -3,6 +3,7 @@
 mod advisories;
 mod fuzz;
 mod licenses;
+mod proofs;
 mod test;
 mod tools;
 
@@ -23,6 +24,8 @@ struct Cli {
 enum Chore {
     /// Installs or finds what tests need, runs all of them, and ends with the list of what did not run and why
     Test(test::Options),
+    /// Runs what takes minutes on several Cassandra nodes: what is promised while nodes, data centers and servers die
+    Proofs,
     /// Formatting, and clippy with warnings as errors
     Lint,
     /// Checks that every dependency's licence is one we accept
@@ -36,6 +39,7 @@ enum Chore {
 fn main() -> Result<()> {
     match Cli::parse().chore {
         Chore::Test(options) => test::run(&options),
+        Chore::Proofs => proofs::run(),
         Chore::Lint => lint(),
         Chore::Licenses => licenses::check(),
         Chore::Advisories => advisories::check(),

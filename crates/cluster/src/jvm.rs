@@ -82,6 +82,8 @@ pub(crate) fn nodetool(plan: &NodePlan, jars: &Jars, command: &[&str]) -> Vec<St
     let mut arguments = modules();
     let target = ["-Xmx128m", "-XX:+UseSerialGC", "-cp", &class_path(plan, jars), NODETOOL].map(str::to_owned);
     let node = ["-h".to_owned(), plan.address.to_string(), "-p".to_owned(), plan.ports.jmx.to_string()];
+    // It finds the node's `logback.xml` too, and must not write into the node's own log, nor into the folder where it is called.
+    arguments.push(format!("-Dcassandra.logdir={}", plan.folder.join("tmp").display()));
     arguments.extend(target.into_iter().chain(node));
     arguments.extend(command.iter().map(|&word| word.to_owned()));
     arguments

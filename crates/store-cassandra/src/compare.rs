@@ -71,13 +71,17 @@ pub(crate) enum Ended {
 impl Engine {
     /// Changes a guarded row if it stands as expected.
     pub(crate) async fn compare_and_write(&self, call: Call, change: &Change) -> Result<Ended, Failure> {
+        if let Some(why) = &self.away_from_home {
+            return Err(Failure::Refused(StoreError::ReadOnly(why.clone())));
+        }
         let _lane = self.lanes.enter(call, change.table, &change.partition).await?;
         let (commit, serial) = (self.levels.commit().consistency(), self.levels.serial());
         let (mut tries, mut unsure) = (Tries::until(call.deadline), None);
+        let mut nth = 0;
         loop {
             let sent = self.statements_of(change)?;
-            let answer =
-                self.requests.transact(call.deadline, commit, serial.consistency(), sent, unsure.is_some()).await;
+            let answer = self.requests.transact(call.deadline, commit, serial.consistency(), sent, nth).await;
+            nth += 1;
             match &answer {
                 Ok(true) => return Ok(Ended::Applied),
                 Ok(false) => {}

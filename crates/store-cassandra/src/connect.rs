@@ -6,20 +6,17 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::metadata::Strategy;
 use scylla::errors::ExecutionError;
-use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
-use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
 use store::{StoreError, StoreResult};
 
 use crate::address::Address;
 use crate::failure::{Failure, readable};
-use crate::levels::Levels;
+use crate::levels::{Levels, Serial};
 use crate::options::CassandraOptions;
 use crate::schema;
 
@@ -139,11 +136,11 @@ impl Connected {
         Ok(Duration::from_millis(asked_at.saturating_sub(node).max(node.saturating_sub(answered_at))))
     }
 
-    /// Whether the keyspace has replicas in more than one data center; refuses levels that its replicas can never meet.
-    pub(crate) fn check_levels(&self, address: &Address, levels: &Levels) -> StoreResult<bool> {
+    /// The other data centers where the keyspace has replicas; refuses levels that its replicas can never meet.
+    pub(crate) fn check_levels(&self, address: &Address, levels: &Levels) -> StoreResult<Vec<String>> {
         let state = self.session.get_cluster_state();
-        let Some(keyspace) = state.get_keyspace(address.keyspace()) else { return Ok(false) };
-        let (replicas, datacenters) = match &keyspace.strategy {
+        let Some(keyspace) = state.get_keyspace(address.keyspace()) else { return Ok(Vec::new()) };
+        let (replicas, others) = match &keyspace.strategy {
             Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
                 if datacenter_repfactors.get(&self.datacenter).copied().unwrap_or(0) == 0 {
                     return Err(StoreError::Invalid(format!(
@@ -152,13 +149,14 @@ impl Connected {
                         self.datacenter
                     )));
                 }
-                (
-                    datacenter_repfactors.values().sum(),
-                    datacenter_repfactors.values().filter(|copies| **copies > 0).count(),
-                )
+                let others = datacenter_repfactors
+                    .iter()
+                    .filter(|(name, copies)| **copies > 0 && **name != self.datacenter)
+                    .map(|(name, _)| name.clone());
+                (datacenter_repfactors.values().sum(), others.collect())
             }
-            Strategy::SimpleStrategy { replication_factor } => (*replication_factor, 1),
-            _ => (1, 1),
+            Strategy::SimpleStrategy { replication_factor } => (*replication_factor, Vec::new()),
+            _ => (1, Vec::new()),
         };
         for (class, levels) in levels.classes() {
             for (what, level) in [("reads", levels.read), ("writes", levels.write)] {
@@ -176,7 +174,35 @@ impl Connected {
                 "with two replicas a quorum is both of them: while a node is away, nothing is written at QUORUM"
             );
         }
-        Ok(datacenters > 1)
+        Ok(others)
+    }
+
+    /// Why no head can be switched from here: they have their home in another data center. Refuses homes that cannot be.
+    pub(crate) fn away_from_home(
+        &self,
+        options: &CassandraOptions,
+        many_datacenters: bool,
+    ) -> StoreResult<Option<String>> {
+        let invalid = |what: String| Err(StoreError::Invalid(what));
+        match (&options.home_datacenter, options.levels.serial) {
+            (None, Serial::LocalSerial) if many_datacenters => invalid(
+                "with cassandra.serial = \"LOCAL_SERIAL\" and copies in several data centers, the one where heads are switched must be \
+                 named as cassandra.home_datacenter, the same for all servers"
+                    .to_owned(),
+            ),
+            (None, _) => Ok(None),
+            (Some(_), Serial::Serial) => invalid(
+                "cassandra.home_datacenter goes with cassandra.serial = \"LOCAL_SERIAL\": at SERIAL all data centers decide".to_owned(),
+            ),
+            (Some(home), Serial::LocalSerial) if !self.nodes_by_datacenter().contains_key(home) => {
+                invalid(format!("the cluster has no data center `{home}` (cassandra.home_datacenter)"))
+            }
+            (Some(home), Serial::LocalSerial) if *home != self.datacenter => Ok(Some(format!(
+                "heads have their home in the data center `{home}` (cassandra.home_datacenter), and this is `{}`",
+                self.datacenter
+            ))),
+            (Some(_), Serial::LocalSerial) => Ok(None),
+        }
     }
 
     /// Runs a statement that changes the schema, and waits until all nodes know of it.
@@ -200,41 +226,5 @@ impl Connected {
         let answer = self.session.query_unpaged(self.statement(text, level), ()).await;
         let rows = readable(answer.map_err(|error| Failure::from(error).of_read())?.into_rows_result())?;
         Ok(readable(rows.maybe_first_row::<(String,)>())?.map(|(text,)| text))
-    }
-}
-
-/// How requests of each kind find their nodes. None of them ever lowers a level or leaves the data center.
-pub(crate) struct Profiles {
-    /// A second node is asked when the first is slow.
-    pub(crate) reads: ExecutionProfileHandle,
-    /// Any replica will do.
-    pub(crate) writes: ExecutionProfileHandle,
-    /// Always the same replica first, while it is there: two coordinators would get into each other's way.
-    pub(crate) transactions: ExecutionProfileHandle,
-}
-
-impl Profiles {
-    pub(crate) fn new(datacenter: &str, speculative_after: Option<Duration>) -> Self {
-        let nodes = |shuffled: bool| -> Arc<dyn LoadBalancingPolicy> {
-            DefaultPolicy::builder()
-                .prefer_datacenter(datacenter.to_owned())
-                .permit_dc_failover(false)
-                .token_aware(true)
-                .enable_shuffling_replicas(shuffled)
-                .build()
-        };
-        let speculative: Option<Arc<dyn scylla::policies::speculative_execution::SpeculativeExecutionPolicy>> =
-            match speculative_after {
-                Some(retry_interval) => {
-                    Some(Arc::new(SimpleSpeculativeExecutionPolicy { max_retry_count: 1, retry_interval }))
-                }
-                None => None,
-            };
-        let profile = |shuffled| ExecutionProfile::builder().load_balancing_policy(nodes(shuffled));
-        Self {
-            reads: profile(true).speculative_execution_policy(speculative).build().into_handle(),
-            writes: profile(true).build().into_handle(),
-            transactions: profile(false).build().into_handle(),
-        }
     }
 }

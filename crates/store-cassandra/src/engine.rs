@@ -14,11 +14,12 @@ use store::{
 
 use crate::address::Address;
 use crate::compare::Lanes;
-use crate::connect::{self, Connected, Profiles};
+use crate::connect::{self, Connected};
 use crate::levels::InForce;
 use crate::options::CassandraOptions;
 use crate::read::RowSizes;
 use crate::requests::Requests;
+use crate::routing::Routes;
 use crate::statements::Statements;
 use crate::write_times::WriteTimes;
 
@@ -37,6 +38,8 @@ pub(crate) struct Engine {
     pub(crate) requests: Requests,
     pub(crate) statements: Statements,
     pub(crate) levels: InForce,
+    /// Why no head can be switched from here, where that is so.
+    pub(crate) away_from_home: Option<String>,
     pub(crate) write_times: WriteTimes,
     pub(crate) row_sizes: RowSizes,
     pub(crate) lanes: Lanes,
@@ -69,13 +72,16 @@ impl CassandraStore {
             });
         }
         check_clock(&connected, &options, clock.as_ref()).await?;
-        let many_datacenters = connected.check_levels(&address, &options.levels)?;
+        let others = connected.check_levels(&address, &options.levels)?;
+        let many_datacenters = !others.is_empty();
+        let away_from_home = connected.away_from_home(&options, many_datacenters)?;
         let statements = Statements::prepare(&connected.session, address.keyspace()).await?;
-        let profiles = Profiles::new(&connected.datacenter, options.speculative_after);
+        let routes = Routes::new(&connected.datacenter, options.speculative_after);
         let engine = Engine {
-            requests: Requests::new(connected.session, profiles, options.requests_max),
+            requests: Requests::new(connected.session, routes, options.requests_max),
             statements,
             levels: InForce { levels: options.levels, many_datacenters },
+            away_from_home,
             write_times: WriteTimes::new(clock.clone()),
             row_sizes: RowSizes::default(),
             lanes: Lanes::new(),

@@ -116,8 +116,14 @@ fn of_attempt(attempt: RequestAttemptError) -> Failure {
     }
 }
 
+/// The guardrail of Cassandra (4.1 and later) by which nodes refuse writes before a disk is full.
+const DISK_GUARDRAIL: &str = "replica_disk_usage";
+
 fn of_answer(error: DbError, said: String) -> Failure {
     match error {
+        DbError::Invalid if said.contains(DISK_GUARDRAIL) => {
+            Failure::Refused(StoreError::Full(format!("a node's disk is as full as Cassandra lets it be: {said}")))
+        }
         DbError::Unavailable { consistency, required, alive, .. } => Failure::Refused(StoreError::Unavailable(
             format!("{required} replicas have to answer at level {consistency}, {alive} are there"),
         )),

@@ -21,7 +21,7 @@
 //! Strong reads are reads at a level that meets every finished write (see `levels.rs`); SERIAL reads are used where the outcome of
 //! a lightweight transaction is not known.
 //!
-//! How to read it: `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema version), `statements.rs` and
+//! How to read it: `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema version), `routing.rs` (which node is asked), `statements.rs` and
 //! `requests.rs` (every request to the cluster goes through there: deadline, level, repeating, the meaning of errors), `read.rs`, `write.rs`
 //! and `compare.rs` (lightweight transactions), `contents.rs` and `chunks.rs`; at the bottom what is stored: `schema.rs`, `value.rs`, and
 //! `write_times.rs`. `testing.rs` is for tests only.
@@ -37,6 +37,7 @@ mod levels;
 mod options;
 mod read;
 mod requests;
+mod routing;
 mod schema;
 mod statements;
 #[cfg(feature = "testing")]

@@ -34,6 +34,9 @@ pub struct CassandraOptions {
     pub local_datacenter: Option<String>,
     /// How many replicas have to answer.
     pub levels: Levels,
+    /// The data center where heads are switched, with [`Serial::LocalSerial`](crate::Serial::LocalSerial): a store elsewhere refuses to. It
+    /// must be named where there are copies in several.
+    pub home_datacenter: Option<String>,
     /// After how long without an answer a second node is asked the same; for reads only. `None`: never.
     pub speculative_after: Option<Duration>,
     /// Requests to the cluster at once; one more waits for as long as its deadline allows.
@@ -56,6 +59,7 @@ impl CassandraOptions {
             tls_ca_pem: None,
             local_datacenter: None,
             levels: Levels::default(),
+            home_datacenter: None,
             speculative_after: Some(Duration::from_millis(200)),
             requests_max: 1024,
             connect_timeout: Duration::from_secs(10),

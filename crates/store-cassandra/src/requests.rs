@@ -20,8 +20,8 @@ use store::{Deadline, StoreError, StoreResult};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout_at;
 
-use crate::connect::Profiles;
 use crate::failure::{Failure, NotAnswered, readable};
+use crate::routing::Routes;
 
 /// How often a read that failed for a passing reason is tried, and a write of which it is known that it was not carried out.
 const TRIES_MAX: u32 = 4;
@@ -64,13 +64,13 @@ pub(crate) type Bound<'a> = (&'a PreparedStatement, Vec<Parameter>);
 /// Sends requests.
 pub(crate) struct Requests {
     session: Session,
-    profiles: Profiles,
+    routes: Routes,
     permits: Semaphore,
 }
 
 impl Requests {
-    pub(crate) fn new(session: Session, profiles: Profiles, requests_max: usize) -> Self {
-        Self { session, profiles, permits: Semaphore::new(requests_max.max(1)) }
+    pub(crate) fn new(session: Session, routes: Routes, requests_max: usize) -> Self {
+        Self { session, routes, permits: Semaphore::new(requests_max.max(1)) }
     }
 
     /// The rows of a read, all of them: for reads that answer few.
@@ -130,7 +130,7 @@ impl Requests {
         let mut statement = statement.clone();
         statement.set_is_idempotent(true);
         statement.set_consistency(level);
-        statement.set_execution_profile_handle(Some(self.profiles.reads.clone()));
+        statement.set_execution_profile_handle(Some(self.routes.read()));
         statement
     }
 
@@ -146,9 +146,10 @@ impl Requests {
         let (mut batch, parameters) = batch_of(statements);
         batch.set_consistency(level);
         batch.set_timestamp(at);
-        batch.set_execution_profile_handle(Some(self.profiles.writes.clone()));
         let (mut tries, mut unsure) = (Tries::new(deadline), None);
+        let mut nth = 0;
         loop {
+            batch.set_execution_profile_handle(Some(self.routes.write(nth)));
             let failure = match self.send(deadline, &mut batch, &parameters).await {
                 Ok(_) => return Ok(()),
                 Err(not_answered) => Failure::from(not_answered).seen_at(deadline),
@@ -162,24 +163,23 @@ impl Requests {
                 // Once it may have been written, a later refusal does not take that back.
                 return Err(unsure.map_or(failure, Failure::Unsure));
             }
+            nth += 1;
         }
     }
 
-    /// A lightweight transaction, sent once: whether it was applied. The first time it goes to the replica that all go to; `again` it
-    /// goes to any.
+    /// A lightweight transaction, sent once, for the nth time (from 0): whether it was applied.
     pub(crate) async fn transact(
         &self,
         deadline: Deadline,
         commit: Consistency,
         serial: SerialConsistency,
         statements: Vec<Bound<'_>>,
-        again: bool,
+        nth: usize,
     ) -> Result<bool, Failure> {
         let (mut batch, parameters) = batch_of(statements);
         batch.set_consistency(commit);
         batch.set_serial_consistency(Some(serial));
-        let profile = if again { &self.profiles.writes } else { &self.profiles.transactions };
-        batch.set_execution_profile_handle(Some(profile.clone()));
+        batch.set_execution_profile_handle(Some(self.routes.transaction(nth)));
         let answer = self.send(deadline, &mut batch, &parameters).await;
         let answer = answer.map_err(|not_answered| Failure::of_transaction(not_answered).seen_at(deadline))?;
         applied(answer).map_err(|error| Failure::Unsure(error.to_string()))

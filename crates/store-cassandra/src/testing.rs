@@ -5,14 +5,22 @@
 
 #![allow(clippy::unwrap_used)] // Only tests call this.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cluster::{Cluster, ClusterSpec, Settings, Shape};
+use futures::StreamExt;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::policies::host_filter::AllowListHostFilter;
+use scylla::statement::Consistency;
+use scylla::statement::unprepared::Statement;
 use store::Clock;
 use tokio::sync::Semaphore;
 
@@ -92,6 +100,32 @@ pub async fn fresh_options() -> Option<CassandraOptions> {
 pub async fn fresh_store(clock: Arc<dyn Clock>) -> Option<Arc<CassandraStore>> {
     let options = fresh_options().await?;
     Some(CassandraStore::open(options, clock).await.unwrap())
+}
+
+/// What a node has by itself of each table of a keyspace: how many rows, and a digest of them, read at level ONE from that node alone. The
+/// cluster must run with `dynamic_snitch: false`, so that each node asks itself, and each node must have a copy of everything.
+pub async fn digests_at(node: SocketAddr, keyspace: &str) -> BTreeMap<String, (usize, u64)> {
+    let only = AllowListHostFilter::new([node]).unwrap();
+    let session = SessionBuilder::new().known_node_addr(node).host_filter(Arc::new(only)).build().await.unwrap();
+    let tables = format!("SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{keyspace}'");
+    let tables = session.query_unpaged(tables, ()).await.unwrap().into_rows_result().unwrap();
+    let mut digests = BTreeMap::new();
+    for table in tables.rows::<(String,)>().unwrap() {
+        let (table,) = table.unwrap();
+        let mut all = Statement::new(format!("SELECT * FROM {keyspace}.{table}"));
+        all.set_consistency(Consistency::One);
+        all.set_page_size(64);
+        all.set_request_timeout(Some(Duration::from_secs(60)));
+        let rows = session.query_iter(all, ()).await.unwrap().rows_stream::<scylla::value::Row>().unwrap();
+        let (mut count, mut hasher) = (0, DefaultHasher::new());
+        let mut rows = std::pin::pin!(rows);
+        while let Some(row) = rows.next().await {
+            count += 1;
+            format!("{:?}", row.unwrap()).hash(&mut hasher);
+        }
+        digests.insert(table, (count, hasher.finish()));
+    }
+    digests
 }
 
 /// Tells whoever runs all tests what was left out: in the file that `PENATES_NOT_RUN` names. Where `CI` is set nothing may be.

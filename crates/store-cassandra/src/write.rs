@@ -30,6 +30,12 @@ type StepResult = Result<Ended, Failure>;
 impl Engine {
     pub(crate) async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         Step::lane_of(&steps)?;
+        if let Some(why) = &self.away_from_home
+            && steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. }))
+        {
+            // Before the first step, so that it is surely not carried out.
+            return Err(StoreError::ReadOnly(why.clone()));
+        }
         let mut something_applied = false;
         for (index, step) in steps.into_iter().enumerate() {
             let changes = !matches!(step, Step::Require { .. });

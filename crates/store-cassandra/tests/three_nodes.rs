@@ -1,176 +1,173 @@
-//! Three nodes, under a steady mix of puts and switched heads, while one of them is killed and comes back, and another stands still.
-//! Then what two replicas give up.
+//! What weaker settings give up: each row of the table in docs/cassandra.md that takes several nodes of one data center to see. Nodes
+//! keep no hints here, so that what one has missed stays missed.
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cluster::{Cluster, ClusterSpec, NodeId, Shape};
+use cluster::{Cluster, ClusterSpec, CommitlogSync, NodeId, Settings, Shape};
 use store::{
-    Call, Class, Deadline, Expect, Guard, NewRow, Outcome, Scan, Stamp, Step, Store, StoreError, SystemClock, Table,
+    Call, Class, Deadline, Expect, Guard, NewRow, Outcome, Row, Stamp, Step, Store, StoreError, StoreResult,
+    SystemClock, Table,
 };
 use store_cassandra::testing::{DATACENTER, can_run, settings};
 use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, InitError, Level, Levels, Replication};
 
 const TABLE: Table = Table::Objects;
-const WRITERS: usize = 4;
 
-/// How long one call may take: nodes share two processors with whatever else is tested.
+/// How long one call may take where it should succeed: nodes share two processors with whatever else is tested.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn call() -> Call {
-    Call::new(Class::Description, Deadline::within(PATIENCE))
+/// How long one call may take that cannot succeed.
+const SHORT: Duration = Duration::from_secs(3);
+
+fn call(within: Duration) -> Call {
+    Call::new(Class::Description, Deadline::within(within))
 }
 
-fn put(partition: &Bytes, sort: Bytes) -> Step {
-    Step::Put { table: TABLE, partition: partition.clone(), rows: vec![NewRow::new(sort, "v")] }
+fn put(partition: &'static str) -> Step {
+    Step::Put { table: TABLE, partition: partition.into(), rows: vec![NewRow::new("row", "v")] }
 }
 
-fn write_head(partition: &Bytes, expect: Expect, stamp: Stamp, log: Bytes) -> Step {
+fn make_head(partition: &'static str) -> Step {
     Step::CompareAndWrite {
         table: TABLE,
-        partition: partition.clone(),
-        sort: Bytes::from_static(b"head"),
-        expect,
-        guard: Guard { stamp, tag: Bytes::new() },
-        value: log.clone(),
-        rows: vec![NewRow::new(log, "v")],
+        partition: partition.into(),
+        sort: "head".into(),
+        expect: Expect::Absent,
+        guard: Guard { stamp: Stamp::fresh(), tag: Bytes::new() },
+        value: "v".into(),
+        rows: Vec::new(),
     }
 }
 
-async fn opened(node: &Cluster, keyspace: &str, level: Level) -> Arc<CassandraStore> {
-    let hosts: Vec<String> = node.contact_points().iter().map(ToString::to_string).collect();
-    let address = format!("cassandra://{}/{keyspace}", hosts.join(",")).parse().unwrap();
-    let levels = Levels { description: ClassLevels::both(level), ..Levels::default() };
-    let options = CassandraOptions { levels, ..CassandraOptions::new(address) };
-    CassandraStore::open(options, Arc::new(SystemClock)).await.unwrap()
-}
+/// Partitions whose copies lie on different nodes, where there are fewer copies than nodes.
+const SPREAD: [&str; 16] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
 
-async fn made(node: &Cluster, keyspace: &str, copies: u32) {
-    let address = format!("cassandra://{}/{keyspace}", node.contact_points()[0]).parse().unwrap();
-    let options = CassandraOptions { connect_timeout: PATIENCE, ..CassandraOptions::new(address) };
-    let (replication, deadline) = (Replication::one(DATACENTER, copies), Instant::now() + PATIENCE);
-    // A node hears of the others a moment after they are up.
-    while let Err(error) = CassandraStore::initialise(&options, Some(&replication), false).await {
-        assert!(matches!(error, InitError::TooFewNodes { .. }) && Instant::now() < deadline, "{error}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
+struct Three(Cluster);
+
+impl Three {
+    fn address(&self, keyspace: &str) -> store_cassandra::Address {
+        let hosts: Vec<String> = self.0.contact_points().iter().map(ToString::to_string).collect();
+        format!("cassandra://{}/{keyspace}", hosts.join(",")).parse().unwrap()
     }
-}
 
-/// What is written all the time, and what was acknowledged of it.
-struct Mix {
-    store: Arc<CassandraStore>,
-    stop: AtomicBool,
-    acknowledged: AtomicUsize,
-}
+    async fn make(&self, keyspace: &str, copies: u32) {
+        let options = CassandraOptions { connect_timeout: PATIENCE, ..CassandraOptions::new(self.address(keyspace)) };
+        let (replication, deadline) = (Replication::one(DATACENTER, copies), Instant::now() + PATIENCE);
+        // A node hears of the others a moment after they are up.
+        while let Err(error) = CassandraStore::initialise(&options, Some(&replication), false).await {
+            assert!(matches!(error, InitError::TooFewNodes { .. }) && Instant::now() < deadline, "{error}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
 
-impl Mix {
-    /// One writer: a row, then a head with its log entry, in a partition of its own. Answers all keys that were acknowledged.
-    async fn write(self: Arc<Self>, partition: Bytes) -> BTreeSet<Bytes> {
-        let (mut keys, mut stands) = (BTreeSet::new(), Expect::Absent);
-        for number in 0_u32.. {
-            if self.stop.load(Ordering::SeqCst) {
-                break;
+    async fn open(&self, keyspace: &str, read: Level, write: Level) -> Arc<CassandraStore> {
+        let levels = Levels { description: ClassLevels { read, write }, ..Levels::default() };
+        let options =
+            CassandraOptions { levels, connect_timeout: PATIENCE, ..CassandraOptions::new(self.address(keyspace)) };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match CassandraStore::open(options.clone(), Arc::new(SystemClock)).await {
+                Ok(store) => return store,
+                // Nodes that come and go are not all known at once.
+                Err(error) => assert!(error.is_passing() && Instant::now() < deadline, "{error}"),
             }
-            let (row, log) = (Bytes::from(format!("row {number:06}")), Bytes::from(format!("log {number:06}")));
-            let stamp = Stamp::fresh();
-            let steps = vec![put(&partition, row.clone()), write_head(&partition, stands, stamp, log.clone())];
-            let outcome = self.store.run(call(), steps).await;
-            assert!(matches!(outcome, Ok(Outcome::Applied)), "{partition:?}, {number}: {outcome:?}");
-            keys.extend([row, log]);
-            stands = Expect::Stamp(stamp);
-            self.acknowledged.fetch_add(1, Ordering::SeqCst);
         }
-        keys
     }
 
-    async fn goes_on(&self) {
-        let (wanted, deadline) = (self.acknowledged.load(Ordering::SeqCst) + 50, Instant::now() + 4 * PATIENCE);
-        while self.acknowledged.load(Ordering::SeqCst) < wanted {
-            assert!(Instant::now() < deadline, "nothing is acknowledged any more");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    fn kill(&self, nodes: &[u8]) {
+        eprintln!("killing {nodes:?}");
+        nodes.iter().for_each(|node| self.0.kill(NodeId(*node)).unwrap());
+    }
+
+    fn start(&self, nodes: &[u8]) {
+        eprintln!("starting {nodes:?}");
+        tokio::task::block_in_place(|| nodes.iter().for_each(|node| self.0.start(NodeId(*node)).unwrap()));
     }
 }
 
-async fn surely_there(store: &CassandraStore, partition: &Bytes, keys: &BTreeSet<Bytes>) {
-    let (mut found, mut rest) = (BTreeSet::new(), Some(Scan::prefix(Bytes::new(), 64 << 10)));
-    while let Some(scan) = rest {
-        let page = store.scan(call(), TABLE, partition, scan.clone()).await.unwrap();
-        found.extend(page.rows.into_iter().map(|row| row.sort));
-        rest = scan.resumed(page.next);
+async fn surely(store: &CassandraStore, step: Step) {
+    let outcome = store.run(call(PATIENCE), vec![step]).await.unwrap();
+    assert!(outcome.is_applied(), "{outcome:?}");
+}
+
+async fn row(store: &CassandraStore, call: Call, partition: &'static str) -> StoreResult<Option<Row>> {
+    store.get(call, TABLE, &partition.into(), &"row".into()).await
+}
+
+/// Of [`SPREAD`], how many can be written.
+async fn written(store: &CassandraStore) -> usize {
+    let mut written = 0;
+    for partition in SPREAD {
+        match store.run(call(SHORT), vec![put(partition)]).await {
+            Ok(Outcome::Applied) => written += 1,
+            // Until a node has noticed that another is away, what came of it may as well not be known.
+            Err(StoreError::Unavailable(_)) | Ok(Outcome::Unknown { .. }) => {}
+            outcome => panic!("{outcome:?}"),
+        }
     }
-    let lost: Vec<_> = keys.difference(&found).collect();
-    assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    written
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "three nodes need a machine to themselves; it was not yet seen to pass on a busy one"]
-async fn with_three_copies_no_request_fails_and_nothing_is_lost_while_a_node_is_away_with_two_some_fail() {
+#[ignore = "seven minutes on a busy machine; its last step, after the restart of two nodes, was not yet seen to pass"]
+async fn what_weaker_settings_give_up_is_given_up_and_nothing_else() {
     if !can_run() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let spec = ClusterSpec { settings: settings(), ..ClusterSpec::new(Shape::nodes(3)) };
-    let cluster = Cluster::open(folder.path(), &spec).unwrap();
-    cluster.start_all().unwrap();
-    let [first, second, third] = [1, 2, 3].map(NodeId);
-    made(&cluster, "three", 3).await;
-    made(&cluster, "two", 2).await;
+    let yaml = [("hinted_handoff_enabled".to_owned(), false.into())].into();
+    let settings = Settings { heap_mib: Some(384), yaml, commitlog_sync: CommitlogSync::Batch, ..settings() };
+    let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(3)) };
+    let nodes = Three(Cluster::open(folder.path(), &spec).unwrap());
+    tokio::task::block_in_place(|| nodes.0.start_all()).unwrap();
+    for (keyspace, copies) in [("three", 3), ("two", 2), ("one", 1)] {
+        nodes.make(keyspace, copies).await;
+    }
+    use Level::{LocalQuorum, One};
+    let quorum = nodes.open("three", LocalQuorum, LocalQuorum).await;
+    let weak_write = nodes.open("three", LocalQuorum, One).await;
+    let (of_two, of_two_at_one) =
+        (nodes.open("two", LocalQuorum, LocalQuorum).await, nodes.open("two", One, One).await);
+    let of_one = nodes.open("one", LocalQuorum, LocalQuorum).await;
+    // All three have it, and on their disks (nodes sync before they answer).
+    surely(nodes.open("three", LocalQuorum, Level::All).await.as_ref(), put("before")).await;
 
-    let store = opened(&cluster, "three", Level::LocalQuorum).await;
-    let mix = Arc::new(Mix { store, stop: AtomicBool::new(false), acknowledged: AtomicUsize::new(0) });
-    let partitions: Vec<Bytes> = (0..WRITERS).map(|number| format!("partition {number}").into()).collect();
-    let writers: Vec<_> =
-        partitions.iter().map(|partition| tokio::spawn(mix.clone().write(partition.clone()))).collect();
-    mix.goes_on().await;
-    cluster.kill(second).unwrap();
-    mix.goes_on().await;
-    tokio::task::block_in_place(|| cluster.start(second)).unwrap();
-    mix.goes_on().await;
-    cluster.pause(third).unwrap();
-    mix.goes_on().await;
-    cluster.resume(third).unwrap();
-    mix.goes_on().await;
-    mix.stop.store(true, Ordering::SeqCst);
-    let mut written = Vec::new();
-    for writer in writers {
-        written.push(writer.await.unwrap());
-    }
+    nodes.kill(&[3]);
+    // Three copies and quorums: nothing.
+    surely(&quorum, put("while one is away")).await;
+    surely(&quorum, make_head("while one is away")).await;
+    assert!(row(&quorum, call(PATIENCE).strong(), "before").await.unwrap().is_some());
+    // Writes at ONE: strong reads need all copies. Heads are switched all the same.
+    surely(&weak_write, put("weak")).await;
+    surely(&weak_write, make_head("weak")).await;
+    let strong = row(&weak_write, call(SHORT).strong(), "weak").await;
+    assert!(strong.as_ref().is_err_and(StoreError::is_passing), "{strong:?}");
+    // Two copies: what has one of them on the node that is away cannot be written at a quorum; at ONE it can.
+    let at_quorum = written(&of_two).await;
+    assert!(0 < at_quorum && at_quorum < SPREAD.len(), "{at_quorum} written");
+    assert_eq!(written(&of_two_at_one).await, SPREAD.len());
+    // One copy: a node takes its part of everything with it.
+    let alone = written(&of_one).await;
+    assert!(0 < alone && alone < SPREAD.len(), "{alone} written");
 
-    for node in [first, second, third] {
-        tokio::task::block_in_place(|| cluster.nodetool(node, &["repair", "--full", "three"])).unwrap();
-    }
-    let all = opened(&cluster, "three", Level::All).await;
-    for (partition, keys) in partitions.iter().zip(&written) {
-        surely_there(&all, partition, keys).await;
-    }
+    nodes.start(&[3]);
+    nodes.kill(&[1, 2]);
+    // Reads at ONE: may miss what was written. A strong read says that it does not know.
+    let weak = nodes.open("three", One, One).await;
+    assert!(row(&weak, call(PATIENCE), "before").await.unwrap().is_some());
+    assert_eq!(row(&weak, call(PATIENCE), "while one is away").await.unwrap(), None);
+    let strong = row(&weak, call(SHORT).strong(), "while one is away").await;
+    assert!(strong.as_ref().is_err_and(StoreError::is_passing), "{strong:?}");
+    // Writes at ONE: a loss of the one node that has it loses it.
+    surely(&weak, put("acknowledged by the third alone")).await;
 
-    // With two copies a quorum is both, so what has one of them on the node that is away cannot be written; at level ONE it can.
-    let (quorum, one) = (opened(&cluster, "two", Level::LocalQuorum).await, opened(&cluster, "two", Level::One).await);
-    cluster.kill(third).unwrap();
-    let (mut refused, mut taken) = (0, 0);
-    for number in 0..30 {
-        let partition = Bytes::from(format!("partition {number}"));
-        match quorum.run(call(), vec![put(&partition, "a".into())]).await {
-            Ok(Outcome::Applied) => taken += 1,
-            // Until the others have noticed that it is away it may as well not be known.
-            Err(StoreError::Unavailable(_)) | Ok(Outcome::Unknown { .. }) => refused += 1,
-            outcome => panic!("{outcome:?}"),
-        }
-        let outcome = one.run(call(), vec![put(&partition, "b".into())]).await.unwrap();
-        assert!(outcome.is_applied(), "{outcome:?}");
-    }
-    assert!(refused > 0 && taken > 0, "{refused} refused, {taken} taken");
-
-    // What was killed first has everything by itself, since it was repaired.
-    cluster.kill(first).unwrap();
-    let alone = opened(&cluster, "three", Level::One).await;
-    for (partition, keys) in partitions.iter().zip(&written) {
-        surely_there(&alone, partition, keys).await;
-    }
+    nodes.kill(&[3]);
+    nodes.start(&[1, 2]);
+    let quorum = nodes.open("three", LocalQuorum, LocalQuorum).await;
+    assert!(row(&quorum, call(PATIENCE).strong(), "while one is away").await.unwrap().is_some());
+    assert_eq!(row(&quorum, call(PATIENCE).strong(), "acknowledged by the third alone").await.unwrap(), None);
 }

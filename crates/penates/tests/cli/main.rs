@@ -17,3 +17,4 @@ mod salvage;
 mod serving;
 mod store_commands;
 mod synth;
+mod three_nodes;

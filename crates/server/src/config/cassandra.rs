@@ -60,7 +60,7 @@ pub enum Consistency {
 pub enum SerialConsistency {
     /// All: a majority of all must be there.
     Serial,
-    /// Those of the local data center, which is the home of all heads.
+    /// Those of the home data center: heads are switched by servers there only.
     LocalSerial,
 }
 
@@ -96,6 +96,8 @@ pub struct CassandraConfig {
     pub audit_write: Consistency,
     /// Among which replicas heads are switched.
     pub serial: SerialConsistency,
+    /// The data center where heads are switched, with `LOCAL_SERIAL`: servers elsewhere refuse to. Needed where several have copies.
+    pub home_datacenter: Option<String>,
     /// After how long without an answer to a read a second node is asked; 0s: never.
     #[serde(with = "humantime_serde")]
     pub speculative_after: Duration,
@@ -124,6 +126,7 @@ impl Default for CassandraConfig {
             audit_read: quorum,
             audit_write: quorum,
             serial: SerialConsistency::Serial,
+            home_datacenter: None,
             speculative_after: Duration::from_millis(200),
             requests_max: 1024,
             connect_timeout: Duration::from_secs(10),
