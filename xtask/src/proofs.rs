@@ -6,8 +6,9 @@ use anyhow::Result;
 use crate::{cargo, tools};
 
 /// Packages, their test programs, and the beginnings of the names of what is run there.
-const PROOFS: [(&str, &str, &str); 2] = [
+const PROOFS: [(&str, &str, &str); 3] = [
     ("store-cassandra", "three_nodes", ""),
+    ("store-cassandra", "two_datacenters", ""),
     ("penates", "cli", "three_nodes"),
 ];
 
