@@ -6,7 +6,11 @@ use anyhow::Result;
 use crate::{cargo, tools};
 
 /// Packages, their test programs, and the beginnings of the names of what is run there.
-const PROOFS: [(&str, &str, &str); 2] = [("store-cassandra", "three_nodes", ""), ("penates", "cli", "three_nodes")];
+const PROOFS: [(&str, &str, &str); 3] = [
+    ("store-cassandra", "three_nodes", ""),
+    ("store-cassandra", "two_datacenters", ""),
+    ("penates", "cli", "three_nodes"),
+];
 
 /// Runs all of them, one after the other: each has the machine for itself.
 pub fn run() -> Result<()> {

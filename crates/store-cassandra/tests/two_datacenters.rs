@@ -1,0 +1,293 @@
+//! Two data centers, of which one is lost whole, then the other, then both at once: what goes on, what is refused with a clear answer,
+//! and that nothing acknowledged is lost.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cluster::{Cluster, ClusterSpec, CommitlogSync, NodeId, Settings, Shape};
+use futures::{StreamExt, TryStreamExt, stream};
+use store::{
+    Call, Class, ContentId, Deadline, Expect, Guard, NewRow, Outcome, Row, Stamp, Step, Store, StoreError, StoreResult,
+    SystemClock, Table,
+};
+use store_cassandra::testing::{can_run, settings};
+use store_cassandra::{CassandraOptions, CassandraStore, Initialised, Levels, Serial};
+
+const TABLE: Table = Table::Objects;
+
+/// How long one call may take where it should succeed: nodes share two processors with whatever else is tested.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long one call may take that cannot succeed.
+const SHORT: Duration = Duration::from_secs(3);
+
+/// How many writes are acknowledged in each data center before both are killed.
+const WRITES_EACH: usize = 100;
+
+/// The data center where heads have their home.
+const HOME: &str = "dc1";
+
+/// The other one.
+const AWAY: &str = "dc2";
+
+/// The nodes of each.
+const NODES_HOME: [NodeId; 2] = [NodeId(1), NodeId(2)];
+const NODES_AWAY: [NodeId; 2] = [NodeId(3), NodeId(4)];
+
+fn call(within: Duration) -> Call {
+    Call::new(Class::Description, Deadline::within(within))
+}
+
+fn put(partition: &str) -> Step {
+    let partition = Bytes::copy_from_slice(partition.as_bytes());
+    Step::Put { table: TABLE, partition, rows: vec![NewRow::new("row", "v")] }
+}
+
+fn make_head(partition: &str) -> Step {
+    Step::CompareAndWrite {
+        table: TABLE,
+        partition: Bytes::copy_from_slice(partition.as_bytes()),
+        sort: "head".into(),
+        expect: Expect::Absent,
+        guard: Guard { stamp: Stamp::fresh(), tag: Bytes::new() },
+        value: "v".into(),
+        rows: Vec::new(),
+    }
+}
+
+async fn surely(store: &CassandraStore, class: Class, step: Step) {
+    let outcome = store.run(call(PATIENCE).of(class), vec![step]).await.unwrap();
+    assert!(outcome.is_applied(), "{outcome:?}");
+}
+
+async fn get(store: &CassandraStore, call: Call, partition: &str, sort: &'static str) -> StoreResult<Option<Row>> {
+    store.get(call, TABLE, &Bytes::copy_from_slice(partition.as_bytes()), &sort.into()).await
+}
+
+async fn has(store: &CassandraStore, partition: &str, sort: &'static str) -> bool {
+    get(store, call(PATIENCE), partition, sort).await.unwrap().is_some()
+}
+
+/// Waits until what was written in one data center is seen in the other.
+async fn arrives(store: &CassandraStore, partition: &str, sort: &'static str) {
+    let (began, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(300));
+    while !has(store, partition, sort).await {
+        assert!(Instant::now() < deadline, "{partition} does not arrive");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    eprintln!("{partition}/{sort} was seen after {:.1?}", began.elapsed());
+}
+
+/// A large content comes and is read again.
+async fn content_comes_and_goes(store: &CassandraStore) {
+    let piece = Bytes::from(vec![7; 300_000]);
+    let content = stream::iter([Ok(piece.clone())]).boxed();
+    let id: ContentId = store.put_content(call(PATIENCE).of(Class::Content), "owner".into(), content).await.unwrap();
+    let read = store.read_content(call(PATIENCE).of(Class::Content), id, 0..u64::MAX).await.unwrap().unwrap();
+    let read: Vec<Bytes> = read.try_collect().await.unwrap();
+    assert!(read.concat() == piece);
+}
+
+struct Two(Cluster);
+
+impl Two {
+    fn options(&self, keyspace: &str, datacenter: &str, serial: Serial, home: Option<&str>) -> CassandraOptions {
+        let hosts: Vec<String> = self.0.contact_points().iter().map(ToString::to_string).collect();
+        CassandraOptions {
+            local_datacenter: Some(datacenter.to_owned()),
+            levels: Levels { serial, ..Levels::default() },
+            home_datacenter: home.map(str::to_owned),
+            connect_timeout: PATIENCE,
+            ..CassandraOptions::new(format!("cassandra://{}/{keyspace}", hosts.join(",")).parse().unwrap())
+        }
+    }
+
+    async fn open(&self, keyspace: &str, datacenter: &str, serial: Serial) -> Arc<CassandraStore> {
+        let home = (serial == Serial::LocalSerial).then_some(HOME);
+        let options = self.options(keyspace, datacenter, serial, home);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match CassandraStore::open(options.clone(), Arc::new(SystemClock)).await {
+                Ok(store) => return store,
+                // Nodes that come and go are not all known at once.
+                Err(error) => assert!(error.is_passing() && Instant::now() < deadline, "{error}"),
+            }
+        }
+    }
+
+    fn kill(&self, nodes: &[NodeId]) {
+        eprintln!("killing {nodes:?}");
+        std::thread::scope(|scope| {
+            nodes.iter().for_each(|node| drop(scope.spawn(|| self.0.kill(*node).unwrap())));
+        });
+    }
+
+    fn start_all(&self) {
+        let began = Instant::now();
+        tokio::task::block_in_place(|| self.0.start_all().unwrap());
+        eprintln!("all nodes are up after {:.1?}", began.elapsed());
+    }
+}
+
+/// Asks until it is refused for a reason that will do: until a node has noticed that others are away, it may not know what came of it.
+async fn refused(mut ask: impl AsyncFnMut() -> Option<StoreError>, will_do: impl Fn(&StoreError) -> bool) -> String {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let mut last = String::new();
+    while Instant::now() < deadline {
+        match ask().await {
+            Some(error) if will_do(&error) => return error.to_string(),
+            error => last = format!("{error:?}"),
+        }
+    }
+    panic!("it is not refused as it should be: {last}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "four nodes for some minutes: `cargo xtask proofs` runs it"]
+async fn of_two_data_centers_the_one_that_is_left_goes_on_and_nothing_acknowledged_is_lost() {
+    if !can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let group = CommitlogSync::Group { window: Duration::from_millis(10) };
+    let settings = Settings { heap_mib: Some(256), commitlog_sync: group, ..settings() };
+    let shape = Shape { datacenters: 2, nodes_per_datacenter: 2 };
+    let two = Two(Cluster::open(folder.path(), &ClusterSpec { settings, ..ClusterSpec::new(shape) }).unwrap());
+    two.start_all();
+    let replication = format!("{HOME}=2,{AWAY}=2").parse().unwrap();
+    for keyspace in ["everywhere", "homely"] {
+        let options = two.options(keyspace, HOME, Serial::Serial, None);
+        let made = CassandraStore::initialise(&options, Some(&replication), false).await.unwrap();
+        assert_eq!(made, Initialised::Made);
+    }
+    homes_that_cannot_be_are_refused(&two).await;
+    let [here, there] = [two.open("everywhere", HOME, Serial::Serial), two.open("everywhere", AWAY, Serial::Serial)];
+    let (here, there) = (here.await, there.await);
+    let [home, away] = [two.open("homely", HOME, Serial::LocalSerial), two.open("homely", AWAY, Serial::LocalSerial)];
+    let (home, away) = (home.await, away.await);
+
+    // All are there. What is decided by all is decided once.
+    for number in 0..5 {
+        let head = format!("contended {number}");
+        let race = [&here, &there].map(|store| store.run(call(PATIENCE), vec![make_head(&head)]));
+        let outcomes = futures::future::try_join_all(race).await.unwrap();
+        // Who is not told of having won may have won all the same.
+        assert!(outcomes.iter().filter(|outcome| outcome.is_applied()).count() <= 1, "{outcomes:?}");
+        assert!(get(&there, call(PATIENCE).strong(), &head, "head").await.unwrap().is_some(), "{outcomes:?}");
+    }
+    // A strong read sees what was just written in the other data center.
+    surely(&here, Class::Description, put("strong")).await;
+    assert!(get(&there, call(PATIENCE).strong(), "strong", "row").await.unwrap().is_some());
+    // Heads that have a home are switched there, and arrive elsewhere.
+    surely(&home, Class::Description, make_head("before")).await;
+    arrives(&away, "before", "head").await;
+    let (before, lists) = (get(&home, call(PATIENCE), "before", "head").await.unwrap(), vec![put("a"), make_head("a")]);
+    let error = away.run(call(PATIENCE), lists).await.unwrap_err();
+    assert!(matches!(&error, StoreError::ReadOnly(why) if why.contains(HOME) && why.contains(AWAY)), "{error}");
+    assert!(!has(&away, "a", "row").await, "a part of what was refused is there");
+
+    two.kill(&NODES_AWAY);
+    // The home is left: everything goes on.
+    for (class, name) in [(Class::Description, "d"), (Class::Content, "c"), (Class::Record, "r"), (Class::Audit, "a")] {
+        surely(&home, class, put(&format!("away lost, {name}"))).await;
+        surely(&here, class, put(&format!("away lost, {name}"))).await;
+    }
+    surely(&home, Class::Description, make_head("away lost")).await;
+    assert!(get(&home, call(PATIENCE).strong(), "away lost", "head").await.unwrap().is_some());
+    content_comes_and_goes(&home).await;
+    // Where all decide, nothing is decided, and whatever needs to see everything says that it cannot; the rest goes on.
+    assert!(has(&here, "strong", "row").await);
+    let switching = async || here.run(call(SHORT), vec![make_head("undecided")]).await.err();
+    let said = refused(switching, |error| matches!(error, StoreError::Unavailable(_))).await;
+    assert!(said.to_uppercase().contains("SERIAL"), "{said}");
+    let reading = async || get(&here, call(SHORT).strong(), "strong", "row").await.err();
+    let said = refused(reading, |error| matches!(error, StoreError::Unavailable(_))).await;
+    assert!(said.to_uppercase().contains("EACH"), "{said}");
+
+    two.start_all();
+    arrives(&away, "away lost, d", "row").await;
+    arrives(&away, "away lost", "head").await;
+    surely(&here, Class::Description, make_head("undecided")).await;
+
+    two.kill(&NODES_HOME);
+    // What is left reads, and writes records and content; heads wait for their home.
+    assert_eq!(get(&away, call(PATIENCE).strong(), "before", "head").await.unwrap(), before);
+    for (class, name) in [(Class::Content, "c"), (Class::Record, "r"), (Class::Audit, "a")] {
+        surely(&away, class, put(&format!("home lost, {name}"))).await;
+        assert!(has(&away, &format!("home lost, {name}"), "row").await);
+    }
+    let error = away.run(call(PATIENCE), vec![make_head("homeless")]).await.unwrap_err();
+    assert!(matches!(&error, StoreError::ReadOnly(_)), "{error}");
+    two.start_all();
+    arrives(&home, "home lost, c", "row").await;
+
+    both_are_killed_at_once(&two, [&home, &away]).await;
+}
+
+async fn homes_that_cannot_be_are_refused(two: &Two) {
+    for (serial, home, named) in [
+        (Serial::LocalSerial, None, "cassandra.home_datacenter"),
+        (Serial::LocalSerial, Some("elsewhere"), "elsewhere"),
+        (Serial::Serial, Some(HOME), "LOCAL_SERIAL"),
+    ] {
+        let options = two.options("homely", HOME, serial, home);
+        let error = CassandraStore::open(options, Arc::new(SystemClock)).await.err().unwrap();
+        assert!(matches!(&error, StoreError::Invalid(why) if why.contains(named)), "{error}");
+    }
+}
+
+/// While rows are written in both and heads at home, all nodes are killed at once; what was acknowledged is there afterwards.
+async fn both_are_killed_at_once(two: &Two, stores: [&Arc<CassandraStore>; 2]) {
+    let killed = Arc::new(AtomicBool::new(false));
+    let counts: Arc<[AtomicUsize; 2]> = Arc::default();
+    let writers = stores.into_iter().enumerate().map(|(which, store)| {
+        let (store, killed, counts) = (store.clone(), killed.clone(), counts.clone());
+        tokio::spawn(async move {
+            let mut acknowledged = Vec::new();
+            for number in 0.. {
+                if killed.load(Ordering::SeqCst) {
+                    break;
+                }
+                let (partition, heads) = (format!("{which}, {number}"), which == 0);
+                let (step, sort) = if heads { (make_head(&partition), "head") } else { (put(&partition), "row") };
+                if let Ok(Outcome::Applied) = store.run(call(SHORT), vec![step]).await {
+                    acknowledged.push((partition, sort));
+                    counts[which].fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            acknowledged
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let deadline = Instant::now() + PATIENCE;
+    while counts.iter().any(|count| count.load(Ordering::SeqCst) < WRITES_EACH) {
+        assert!(Instant::now() < deadline, "not enough is acknowledged: {counts:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::task::block_in_place(|| two.0.kill_all().unwrap());
+    killed.store(true, Ordering::SeqCst);
+    let mut acknowledged = Vec::new();
+    for writer in writers {
+        acknowledged.push(writer.await.unwrap());
+    }
+    two.start_all();
+    for (store, acknowledged) in stores.iter().zip(&acknowledged) {
+        for (partition, sort) in acknowledged {
+            let deadline = Instant::now() + PATIENCE;
+            let there = loop {
+                match get(store, call(PATIENCE), partition, sort).await {
+                    Ok(row) => break row.is_some(),
+                    // The driver finds the nodes again one after the other.
+                    Err(error) => assert!(error.is_passing() && Instant::now() < deadline, "{error}"),
+                }
+            };
+            assert!(there, "{partition} was acknowledged and is lost");
+        }
+    }
+    let counts: Vec<usize> = acknowledged.iter().map(Vec::len).collect();
+    eprintln!("{counts:?} writes were acknowledged in the two data centers before both were killed; all are there");
+}
