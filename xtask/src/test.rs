@@ -27,7 +27,8 @@ pub fn run(options: &Options) -> Result<()> {
     let not_run_file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
     crate::run(
         cargo()
-            .args(["test", "--workspace", "--locked"])
+            // One run tells all that fails.
+            .args(["test", "--workspace", "--locked", "--no-fail-fast"])
             .env(NOT_RUN_VARIABLE, not_run_file.path())
             .env("PENATES_CRASH_ROUNDS", options.crash_rounds.to_string()),
     )?;

@@ -11,7 +11,10 @@ use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
 
-/// Bytes of one page of a scan over marks.
+/// Bytes of the first page of a scan over marks: few, because most shards hold few, and an engine answers a small scan sooner.
+const FIRST_SCAN_BYTES: usize = 4 << 10;
+
+/// Bytes of those that follow.
 const SCAN_BYTES: usize = 64 << 10;
 
 /// A name with all incarnations under which it has marks.
@@ -96,7 +99,7 @@ impl Children {
     pub(crate) fn new(partitions: impl Iterator<Item = Bytes>, from: Bytes, strength: Strength) -> Self {
         // What comes before the first name says when the shard changed.
         let from = from.max(keys::first_child());
-        let scan = Scan { from, to: None, direction: Direction::Forward, max_bytes: SCAN_BYTES };
+        let scan = Scan { from, to: None, direction: Direction::Forward, max_bytes: FIRST_SCAN_BYTES };
         let epoch = |partition| Epoch { partition, read: VecDeque::new(), rest: Some(scan.clone()) };
         Self { epochs: partitions.map(epoch).collect(), strength }
     }
@@ -184,7 +187,7 @@ impl Epoch {
                     Ok(library.inner.store.scan(call, Table::Children, &self.partition, scan.clone()).await?)
                 })
                 .await?;
-            self.rest = scan.resumed(page.next);
+            self.rest = scan.resumed(page.next).map(|rest| Scan { max_bytes: SCAN_BYTES, ..rest });
             for row in &page.rows {
                 self.read.push_back(Read::open(row)?);
             }

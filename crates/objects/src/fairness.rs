@@ -30,9 +30,6 @@ const PIECE_BYTES_MAX: usize = 256 << 10;
 /// Batches of pieces that are smaller than this are not worth waking a task for, bytes.
 const BATCH_BYTES_MIN: usize = 256 << 10;
 
-/// Batches of pieces that are made and wait for their client.
-const BATCHES_WAITING: usize = 2;
-
 /// The sharing rules of one process.
 #[derive(Debug)]
 pub struct Fairness {
@@ -90,8 +87,8 @@ impl Fairness {
         (self.share_bytes() / 4).clamp(SHARE_BYTES_MIN, PIECE_BYTES_MAX)
     }
 
-    /// Bytes of a batch of pieces now: of those that are being made, wait, and are being sent, all fit a share, with what is read ahead
-    /// of them.
+    /// Bytes of a batch of pieces now: of those that are being made, wait, and are being sent, three fit a share, with what is read
+    /// ahead of them.
     fn batch_bytes(&self) -> usize {
         self.share_bytes() / 8
     }
@@ -145,12 +142,12 @@ impl Drop for Admission {
 
 impl Admission {
     /// Makes `pieces` ahead of the client, in a task of their own that ends at once when the client goes away (the answer is dropped).
-    /// They are handed over in batches: one is being made, two wait, one is being sent, and few tasks are woken.
+    /// They are handed over in batches: one is being made, one waits, one is being sent, and few tasks are woken.
     pub fn run_ahead<S>(self, pieces: S) -> BulkStream
     where
         S: Stream<Item = ObjectsResult<Bytes>> + Send + 'static,
     {
-        let (sender, receiver) = mpsc::channel(BATCHES_WAITING);
+        let (sender, receiver) = mpsc::channel(1);
         let task = tokio::spawn(produce(pieces, sender, self.fairness.clone()));
         BulkStream { pieces: Pieces::Ahead { task, receiver, batch: VecDeque::new() }, ended: false, _admission: self }
     }
