@@ -120,6 +120,8 @@ fn an_address_that_is_taken_is_told_with_the_flag_that_chooses_another() {
 fn the_demo_listens_for_https_only_where_it_is_asked_to() {
     let store = TestStore::vacant();
     let without = Demo::start(&store, &HTTP);
+    // A line of the log, which may wait for others.
+    wait_until(|| without.stderr().contains("tls="));
     assert!(without.stderr().contains("tls=None"), "{}", without.stderr());
     drop(without);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
