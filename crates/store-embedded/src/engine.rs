@@ -13,6 +13,7 @@ use store::{
     Call, Clock, ContentHeader, ContentId, ContentStream, Deadline, Health, Lane, Outcome, Row, Rows, Scan, Step,
     Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
 };
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
 use crate::folder::{Folder, io_error};
@@ -137,6 +138,13 @@ impl EmbeddedStore {
         blocking(deadline, move || read(&engine.tables.of(lane).view())).await
     }
 
+    /// Whether few rows may be read on the caller's thread. Whoever reads in a loop gives way to others now and then: a read that never
+    /// waits would keep them from their thread for ever.
+    async fn may_read_here(&self) -> bool {
+        consume_budget().await;
+        self.prompt.is_prompt()
+    }
+
     /// Reads from a consistent view of a lane, on the caller's thread: for few rows. Measured on two cores: a row takes 1.2 µs from the cache
     /// and 16 µs from the operating system's, against 12 to 30 µs (and as much CPU time) for the way to a thread that may block and back.
     fn read_here<T>(
@@ -192,7 +200,7 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         let now = self.now();
-        if self.prompt.is_prompt() {
+        if self.may_read_here().await {
             let here =
                 || self.read_here(call.deadline, table.lane(), |view| read::get(view, table, partition, sort, now));
             return self.prompt.timed(here);
@@ -207,7 +215,7 @@ impl Store for EmbeddedStore {
         let get = move |view: &View<'_>| {
             keys.iter().map(|(partition, sort)| read::get(view, table, partition, sort, now)).collect()
         };
-        if is_few && self.prompt.is_prompt() {
+        if is_few && self.may_read_here().await {
             return self.prompt.timed(|| self.read_here(call.deadline, table.lane(), get));
         }
         self.read(call.deadline, table.lane(), get).await
@@ -215,7 +223,7 @@ impl Store for EmbeddedStore {
 
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         let now = self.now();
-        if scan.max_bytes <= BYTES_READ_HERE_MAX && self.prompt.is_prompt() {
+        if scan.max_bytes <= BYTES_READ_HERE_MAX && self.may_read_here().await {
             let here = || {
                 self.read_here(call.deadline, table.lane(), |view| {
                     read::scan(view, table, partition, &scan, now, call.deadline)
