@@ -22,7 +22,7 @@ use crate::read::{VolumeExtent, VolumeRows};
 const BATCH_BYTES_MIN: usize = 128 << 10;
 
 /// The most batches that are read at the same time. With one, the way to the store and back was waited for at each, and a quarter of
-/// two processors stood idle; four small ones made a ZIP 1.18 times as fast as one of their size.
+/// two processors stood idle.
 const BATCHES_MAX: usize = 4;
 
 /// Pages whose directories are read with one call.
