@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a server may take to say where it listens, and to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Between two looks at something that will soon be there.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::subject::{Kind, Subject};
+use crate::data_door::client::{Client, Request};
 use crate::data_door::process::Process;
 
 const WAR: &str = "org.fcrepo:fcrepo-webapp:6.1.0:war";
@@ -40,9 +41,8 @@ pub fn start(peers: &Path, folder: TempDir) -> Result<Subject> {
     command.arg(format!("-Dfcrepo.home={}", folder.path().join("home").display())).arg("-jar").arg(runner);
     command.args(["--host", "127.0.0.1", "--port", &address.port().to_string()]);
     command.arg("--config").arg(configuration).arg(war);
-    let mut process = Process::start(&mut command, &folder.path().join("log"))?;
-    process.wait_for(|said| said.contains("Started @").then_some(()))?;
-    Ok(Subject {
+    let process = Process::start(&mut command, &folder.path().join("log"))?;
+    let mut subject = Subject {
         kind: Kind::Fedora,
         process,
         address,
@@ -50,7 +50,11 @@ pub fn start(peers: &Path, folder: TempDir) -> Result<Subject> {
         container_suffix: "",
         authorization: Some(AUTHORIZATION),
         folder,
-    })
+    };
+    // Its log does not say when it is ready: its logger is left out of the archive.
+    let root = Request::get("/rest/").with("authorization", AUTHORIZATION);
+    subject.process.wait_for(|_| Client::connect(address).ok()?.fetch(&root).ok())?;
+    Ok(subject)
 }
 
 /// The file of an artifact, fetched once.

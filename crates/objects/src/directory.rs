@@ -19,6 +19,9 @@ pub const FIXITY_TEXT_BYTES_MAX: usize = 800;
 /// Bytes of one encoded entry.
 const ENTRY_BYTES: usize = 24;
 
+/// The most bytes that the row of one directory segment has, with its envelope and its key.
+pub const SEGMENT_ROW_BYTES_MAX: usize = SEGMENT_PAGES as usize * ENTRY_BYTES + 64;
+
 /// Where a frame begins: in which pack of its generation, and at which byte of that pack's payload. It runs on into the
 /// following packs where it is longer than what is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use hathi::VolumeId;
 use store::{Call, Class, Row, Scan, Strength, Table, envelope};
 
-use crate::directory::{self, Entry, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES};
+use crate::directory::{self, Entry, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES, SEGMENT_ROW_BYTES_MAX};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{HeadRow, State, VolumeBody};
 use crate::keys;
@@ -64,7 +64,8 @@ impl Library {
             let partition = keys::volume_partition(&volume.id);
             let range = |from: Bytes, to: Bytes, max_bytes| Scan { to: Some(to), ..Scan::prefix(from, max_bytes) };
             let segment = |number| keys::directory(volume.generation, number);
-            let directory = range(segment(0), segment(volume.pages.div_ceil(SEGMENT_PAGES)), SCAN_BYTES);
+            let segments = volume.pages.div_ceil(SEGMENT_PAGES);
+            let directory = range(segment(0), segment(segments), segments as usize * SEGMENT_ROW_BYTES_MAX);
             let packs = volume.frame_bytes.map(|frame_bytes| {
                 let pack = |number| keys::pack(volume.generation, number);
                 range(pack(0), pack(u32::MAX), pack_scan_bytes(frame_bytes))

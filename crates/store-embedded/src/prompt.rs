@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 /// A read of a few rows that takes as long as that had to wait: for the disk, or now and then for a processor.
 const SLOW: Duration = Duration::from_millis(1);
 
+/// A read of many may take so much longer for each KiB: three times what it takes from the operating system's cache.
+const SLOW_PER_KIB: Duration = Duration::from_micros(2);
+
 /// For how long it is taken for granted, once enough of them are slow, that others have to wait as well.
 const SLOW_FOR: Duration = Duration::from_secs(1);
 
@@ -35,11 +38,17 @@ impl Promptness {
         self.is_prompt_after(self.begun.elapsed())
     }
 
-    /// Reads, and learns from how long that took.
+    /// Reads a few rows, and learns from how long that took.
     pub(crate) fn timed<T>(&self, read: impl FnOnce() -> T) -> T {
+        self.timed_of(0, read)
+    }
+
+    /// Reads at most so many bytes, and learns from how long that took.
+    pub(crate) fn timed_of<T>(&self, bytes_max: usize, read: impl FnOnce() -> T) -> T {
         let from = self.begun.elapsed();
         let read = read();
-        self.learn(from, self.begun.elapsed());
+        let kib = u32::try_from(bytes_max >> 10).unwrap_or(u32::MAX);
+        self.learn(from, self.begun.elapsed().saturating_sub(SLOW_PER_KIB.saturating_mul(kib)));
         read
     }
 

@@ -21,9 +21,9 @@ use crate::read::{VolumeExtent, VolumeRows};
 /// Bytes of a batch below which reading ahead is not worth the memory.
 const BATCH_BYTES_MIN: usize = 128 << 10;
 
-/// The most batches that are read at the same time. With one, the way to the store and back was waited for at each, and a quarter of
-/// two processors stood idle.
-const BATCHES_MAX: usize = 4;
+/// The most batches that are read at the same time. With one, whoever sends waits for each; more than two take processor time from it, and
+/// what was read leaves the processor's caches before it is sent.
+const BATCHES_MAX: usize = 2;
 
 /// Pages whose directories are read with one call.
 const BATCH_PAGES: u64 = 16 * SEGMENT_PAGES as u64;
@@ -149,9 +149,9 @@ impl ReadAhead {
         Some((batch, tokio::spawn(reading)))
     }
 
-    /// Bytes that may be read ahead now: a quarter of what the request may hold.
+    /// Bytes that may be read ahead now: an eighth of what the request may hold.
     fn room_bytes(&self) -> usize {
-        self.library.inner.bulk.fairness.share_bytes() / 4
+        self.library.inner.bulk.fairness.share_bytes() / 8
     }
 
     /// How many batches may be read at the same time now.
