@@ -7,6 +7,7 @@
 //! - [`subject`] is the list of what is measured, and how each is measured once.
 //! - [`run`] goes through that list in turn, again and again; [`report`] sums up and writes down, with what [`machine`] knows of
 //!   where it ran.
+//! - [`data_door`] and [`repository_door`] are benchmarks of whole servers; [`rig`] is what these share.
 //! - [`study`] is a benchmark of its own: the stages of a bulk download one by one, over listeners and longer links too.
 //!
 //! `README.md` beside tells what may be concluded from it.
@@ -17,6 +18,7 @@ pub mod doors;
 pub mod machine;
 pub mod report;
 pub mod repository_door;
+pub mod rig;
 pub mod run;
 pub mod study;
 pub mod subject;

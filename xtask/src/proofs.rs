@@ -1,7 +1,7 @@
 //! Tests that take minutes, because they kill nodes of clusters and wait for them to come back. They are marked as ignored, so that the
 //! usual run of all tests leaves them out.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::{cargo, tools};
 
@@ -12,15 +12,22 @@ const PROOFS: [(&str, &str, &str); 3] = [
     ("penates", "cli", "three_nodes"),
 ];
 
-/// Runs all of them, one after the other: each has the machine for itself.
+/// Runs all of them, one after the other: each has the machine for itself. One run tells all that fails.
 pub fn run() -> Result<()> {
     tools::provide();
+    let mut failed = Vec::new();
     for (package, program, names) in PROOFS {
-        crate::run(cargo().args(["test", "--locked", "-p", package, "--test", program, "--", names]).args([
-            "--ignored",
-            "--nocapture",
-            "--test-threads=1",
-        ]))?;
+        let mut tests = cargo();
+        tests.args(["test", "--locked", "-p", package, "--test", program, "--", names]);
+        tests.args(["--ignored", "--nocapture", "--test-threads=1"]);
+        // What cannot run here has proved nothing: it must not pass.
+        tests.env("CI", "true");
+        if let Err(error) = crate::run(&mut tests) {
+            failed.push(error.to_string());
+        }
+    }
+    if !failed.is_empty() {
+        bail!("{} of {} failed: {}", failed.len(), PROOFS.len(), failed.join("; "));
     }
     Ok(())
 }

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use benches::data_door::bench::{Bench, Settings};
-use benches::data_door::figures::Figures;
-use benches::data_door::penates::Penates;
-use benches::data_door::report::{Benchmark, Report};
 use benches::data_door::{
     bulk, cold, https, import, java, levels, libraries, many, memory, nginx, page, range, selection, start,
 };
 use benches::machine::Machine;
+use benches::rig::figures::Figures;
+use benches::rig::penates::Penates;
+use benches::rig::report::Report;
+use benches::rig::run::{self, Benchmarks};
 use clap::{Parser, ValueEnum};
 
 /// Measures the data door as its users see it, and holds the figures against their targets.
@@ -81,7 +82,10 @@ enum What {
     Cold,
 }
 
-impl What {
+impl Benchmarks for What {
+    type Bench = Bench;
+    const ALL: Self = Self::All;
+
     fn run(self, bench: &mut Bench) -> Result<Figures> {
         match self {
             Self::All => Ok(Figures::default()),
@@ -100,6 +104,10 @@ impl What {
             Self::Cold => cold::run(bench),
         }
     }
+
+    fn left_out(bench: &Bench) -> &[String] {
+        bench.left_out()
+    }
 }
 
 fn main() -> Result<()> {
@@ -117,25 +125,8 @@ fn main() -> Result<()> {
     let folder = arguments.work.as_deref().unwrap_or(temporary.path());
     let mut bench = Bench::new(settings.clone(), folder, Penates::find(arguments.penates.as_deref())?)?;
 
-    let mut report = Report { machine, peers: peers(), settings, benchmarks: Vec::new(), left_out: Vec::new() };
-    for what in chosen(&arguments.what) {
-        let name = what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        eprintln!("{name}");
-        let figures = what.run(&mut bench).with_context(|| name.clone())?;
-        report.benchmarks.push(Benchmark { name, figures });
-        report.left_out = bench.left_out().to_vec();
-        if let Some(file) = &arguments.json {
-            let text = serde_json::to_string_pretty(&report)?;
-            std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
-        }
-    }
-    print!("{report}");
-    Ok(())
-}
-
-fn chosen(what: &[What]) -> Vec<What> {
-    let all = || What::value_variants().iter().copied().filter(|what| *what != What::All);
-    if what.contains(&What::All) { all().collect() } else { what.to_vec() }
+    let report = Report::new(machine, peers(), settings);
+    run::run(&arguments.what, &mut bench, report, arguments.json.as_deref())
 }
 
 fn peers() -> Vec<String> {

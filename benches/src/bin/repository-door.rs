@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use benches::data_door::figures::Figures;
-use benches::data_door::penates::Penates;
-use benches::data_door::report::{Benchmark, Report};
+use anyhow::Result;
 use benches::machine::Machine;
 use benches::repository_door::bench::{Bench, Settings};
 use benches::repository_door::subject::Kind;
 use benches::repository_door::{arrivals, ingest, large, members, quads, reading};
+use benches::rig::figures::Figures;
+use benches::rig::penates::Penates;
+use benches::rig::report::Report;
+use benches::rig::run::{self, Benchmarks};
 use clap::{Parser, ValueEnum};
 
 /// Measures the repository door as its users see it, and holds the figures against their targets.
@@ -69,7 +70,10 @@ enum What {
     Quads,
 }
 
-impl What {
+impl Benchmarks for What {
+    type Bench = Bench;
+    const ALL: Self = Self::All;
+
     fn run(self, bench: &mut Bench) -> Result<Figures> {
         match self {
             Self::All => Ok(Figures::default()),
@@ -80,6 +84,10 @@ impl What {
             Self::Members => members::run(bench),
             Self::Quads => quads::run(bench),
         }
+    }
+
+    fn left_out(bench: &Bench) -> &[String] {
+        bench.left_out()
     }
 }
 
@@ -101,23 +109,6 @@ fn main() -> Result<()> {
     let mut bench = Bench::new(settings.clone(), &work.join("running"), &work.join("peers"), penates)?;
 
     let peers = settings.subjects.iter().filter(|kind| **kind != Kind::Penates).map(ToString::to_string).collect();
-    let mut report = Report { machine, peers, settings, benchmarks: Vec::new(), left_out: Vec::new() };
-    for what in chosen(&arguments.what) {
-        let name = what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        eprintln!("{name}");
-        let figures = what.run(&mut bench).with_context(|| name.clone())?;
-        report.benchmarks.push(Benchmark { name, figures });
-        report.left_out = bench.left_out().to_vec();
-        if let Some(file) = &arguments.json {
-            let text = serde_json::to_string_pretty(&report)?;
-            std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
-        }
-    }
-    print!("{report}");
-    Ok(())
-}
-
-fn chosen(what: &[What]) -> Vec<What> {
-    let all = || What::value_variants().iter().copied().filter(|what| *what != What::All);
-    if what.contains(&What::All) { all().collect() } else { what.to_vec() }
+    let report = Report::new(machine, peers, settings);
+    run::run(&arguments.what, &mut bench, report, arguments.json.as_deref())
 }

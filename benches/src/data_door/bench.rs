@@ -6,10 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::client::{Client, Request};
-use super::penates::{Penates, Server};
-use super::tls::Identity;
-use super::work::{Corpus, Work, segment};
+use crate::rig::penates::{Penates, Server};
+use crate::rig::tls::Identity;
+use crate::rig::work::{Corpus, Work};
 
 /// What is asked for.
 #[derive(Clone, Debug, Serialize)]
@@ -78,28 +77,4 @@ impl Bench {
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
-}
-
-/// What is known of a volume.
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
-pub struct Volume {
-    /// Its pages.
-    pub pages: u32,
-    /// Bytes of their text.
-    pub size_bytes: u64,
-}
-
-/// What is known of the first `count` volumes of a corpus.
-pub fn volumes(server: &Server, corpus: &Corpus, count: u64) -> Result<Vec<Volume>> {
-    let mut client = Client::connect(server.http)?;
-    let mut volume = |index| {
-        let about = client.text(&Request::get(&format!("/volumes/{}", segment(&corpus.id(index)))))?.1;
-        serde_json::from_str(&about).with_context(|| about)
-    };
-    (0..count).map(&mut volume).collect()
-}
-
-/// Bytes of page text of the first `count` volumes of a corpus.
-pub fn text_bytes(server: &Server, corpus: &Corpus, count: u64) -> Result<u64> {
-    Ok(volumes(server, corpus, count)?.iter().map(|volume| volume.size_bytes).sum())
 }

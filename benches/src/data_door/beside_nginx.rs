@@ -5,15 +5,16 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 
-use super::bench::{Bench, text_bytes};
-use super::client::Client;
-use super::download::{Asking, Sample, check, downloads, measure, ways_of_asking};
-use super::figures::{Figures, Target};
+use super::bench::Bench;
 use super::nginx::{self, Nginx};
-use super::penates::Server;
-use super::process::Process;
 use super::syscalls;
-use super::tls::Identity;
+use crate::rig::client::Client;
+use crate::rig::download::{Asking, Sample, check, downloads, measure, ways_of_asking};
+use crate::rig::figures::{Figures, Target};
+use crate::rig::penates::Server;
+use crate::rig::process::Process;
+use crate::rig::tls::Identity;
+use crate::rig::work::text_bytes;
 
 /// Over what is downloaded, and what should come out.
 pub struct Comparison<S> {

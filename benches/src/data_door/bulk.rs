@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use super::bench::Bench;
 use super::beside_nginx::Comparison;
-use super::client::Client;
-use super::figures::{Figures, Target};
+use crate::rig::client::Client;
+use crate::rig::figures::{Figures, Target};
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

@@ -10,8 +10,8 @@ use rustix::fs::{Advice, fadvise};
 use walkdir::WalkDir;
 
 use super::bench::Bench;
-use super::client::{Client, Request};
-use super::figures::Figures;
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::Figures;
 
 /// Bytes that are read at once when files are read one after the other.
 const READ_BYTES: usize = 1 << 20;

@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 
 use super::bench::Bench;
 use super::beside_nginx::Comparison;
-use super::figures::{Figures, Target};
-use super::tls::Identity;
+use crate::rig::figures::{Figures, Target};
+use crate::rig::tls::Identity;
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

@@ -15,10 +15,10 @@ use walkdir::WalkDir;
 use zip::ZipArchive;
 
 use super::bench::Bench;
-use super::figures::{Figures, Target};
 use super::parallel::on_all_processors;
-use super::process::Usage;
-use super::work::{Corpus, disk_bytes};
+use crate::rig::figures::{Figures, Target};
+use crate::rig::process::Usage;
+use crate::rig::work::{Corpus, disk_bytes};
 
 const OF_BARE: Target = Target::AtLeast(0.8);
 

@@ -7,13 +7,13 @@ use std::slice;
 
 use anyhow::{Context, Result, ensure};
 
-use super::bench::{Bench, text_bytes};
-use super::client::{Client, Request};
-use super::download::{check, downloads, measure, ways_of_asking};
-use super::figures::{Figures, Target};
-use super::penates::listening;
-use super::process::Process;
-use super::work::Zip;
+use super::bench::Bench;
+use crate::rig::client::{Client, Request};
+use crate::rig::download::{check, downloads, measure, ways_of_asking};
+use crate::rig::figures::{Figures, Target};
+use crate::rig::penates::listening;
+use crate::rig::process::Process;
+use crate::rig::work::{Zip, text_bytes};
 
 /// How to get it.
 pub const HOW_TO_GET: &str = "java and javac are not installed (apt-get install default-jdk-headless)";

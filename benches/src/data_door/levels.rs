@@ -9,13 +9,13 @@ use anyhow::Result;
 use objects::LibraryOptions;
 use pack::{Frame, Framer};
 
-use super::bench::{Bench, text_bytes};
-use super::client::{Client, Request};
+use super::bench::Bench;
 use super::deflate::{Deflate, Libdeflate};
-use super::download::measure;
-use super::figures::{Figures, Target};
 use super::parallel::on_all_processors;
-use super::work::Texts;
+use crate::rig::client::{Client, Request};
+use crate::rig::download::measure;
+use crate::rig::figures::{Figures, Target};
+use crate::rig::work::{Texts, text_bytes};
 
 /// Levels that are asked for.
 const LEVELS: [u8; 3] = [1, 6, 9];

@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use super::bench::Bench;
 use super::deflate::{Deflate, Flate2, Libdeflate, ZlibRs};
-use super::figures::Figures;
-use super::work::Texts;
+use crate::rig::figures::Figures;
+use crate::rig::work::Texts;
 
 /// Levels that are compared.
 const LEVELS: [u8; 4] = [1, 3, 6, 9];

@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use super::client;
+use crate::rig::client;
 
 /// The longest answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 
 use super::bench::Bench;
-use super::client::{Client, Request};
-use super::figures::{Figures, Target};
 use super::load;
 use super::page::random_pages;
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::{Figures, Target};
 
 /// Bulk clients at once.
 const MANY: usize = 16;

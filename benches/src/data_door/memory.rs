@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail, ensure};
 
 use super::bench::Bench;
-use super::client::{Client, Request};
-use super::figures::{Figures, Target};
-use super::penates::Server;
-use super::process::Memory;
 use crate::report::Spread;
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::{Figures, Target};
+use crate::rig::penates::Server;
+use crate::rig::process::Memory;
 
 /// Bytes a second that each client takes.
 const CLIENT_RATE: f64 = 300_000.0;

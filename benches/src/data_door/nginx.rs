@@ -8,8 +8,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::process::Process;
-use super::tls::{CIPHER_SUITE, Identity};
+use crate::rig::process::Process;
+use crate::rig::tls::{CIPHER_SUITE, Identity};
 
 /// How to get it.
 pub const HOW_TO_GET: &str = "nginx is not installed (apt-get install nginx-light)";

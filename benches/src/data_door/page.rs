@@ -6,13 +6,13 @@ use anyhow::Result;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::bench::{Bench, Volume, volumes};
-use super::client::Request;
-use super::figures::{Figures, Target};
+use super::bench::Bench;
 use super::load;
-use super::penates::Server;
-use super::process::Usage;
-use super::work::{Corpus, segment};
+use crate::rig::client::Request;
+use crate::rig::figures::{Figures, Target};
+use crate::rig::penates::Server;
+use crate::rig::process::Usage;
+use crate::rig::work::{Corpus, Volume, segment, volumes};
 
 /// Connections at once.
 const CONNECTIONS: usize = 32;

@@ -8,9 +8,9 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::bench::Bench;
-use super::client::{Client, Request};
-use super::figures::{Figures, Target};
 use crate::report::Spread;
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::{Figures, Target};
 
 /// Bytes that are asked for.
 const RANGE_BYTES: u64 = 1_000_000;

@@ -3,9 +3,9 @@
 use anyhow::{Context, Result, ensure};
 
 use super::bench::Bench;
-use super::client::{Client, Head, Request};
-use super::figures::{Figures, Target};
-use super::penates::Server;
+use crate::rig::client::{Client, Head, Request};
+use crate::rig::figures::{Figures, Target};
+use crate::rig::penates::Server;
 
 const MAKING_MS: Target = Target::AtMost(500.0);
 const FIRST_BYTE_MS: Target = Target::AtMost(50.0);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::bench::Bench;
-use super::client::{Client, Request};
-use super::figures::{Figures, Target};
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::{Figures, Target};
 
 const READY_MS: Target = Target::AtMost(200.0);
 const IDLE_MB: Target = Target::AtMost(60.0);

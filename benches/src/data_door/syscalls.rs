@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::process::Process;
+use crate::rig::process::Process;
 
 /// How many system calls a process and its children make while something is done; `None` where perf is not there or may not count.
 pub fn count(process: &Process, work: impl FnOnce() -> Result<()>) -> Result<Option<u64>> {

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::bench::Bench;
 use super::load::{Load, open};
 use super::subject::{Kind, Subject};
-use crate::data_door::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Target};
 
 /// Steps are whole multiples of this many requests a second, as in the testbed of DRAS-TIC.
 const STEP: f64 = 20.0;

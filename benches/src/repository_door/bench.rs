@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::subject::{Kind, Subject};
 use super::{fedora, penates, solid};
-use crate::data_door::penates::Penates;
+use crate::rig::penates::Penates;
 
 /// What is asked for.
 #[derive(Clone, Debug, Serialize)]

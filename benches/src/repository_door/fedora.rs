@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::subject::{Kind, Subject};
-use crate::data_door::client::{Client, Request};
-use crate::data_door::process::Process;
+use crate::rig::client::{Client, Request};
+use crate::rig::process::Process;
 
 const WAR: &str = "org.fcrepo:fcrepo-webapp:6.1.0:war";
 const RUNNER: &str = "org.eclipse.jetty:jetty-runner:9.4.53.v20231009:jar";

@@ -10,9 +10,9 @@ use super::bench::Bench;
 use super::load::{Load, closed};
 use super::subject::{Kind, Subject};
 use super::sync;
-use crate::data_door::client::Request;
-use crate::data_door::figures::{Figures, Target};
-use crate::data_door::process::Usage;
+use crate::rig::client::Request;
+use crate::rig::figures::{Figures, Target};
+use crate::rig::process::Usage;
 
 /// How long the disk is measured by itself.
 const SYNC_SECONDS: f64 = 1.0;

@@ -14,8 +14,8 @@ use futures::StreamExt;
 use tokio::io::AsyncWriteExt;
 
 use super::bench::Bench;
-use crate::data_door::client::{Client, Received, Request};
-use crate::data_door::figures::{Figures, Target};
+use crate::rig::client::{Client, Received, Request};
+use crate::rig::figures::{Figures, Target};
 
 /// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 256 << 10;

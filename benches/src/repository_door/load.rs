@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use hdrhistogram::Histogram;
 
-use crate::data_door::client::{Client, Request};
+use crate::rig::client::{Client, Request};
 
 /// Why an open loop gives a step up: its last request is so late.
 const LATE_MAX: Duration = Duration::from_secs(5);

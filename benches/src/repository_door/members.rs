@@ -8,8 +8,8 @@ use super::bench::Bench;
 use super::load::{Load, closed};
 use super::quads::fill;
 use super::subject::Subject;
-use crate::data_door::client::{Client, Request};
-use crate::data_door::figures::{Figures, Target};
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::{Figures, Target};
 
 /// Connections that create at once.
 const CONNECTIONS: usize = 32;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use tempfile::TempDir;
 
 use super::subject::{Kind, Subject};
-use crate::data_door::penates::{Penates, Server};
+use crate::rig::penates::{Penates, Server};
 
 /// Starts it over a new store. Writing is open; everything else is as it is by default.
 pub fn start(penates: &Penates, folder: TempDir) -> Result<Subject> {

@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 
 use super::bench::Bench;
 use super::subject::Subject;
-use crate::data_door::client::{Client, Request};
-use crate::data_door::figures::{Figures, Target};
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::{Figures, Target};
 
 /// Resources of one request at most: bodies are made beforehand.
 const IN_ONE_REQUEST: u64 = 100_000;

@@ -7,8 +7,8 @@ use anyhow::Result;
 use super::bench::Bench;
 use super::load::closed;
 use super::subject::Kind;
-use crate::data_door::client::{Client, Request};
-use crate::data_door::figures::{Figures, Target};
+use crate::rig::client::{Client, Request};
+use crate::rig::figures::{Figures, Target};
 
 /// Connections at once.
 const CONNECTIONS: usize = 32;

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::subject::{Kind, Subject};
-use crate::data_door::client::{Client, Request};
-use crate::data_door::process::Process;
+use crate::rig::client::{Client, Request};
+use crate::rig::process::Process;
 
 const PACKAGE: &str = "@solid/community-server@7";
 

@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tempfile::TempDir;
 
-use crate::data_door::client::Request;
-use crate::data_door::process::Process;
+use crate::rig::client::Request;
+use crate::rig::process::Process;
 
 /// Which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]

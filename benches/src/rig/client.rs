@@ -14,7 +14,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// How long a server may send nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More header fields than any of the servers sends.
-pub const HEADERS_MAX: usize = 32;
+pub const HEADERS_MAX: usize = 100;
 
 /// What is asked for.
 #[derive(Clone, Debug)]

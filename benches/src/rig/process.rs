@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a server may take to say where it listens, and to end.
+/// How long a server may take to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Between two looks at something that will soon be there.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// How much of what a server said is told.
+const LAST_WORDS_BYTES: usize = 2_000;
 
 /// A server that ends when this is dropped.
 pub struct Process {
@@ -42,9 +45,9 @@ impl Process {
                 return Ok(found);
             }
             if let Some(status) = self.child.try_wait()? {
-                bail!("a server ended with {status} and said: {said}");
+                bail!("a server ended with {status} and said: {}", end_of(&said));
             }
-            ensure!(begun.elapsed() < PATIENCE, "a server does not say where it listens; it said: {said}");
+            ensure!(begun.elapsed() < PATIENCE, "a server is not ready; it said: {}", end_of(&said));
             std::thread::sleep(LOOK_AGAIN);
         }
     }
@@ -100,6 +103,12 @@ impl Drop for Process {
             let _ = self.child.wait();
         }
     }
+}
+
+/// What a server said last: some write a line a request.
+fn end_of(said: &str) -> &str {
+    let from = said.len().saturating_sub(LAST_WORDS_BYTES);
+    &said[said.ceil_char_boundary(from)..]
 }
 
 fn children(id: u32) -> Result<Vec<String>> {

@@ -154,6 +154,30 @@ pub fn segment(id: &str) -> String {
     form_urlencoded::byte_serialize(id.as_bytes()).collect()
 }
 
+/// What is known of a volume.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Volume {
+    /// Its pages.
+    pub pages: u32,
+    /// Bytes of their text.
+    pub size_bytes: u64,
+}
+
+/// What is known of the first `count` volumes of a corpus.
+pub fn volumes(server: &Server, corpus: &Corpus, count: u64) -> Result<Vec<Volume>> {
+    let mut client = Client::connect(server.http)?;
+    let mut volume = |index| {
+        let about = client.text(&Request::get(&format!("/volumes/{}", segment(&corpus.id(index)))))?.1;
+        serde_json::from_str(&about).with_context(|| about)
+    };
+    (0..count).map(&mut volume).collect()
+}
+
+/// Bytes of page text of the first `count` volumes of a corpus.
+pub fn text_bytes(server: &Server, corpus: &Corpus, count: u64) -> Result<u64> {
+    Ok(volumes(server, corpus, count)?.iter().map(|volume| volume.size_bytes).sum())
+}
+
 /// A finished archive.
 #[derive(Clone, Debug)]
 pub struct Zip {

@@ -33,6 +33,11 @@ pub struct Benchmark {
 }
 
 impl<S> Report<S> {
+    /// Nothing yet.
+    pub fn new(machine: Machine, peers: Vec<String>, settings: S) -> Self {
+        Self { machine, peers, settings, benchmarks: Vec::new(), left_out: Vec::new() }
+    }
+
     fn rows(&self) -> impl Iterator<Item = (&str, &Figure)> {
         self.benchmarks.iter().flat_map(|bench| bench.figures.iter().map(|figure| (bench.name.as_str(), figure)))
     }

@@ -1,0 +1,18 @@
+//! What benchmarks of whole servers share.
+//!
+//! How to read it:
+//!
+//! - [`run`] goes through the benchmarks that were asked for; [`figures`] come out, and [`report`] tells them.
+//! - [`work`] makes stores and archives in a folder; [`penates`] starts the real program, as a [`process`] whose use of the machine is
+//!   known.
+//! - [`client`] is the client of all servers, [`tls`] what it needs for HTTPS, and [`download`] measures a download with it.
+
+pub mod client;
+pub mod download;
+pub mod figures;
+pub mod penates;
+pub mod process;
+pub mod report;
+pub mod run;
+pub mod tls;
+pub mod work;
