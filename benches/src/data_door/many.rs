@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 
 use super::bench::Bench;
-use super::load;
 use super::page::random_pages;
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Target};
+use crate::rig::load::closed;
 
 /// Bulk clients at once.
 const MANY: usize = 16;
@@ -37,7 +37,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         figures.hold("16 bulk clients: of the rate of 1", "times", OF_ONE, many / one);
 
         let mut next = pages.iter().cycle();
-        let mut ask = || load::run(server.http, 1, duration, || next.next().map_or(&[], Vec::as_slice));
+        let mut ask = || closed(server.http, 1, duration, |_| next.next().map_or(&[][..], Vec::as_slice));
         let alone = ask()?;
         figures.tell("1 page client alone: p99", "ms", alone.quantile_ms(0.99));
         let (beside, load) = beside_bulk(server.http, &selection, MANY, ask)?;

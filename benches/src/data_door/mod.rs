@@ -6,7 +6,7 @@
 //!   bare programs.
 //! - [`beside_nginx`] compares archives with nginx, for [`bulk`] and [`https`]; [`java`] with Java; [`levels`] with the DEFLATE library
 //!   alone ([`deflate`]), [`libraries`] such libraries with each other; [`import`] with a bare program; [`cold`] with the disk.
-//! - [`selection`], [`range`], [`page`] (by [`load`]), [`many`], [`memory`] and [`start`] have nothing beside them but their targets.
+//! - [`selection`], [`range`], [`page`], [`many`], [`memory`] and [`start`] have nothing beside them but their targets.
 //!
 //! `README.md` beside tells what may be concluded from it.
 
@@ -20,7 +20,6 @@ pub mod import;
 pub mod java;
 pub mod levels;
 pub mod libraries;
-pub mod load;
 pub mod many;
 pub mod memory;
 pub mod nginx;

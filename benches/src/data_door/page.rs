@@ -7,9 +7,9 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::bench::Bench;
-use super::load;
 use crate::rig::client::Request;
 use crate::rig::figures::{Figures, Target};
+use crate::rig::load::closed;
 use crate::rig::penates::Server;
 use crate::rig::process::Usage;
 use crate::rig::work::{Corpus, Volume, segment, volumes};
@@ -43,7 +43,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 fn once(server: &Server, name: &str, requests: &[Vec<u8>], duration: Duration, figures: &mut Figures) -> Result<()> {
     let (server_before, own_before) = (server.process.usage()?, Usage::own()?);
     let mut next = requests.iter().cycle();
-    let load = load::run(server.http, CONNECTIONS, duration, || next.next().map_or(&[], Vec::as_slice))?;
+    let load = closed(server.http, CONNECTIONS, duration, |_| next.next().map_or(&[][..], Vec::as_slice))?;
     let what = |what: &str| format!("{name}: {what}");
     figures.hold(what("rate"), "requests/s", RATE, load.rate());
     figures.tell(what("median"), "ms", load.quantile_ms(0.5));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::bench::Bench;
-use super::load::{Load, open};
+use super::open_loop::{Arrivals, open};
 use super::subject::{Kind, Subject};
 use crate::rig::figures::{Figures, Target};
 
@@ -58,8 +58,8 @@ fn held_rate(subject: &Subject, duration: Duration) -> Result<(f64, f64)> {
                 subject.make_binary(&format!("{container}/bytes"))
             }
         };
-        let load = open(subject.address, CONNECTIONS, rate, duration, request)?;
-        if !holds(&load) {
+        let arrivals = open(subject.address, CONNECTIONS, rate, duration, request)?;
+        if !holds(&arrivals) {
             return Ok((held, rate));
         }
         held = rate;
@@ -68,7 +68,7 @@ fn held_rate(subject: &Subject, duration: Duration) -> Result<(f64, f64)> {
 }
 
 /// No errors, few late answers, and nothing that waits longer and longer.
-fn holds(load: &Load) -> bool {
+fn holds(arrivals: &Arrivals) -> bool {
     let late_ms = LATE.as_secs_f64() * 1e3;
-    load.errors == 0 && load.quantile_ms(1.0 - LATE_SHARE) < late_ms && load.last_late < LATE
+    arrivals.errors == 0 && arrivals.load.quantile_ms(1.0 - LATE_SHARE) < late_ms && arrivals.last_late < LATE
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::bench::Bench;
-use super::load::{Load, closed};
 use super::subject::{Kind, Subject};
 use super::sync;
 use crate::rig::client::Request;
 use crate::rig::figures::{Figures, Target};
+use crate::rig::load::{Load, closed};
 use crate::rig::process::Usage;
 
 /// How long the disk is measured by itself.
@@ -54,7 +54,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let Some(subject) = bench.start(kind)? else { continue };
             for connections in bench.settings.connections.clone() {
                 let before = subject.process.usage()?;
-                let load = closed(subject.address, connections, bench.duration(), |_| requests(&subject))?;
+                let mut users: Vec<_> = (0..connections).map(|_| requests(&subject)).collect();
+                let load = closed(subject.address, connections, bench.duration(), |user| users[user]().bytes())?;
                 let used = subject.process.usage()?.since(before);
                 tell(&mut figures, kind, connections, &load, used, sync_p99_ms);
                 rates.push((kind, connections, load.rate()));

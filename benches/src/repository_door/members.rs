@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Result, ensure};
 
 use super::bench::Bench;
-use super::load::{Load, closed};
 use super::quads::fill;
 use super::subject::Subject;
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Target};
+use crate::rig::load::{Load, closed};
 
 /// Connections that create at once.
 const CONNECTIONS: usize = 32;
@@ -25,8 +25,11 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Client::connect(subject.address)?.fetch(&subject.make_container("empty"))?;
     let next = AtomicU64::new(0);
     for _ in 0..bench.settings.repetitions {
+        subject.process.settle()?;
         let big = create(&subject, "big", &next, bench)?;
+        subject.process.settle()?;
         let empty = create(&subject, "empty", &next, bench)?;
+        subject.process.settle()?;
         figures.tell("creating in it", "requests/s", big.rate());
         figures.tell("creating in an empty one", "requests/s", empty.rate());
         figures.hold(
@@ -41,9 +44,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 }
 
 fn create(subject: &Subject, container: &str, next: &AtomicU64, bench: &Bench) -> Result<Load> {
-    let requests =
-        |_| move || subject.make_binary(&format!("{container}/new-{}", next.fetch_add(1, Ordering::Relaxed)));
-    closed(subject.address, CONNECTIONS, bench.duration(), requests)
+    let request = |_| subject.make_binary(&format!("{container}/new-{}", next.fetch_add(1, Ordering::Relaxed))).bytes();
+    closed(subject.address, CONNECTIONS, bench.duration(), request)
 }
 
 fn list(subject: &Subject, members: u64, figures: &mut Figures) -> Result<()> {

@@ -4,7 +4,7 @@
 //!
 //! - [`bench`] is what every benchmark gets; [`subject`] is a server that is measured: Penates ([`penates`]), Fedora ([`fedora`]) or the
 //!   Community Solid Server ([`solid`]); [`sync`] is what the disk does by itself.
-//! - [`load`] drives requests over many connections, in a closed or an open loop.
+//! - [`open_loop`] sends requests when they are due, whatever happens.
 //! - [`ingest`], [`arrivals`], [`reading`] compare servers; [`large`] compares with plain copying; [`members`] and [`quads`] have nothing
 //!   beside them but their targets.
 //!
@@ -15,8 +15,8 @@ pub mod bench;
 pub mod fedora;
 pub mod ingest;
 pub mod large;
-pub mod load;
 pub mod members;
+pub mod open_loop;
 pub mod penates;
 pub mod quads;
 pub mod reading;

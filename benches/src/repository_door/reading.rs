@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::Result;
 
 use super::bench::Bench;
-use super::load::closed;
 use super::subject::Kind;
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Target};
+use crate::rig::load::closed;
 
 /// Connections at once.
 const CONNECTIONS: usize = 32;
@@ -38,8 +38,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 let next = AtomicUsize::new(0);
                 let before = subject.process.usage()?;
                 let (get, next) = (&get, &next);
-                let requests = |_| move || get(next.fetch_add(1, Ordering::Relaxed) % RESOURCES);
-                let load = closed(subject.address, CONNECTIONS, bench.duration(), requests)?;
+                let request = |_| get(next.fetch_add(1, Ordering::Relaxed) % RESOURCES).bytes();
+                let load = closed(subject.address, CONNECTIONS, bench.duration(), request)?;
                 let used = subject.process.usage()?.since(before);
                 let name = |figure: &str| format!("{kind}, {what}: {figure}");
                 match kind {

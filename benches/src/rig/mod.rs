@@ -5,11 +5,13 @@
 //! - [`run`] goes through the benchmarks that were asked for; [`figures`] come out, and [`report`] tells them.
 //! - [`work`] makes stores and archives in a folder; [`penates`] starts the real program, as a [`process`] whose use of the machine is
 //!   known.
-//! - [`client`] is the client of all servers, [`tls`] what it needs for HTTPS, and [`download`] measures a download with it.
+//! - [`client`] is the client of all servers, [`tls`] what it needs for HTTPS, and [`download`] measures a download with it; [`load`] sends
+//!   small requests over many connections.
 
 pub mod client;
 pub mod download;
 pub mod figures;
+pub mod load;
 pub mod penates;
 pub mod process;
 pub mod report;

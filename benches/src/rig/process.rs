@@ -13,6 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Between two looks at something that will soon be there.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
+/// How long a server may take to finish what it does in the background.
+const SETTLE_MAX: Duration = Duration::from_secs(60);
+/// For how long it has to be idle then, and how much of a processor it may use meanwhile.
+const SETTLED_FOR: Duration = Duration::from_millis(500);
+const IDLE_SHARE: f64 = 0.05;
+
 /// How much of what a server said is told.
 const LAST_WORDS_BYTES: usize = 2_000;
 
@@ -59,6 +65,19 @@ impl Process {
             sum = sum.plus(Usage::of(&child)?);
         }
         Ok(sum)
+    }
+
+    /// Waits until it has hardly anything to do any more (such as merging what was written), or for a minute.
+    pub fn settle(&self) -> Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < SETTLE_MAX {
+            let before = self.usage()?;
+            std::thread::sleep(SETTLED_FOR);
+            if self.usage()?.since(before).cpu_seconds < IDLE_SHARE * SETTLED_FOR.as_secs_f64() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The process ids of its children.

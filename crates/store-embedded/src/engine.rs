@@ -40,6 +40,9 @@ const CLOSE_WAIT: Duration = Duration::from_secs(30);
 /// As many rows of one call are read where the caller is, while they are at hand.
 const ROWS_READ_HERE_MAX: usize = 8;
 
+/// So many rows that a list of steps compares or writes are looked up there too: creating a resource needs no more.
+const ROWS_TOUCHED_HERE_MAX: usize = 16;
+
 /// A page of a scan that is no larger is read there too.
 const BYTES_READ_HERE_MAX: usize = 4 << 10;
 
@@ -169,11 +172,19 @@ impl EmbeddedStore {
     pub(crate) async fn submit(&self, deadline: Deadline, plan: Plan) -> StoreResult<Outcome> {
         let writer = self.writers.of(plan.lane);
         writer.check_poison()?;
-        let (lane, now) = (plan.lane, self.now());
-        let touched = self.read(deadline, lane, move |view| plan.touch(view, now).map(|()| plan)).await;
-        let plan = touched.map_err(not_begun)?;
+        let plan = self.touched(deadline, plan).await.map_err(not_begun)?;
         self.pace(deadline, &plan).await?;
         writer.submit(deadline, plan).await
+    }
+
+    /// A plan whose rows the committer will find in memory: few are looked up where the caller is.
+    async fn touched(&self, deadline: Deadline, plan: Plan) -> StoreResult<Plan> {
+        let (lane, now) = (plan.lane, self.now());
+        if plan.rows_touched() <= ROWS_TOUCHED_HERE_MAX && self.may_read_here().await {
+            let touch = || self.read_here(deadline, lane, |view| plan.touch(view, now));
+            return self.prompt.timed(touch).map(|()| plan);
+        }
+        self.read(deadline, lane, move |view| plan.touch(view, now).map(|()| plan)).await
     }
 
     /// Holds back bulk lists while the tables they write to have much to flush.

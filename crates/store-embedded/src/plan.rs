@@ -112,6 +112,19 @@ impl Plan {
         })
     }
 
+    /// How many rows [`Plan::touch`] reads; a range counts as more than anything.
+    pub(crate) fn rows_touched(&self) -> usize {
+        let rows = |change: &Change| match change {
+            Change::Put { rows, .. } => rows.len(),
+            Change::CompareAndWrite { rows, .. } => 1 + rows.len(),
+            Change::Require { .. } | Change::DropGuarded { .. } => 1,
+            Change::RemoveRows { keys, .. } => keys.len(),
+            Change::RemoveRange { range, .. } => range.as_ref().map_or(0, |_| usize::MAX),
+            Change::Reclaim { .. } => 0,
+        };
+        self.changes.iter().fold(0, |sum: usize, change| sum.saturating_add(rows(change)))
+    }
+
     /// Reads what the committer is going to read, so that it finds it in memory; and finds guarded rows that are about to be
     /// put plainly, which only a defect of the caller can ask for.
     pub(crate) fn touch(&self, view: &View<'_>, now: UnixMillis) -> StoreResult<()> {

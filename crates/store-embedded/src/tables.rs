@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use bytes::Bytes;
-use fjall::config::{BlockSizePolicy, CompressionPolicy};
+use fjall::config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use store::{Lane, StoreError, StoreResult, Table, UnixMillis};
 
@@ -163,10 +163,14 @@ pub(crate) fn live(table: Table, raw: &Bytes, now: UnixMillis) -> StoreResult<Op
     Ok((!value.is_expired(now)).then_some(value))
 }
 
+/// Filters and indexes of all but the youngest levels are kept in parts of some KiB: whole ones have hundreds of KiB, do not stay in a
+/// small cache, and would be read and checked for nearly each row that is looked for among a million.
 fn keyspace_options(options: &LaneOptions, block_bytes: u32) -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(block_bytes))
         .data_block_compression_policy(CompressionPolicy::disabled())
+        .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
+        .index_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
         .max_memtable_size(options.memtable_bytes)
         .with_kv_separation(None)
 }

@@ -1,5 +1,4 @@
-//! Requests over many connections, one thread each: in a closed loop, each sent when its connection has its answer; or in an open loop,
-//! each due at its time whatever happens.
+//! Requests over many connections, one thread each, in an open loop: each is due at its time whatever happens.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,34 +8,19 @@ use anyhow::{Result, anyhow};
 use hdrhistogram::Histogram;
 
 use crate::rig::client::{Client, Request};
+use crate::rig::load::Load;
 
 /// Why an open loop gives a step up: its last request is so late.
 const LATE_MAX: Duration = Duration::from_secs(5);
 
-/// What came out.
-pub struct Load {
-    /// Answers.
-    pub answers: u64,
+/// What came out; latencies count from the time at which a request was due.
+pub struct Arrivals {
+    /// The answers.
+    pub load: Load,
     /// Requests that failed.
     pub errors: u64,
-    /// In how many seconds.
-    pub seconds: f64,
-    /// How long each took, in microseconds; in an open loop from the time at which it was due.
-    pub latencies_us: Histogram<u64>,
     /// How late the last request was sent: what grows is a queue.
     pub last_late: Duration,
-}
-
-impl Load {
-    /// Answers a second.
-    pub fn rate(&self) -> f64 {
-        self.answers as f64 / self.seconds
-    }
-
-    /// Milliseconds that so much of all answers took at most (0 to 1).
-    pub fn quantile_ms(&self, quantile: f64) -> f64 {
-        self.latencies_us.value_at_quantile(quantile) as f64 / 1e3
-    }
 }
 
 /// What one connection did.
@@ -46,32 +30,6 @@ struct Part {
     last_late: Duration,
 }
 
-/// Sends requests for a while over so many connections. `requests` makes the next of the connection of this number; an error ends it.
-pub fn closed<F>(
-    address: SocketAddr,
-    connections: usize,
-    duration: Duration,
-    requests: impl Fn(usize) -> F + Sync,
-) -> Result<Load>
-where
-    F: FnMut() -> Request,
-{
-    let begun = Instant::now();
-    let work = |connection: usize| -> Result<Part> {
-        let mut client = Client::connect(address)?;
-        let mut next = requests(connection);
-        let mut latencies_us = Histogram::new(3)?;
-        while begun.elapsed() < duration {
-            let request = next();
-            let sent = Instant::now();
-            client.fetch(&request)?;
-            latencies_us.record(sent.elapsed().as_micros() as u64)?;
-        }
-        Ok(Part { latencies_us, errors: 0, last_late: Duration::ZERO })
-    };
-    run(connections, begun, work)
-}
-
 /// Sends so many requests a second for a while, over at most so many connections. `request` makes the one of this number.
 pub fn open(
     address: SocketAddr,
@@ -79,7 +37,7 @@ pub fn open(
     rate: f64,
     duration: Duration,
     request: impl Fn(u64) -> Request + Sync,
-) -> Result<Load> {
+) -> Result<Arrivals> {
     let begun = Instant::now();
     let due = AtomicU64::new(0);
     let count = (rate * duration.as_secs_f64()) as u64;
@@ -113,7 +71,7 @@ pub fn open(
     run(connections, begun, work)
 }
 
-fn run(connections: usize, begun: Instant, work: impl Fn(usize) -> Result<Part> + Sync) -> Result<Load> {
+fn run(connections: usize, begun: Instant, work: impl Fn(usize) -> Result<Part> + Sync) -> Result<Arrivals> {
     let parts = std::thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> = (0..connections).map(|connection| scope.spawn(move || work(connection))).collect();
@@ -122,13 +80,13 @@ fn run(connections: usize, begun: Instant, work: impl Fn(usize) -> Result<Part> 
             .map(|thread| thread.join().map_err(|_| anyhow!("a client panicked"))?)
             .collect::<Result<Vec<_>>>()
     })?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let mut load = Load { answers: 0, errors: 0, seconds, latencies_us: Histogram::new(3)?, last_late: Duration::ZERO };
+    let load = Load { answers: 0, seconds: begun.elapsed().as_secs_f64(), latencies_us: Histogram::new(3)? };
+    let mut arrivals = Arrivals { load, errors: 0, last_late: Duration::ZERO };
     for part in parts {
-        load.latencies_us.add(&part.latencies_us)?;
-        load.errors += part.errors;
-        load.last_late = load.last_late.max(part.last_late);
+        arrivals.load.latencies_us.add(&part.latencies_us)?;
+        arrivals.errors += part.errors;
+        arrivals.last_late = arrivals.last_late.max(part.last_late);
     }
-    load.answers = load.latencies_us.len().saturating_sub(load.errors);
-    Ok(load)
+    arrivals.load.answers = arrivals.load.latencies_us.len().saturating_sub(arrivals.errors);
+    Ok(arrivals)
 }

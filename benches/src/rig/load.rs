@@ -5,15 +5,17 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use hdrhistogram::Histogram;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::rig::client;
+use super::client;
 
 /// The longest answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Room for an answer at first.
+const BUFFER_BYTES: usize = 16 << 10;
 /// How long nothing may come at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -46,12 +48,12 @@ struct Connection {
     sent: Instant,
 }
 
-/// Sends requests for a while; `next` gives the bytes of each. Every answer must be a 200 with a length.
-pub fn run<'a>(
+/// Sends requests for a while; `next` gives the bytes of the next one of the connection of this number. Every answer must be a success.
+pub fn closed<B: AsRef<[u8]>>(
     address: SocketAddr,
     connections: usize,
     duration: Duration,
-    mut next: impl FnMut() -> &'a [u8],
+    mut next: impl FnMut(usize) -> B,
 ) -> Result<Load> {
     let mut poll = Poll::new()?;
     let mut all = Vec::with_capacity(connections);
@@ -61,8 +63,8 @@ pub fn run<'a>(
         stream.set_nonblocking(true)?;
         let mut stream = TcpStream::from_std(stream);
         poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
-        let mut connection = Connection { stream, buffer: vec![0; ANSWER_BYTES_MAX], filled: 0, sent: begun };
-        connection.send(next())?;
+        let mut connection = Connection { stream, buffer: vec![0; BUFFER_BYTES], filled: 0, sent: begun };
+        connection.send(next(index).as_ref())?;
         all.push(connection);
     }
     let mut load = Load { answers: 0, seconds: 0.0, latencies_us: Histogram::new(3)? };
@@ -72,14 +74,15 @@ pub fn run<'a>(
         poll.poll(&mut events, Some(PATIENCE))?;
         ensure!(!events.is_empty(), "no answer for {PATIENCE:?}");
         for event in &events {
-            let connection = &mut all[event.token().0];
+            let index = event.token().0;
+            let connection = &mut all[index];
             if !connection.receive()? {
                 continue;
             }
             load.answers += 1;
             load.latencies_us.record(connection.sent.elapsed().as_micros() as u64)?;
             if begun.elapsed() < duration {
-                connection.send(next())?;
+                connection.send(next(index).as_ref())?;
             } else {
                 waiting -= 1;
             }
@@ -103,8 +106,12 @@ impl Connection {
     /// can be left out then.
     fn receive(&mut self) -> Result<bool> {
         loop {
+            if self.filled == self.buffer.len() {
+                ensure!(self.filled < ANSWER_BYTES_MAX, "an answer is longer than {ANSWER_BYTES_MAX} bytes");
+                self.buffer.resize(2 * self.filled, 0);
+            }
             match self.stream.read(&mut self.buffer[self.filled..]) {
-                Ok(0) => bail!("the connection was closed, or an answer is longer than {ANSWER_BYTES_MAX} bytes"),
+                Ok(0) => bail!("the connection was closed before an answer was whole"),
                 Ok(bytes) => self.filled += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -119,15 +126,37 @@ impl Connection {
     }
 }
 
-/// Bytes of the answer that begins here, head and body; `None` as long as its head is not whole.
+/// Bytes of the answer that begins here, head and body; `None` as long as it cannot be said.
 fn answer_bytes(bytes: &[u8]) -> Result<Option<usize>> {
     let mut fields = [httparse::EMPTY_HEADER; client::HEADERS_MAX];
     let mut response = httparse::Response::new(&mut fields);
     let httparse::Status::Complete(head_bytes) = response.parse(bytes)? else { return Ok(None) };
-    ensure!(response.code == Some(200), "status {:?}", response.code);
-    let len = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case("content-length"));
-    let len: usize = std::str::from_utf8(len.context("an answer without a length")?.value)?.parse()?;
-    Ok(Some(head_bytes + len))
+    let status = response.code.unwrap_or_default();
+    ensure!((200..300).contains(&status), "status {status}");
+    let field = |name: &str| response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+    if let Some(len) = field("content-length") {
+        return Ok(Some(head_bytes + std::str::from_utf8(len.value)?.parse::<usize>()?));
+    }
+    match field("transfer-encoding") {
+        Some(_) => Ok(chunks_bytes(&bytes[head_bytes..])?.map(|body_bytes| head_bytes + body_bytes)),
+        // RFC 9110, 15.3.5: it has no body.
+        None if status == 204 => Ok(Some(head_bytes)),
+        None => bail!("an answer whose end nothing tells"),
+    }
+}
+
+/// Bytes of the chunks that begin here, with the last one (RFC 9112, 7.1); no server here sends trailers.
+fn chunks_bytes(bytes: &[u8]) -> Result<Option<usize>> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let parsed = httparse::parse_chunk_size(&bytes[at..]).map_err(|_| anyhow!("a chunk without a size"))?;
+        let httparse::Status::Complete((line_bytes, chunk_bytes)) = parsed else { return Ok(None) };
+        at += line_bytes + usize::try_from(chunk_bytes)? + 2;
+        if chunk_bytes == 0 {
+            return Ok((at <= bytes.len()).then_some(at));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -141,6 +170,17 @@ mod tests {
         assert_eq!(answer_bytes(answer).unwrap(), Some(answer.len()));
         assert_eq!(answer_bytes(&answer[..20]).unwrap(), None);
         assert!(answer_bytes(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").is_err());
+        assert_eq!(answer_bytes(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap(), Some(27));
+        assert!(answer_bytes(b"HTTP/1.1 200 OK\r\n\r\n").is_err(), "nothing tells where it ends");
+    }
+
+    #[test]
+    fn an_answer_in_chunks_ends_with_the_empty_one() {
+        let answer = b"HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+        assert_eq!(answer_bytes(answer).unwrap(), Some(answer.len()));
+        for len in 0..answer.len() {
+            assert_eq!(answer_bytes(&answer[..len]).unwrap(), None, "{len} bytes");
+        }
     }
 
     #[test]
@@ -158,7 +198,7 @@ mod tests {
             }
             answers
         });
-        let load = run(address, 1, Duration::from_millis(20), || b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let load = closed(address, 1, Duration::from_millis(20), |_| b"GET / HTTP/1.1\r\n\r\n").unwrap();
         assert_eq!(load.answers, server.join().unwrap());
         assert_eq!(load.answers, load.latencies_us.len());
     }
