@@ -2,7 +2,7 @@
 //! is listed and what is reachable the same at every moment, whatever happens between any two of them.
 
 use bytes::Bytes;
-use store::{Class, NewRow, Scan, Step, Strength, Table};
+use store::{Class, NewRow, Scan, Step, Table};
 
 use crate::containment::{Mark, Parent};
 use crate::error::ObjectsResult;
@@ -55,14 +55,10 @@ impl Library {
         &self,
         partitions: impl Iterator<Item = Bytes>,
     ) -> ObjectsResult<Option<RevisionId>> {
-        let newest = |partition: Bytes| async move {
-            let call = store::Call { strength: Strength::Strong, ..self.call(Class::Description) };
-            let scan = Scan::prefix(keys::change_prefix(), 1);
-            let page = self.inner.store.scan(call, Table::Children, &partition, scan).await?;
-            Ok::<_, crate::ObjectsError>(page.rows.first().and_then(|row| keys::change_of(&row.sort)))
-        };
-        let found = futures::future::try_join_all(partitions.map(newest)).await?;
-        Ok(found.into_iter().flatten().max())
+        let call = self.call(Class::Description).strong();
+        let newest = |partition| (Table::Children, partition, Scan::prefix(keys::change_prefix(), 1));
+        let pages = self.inner.store.scan_many(call, partitions.map(newest).collect()).await?;
+        Ok(pages.iter().filter_map(|page| keys::change_of(&page.rows.first()?.sort)).max())
     }
 }
 

@@ -5,6 +5,7 @@ mod json_ld;
 mod rdf_xml;
 
 use std::io;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use oxrdf::vocab::xsd;
@@ -16,6 +17,7 @@ use oxttl::{NTriplesSerializer, TurtleSerializer};
 use crate::Iri;
 use crate::graph::Graph;
 use crate::syntax::{JsonLdForm, Syntax};
+use crate::vocab::PREFIXES;
 use html::HtmlWriter;
 use json_ld::JsonLdWriter;
 use rdf_xml::RdfXmlWriter;
@@ -151,14 +153,20 @@ pub fn used_prefixes<'a>(graph: &Graph, prefixes: &[(&'a str, &'a str)]) -> Vec<
     prefixes.iter().copied().filter(|(_, namespace)| is_used(namespace)).collect()
 }
 
+/// Knows [`PREFIXES`]: to check and to sort them anew took as long as writing a small graph.
+static WITH_USUAL_PREFIXES: LazyLock<TurtleSerializer> = LazyLock::new(|| with_prefixes(PREFIXES));
+
 fn turtle(prefixes: &[(&str, &str)]) -> LowLevelTurtleSerializer {
+    let serializer = if prefixes == PREFIXES { WITH_USUAL_PREFIXES.clone() } else { with_prefixes(prefixes) };
+    serializer.low_level()
+}
+
+fn with_prefixes(prefixes: &[(&str, &str)]) -> TurtleSerializer {
     // A namespace that is no IRI shortens nothing.
     let prefixes = prefixes.iter().filter(|(_, namespace)| Iri::parse((*namespace).to_owned()).is_ok());
-    prefixes
-        .fold(TurtleSerializer::new(), |serializer, (name, namespace)| {
-            serializer.with_prefix(*name, *namespace).unwrap_or_default()
-        })
-        .low_level()
+    prefixes.fold(TurtleSerializer::new(), |serializer, (name, namespace)| {
+        serializer.with_prefix(*name, *namespace).unwrap_or_default()
+    })
 }
 
 /// Writing into memory does not fail.
