@@ -46,7 +46,7 @@ pub mod statistics;
 mod switch;
 pub mod verify;
 
-pub use audit::{AuditAction, AuditRecord, AuditTop, AuditedVolume, Auditor, Requester};
+pub use audit::{AuditAction, AuditEntry, AuditRecord, AuditTop, AuditedVolume, Auditor, DamagedRecord, Requester};
 pub use bulk::{
     BulkPlan, BulkRequest, Download, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection, SelectionInfo,
     SelectionTerms, SortBy, TokenLevel, TokenOrder, TokenRequest, Wanted,
