@@ -381,11 +381,11 @@ impl Default for LogConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Connections at once; one more waits in the operating system's queue.
+    /// Connections at once, as far as the operating system lets the process have descriptors; one more waits.
     pub connections: usize,
     /// Streams at once on one HTTP/2 connection.
     pub http2_streams: u32,
-    /// How long a client may take for the TLS handshake and for the head of a request.
+    /// How long a client may take for the TLS handshake and for the head of a request, and say nothing between requests.
     #[serde(with = "humantime_serde")]
     pub header_time: Duration,
     /// How long a client may pause within the body of a request.
@@ -402,7 +402,7 @@ pub struct LimitsConfig {
 impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
-            connections: 1_024,
+            connections: 16_384,
             http2_streams: 32,
             header_time: Duration::from_secs(30),
             body_pause: Duration::from_secs(30),
