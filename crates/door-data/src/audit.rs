@@ -9,6 +9,15 @@ use crate::errors::DoorError;
 
 /// Records that what a plan names, and what it lacks, was asked for.
 pub async fn plan_requested(library: &Library, plan: &BulkPlan, requester: &Requester) -> Result<(), DoorError> {
+    Ok(library.auditor().requested(requester, plan.etag.as_deref(), asked_by(plan)?).await?)
+}
+
+/// Records that a selection was made of what a plan names, and of what it lacks.
+pub async fn plan_selected(library: &Library, plan: &BulkPlan, requester: &Requester) -> Result<(), DoorError> {
+    Ok(library.auditor().selected(requester, plan.etag.as_deref(), asked_by(plan)?).await?)
+}
+
+fn asked_by(plan: &BulkPlan) -> Result<Vec<AuditedVolume>, DoorError> {
     let mut asked = Vec::with_capacity(plan.archive.groups.len() + plan.missing.len());
     for (index, group) in plan.archive.groups.iter().enumerate() {
         let pages = match &group.pages {
@@ -24,7 +33,7 @@ pub async fn plan_requested(library: &Library, plan: &BulkPlan, requester: &Requ
             MissingPart::Volume | MissingPart::Mets => None,
         },
     }));
-    Ok(library.auditor().requested(requester, plan.etag.as_deref(), asked).await?)
+    Ok(asked)
 }
 
 /// Records that a page was asked for, of which no text is sent.

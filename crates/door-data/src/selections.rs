@@ -81,7 +81,7 @@ pub async fn create(
         selected => selected?,
     };
     drop(asked);
-    audit::plan_requested(&door.library, &selection.plan, &requester).await?;
+    audit::plan_selected(&door.library, &selection.plan, &requester).await?;
     let told = Told::new(selection.info, &mount);
     let location = HeaderValue::try_from(told.address.as_str());
     let mut response = (StatusCode::CREATED, Json(told)).into_response();

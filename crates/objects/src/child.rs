@@ -40,6 +40,9 @@ impl Library {
         let mut tries = Tries::new();
         loop {
             let switched = self.switch(creation.switch(self, &parent)).await?;
+            if matches!(switched, Switched::Applied) {
+                self.note_size(&parent, &creation.name, creation.incarnation).await;
+            }
             if !matches!(switched, Switched::Required { .. }) || !tries.again().await {
                 return Ok(switched);
             }
@@ -65,7 +68,7 @@ impl Library {
 impl Creation {
     fn switch(&self, library: &Library, parent: &Parent) -> Switch {
         let mut before = self.rows.clone();
-        before.push(parent.announce(&self.name, self.incarnation, &self.note));
+        before.push(parent.announce(&self.name, self.incarnation, &self.note, library.sampling()));
         before.push(parent.require());
         let change = library.inner.revisions.mint_above(self.incarnation);
         let mut after = vec![parent.settle(&self.name, self.incarnation, Mark::Confirmed, change)];

@@ -4,6 +4,7 @@
 //! the volumes of these records and at no others. Any number of servers may collect at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hathi::VolumeId;
@@ -12,6 +13,7 @@ use store::{Class, Removal, Scan, Step, Table, UnixMillis};
 
 use crate::error::ObjectsResult;
 use crate::head::{Condemned, Head, HeadRow};
+use crate::history::Keep;
 use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
@@ -115,7 +117,9 @@ impl Library {
         let named = row.as_ref().map_or(RevisionId::ZERO, |row| row.head.revision);
         let unnamed = self.unnamed_generations(id, row.as_ref()).await?;
         if unnamed.is_empty() {
-            return self.forget(id, records).await;
+            let may_leave_history =
+                matches!(self.inner.options.history.volumes, Keep::For(time) if !self.since(named, time));
+            return if may_leave_history { Ok(Progress::Waiting) } else { self.forget(id, records).await };
         }
         let pinned = self.pinned_revisions(id).await?;
         // What is above the head may be an import that still runs: it is left alone for as long as a grace.
@@ -174,6 +178,12 @@ impl Library {
         if let Some(volume) = row.and_then(|row| row.head.live_volume()) {
             generations.remove(&volume.generation);
         }
+        if let (Some(row), true) = (row, self.inner.options.history.volumes != Keep::None && !generations.is_empty()) {
+            let log = self.head_log(&keys::volume_partition(id)).await?;
+            let kept = self.inner.options.history.volumes.count(&log, &row.head, self.inner.clock.now());
+            let kept = log.iter().rev().take(kept).filter_map(Head::live_volume);
+            kept.for_each(|volume| _ = generations.remove(&volume.generation));
+        }
         Ok(generations)
     }
 
@@ -193,6 +203,11 @@ impl Library {
             }
         }
         Ok(generations)
+    }
+
+    /// Whether a revision is older than this time.
+    fn since(&self, revision: RevisionId, time: Duration) -> bool {
+        self.inner.clock.now().since(revision.time()) >= time
     }
 
     pub(crate) fn grace_passed(&self, since: UnixMillis) -> bool {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use store::{Condition, NewRow, Step, Table, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
+use crate::grow::Sampling;
 use crate::head::{ContainerBody, Head, HeadRow, ShardEpochs};
 use crate::keys;
 use crate::library::{Library, VOLUMES};
@@ -199,15 +200,30 @@ impl Parent {
         }
     }
 
+    /// Its shards.
+    pub fn body(&self) -> &ContainerBody {
+        &self.body
+    }
+
     /// How many shards there are.
     pub fn shards(&self) -> u16 {
         self.body.shards
     }
 
-    /// The partitions in which the marks of a shard are: the current epoch, and the next one while it is being filled.
+    /// The partitions in which the marks of a shard are: the current epoch, and what is being filled to take its place.
     pub fn partitions(&self, shard: u16) -> impl Iterator<Item = Bytes> {
-        let epochs = self.body.epochs(shard);
-        std::iter::once(epochs.current).chain(epochs.next).map(move |epoch| self.partition(shard, epoch))
+        self.partitions_of(shard, self.shards())
+    }
+
+    /// The same, were there only `shards`, of which the number of shards is a multiple.
+    pub fn partitions_of(&self, shard: u16, shards: u16) -> impl Iterator<Item = Bytes> {
+        self.body.places(shard, shards).into_iter().map(|(shard, epoch)| self.partition(shard, epoch))
+    }
+
+    /// The partition to which new marks of a child go.
+    pub fn target(&self, name: &str) -> Bytes {
+        let (shard, epoch) = self.body.target(name);
+        self.partition(shard, epoch)
     }
 
     /// The partition of one epoch of a shard.
@@ -225,9 +241,10 @@ impl Parent {
         self.put(name, vec![mark_row(name, incarnation, mark, &Bytes::new())])
     }
 
-    /// Announces a child, with what its listing is to tell of it.
-    pub fn announce(&self, name: &str, incarnation: RevisionId, note: &Bytes) -> Step {
-        self.put(name, vec![mark_row(name, incarnation, Mark::Added, note)])
+    /// Announces a child, with what its listing is to tell of it, and with what it counts for if it is one of a sample.
+    pub fn announce(&self, name: &str, incarnation: RevisionId, note: &Bytes, sampling: Sampling) -> Step {
+        let mark = mark_row(name, incarnation, Mark::Added, note);
+        self.put(name, std::iter::once(mark).chain(sampling.row(name, incarnation, note)).collect())
     }
 
     /// Puts a mark that settles what is listed, and says that it has changed.
@@ -243,9 +260,7 @@ impl Parent {
     }
 
     fn put(&self, name: &str, rows: Vec<NewRow>) -> Step {
-        let shard = self.shard_of(name);
-        let partition = self.partition(shard, self.body.epochs(shard).target());
-        Step::Put { table: Table::Children, partition, rows }
+        Step::Put { table: Table::Children, partition: self.target(name), rows }
     }
 
     /// Goes on only if the container is still live at this incarnation, with the same epochs.
@@ -256,11 +271,6 @@ impl Parent {
             sort: keys::head(),
             condition: Condition::Tag(self.tag.clone()),
         }
-    }
-
-    fn shard_of(&self, name: &str) -> u16 {
-        let shard = crc32fast::hash(name.as_bytes()) % u32::from(self.body.shards.max(1));
-        u16::try_from(shard).unwrap_or(0)
     }
 }
 

@@ -77,6 +77,14 @@ impl Body {
         }
     }
 
+    /// The resource, if it is one.
+    pub fn resource(&self) -> Option<&ResourceBody> {
+        match self {
+            Self::Resource(resource) => Some(resource),
+            Self::Nothing | Self::Container(_) | Self::Volume(_) => None,
+        }
+    }
+
     /// The same, to be changed.
     pub fn container_mut(&mut self) -> Option<&mut ContainerBody> {
         match self {
@@ -92,8 +100,22 @@ impl Body {
 pub struct ContainerBody {
     /// How many shards its children are spread over.
     pub shards: u16,
-    /// The shards whose epoch is not simply 0.
+    /// The epoch that each of them began with.
+    pub first_epoch: u32,
+    /// The shards whose epoch is another by now.
     pub rewritten: Vec<ShardEpochs>,
+    /// Other shards, to which all children are being copied.
+    pub growing: Option<MoreShards>,
+}
+
+/// The shards that a container is to have: a multiple of those before, so that each child stays among those that its shard becomes, or as many.
+/// New rows go there. While there are some, no shard is rewritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoreShards {
+    /// How many.
+    pub shards: u16,
+    /// The epoch that each of them begins with: no shard before had it.
+    pub first_epoch: u32,
 }
 
 /// The epochs of one shard: where its rows are, and where they are being copied to.
@@ -110,17 +132,19 @@ pub struct ShardEpochs {
 impl ContainerBody {
     /// That of a new container.
     pub fn new(shards: u16) -> Self {
-        Self { shards, rewritten: Vec::new() }
+        Self::beginning(MoreShards { shards, first_epoch: 0 })
+    }
+
+    fn beginning(MoreShards { shards, first_epoch }: MoreShards) -> Self {
+        Self { shards, first_epoch, rewritten: Vec::new(), growing: None }
     }
 
     /// The epochs of a shard.
     pub fn epochs(&self, shard: u16) -> ShardEpochs {
         let known = self.rewritten.iter().find(|epochs| epochs.shard == shard).copied();
-        known.unwrap_or(ShardEpochs { shard, current: 0, next: None })
+        known.unwrap_or(ShardEpochs { shard, current: self.first_epoch, next: None })
     }
-}
 
-impl ContainerBody {
     /// The same, with other epochs of one shard.
     pub fn with_epochs(&self, epochs: ShardEpochs) -> Self {
         let mut rewritten = self.rewritten.clone();
@@ -129,6 +153,58 @@ impl ContainerBody {
         rewritten.sort_unstable_by_key(|known| known.shard);
         Self { rewritten, ..self.clone() }
     }
+
+    /// The same, about to have so many times as many shards; `None`: it cannot be begun with now.
+    pub fn about_to_grow(&self, times: u16) -> Option<Self> {
+        if self.growing.is_some() || self.rewritten.iter().any(|epochs| epochs.next.is_some()) {
+            return None;
+        }
+        let last = self.rewritten.iter().map(|epochs| epochs.current).max().unwrap_or(self.first_epoch);
+        let growing = MoreShards { shards: self.shards.checked_mul(times)?, first_epoch: last + 1 };
+        Some(Self { growing: Some(growing), ..self.clone() })
+    }
+
+    /// What it is once all children are copied to the shards that it is to have.
+    pub fn grown(&self) -> Option<Self> {
+        self.growing.map(Self::beginning)
+    }
+
+    /// The shard and the epoch to which new rows of a child go.
+    pub fn target(&self, name: &str) -> (u16, u32) {
+        match self.growing {
+            Some(more) => (shard_of(name, more.shards), more.first_epoch),
+            None => {
+                let shard = shard_of(name, self.shards);
+                (shard, self.epochs(shard).target())
+            }
+        }
+    }
+
+    /// Where the children of a shard are, were there only `shards`, of which their number is a multiple: shards and epochs, those that are
+    /// being filled included.
+    pub fn places(&self, shard: u16, shards: u16) -> Vec<(u16, u32)> {
+        let within = |of: u16| (0..of).filter(move |within| within % shards.max(1) == shard);
+        let now = within(self.shards).map(|shard| self.epochs(shard));
+        let now =
+            now.flat_map(|epochs| std::iter::once(epochs.current).chain(epochs.next).map(move |e| (epochs.shard, e)));
+        let more =
+            self.growing.into_iter().flat_map(|more| within(more.shards).map(move |shard| (shard, more.first_epoch)));
+        now.chain(more).collect()
+    }
+
+    /// All shards and epochs at which there may be children, or may have been since it has so many shards.
+    pub fn all_places(&self) -> Vec<(u16, u32)> {
+        let epochs = |shard| (self.first_epoch..=self.epochs(shard).target()).map(move |epoch| (shard, epoch));
+        let more =
+            self.growing.into_iter().flat_map(|more| (0..more.shards).map(move |shard| (shard, more.first_epoch)));
+        (0..self.shards).flat_map(epochs).chain(more).collect()
+    }
+}
+
+/// The shard of a name, of so many. Of a multiple of so many it is one that is the same modulo that number.
+pub(crate) fn shard_of(name: &str, shards: u16) -> u16 {
+    let shard = crc32fast::hash(name.as_bytes()) % u32::from(shards.max(1));
+    u16::try_from(shard).unwrap_or(0)
 }
 
 impl ShardEpochs {
@@ -186,17 +262,23 @@ impl Head {
         Guard { stamp: Stamp::fresh(), tag: self.tag() }
     }
 
-    /// What others may require of this head without reading all of it: state, incarnation, and for a container its epochs.
+    /// What others may require of this head without reading all of it: state, incarnation, and for a container its shards and epochs.
     pub fn tag(&self) -> Bytes {
         let mut tag = BytesMut::with_capacity(21);
         tag.put_u8(self.state as u8);
         tag.put_slice(&self.incarnation.0);
         if let Some(container) = self.body.container() {
             let mut epochs = crc32fast::Hasher::new();
+            epochs.update(&container.shards.to_be_bytes());
+            epochs.update(&container.first_epoch.to_be_bytes());
             for shard in &container.rewritten {
                 epochs.update(&shard.shard.to_be_bytes());
                 epochs.update(&shard.current.to_be_bytes());
                 epochs.update(&shard.next.map_or(0, |next| next.wrapping_add(1)).to_be_bytes());
+            }
+            if let Some(more) = container.growing {
+                epochs.update(&more.shards.to_be_bytes());
+                epochs.update(&more.first_epoch.to_be_bytes());
             }
             tag.put_u32(epochs.finalize());
         }

@@ -101,9 +101,24 @@ pub fn description(revision: RevisionId, piece: u32) -> Bytes {
     revision_key(kind::DESCRIPTION, revision, Some(piece))
 }
 
+/// All pieces of the description that `revision` wrote.
+pub fn description_rows(revision: RevisionId) -> Bytes {
+    revision_key(kind::DESCRIPTION, revision, None)
+}
+
+/// All pieces of all descriptions.
+pub fn description_prefix() -> Bytes {
+    Bytes::from_static(&[kind::DESCRIPTION])
+}
+
 /// The content that `revision` wrote, where it is small enough for a row.
 pub fn small_content(revision: RevisionId) -> Bytes {
     revision_key(kind::SMALL_CONTENT, revision, None)
+}
+
+/// All such contents.
+pub fn small_content_prefix() -> Bytes {
+    Bytes::from_static(&[kind::SMALL_CONTENT])
 }
 
 /// The record that the container at `container` says, or once said, that this resource has members.
@@ -157,6 +172,19 @@ pub fn children_partition(container: &str, incarnation: RevisionId, shard: u16, 
 
 /// The first byte of a key that says when a shard changed: below any that a name begins with.
 const CHANGE: u8 = 0x01;
+
+/// The first byte of a key of a sampled child: above that of changes, below any that a name begins with.
+const SAMPLE: u8 = 0x02;
+
+/// What a child counts for that is one of a sample.
+pub fn sample(incarnation: RevisionId) -> Bytes {
+    Bytes::from([&[SAMPLE], &incarnation.0[..]].concat())
+}
+
+/// All samples of a shard.
+pub fn sample_prefix() -> Bytes {
+    Bytes::from_static(&[SAMPLE])
+}
 
 /// Where names begin in a partition of children: they hold no control characters.
 pub fn first_child() -> Bytes {
@@ -214,6 +242,22 @@ pub fn collecting(revision: RevisionId, id: &VolumeId) -> Bytes {
     Bytes::from([&revision.0, id.as_str().as_bytes()].concat())
 }
 
+/// The partition of [`Table::Work`] that holds of which resources versions were superseded.
+pub fn superseded_partition() -> Bytes {
+    Bytes::from_static(b"superseded")
+}
+
+/// The record that `revision` of a resource superseded, or may have superseded, another. Ordered by time.
+pub fn superseded(revision: RevisionId, path: &ResourcePath) -> Bytes {
+    Bytes::from([&revision.0, path.as_str().as_bytes()].concat())
+}
+
+/// The revision and the path that such a record names.
+pub fn superseded_of(sort: &[u8]) -> Option<(RevisionId, &str)> {
+    let (revision, path) = sort.split_first_chunk()?;
+    Some((RevisionId(*revision), std::str::from_utf8(path).ok()?))
+}
+
 /// The partition of [`Table::Work`] that holds which containers are being deleted, with their content.
 pub fn deleting_partition() -> Bytes {
     Bytes::from_static(b"deleting")
@@ -232,6 +276,21 @@ pub fn container_job(since: RevisionId, incarnation: RevisionId) -> Bytes {
 /// Since when such a record stands.
 pub fn container_job_since(sort: &[u8]) -> Option<RevisionId> {
     Some(RevisionId(*sort.first_chunk()?))
+}
+
+/// The partition of [`Table::Work`] that holds which containers are to have more shards.
+pub fn growing_partition() -> Bytes {
+    Bytes::from_static(b"growing")
+}
+
+/// The record that a container is to have other shards than those that began with `first_epoch`.
+pub fn growing(incarnation: RevisionId, first_epoch: u32) -> Bytes {
+    Bytes::from([&incarnation.0[..], &first_epoch.to_be_bytes()].concat())
+}
+
+/// The partition of [`Table::Work`] that holds which containers have outgrown their shards: sort keys as of [`growing`].
+pub fn outgrown_partition() -> Bytes {
+    Bytes::from_static(b"outgrown")
 }
 
 /// The partition of [`Table::Work`] that holds which partitions of children are not named any more.
@@ -281,11 +340,17 @@ pub fn generation_rows(kind_prefix: &Bytes, generation: RevisionId) -> Bytes {
     Bytes::from([kind_prefix, &generation.0[..]].concat())
 }
 
-/// The generation that a directory, fixity, pack or damage key belongs to; also the revision of a log key.
+/// The generation that a directory, fixity, pack or damage key belongs to; the revision of a log key or one of a version of a resource.
 pub fn revision_of(sort: &[u8]) -> Option<RevisionId> {
     let bytes: [u8; 16] = sort.get(1..17)?.try_into().ok()?;
     match sort[0] {
-        kind::LOG | kind::DIRECTORY | kind::FIXITY | kind::PACK | kind::DAMAGE => Some(RevisionId(bytes)),
+        kind::LOG
+        | kind::DIRECTORY
+        | kind::FIXITY
+        | kind::PACK
+        | kind::DAMAGE
+        | kind::DESCRIPTION
+        | kind::SMALL_CONTENT => Some(RevisionId(bytes)),
         _ => None,
     }
 }

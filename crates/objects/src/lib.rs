@@ -12,8 +12,8 @@
 //! - `switch.rs` and `containment.rs`: the protocols that change heads and say what a container contains.
 //! - `import.rs` (with `packer.rs`, the pure part), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
 //!   `list.rs` (with `children.rs`, which reads a shard), `statistics.rs`: to all of them.
-//! - `collect.rs` and `pins.rs`: how what no head names is taken away, and what holds that up; `rewrite.rs`: how a
-//!   shard gets rid of its past members.
+//! - `collect.rs`, `history.rs` and `pins.rs`: how what no head names is taken away, and what holds that up; `rewrite.rs`: how a
+//!   shard gets rid of its past members; `grow.rs`: how a container gets more shards.
 //! - `bulk/`: from a list of ids to a plan, from a plan to a stream; selections; token counts. `fairness.rs`: how those who
 //!   stream at the same time share what there is. `audit.rs`: who asked for what.
 
@@ -28,7 +28,9 @@ pub mod delete;
 pub mod directory;
 pub mod error;
 pub mod fairness;
+mod grow;
 pub mod head;
+mod history;
 pub mod import;
 pub mod keys;
 pub mod library;
@@ -46,7 +48,7 @@ pub mod statistics;
 mod switch;
 pub mod verify;
 
-pub use audit::{AuditAction, AuditRecord, AuditTop, AuditedVolume, Auditor, Requester};
+pub use audit::{AuditAction, AuditEntry, AuditRecord, AuditTop, AuditedVolume, Auditor, DamagedRecord, Requester};
 pub use bulk::{
     BulkPlan, BulkRequest, Download, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection, SelectionInfo,
     SelectionTerms, SortBy, TokenLevel, TokenOrder, TokenRequest, Wanted,
@@ -56,6 +58,7 @@ pub use directory::{Entry, PageFixity, Place};
 pub use error::{ObjectsError, ObjectsResult};
 pub use fairness::BulkStream;
 pub use head::{Body, ContainerBody, Head, HeadRow, State, VolumeBody};
+pub use history::{History, InvalidKeep, Keep};
 pub use import::{Checked, ImportProgress, Imported, Unchanged, check};
 pub use library::{Library, LibraryOptions};
 pub use list::{ListToken, Listing};

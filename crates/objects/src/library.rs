@@ -11,6 +11,7 @@ use store::{Call, Class, Clock, Deadline, Store};
 use crate::bulk::Bulk;
 use crate::damage::UnwrittenMarks;
 use crate::error::{ObjectsError, ObjectsResult};
+use crate::history::History;
 use crate::resources::RunningJobs;
 use crate::revision::RevisionClock;
 
@@ -22,6 +23,8 @@ pub const VOLUMES: &str = "volumes";
 pub struct LibraryOptions {
     /// G: how long what is condemned is kept.
     pub grace: Duration,
+    /// Which versions of what are kept besides those that stand.
+    pub history: History,
     /// L: how long a plan may be read from.
     pub plan_life: Duration,
     /// s: the greatest difference between two servers' clocks.
@@ -38,6 +41,10 @@ pub struct LibraryOptions {
     pub shards: u16,
     /// Shards of a new container of the repository: fewer, since there are many containers and most of them are small.
     pub resource_shards: u16,
+    /// Bytes of a shard from which on its container is given more shards, about: Cassandra is to read no partition of more than 100 MB.
+    pub shard_bytes_max: u64,
+    /// One of so many children tells how large a shard is.
+    pub sample_one_of: u32,
     /// Bytes of a content that is kept in a row rather than in a file of its own.
     pub small_content_bytes: usize,
     /// Rows of past members from which on a shard is rewritten, if they are a quarter of it at least.
@@ -57,6 +64,7 @@ impl Default for LibraryOptions {
         const HOUR: Duration = Duration::from_secs(3_600);
         Self {
             grace: 24 * HOUR,
+            history: History::default(),
             plan_life: 12 * HOUR,
             clock_skew_max: Duration::from_secs(300),
             selection_life: 7 * 24 * HOUR,
@@ -65,6 +73,8 @@ impl Default for LibraryOptions {
             frame_level: 1,
             shards: 16,
             resource_shards: 4,
+            shard_bytes_max: 64 << 20,
+            sample_one_of: 1_024,
             small_content_bytes: 16 << 10,
             rewrite_dead_rows_min: 1_000,
             read_ahead_bytes: 8 << 20,

@@ -21,16 +21,18 @@ use crate::revision::RevisionId;
 /// How old an intent must be before a sweep fences it: politeness towards a creator that is still at work, nothing more.
 const SWEEP_AFTER: Duration = Duration::from_secs(60);
 
-/// Where a listing goes on: after this name of this shard. Its text is opaque and safe in a URL.
+/// Where a listing goes on: after this name of this shard, of as many as there were when it began: it goes through those to its end, however
+/// many there are by then. Its text is opaque and safe in a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListToken {
+    shards: u16,
     shard: u16,
     name: String,
 }
 
 impl fmt::Display for ListToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = [&self.shard.to_be_bytes(), self.name.as_bytes()].concat();
+        let bytes = [&self.shards.to_be_bytes(), &self.shard.to_be_bytes(), self.name.as_bytes()].concat();
         f.write_str(&URL_SAFE_NO_PAD.encode(bytes))
     }
 }
@@ -41,12 +43,13 @@ impl FromStr for ListToken {
     fn from_str(text: &str) -> ObjectsResult<Self> {
         let invalid = || ObjectsError::Invalid(format!("{text:?} is no place in a listing"));
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
-        let (shard, name) = bytes.split_first_chunk().ok_or_else(invalid)?;
+        let (shards, rest) = bytes.split_first_chunk().ok_or_else(invalid)?;
+        let (shard, name) = rest.split_first_chunk().ok_or_else(invalid)?;
         let name = String::from_utf8(name.to_vec()).map_err(|_| invalid())?;
         if name.chars().any(char::is_control) {
             return Err(invalid());
         }
-        Ok(Self { shard: u16::from_be_bytes(*shard), name })
+        Ok(Self { shards: u16::from_be_bytes(*shards), shard: u16::from_be_bytes(*shard), name })
     }
 }
 
@@ -90,17 +93,21 @@ impl Library {
     ) -> ObjectsResult<(Vec<Found>, Option<ListToken>)> {
         let mut live = Vec::new();
         let first = after.map_or(0, |token| token.shard);
-        for shard in first..parent.shards() {
+        let shards = after.map_or(parent.shards(), |token| token.shards);
+        if shards == 0 || !parent.shards().is_multiple_of(shards) {
+            return Err(ObjectsError::Invalid("it is no place in this listing".to_owned()));
+        }
+        for shard in first..shards {
             let from = match after {
                 Some(token) if token.shard == shard => keys::after_child(&token.name),
                 _ => Bytes::new(),
             };
-            let mut children = Children::new(parent.partitions(shard), from, Strength::Usual);
+            let mut children = Children::new(parent.partitions_of(shard, shards), from, Strength::Usual);
             // What is unsettled is looked up in batches, so a page may at first hold too few.
             while live.len() < max {
                 let names = children.take(self, max - live.len()).await?;
                 let Some(last) = names.last() else { break };
-                let next = ListToken { shard, name: last.name.clone() };
+                let next = ListToken { shards, shard, name: last.name.clone() };
                 live.extend(self.live_of(parent, names).await?);
                 if live.len() >= max {
                     return Ok((live, Some(next)));
@@ -112,14 +119,15 @@ impl Library {
 
     /// Where the last page of at most `max` children of a container begins; `None`: at the first child.
     pub(crate) async fn last_children(&self, parent: &Parent, max: usize) -> ObjectsResult<Option<ListToken>> {
-        for shard in (0..parent.shards()).rev() {
+        let shards = parent.shards();
+        for shard in (0..shards).rev() {
             let mut names = children::last_names(self, parent.partitions(shard), max.saturating_add(1)).await?;
             if names.len() > max {
                 // The page begins after the one that is too many.
-                return Ok(names.pop().map(|name| ListToken { shard, name }));
+                return Ok(names.pop().map(|name| ListToken { shards, shard, name }));
             }
             if !names.is_empty() {
-                return Ok((shard > 0).then(|| ListToken { shard, name: String::new() }));
+                return Ok((shard > 0).then(|| ListToken { shards, shard, name: String::new() }));
             }
         }
         Ok(None)
@@ -214,11 +222,11 @@ mod tests {
 
     #[test]
     fn a_token_reads_back_from_its_text_and_rubbish_is_refused() {
-        let token = ListToken { shard: 513, name: "uc2.ark:/13960/ü".to_owned() };
+        let token = ListToken { shards: 1_024, shard: 513, name: "uc2.ark:/13960/ü".to_owned() };
         let text = token.to_string();
         assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'), "{text}");
         assert_eq!(text.parse::<ListToken>().unwrap(), token);
-        for rubbish in ["", "A", "%%%", "AAA\u{0}"] {
+        for rubbish in ["", "A", "AAAA", "%%%", "AAAAAA\u{0}"] {
             assert!(rubbish.parse::<ListToken>().is_err(), "{rubbish:?}");
         }
     }

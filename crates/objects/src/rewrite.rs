@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use store::{Class, NewRow, Removal, Row, Scan, Step, Strength, Table, envelope};
 
-use crate::children::Children;
+use crate::children::{Children, Marked, Name};
 use crate::containment::{Container, Mark, Parent, change_row, mark_row};
 use crate::error::ObjectsResult;
-use crate::head::{Head, ShardEpochs};
+use crate::head::{ContainerBody, Head, ShardEpochs};
 use crate::keys;
 use crate::library::Library;
 
@@ -22,10 +22,17 @@ use crate::library::Library;
 const DEAD_SHARE: u64 = 4;
 
 /// Rows that are copied in one step, about.
-const COPY_ROWS: usize = 1_000;
+pub(crate) const COPY_ROWS: usize = 1_000;
 
 /// Bytes of one page of a scan over records.
 const SCAN_BYTES: usize = 64 << 10;
+
+/// The marks in a shard.
+pub(crate) struct Counted {
+    pub rows: u64,
+    /// Those of past members.
+    pub dead: u64,
+}
 
 impl Library {
     /// Looks at the shard of volumes whose turn it is: goes on with a rewriting that was begun, drops what an earlier one left, or rewrites
@@ -38,11 +45,14 @@ impl Library {
 
     /// The same for one shard of any container.
     pub(crate) async fn tend_shard(&self, parent: &Parent, shard: u16) -> ObjectsResult<bool> {
+        if parent.body().growing.is_some() {
+            return Ok(false);
+        }
         let epochs = parent.epochs(shard);
         if epochs.next.is_some() {
             return self.copy_shard(parent, epochs).await;
         }
-        if let Some(earlier) = epochs.current.checked_sub(1)
+        if let Some(earlier) = epochs.current.checked_sub(1).filter(|earlier| *earlier >= parent.body().first_epoch)
             && !self.drop_epoch(&parent.partition(shard, earlier)).await?
         {
             return Ok(false);
@@ -58,6 +68,12 @@ impl Library {
     }
 
     async fn is_worth_rewriting(&self, parent: &Parent, shard: u16) -> ObjectsResult<bool> {
+        let Counted { rows, dead } = self.count_rows(parent, shard).await?;
+        Ok(dead >= self.inner.options.rewrite_dead_rows_min.max(1) && dead * DEAD_SHARE >= rows)
+    }
+
+    /// How many marks there are in a shard, and how many of them are of past members.
+    pub(crate) async fn count_rows(&self, parent: &Parent, shard: u16) -> ObjectsResult<Counted> {
         let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Usual);
         let (mut rows, mut dead) = (0, 0);
         while let Some(name) = children.next(self).await? {
@@ -67,7 +83,7 @@ impl Library {
                 dead += if marked.marks.removed() { of_child } else { 0 };
             }
         }
-        Ok(dead >= self.inner.options.rewrite_dead_rows_min.max(1) && dead * DEAD_SHARE >= rows)
+        Ok(Counted { rows, dead })
     }
 
     /// Copies what a shard's old partition holds of members that are not surely gone, then names the new partition alone.
@@ -78,13 +94,7 @@ impl Library {
         let newest = self.newest_change(std::iter::once(parent.partition(epochs.shard, epochs.current))).await?;
         let mut rows: Vec<_> = newest.map(change_row).into_iter().collect();
         while let Some(name) = children.next(self).await? {
-            for marked in name.incarnations.iter().filter(|marked| !marked.marks.removed()) {
-                let row = |mark| {
-                    let note = if mark == Mark::Added { marked.note.clone() } else { Bytes::new() };
-                    mark_row(&name.name, marked.incarnation, mark, &note)
-                };
-                rows.extend(marked.marks.iter().map(row));
-            }
+            rows.extend(self.copies(&name));
             if rows.len() >= COPY_ROWS {
                 self.put_copies(&new, std::mem::take(&mut rows)).await?;
             }
@@ -92,6 +102,17 @@ impl Library {
         self.put_copies(&new, rows).await?;
         let done = ShardEpochs { current: epochs.target(), next: None, ..epochs };
         self.name_epochs(parent, epochs, done).await
+    }
+
+    /// The marks of a name, as they are copied: those of what is surely gone are left behind.
+    pub(crate) fn copies(&self, name: &Name) -> Vec<NewRow> {
+        let mut rows = Vec::new();
+        for Marked { incarnation, marks, note } in name.incarnations.iter().filter(|marked| !marked.marks.removed()) {
+            let note_of = |mark| if mark == Mark::Added { note.clone() } else { Bytes::new() };
+            rows.extend(marks.iter().map(|mark| mark_row(&name.name, *incarnation, mark, &note_of(mark))));
+            rows.extend(self.sampling().row(&name.name, *incarnation, note));
+        }
+        rows
     }
 
     async fn put_copies(&self, partition: &Bytes, rows: Vec<NewRow>) -> ObjectsResult<()> {
@@ -106,7 +127,9 @@ impl Library {
     async fn name_epochs(&self, parent: &Parent, from: ShardEpochs, to: ShardEpochs) -> ObjectsResult<bool> {
         let change = |head: Option<&Head>| {
             let head = head.filter(|head| head.incarnation == parent.incarnation())?;
-            let container = head.live_container().filter(|container| container.epochs(from.shard) == from)?;
+            let stands =
+                |container: &&ContainerBody| container.growing.is_none() && container.epochs(from.shard) == from;
+            let container = head.live_container().filter(stands)?;
             let mut head = head.clone();
             let epochs = container.with_epochs(to);
             head.body.container_mut().map(|container| *container = epochs)?;
@@ -120,11 +143,16 @@ impl Library {
     /// Drops a partition that the head does not name any more, a grace after that was noticed: no page of a listing takes so
     /// long. True: nothing is left of it.
     pub(crate) async fn drop_epoch(&self, children: &Bytes) -> ObjectsResult<bool> {
-        if self.first_rows(Table::Children, children, Scan::prefix(Bytes::new(), 1)).await?.is_empty() {
-            return Ok(true);
-        }
         let records = keys::dropping_partition();
         let found = self.first_rows(Table::Work, &records, Scan::prefix(children.clone(), SCAN_BYTES)).await?;
+        if self.first_rows(Table::Children, children, Scan::prefix(Bytes::new(), 1)).await?.is_empty() {
+            if !found.is_empty() {
+                let rows = Removal::Rows(found.into_iter().map(|row| row.sort).collect());
+                let done = Step::Remove { table: Table::Work, partition: records, rows };
+                self.put_acknowledged(Class::Description, vec![done]).await?;
+            }
+            return Ok(true);
+        }
         let since = found.iter().filter_map(|row| keys::dropping_since(&row.sort, children)).min();
         let Some(since) = since else {
             let row = NewRow::new(keys::dropping(children, self.inner.clock.now()), envelope::seal(&[]));

@@ -179,7 +179,8 @@ async fn audited_downloads_and_selections_go_on_when_the_text_takes_no_writes_an
     assert_eq!(download(&library, &plan).await, (plan.len_bytes.unwrap(), true));
     library.delete_selection(&selected.info.id).await.unwrap();
 
-    let audited = library.audit_read(UnixMillis(0), UnixMillis(u64::MAX)).map(|record| record.unwrap().action);
+    let audited = library.audit_read(UnixMillis(0), UnixMillis(u64::MAX));
+    let audited = audited.map(|entry| entry.unwrap().record().unwrap().action);
     let audited: Vec<_> = audited.collect().await;
     assert!(audited.contains(&AuditAction::Accessed), "{audited:?}");
 }

@@ -19,7 +19,7 @@ use tokio::sync::RwLock;
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 fn options(rewrite_dead_rows_min: u64) -> LibraryOptions {
-    LibraryOptions { shards: 1, rewrite_dead_rows_min, ..LibraryOptions::default() }
+    LibraryOptions { shards: 1, rewrite_dead_rows_min, sample_one_of: u32::MAX, ..LibraryOptions::default() }
 }
 
 async fn create(library: &Library, name: &str) {

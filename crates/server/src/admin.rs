@@ -93,7 +93,7 @@ struct AuditQuery {
     top: Option<usize>,
 }
 
-/// JSON, one object a line: the records in order as a stream, or, with `top`, one summary.
+/// JSON, one object a line: the entries in order as a stream, or, with `top`, one summary.
 async fn read_audit(State(admin): State<Admin>, Query(query): Query<AuditQuery>) -> Result<Response, Response> {
     let from = query.from.map_or(UnixMillis(0), unix_millis);
     let to = query.to.map_or(UnixMillis(u64::MAX), unix_millis);
@@ -103,7 +103,7 @@ async fn read_audit(State(admin): State<Admin>, Query(query): Query<AuditQuery>)
             Body::from(json_line(&top).map_err(|error| problem::of_library(&error))?)
         }
         None => Body::from_stream(
-            admin.library.audit_read(from, to).map(|record| json_line(&record?)).map_err(axum::BoxError::from),
+            admin.library.audit_read(from, to).map(|entry| json_line(&entry?)).map_err(axum::BoxError::from),
         ),
     };
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())

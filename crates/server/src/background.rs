@@ -77,8 +77,12 @@ pub(crate) struct Swept {
     volumes_waiting: u64,
     /// Volumes that could not be dealt with; why is in the log.
     volumes_failed: u64,
+    /// Resources of which versions were removed that are not kept.
+    versions_removed: u64,
     /// Contents that nothing names.
     contents_collected: u64,
+    /// Containers that were given more shards, or as many without past members.
+    containers_grown: u64,
     /// Expired rows and leftovers of uploads that the store took away.
     store_reclaimed: u64,
 }
@@ -87,7 +91,9 @@ pub(crate) struct Swept {
 pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
     let selections_ended = library.sweep_selections().await;
     let collected = library.collect_once(CollectLimits::default()).await;
+    let versions_removed = library.collect_versions().await;
     let contents_collected = library.collect_contents().await;
+    let containers_grown = library.grow_containers().await;
     let call = Call::new(Class::Record, Deadline::within(STORE_SWEEP_MAX));
     let store_reclaimed = library.store().sweep(call).await;
     let collected = collected?;
@@ -97,7 +103,9 @@ pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
         generations_removed: collected.removed,
         volumes_waiting: collected.waiting,
         volumes_failed: collected.failed,
+        versions_removed: versions_removed?,
         contents_collected: contents_collected?,
+        containers_grown: containers_grown?,
         store_reclaimed: store_reclaimed?,
     })
 }

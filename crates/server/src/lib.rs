@@ -8,7 +8,7 @@
 //!   commands use it within the process. `access.rs` says who may do what, `tokens.rs` keeps the tokens, `request_id.rs`,
 //!   `trace_context.rs` and `telemetry.rs` tell requests apart (`logging.rs` is where its lines go), `linger.rs` lets a client hear an early answer; `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the
 //!   server's own routes.
-//! - [`serve`]: `listen/` binds and accepts, `tls.rs` has the certificate, `background.rs` collects and sweeps meanwhile,
+//! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: how many at once), `tls.rs` has the certificate, `background.rs` collects and sweeps meanwhile,
 //!   `systemd.rs` tells the service manager.
 
 pub mod config;
@@ -17,6 +17,7 @@ mod access;
 mod admin;
 mod app;
 mod background;
+mod descriptors;
 mod error;
 mod health;
 mod held;
@@ -36,6 +37,7 @@ mod trace_context;
 
 pub use access::Via;
 pub use app::App;
+pub use descriptors::raise_descriptor_limit;
 pub use error::ServerError;
 pub use listen::{Addresses, SOCKET_NAME};
 pub use logging::{Logging, init_logging};

@@ -26,6 +26,7 @@ use crate::trace_context::TraceParent;
 /// Seconds until the head of a response. OpenTelemetry's name for it, as Prometheus writes it.
 const DURATION: &str = "http_server_request_duration_seconds";
 const ACTIVE: &str = "http_server_active_requests";
+const OPEN: &str = "http_server_open_connections";
 const SENT: &str = "http_server_response_body_bytes_total";
 const BROKEN: &str = "http_server_responses_broken_total";
 
@@ -50,6 +51,7 @@ fn install() -> Result<PrometheusHandle, String> {
         .map_err(|error| error.to_string())?;
     describe_histogram!(DURATION, "Seconds until the head of a response");
     describe_gauge!(ACTIVE, "Requests whose response has not ended");
+    describe_gauge!(OPEN, "Connections that have a place");
     describe_counter!(SENT, "Bytes of response bodies");
     describe_counter!(BROKEN, "Responses that ended before they were whole");
     describe_gauge!(AUDIT_LAG, "How long the oldest audit record that is not acknowledged has been waiting");
@@ -72,6 +74,22 @@ pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Resp
     handle.run_upkeep();
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (content_type, handle.render()).into_response()
+}
+
+/// Counts a connection for as long as it lives.
+pub(crate) struct OpenConnection(());
+
+impl OpenConnection {
+    pub(crate) fn begin() -> Self {
+        gauge!(OPEN).increment(1);
+        Self(())
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        gauge!(OPEN).decrement(1);
+    }
 }
 
 /// A layer: counts and times each request, and logs how it ended.

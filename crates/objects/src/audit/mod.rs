@@ -23,7 +23,7 @@ use store::{Clock, Store};
 use tokio::task::JoinHandle;
 
 pub use read::AuditTop;
-pub use record::{AuditAction, AuditRecord, AuditedVolume, Requester};
+pub use record::{AuditAction, AuditEntry, AuditRecord, AuditedVolume, DamagedRecord, Requester};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::library::LibraryOptions;
@@ -73,6 +73,17 @@ impl Auditor {
     ) -> ObjectsResult<()> {
         self.check_lag()?;
         self.recorder.write(self.recorder.records(requester, AuditAction::Requested, plan, volumes)?).await
+    }
+
+    /// Records that a selection of `volumes` was made. Refused while the audit lags.
+    pub async fn selected(
+        &self,
+        requester: &Requester,
+        plan: Option<&str>,
+        volumes: impl IntoIterator<Item = AuditedVolume>,
+    ) -> ObjectsResult<()> {
+        self.check_lag()?;
+        self.recorder.write(self.recorder.records(requester, AuditAction::Selected, plan, volumes)?).await
     }
 
     /// Records what is about to be sent. Await it before a byte leaves.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use store::{Class, Row, Scan, Table, UnixMillis};
 
 use super::keys;
-use super::{AuditAction, AuditRecord, AuditedVolume, Auditor};
+use super::{AuditAction, AuditEntry, AuditRecord, AuditedVolume, Auditor, DamagedRecord};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head;
 use crate::library::Library;
@@ -20,8 +20,10 @@ const SCAN_BYTES: usize = 1 << 20;
 /// What is asked for most.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditTop {
-    /// Requests in the time.
+    /// Requests in the time. The making of a selection is none: what is asked for of it is.
     pub requests: u64,
+    /// Records that cannot be read any more, and are not counted otherwise.
+    pub damaged: u64,
     /// Volumes, with the number of requests that named them, most first; ties by id.
     pub volumes: Vec<(VolumeId, u64)>,
     /// Who asked ([`identity`](super::Requester::identity)), with the number of requests, most first; ties by name.
@@ -34,8 +36,8 @@ impl Library {
         &self.inner.bulk.auditor
     }
 
-    /// Audit records from `from` (inclusive) to `to` (exclusive), in the order in which they were written.
-    pub fn audit_read(&self, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditRecord>> {
+    /// The audit from `from` (inclusive) to `to` (exclusive), in the order in which it was written.
+    pub fn audit_read(&self, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditEntry>> {
         let library = self.clone();
         let hours = async move {
             let hours = library.audit_hours(from, to).await?;
@@ -48,16 +50,20 @@ impl Library {
     /// What was asked for most from `from` (inclusive) to `to` (exclusive): the `most` first of each list. Takes memory for each
     /// volume that was asked for in that time.
     pub async fn audit_top(&self, from: UnixMillis, to: UnixMillis, most: usize) -> ObjectsResult<AuditTop> {
-        let mut requests = 0;
+        let (mut requests, mut damaged) = (0, 0);
         let mut volumes: HashMap<VolumeId, u64> = HashMap::new();
         let mut requesters: HashMap<String, u64> = HashMap::new();
-        let mut records = self.audit_read(from, to);
-        while let Some(record) = records.try_next().await? {
+        let mut entries = self.audit_read(from, to);
+        while let Some(entry) = entries.try_next().await? {
+            let AuditEntry::Record(record) = entry else {
+                damaged += 1;
+                continue;
+            };
             let asked = match record.action {
                 AuditAction::Requested if record.part == 0 => 1,
                 AuditAction::Requested => 0,
                 AuditAction::PagesRequested => record.volumes.iter().map(single_pages).sum(),
-                AuditAction::Accessed | AuditAction::TokenCountAccessed => continue,
+                AuditAction::Accessed | AuditAction::TokenCountAccessed | AuditAction::Selected => continue,
             };
             requests += asked;
             if asked > 0 {
@@ -68,7 +74,7 @@ impl Library {
                 *volumes.entry(volume.volume).or_default() += asked;
             }
         }
-        Ok(AuditTop { requests, volumes: top(volumes, most), requesters: top(requesters, most) })
+        Ok(AuditTop { requests, damaged, volumes: top(volumes, most), requesters: top(requesters, most) })
     }
 
     /// The hours between `from` and `to` of which there are records, ascending.
@@ -90,7 +96,7 @@ impl Library {
     }
 
     /// The records of one hour that lie between `from` and `to`.
-    fn audit_hour(self, hour: u32, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditRecord>> {
+    fn audit_hour(self, hour: u32, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditEntry>> {
         let scan = Scan { to: Some(keys::sort_from(to)), ..Scan::prefix(keys::sort_from(from), SCAN_BYTES) };
         let pages = futures::stream::try_unfold(Some(scan), move |scan| {
             let library = self.clone();
@@ -98,17 +104,30 @@ impl Library {
                 let Some(scan) = scan else { return Ok::<_, ObjectsError>(None) };
                 let call = library.call(Class::Audit);
                 let page = library.inner.store.scan(call, Table::Audit, &keys::partition(hour), scan.clone()).await?;
-                let record = |row: Row| head::open::<AuditRecord>(Table::Audit, &row.value);
-                // A window of pages in which none were read tells of nothing.
-                let says_something = |record: &ObjectsResult<AuditRecord>| match record {
-                    Ok(record) => record.action == AuditAction::Requested || !record.volumes.is_empty(),
-                    Err(_) => true,
-                };
-                let records = futures::stream::iter(page.rows.into_iter().map(record).filter(says_something));
-                Ok(Some((records, scan.resumed(page.next))))
+                let entries = page.rows.iter().map(AuditEntry::of).filter(AuditEntry::says_something).map(Ok);
+                let entries = futures::stream::iter(entries.collect::<Vec<_>>());
+                Ok(Some((entries, scan.resumed(page.next))))
             }
         });
         pages.try_flatten().boxed()
+    }
+}
+
+impl AuditEntry {
+    fn of(row: &Row) -> Self {
+        match head::open(Table::Audit, &row.value) {
+            Ok(record) => Self::Record(record),
+            Err(error) => Self::Damaged(DamagedRecord { at: keys::time_of(&row.sort), damage: error.to_string() }),
+        }
+    }
+
+    /// A window of pages in which none were read tells of nothing.
+    fn says_something(&self) -> bool {
+        match self {
+            Self::Record(AuditRecord { action: AuditAction::Requested | AuditAction::Selected, .. }) => true,
+            Self::Record(record) => !record.volumes.is_empty(),
+            Self::Damaged(_) => true,
+        }
     }
 }
 

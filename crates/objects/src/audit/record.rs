@@ -40,15 +40,18 @@ pub enum AuditAction {
     /// Single pages were asked for, each by a request of its own: those of a window. While it is open, or if its writer died: all of
     /// the volume.
     PagesRequested,
+    /// A selection of it was made: its bytes are asked for, if at all, by other requests.
+    Selected,
 }
 
 impl AuditAction {
-    /// The word that the HTRC Data API's audit has for it.
+    /// The word that the HTRC Data API's audit has for it; for a selection, of which that knows nothing, a word of our own.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Requested | Self::PagesRequested => "REQUESTED",
             Self::Accessed => "ACCESSED",
             Self::TokenCountAccessed => "TOKEN_COUNT_ACCESSED",
+            Self::Selected => "SELECTED",
         }
     }
 }
@@ -60,6 +63,35 @@ pub struct AuditedVolume {
     pub volume: VolumeId,
     /// The sequences of the pages; `None`: all; empty: something else of it (METS, the record).
     pub pages: Option<Vec<u32>>,
+}
+
+/// What a row of the audit says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum AuditEntry {
+    /// A record.
+    Record(AuditRecord),
+    /// A record that cannot be read any more.
+    Damaged(DamagedRecord),
+}
+
+impl AuditEntry {
+    /// The record, if it can be read.
+    pub fn record(self) -> Option<AuditRecord> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::Damaged(_) => None,
+        }
+    }
+}
+
+/// A record that cannot be read any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamagedRecord {
+    /// When it was written, to which its key testifies.
+    pub at: UnixMillis,
+    /// How its damage was noticed.
+    pub damage: String,
 }
 
 /// One record of the audit.

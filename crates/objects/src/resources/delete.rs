@@ -82,7 +82,7 @@ impl Library {
         let revision = self.inner.revisions.mint_above(base.head.revision.max(base.head.floor));
         let is_container = resource.body.container().is_some();
         let record = keys::container_job(revision, incarnation);
-        let (head, before) = match is_container {
+        let (head, mut before) = match is_container {
             false => (deleted(&base.head, revision), Vec::new()),
             true => {
                 let job = head::seal(&Job { path: path.to_string(), incarnation })?;
@@ -90,6 +90,7 @@ impl Library {
                 (head, vec![put_record(keys::deleting_partition(), record.clone(), job)])
             }
         };
+        before.extend(self.superseding(path, revision));
         let running = self.inner.running_jobs.begin(&record);
         let mut tries = Tries::new();
         loop {
@@ -240,7 +241,7 @@ impl Library {
             let row = self.patiently(|| self.head_at(&partition)).await?;
             match row {
                 Some(row) if row.head.incarnation == incarnation => match row.head.state {
-                    State::Live => self.begin_end(&partition, row).await?,
+                    State::Live => self.begin_end(path, row).await?,
                     State::Deleting => return self.end_container(path, incarnation).await,
                     State::Deleted | State::Free => return Ok(()),
                 },
@@ -254,14 +255,15 @@ impl Library {
     }
 
     /// Takes one step towards the end of a live child: a container is being deleted then, anything else is deleted.
-    async fn begin_end(&self, partition: &Bytes, row: HeadRow) -> ObjectsResult<()> {
+    async fn begin_end(&self, path: &ResourcePath, row: HeadRow) -> ObjectsResult<()> {
         let revision = self.inner.revisions.mint_above(row.head.revision.max(row.head.floor));
         let head = match row.head.body.container() {
             Some(_) => Head { state: State::Deleting, revision, ..row.head.clone() },
             None => deleted(&row.head, revision),
         };
-        let (partition, base) = (partition.clone(), Some(row));
-        self.switch(Switch { partition, base, head, before: Vec::new(), after: Vec::new() }).await.map(|_| ())
+        let (partition, base) = (keys::resource_partition(path), Some(row));
+        let before = self.superseding(path, revision).into_iter().collect();
+        self.switch(Switch { partition, base, head, before, after: Vec::new() }).await.map(|_| ())
     }
 
     /// Takes away what says that something was deleted at a path, so that its name can be used again.
@@ -306,8 +308,8 @@ impl Library {
                 }
                 let Emptying { path, incarnation, children } = head::open(Table::Work, &row.value)?;
                 let container = Container::At(stored_path(&path)?);
-                let mut steps: Vec<_> = (0..children.shards)
-                    .flat_map(|shard| (0..=children.epochs(shard).target()).map(move |epoch| (shard, epoch)))
+                let places = children.all_places().into_iter();
+                let mut steps: Vec<_> = places
                     .map(|(shard, epoch)| container.children_partition(incarnation, shard, epoch))
                     .map(|partition| Step::Remove {
                         table: Table::Children,
@@ -330,6 +332,6 @@ fn deleted(head: &Head, revision: RevisionId) -> Head {
     Head { state: State::Deleted, revision, body: Body::Nothing, ..head.clone() }
 }
 
-fn stored_path(text: &str) -> ObjectsResult<ResourcePath> {
+pub(crate) fn stored_path(text: &str) -> ObjectsResult<ResourcePath> {
     ResourcePath::parse(text).map_err(|error| ObjectsError::corrupt(Table::Work, &error.to_string()))
 }

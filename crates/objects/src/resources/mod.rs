@@ -7,7 +7,7 @@
 //!
 //! How to read it: `path.rs` and `body.rs`: what there is; `read.rs`: how it is found and read; `create.rs`, `update.rs`,
 //! `delete.rs`, `upload.rs`: how it changes; `verify.rs`: whether it is sound;
-//! `collect.rs`: what nothing names. Who changes a resource passes the [`Resource`] that was read, and is told
+//! `collect.rs` and `history.rs`: what nothing names. Who changes a resource passes the [`Resource`] that was read, and is told
 //! [`ResourceError::Moved`] if somebody else changed it meanwhile; so conditions can be looked at beforehand, and hold.
 
 pub mod body;
@@ -15,6 +15,7 @@ mod collect;
 mod create;
 mod delete;
 mod describe;
+mod history;
 pub mod path;
 mod read;
 mod update;
@@ -31,7 +32,7 @@ pub use body::{
     Binary, Elsewhere, Handling, Kind, MemberRule, Membership, Place, Relation, ResourceBody, StoredDescription,
 };
 pub use create::{NewKind, NewResource};
-pub(crate) use delete::RunningJobs;
+pub(crate) use delete::{RunningJobs, stored_path};
 pub use path::{InvalidPath, ResourcePath};
 pub use read::{Child, ChildPage};
 pub use update::Update;

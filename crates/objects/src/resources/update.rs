@@ -47,6 +47,7 @@ impl Library {
             }
             Update::Binary(uploaded) => body.kind = Kind::Binary(uploaded.keep(&partition, revision, &mut rows)),
         }
+        rows.extend(self.superseding(&path, revision));
         let head = Head { revision, body: Body::Resource(body), ..base.clone() };
         let base = Some(resource.row.clone());
         match self.switch(Switch { partition, base, head, before: rows, after: Vec::new() }).await? {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use hathi::Seq;
-use objects::{AuditAction, AuditedVolume, ObjectsError, Requester};
+use objects::{AuditAction, AuditEntry, AuditedVolume, ObjectsError, Requester, RevisionClock};
 use pack::{Layout, Level};
-use store::UnixMillis;
 use store::faults::{Fault, Kind};
+use store::{Call, Class, Clock, Deadline, NewRow, Step, Store, Table, UnixMillis};
 
 use crate::bench::{bench, pages, request, somebody, until, whole_volumes};
 use crate::support::{START, id};
@@ -129,7 +129,8 @@ async fn records_read_back_by_time_across_hours() {
         bench.clock.advance(HOUR);
     }
     let read = async |from: UnixMillis, to: UnixMillis| -> Vec<u32> {
-        let records: Vec<_> = bench.library.audit_read(from, to).try_collect().await.unwrap();
+        let entries = bench.library.audit_read(from, to);
+        let records: Vec<_> = entries.map_ok(|entry| entry.record().unwrap()).try_collect().await.unwrap();
         let accessed = records.into_iter().filter(|record| record.action == AuditAction::Accessed);
         accessed.flat_map(|record| record.volumes[0].pages.clone().unwrap()).collect()
     };
@@ -155,6 +156,33 @@ async fn a_list_too_long_for_a_record_goes_on_in_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_cannot_be_read_is_told_and_those_behind_it_come_all_the_same() {
+    let bench = bench().await;
+    let page = async |volume| {
+        bench.library.auditor().page(&somebody(), &id(volume), Seq::new(1).unwrap()).await.unwrap();
+        bench.clock.advance(Duration::from_secs(1));
+    };
+    page("t.a").await;
+    let written = bench.clock.now();
+    let hour = u32::try_from(written.0 / 3_600_000).unwrap().to_be_bytes();
+    let row = NewRow::new(RevisionClock::new(bench.clock.clone()).mint().0.to_vec(), "no record");
+    let put = Step::Put { table: Table::Audit, partition: [b"h/".as_slice(), &hour].concat().into(), rows: vec![row] };
+    let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(10)));
+    assert!(bench.faults.run(call, vec![put]).await.unwrap().is_applied());
+    bench.clock.advance(Duration::from_secs(1));
+    page("t.b").await;
+    let told: Vec<_> = bench.library.audit_read(UnixMillis(0), UnixMillis(u64::MAX)).try_collect().await.unwrap();
+    let damaged = told.iter().map(|entry| match entry {
+        AuditEntry::Record(_) => None,
+        AuditEntry::Damaged(damaged) => Some(damaged.at),
+    });
+    assert_eq!(damaged.collect::<Vec<_>>(), [None, None, Some(written), None, None]);
+    let top = bench.library.audit_top(UnixMillis(0), UnixMillis(u64::MAX), 9).await.unwrap();
+    assert_eq!((top.requests, top.damaged), (2, 1));
+    assert_eq!(top.volumes, [(id("t.a"), 1), (id("t.b"), 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_top_lists_count_requests() {
     let bench = bench().await;
     let other = Requester { name: None, address: Some([10, 0, 0, 1].into()), request_id: String::new() };
@@ -163,7 +191,7 @@ async fn the_top_lists_count_requests() {
         auditor.page(who, &id(volume), Seq::new(1).unwrap()).await.unwrap();
     }
     let top = bench.library.audit_top(UnixMillis(0), UnixMillis(u64::MAX), 2).await.unwrap();
-    assert_eq!(top.requests, 4);
+    assert_eq!((top.requests, top.damaged), (4, 0));
     assert_eq!(top.volumes, [(id("t.b"), 2), (id("t.a"), 1)]);
     assert_eq!(top.requesters, [("token somebody".to_owned(), 3), ("address 10.0.0.1".to_owned(), 1)]);
 }

@@ -78,7 +78,8 @@ impl Bench {
 
     /// What the audit holds.
     pub async fn audit(&self) -> Vec<AuditRecord> {
-        self.library.audit_read(UnixMillis(0), UnixMillis(u64::MAX)).try_collect().await.unwrap()
+        let entries = self.library.audit_read(UnixMillis(0), UnixMillis(u64::MAX));
+        entries.map_ok(|entry| entry.record().unwrap()).try_collect().await.unwrap()
     }
 
     /// The volumes that were accessed, by the audit, in order.

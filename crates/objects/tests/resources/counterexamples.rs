@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use objects::{Library, ResourceError, ResourceResult};
+use objects::containment::Mark;
+use objects::{Library, ResourceError, ResourceResult, keys};
 use store::{ManualClock, Step, Table, UnixMillis};
 use tokio::task::JoinHandle;
 
@@ -41,6 +42,14 @@ fn head_of(at: &str) -> impl Fn(usize, &Step) -> bool + Send + 'static {
 fn marks(n: usize) -> impl Fn(usize, &Step) -> bool + Send + 'static {
     let seen = AtomicUsize::new(0);
     move |_, step| matches!(step, Step::Put { table: Table::Children, .. }) && seen.fetch_add(1, Ordering::SeqCst) == n
+}
+
+/// The step that puts this mark on a child.
+fn puts(mark: Mark) -> impl Fn(usize, &Step) -> bool + Send + 'static {
+    move |_, step| {
+        let Step::Put { table: Table::Children, rows, .. } = step else { return false };
+        rows.iter().any(|row| keys::child_of(&row.sort).is_some_and(|(_, _, put)| put == mark))
+    }
 }
 
 /// A creation of the child that waits before a step.
@@ -97,7 +106,7 @@ async fn confirm_an_intent_is_not_trusted_however_old_it_is() {
 async fn delintent_a_deletion_that_died_before_its_last_mark_is_not_listed_at_any_time() {
     let faulty = with_parent().await;
     create(&faulty.library, CHILD, "").await.unwrap();
-    faulty.store.arm(Fault::Crash, marks(1));
+    faulty.store.arm(Fault::Crash, puts(Mark::Removed));
     delete(&faulty.library, CHILD).await.unwrap_err();
     let library = faulty.reopened().await;
     assert_eq!(said(&library, CHILD).await, None, "its head was switched");

@@ -4,13 +4,14 @@ use std::pin::pin;
 
 use clap::Args;
 use futures::StreamExt;
-use objects::{AuditRecord, AuditedVolume};
+use objects::{AuditEntry, AuditRecord, AuditedVolume};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::UnixMillis;
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{Client, query_value};
+use crate::exit::CliError;
 use crate::output::Output;
 use crate::reach::{IfVacant, Reached};
 
@@ -64,14 +65,31 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<()> {
 async fn tell(args: &AuditArgs, client: &Client) -> anyhow::Result<()> {
     let mut lines = pin!(client.get_lines(&format!("/admin/audit?{}", args.query()), "application/x-ndjson").await?);
     let mut output = Output::stdout();
+    let mut damaged = 0;
     while let Some(line) = lines.next().await {
         let line = line?;
-        match args.top {
+        damaged += match args.top {
             Some(_) => tell_top(&serde_json::from_str(&line)?, args.output, &mut output)?,
-            None => tell_record(serde_json::from_str(&line)?, args.output, &mut output)?,
+            None => tell_entry(serde_json::from_str(&line)?, args.output, &mut output)?,
+        };
+    }
+    output.finish()?;
+    if damaged > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
+}
+
+/// Tells what a row says; answers how many records cannot be read.
+fn tell_entry(entry: AuditEntry, form: OutputArgs, output: &mut Output) -> anyhow::Result<u64> {
+    match entry {
+        AuditEntry::Record(record) => tell_record(record, form, output).map(|()| 0),
+        AuditEntry::Damaged(damaged) => {
+            let at = time(damaged.at)?;
+            match form.json {
+                true => output.json(&json!({"at": at, "damage": damaged.damage}))?,
+                false => output.line(format!("{at}  a record cannot be read: {}", damaged.damage))?,
+            }
+            Ok(1)
         }
     }
-    output.finish()
 }
 
 fn tell_record(record: AuditRecord, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
@@ -112,25 +130,34 @@ fn time(at: UnixMillis) -> anyhow::Result<String> {
 #[derive(Deserialize)]
 struct Top {
     requests: u64,
+    /// Records that cannot be read any more.
+    damaged: u64,
     volumes: Vec<(String, u64)>,
     requesters: Vec<(String, u64)>,
 }
 
-fn tell_top(top: &Top, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
+/// Tells what is asked for most; answers how many records cannot be read.
+fn tell_top(top: &Top, form: OutputArgs, output: &mut Output) -> anyhow::Result<u64> {
     if form.json {
         let counted = |what: &str, counts: &[(String, u64)]| -> Vec<Value> {
             counts.iter().map(|(name, requests)| json!({what: name, "requests": requests})).collect()
         };
-        return output.json(&json!({
+        output.json(&json!({
             "requests": top.requests,
+            "damaged": top.damaged,
             "volumes": counted("id", &top.volumes),
             "requesters": counted("name", &top.requesters),
-        }));
+        }))?;
+        return Ok(top.damaged);
     }
     let rows = |counts: &[(String, u64)]| -> Vec<Vec<String>> {
         counts.iter().map(|(name, requests)| vec![requests.to_string(), name.clone()]).collect()
     };
     output.table(&["requests", "volume"], &rows(&top.volumes))?;
     output.line("")?;
-    output.table(&["requests", "requester"], &rows(&top.requesters))
+    output.table(&["requests", "requester"], &rows(&top.requesters))?;
+    if top.damaged > 0 {
+        output.line(format!("\n{} records cannot be read and are not counted", top.damaged))?;
+    }
+    Ok(top.damaged)
 }

@@ -175,6 +175,13 @@ impl Served {
         format!("https://{}", self.said_later.text().split("https://").nth(1).unwrap().split('/').next().unwrap())
     }
 
+    /// The memory that it has at the moment, in bytes (proc(5), `VmRSS`).
+    pub fn memory_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        resident.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+    }
+
     /// Ends it politely; answers with its exit code and what it said meanwhile.
     pub fn stop(self, signal: &str) -> (i32, String) {
         self::signal(&self.child, signal);

@@ -5,6 +5,7 @@
 mod bad_input;
 mod cassandra;
 mod cluster;
+mod connections;
 mod copy;
 mod crash;
 mod documentation;

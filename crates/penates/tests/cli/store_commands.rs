@@ -3,8 +3,11 @@
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::json;
+use store::{Call, Class, Deadline, NewRow, Step, Store, SystemClock, Table};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::harness::*;
 
@@ -98,15 +101,43 @@ fn the_audit_tells_who_asked_for_what_and_what_is_asked_for_most() {
         let named = |record: &&serde_json::Value| record["action"] == action && record["name"] == "reader-seven";
         records.iter().filter(named).filter(|record| record["volumes"].to_string().contains(id)).count()
     };
-    // A download is requested twice: its selection is made, then read.
-    assert_eq!((of("REQUESTED", SMALL), of("REQUESTED", OTHER)), (4, 2), "{records:?}");
+    // For a download a selection is made, and read.
+    assert_eq!((of("SELECTED", SMALL), of("SELECTED", OTHER)), (2, 1), "{records:?}");
+    assert_eq!((of("REQUESTED", SMALL), of("REQUESTED", OTHER)), (2, 1), "{records:?}");
     assert_eq!((of("ACCESSED", SMALL), of("ACCESSED", OTHER)), (2, 1), "{records:?}");
     let told = store.run(&["audit"]).ends_with(0);
     assert!(told.text().lines().any(|line| line.contains("ACCESSED") && line.ends_with(OTHER)), "{}", told.text());
     let top = store.run(&["audit", "--top", "1", "--json"]).ends_with(0).json();
-    assert_eq!(top["volumes"], json!([{"id": SMALL, "requests": 4}]));
+    assert_eq!(top["volumes"], json!([{"id": SMALL, "requests": 2}]), "each download once");
     let past = store.run(&["audit", "--to", "2001-01-01T00:00:00Z"]).ends_with(0);
     assert_eq!(past.text(), "");
+}
+
+#[tokio::test]
+async fn a_record_of_the_audit_that_cannot_be_read_is_told_and_the_others_are_there() {
+    let store = TestStore::with(&[SMALL]);
+    store.run(&["get", SMALL]).ends_with(0);
+    let sound = store.run(&["audit", "--json"]).ends_with(0).json_lines();
+    let engine = EmbeddedStore::open(&store.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+    // Some time in 1970, and some time to come.
+    for millis in [1_u64 << 20, 1 << 42] {
+        let hour = u32::try_from(millis / 3_600_000).unwrap().to_be_bytes();
+        let row = NewRow::new([&millis.to_be_bytes()[2..], &[0_u8; 10][..]].concat(), "no record");
+        let put =
+            Step::Put { table: Table::Audit, partition: [b"h/".as_slice(), &hour].concat().into(), rows: vec![row] };
+        let call = Call::new(Class::Audit, Deadline::within(PATIENCE));
+        assert!(engine.run(call, vec![put]).await.unwrap().is_applied());
+    }
+    engine.close().await.unwrap();
+    let told = store.run(&["audit", "--json"]).ends_with(1).json_lines();
+    assert_eq!(told[1..told.len() - 1], sound);
+    assert_eq!(told[0]["at"], "1970-01-01T00:17:28.576Z");
+    assert!(told[told.len() - 1]["damage"].is_string());
+    let lines = store.run(&["audit"]).ends_with(1);
+    assert_eq!(lines.text().lines().filter(|line| line.contains("cannot be read")).count(), 2, "{}", lines.text());
+    let top = store.run(&["audit", "--top", "1", "--json"]).ends_with(1).json();
+    assert_eq!((&top["damaged"], &top["requests"]), (&json!(2), &json!(1)));
+    assert!(store.run(&["audit", "--top", "1"]).ends_with(1).text().contains("2 records cannot be read"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use door_data::DataSettings;
 use door_ldp::{ExternalPrefix, LdpSettings};
-use objects::LibraryOptions;
+use objects::{History, Keep, LibraryOptions};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -26,6 +26,8 @@ const CLUSTER_SCHEME: &str = "cassandra://";
 pub struct Config {
     /// Where the data is, and how long what is no longer current is kept.
     pub store: StoreConfig,
+    /// Which versions are kept besides those that stand.
+    pub history: HistoryConfig,
     /// How a store in a Cassandra cluster is talked to.
     pub cassandra: CassandraConfig,
     /// Where the server listens.
@@ -104,6 +106,23 @@ impl Default for StoreConfig {
             frame_level: library.frame_level,
             sweep_interval: Duration::from_secs(60),
         }
+    }
+}
+
+/// `[history]`: `all`, `none`, how many (`10`), or for how long (`30days`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HistoryConfig {
+    /// Of resources of the repository.
+    pub resources: Keep,
+    /// Of volumes.
+    pub volumes: Keep,
+}
+
+impl Default for HistoryConfig {
+    fn default() -> Self {
+        let History { resources, volumes } = History::default();
+        Self { resources, volumes }
     }
 }
 
@@ -381,11 +400,11 @@ impl Default for LogConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Connections at once; one more waits in the operating system's queue.
+    /// Connections at once, as far as the operating system lets the process have descriptors; one more waits.
     pub connections: usize,
     /// Streams at once on one HTTP/2 connection.
     pub http2_streams: u32,
-    /// How long a client may take for the TLS handshake and for the head of a request.
+    /// How long a client may take for the TLS handshake and for the head of a request, and say nothing between requests.
     #[serde(with = "humantime_serde")]
     pub header_time: Duration,
     /// How long a client may pause within the body of a request.
@@ -402,7 +421,7 @@ pub struct LimitsConfig {
 impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
-            connections: 1_024,
+            connections: 16_384,
             http2_streams: 32,
             header_time: Duration::from_secs(30),
             body_pause: Duration::from_secs(30),
@@ -445,6 +464,7 @@ impl Config {
     pub fn library_options(&self) -> LibraryOptions {
         LibraryOptions {
             grace: self.store.grace,
+            history: History { resources: self.history.resources, volumes: self.history.volumes },
             plan_life: self.store.plan_life,
             clock_skew_max: self.store.clock_skew_max,
             call_timeout: self.store.call_timeout,

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -23,6 +23,7 @@ use tower::ServiceExt;
 
 use super::stall::StallBody;
 use crate::config::LimitsConfig;
+use crate::telemetry::OpenConnection;
 
 /// Bytes of a request's head, and of what is buffered of a response. A URL of hyper's is at most 64 KiB, so a long list of ids
 /// in a URL gets as far on HTTP/2 as on HTTP/1.1.
@@ -76,29 +77,30 @@ impl Connections {
     where
         I: AsyncRead + AsyncWrite + Send + 'static,
     {
+        let _open = OpenConnection::begin();
         let mut io = TimeoutWriter::new(io);
         io.set_timeout(Some(self.limits.stall));
-        let begun = Arc::new(AtomicBool::new(false));
+        let asked = Arc::new(Requests::default());
         let service = hyper::service::service_fn({
-            let (begun, stall) = (begun.clone(), self.limits.stall);
-            move |request| {
-                begun.store(true, Ordering::Relaxed);
-                respond(router.clone(), request, peer, stall)
+            let (asked, stall) = (asked.clone(), self.limits.stall);
+            move |request: Request<Incoming>| {
+                asked.begin(request.version());
+                respond(router.clone(), request, peer, stall, asked.running.clone())
             }
         });
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(Box::pin(io)), service));
-        // Before the first request hyper-util waits without a bound to see which protocol it is.
-        let silent = async {
-            tokio::time::sleep(self.limits.header_time).await;
-            if begun.load(Ordering::Relaxed) {
-                std::future::pending().await
-            }
-        };
         let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = silent => return,
+            ended = connection.as_mut() => Some(ended),
             () = self.cut.cancelled() => return,
-            () = self.stop.cancelled() => {
+            () = asked.none_for(self.limits.header_time) => match asked.were_some() {
+                true => None,
+                false => return,
+            },
+            () = self.stop.cancelled() => None,
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     ended = connection => ended,
@@ -112,11 +114,49 @@ impl Connections {
     }
 }
 
+/// The requests of a connection.
+#[derive(Default)]
+struct Requests {
+    begun: AtomicU64,
+    over_http1: AtomicBool,
+    /// Held by each over HTTP/2 whose response has not ended.
+    running: Arc<()>,
+}
+
+impl Requests {
+    fn begin(&self, version: Version) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.over_http1.store(version != Version::HTTP_2, Ordering::Relaxed);
+    }
+
+    fn were_some(&self) -> bool {
+        self.begun.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns once there were none for this time, or at most for twice as long: hyper-util waits without a bound for the first, to see
+    /// which protocol it is, and hyper for another on HTTP/2. On HTTP/1.1 it does not.
+    async fn none_for(&self, time: Duration) {
+        let mut known = 0;
+        loop {
+            tokio::time::sleep(time).await;
+            if self.over_http1.load(Ordering::Relaxed) {
+                return std::future::pending().await;
+            }
+            let begun = self.begun.load(Ordering::Relaxed);
+            if begun == known && Arc::strong_count(&self.running) == 1 {
+                return;
+            }
+            known = begun;
+        }
+    }
+}
+
 fn respond(
     router: Router,
     mut request: Request<Incoming>,
     peer: Option<Peer>,
     stall: Duration,
+    running: Arc<()>,
 ) -> impl Future<Output = Result<Response, Infallible>> {
     if let Some(peer) = peer {
         request.extensions_mut().insert(peer);
@@ -125,7 +165,7 @@ fn respond(
     async move {
         let response = router.oneshot(request.map(Body::new)).await?;
         Ok(if is_http2 && !response.body().is_end_stream() {
-            response.map(|body| Body::new(StallBody::new(body, stall)))
+            response.map(|body| Body::new(StallBody::new(body, stall, running)))
         } else {
             response
         })

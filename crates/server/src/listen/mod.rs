@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Place};
+use crate::descriptors;
 use crate::error::ServerError;
 use crate::tls;
 
@@ -91,7 +92,7 @@ impl Listeners {
     /// Accepts until `shutdown`, then stops accepting, lets responses end for as long as the limits allow, and cuts the rest.
     pub(crate) async fn serve(self, network: Router, admin: Router, shutdown: impl Future<Output = ()>) {
         let Self { http, tls, socket, addresses, connections } = self;
-        let places = Arc::new(Semaphore::new(connections.limits().connections));
+        let places = Arc::new(Semaphore::new(descriptors::connections(connections.limits().connections)));
         let tasks = TaskTracker::new();
         let accepting = async {
             tokio::join!(

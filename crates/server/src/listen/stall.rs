@@ -21,6 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub(crate) struct StallBody {
     shared: Arc<Mutex<Shared>>,
     _watch: AbortOnDropHandle<()>,
+    _running: Arc<()>,
 }
 
 struct Shared {
@@ -31,11 +32,11 @@ struct Shared {
 }
 
 impl StallBody {
-    /// Guards `body`; must be called within a runtime.
-    pub(crate) fn new(body: Body, stall: Duration) -> Self {
+    /// Guards `body`, and holds `running` until the response has ended; must be called within a runtime.
+    pub(crate) fn new(body: Body, stall: Duration, running: Arc<()>) -> Self {
         let shared = Arc::new(Mutex::new(Shared { body: Some(body), clients_turn_since: Some(Instant::now()) }));
         let watch = AbortOnDropHandle::new(tokio::spawn(watch(shared.clone(), stall)));
-        Self { shared, _watch: watch }
+        Self { shared, _watch: watch, _running: running }
     }
 }
 
@@ -102,7 +103,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_asks_for_nothing_makes_the_body_go() {
         let (body, held) = slow_body(Duration::ZERO);
-        let mut body = StallBody::new(body, STALL);
+        let mut body = StallBody::new(body, STALL, Arc::default());
         assert!(body.frame().await.unwrap().is_ok());
         tokio::time::sleep(STALL - Duration::from_millis(10)).await;
         assert!(held.upgrade().is_some(), "let go too early");
@@ -114,14 +115,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_server_that_needs_long_is_not_the_clients_fault() {
         let (body, _held) = slow_body(3 * STALL);
-        let whole = StallBody::new(body, STALL).collect().await.unwrap().to_bytes();
+        let whole = StallBody::new(body, STALL, Arc::default()).collect().await.unwrap().to_bytes();
         assert_eq!(whole, "onetwo");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_client_that_goes_on_is_left_alone() {
         let (body, _held) = slow_body(Duration::ZERO);
-        let mut body = StallBody::new(body, STALL);
+        let mut body = StallBody::new(body, STALL, Arc::default());
         tokio::time::sleep(STALL / 2).await;
         assert!(body.frame().await.unwrap().is_ok());
         tokio::time::sleep(STALL * 3 / 4).await;

@@ -298,6 +298,27 @@ async fn a_connection_that_is_kept_open_for_nothing_is_cut() {
 }
 
 #[tokio::test]
+async fn a_connection_of_http_2_that_asks_for_nothing_more_ends_and_one_that_is_answered_does_not() {
+    let (router, feed) = fed();
+    let router = router.route("/short", get(async || "short"));
+    let running = Running::start(router, |config| config.limits.header_time = Duration::from_millis(50)).await;
+    let mut answered = http2(running.connect().await).await;
+    let response = soon("an answer", answered.send_request(request("/fed"))).await.unwrap();
+    let mut quiet = http2(running.connect().await).await;
+    soon("an answer", quiet.send_request(request("/short"))).await.unwrap();
+    // The other one has been quiet for as long, or longer.
+    soon("the end of the quiet one", async {
+        while quiet.ready().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    feed.send("whole").await.unwrap();
+    drop(feed);
+    assert_eq!(soon("the rest", response.into_body().collect()).await.unwrap().to_bytes(), "whole");
+}
+
+#[tokio::test]
 async fn one_connection_more_than_the_cap_waits_until_another_ends() {
     let first_left = Arc::new(AtomicBool::new(false));
     let too_early = Arc::new(AtomicUsize::new(0));

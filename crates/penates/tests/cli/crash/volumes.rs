@@ -1,8 +1,4 @@
-//! Kill -9 at random moments, again and again: nothing acknowledged is lost, nothing is half visible, and nothing that a
-//! selection holds is gone.
-//!
-//! `PENATES_CRASH_ROUNDS` says how many rounds (it must stand 1,000), `PENATES_CRASH_SEED` repeats the choices of a run that
-//! failed. What was superseded is collected after seconds here, so that the collector is at work among all this.
+//! Volumes: imported, replaced, deleted and selected. Nothing that a selection holds is gone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,10 +16,11 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::Deserialize;
 
+use super::{Lost, Outcome, PLAN_LIFE, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
 /// Rounds when nobody says how many.
-const ROUNDS: u32 = 12;
+const ROUNDS: u64 = 12;
 /// Writers at once; each has volumes of its own, so that it knows what is stored of them.
 const WRITERS: usize = 3;
 /// Volumes of each writer.
@@ -36,16 +33,6 @@ const VERSIONS: [u32; 3] = [60, 90, 140];
 const SELECTIONS_EACH: usize = 4;
 /// How often a selection that breaks off is asked for in all.
 const SELECTION_TRIES: u32 = 5;
-/// How long a plan lives: a stream that takes longer is cut.
-const PLAN_LIFE: Duration = Duration::from_secs(3);
-/// What is superseded is collected soon.
-const SOON: [&str; 5] = [
-    "--set=store.grace=4s",
-    "--set=store.plan_life=3s",
-    "--set=store.clock_skew_max=500ms",
-    "--set=store.sweep_interval=100ms",
-    "--set=auth.write=open",
-];
 
 type Entries = BTreeMap<String, Vec<u8>>;
 
@@ -140,9 +127,6 @@ struct Writer {
     selections: Vec<Kept>,
 }
 
-/// The answer to a change got lost, so that nothing more can be known before the next round.
-struct Lost;
-
 impl Writer {
     /// Makes changes until the server is killed.
     async fn work(&mut self, corpus: &Corpus, client: &Client, killing: &AtomicBool, mut rng: StdRng) {
@@ -166,8 +150,8 @@ impl Writer {
             _ => return self.discard(client, killing, rng).await,
         };
         let known = &mut self.known[own];
-        match outcome(changed, killing) {
-            Outcome::Done => {
+        match outcome_or_gone(changed, killing) {
+            Outcome::Done(()) => {
                 known.acknowledged = wanted;
                 let count = &mut self.acknowledged;
                 *(if wanted.is_some() { &mut count.imports } else { &mut count.deletions }) += 1;
@@ -198,7 +182,10 @@ impl Writer {
                 Ok(())
             }
             // One that nobody knows of holds nothing for anybody.
-            Err(error) => outcome(Err(error), killing).or_lost(),
+            Err(error) => match outcome_or_gone(Err(error), killing) {
+                Outcome::Lost => Err(Lost),
+                Outcome::Done(()) | Outcome::NotDone => Ok(()),
+            },
         }
     }
 
@@ -209,8 +196,8 @@ impl Writer {
         let index = rng.random_range(0..self.selections.len());
         let request = Request::builder().method(Method::DELETE);
         let discarded = client.ask(&self.selections[index].told.address, request, client::empty()).await.map(drop);
-        match outcome(discarded, killing) {
-            Outcome::Done => {
+        match outcome_or_gone(discarded, killing) {
+            Outcome::Done(()) => {
                 self.selections.remove(index);
                 Ok(())
             }
@@ -285,30 +272,11 @@ async fn whole_selection(client: &Client, address: &str) -> Result<Bytes, Client
     }
 }
 
-/// How a change ended.
-enum Outcome {
-    Done,
-    NotDone,
-    Lost,
-}
-
-impl Outcome {
-    fn or_lost(self) -> Result<(), Lost> {
-        match self {
-            Self::Lost => Err(Lost),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Before it is killed, a server answers; and what it refuses, it has a reason to refuse.
-fn outcome(changed: Result<(), ClientError>, killing: &AtomicBool) -> Outcome {
+/// The outcome of a change of something that may not be there.
+fn outcome_or_gone(changed: Result<(), ClientError>, killing: &AtomicBool) -> Outcome<()> {
     match changed {
-        Ok(()) => Outcome::Done,
-        Err(ClientError::Refused { status: StatusCode::GATEWAY_TIMEOUT, .. }) => Outcome::Lost,
-        Err(error) if error.status() == Some(StatusCode::SERVICE_UNAVAILABLE) || is_gone(&error) => Outcome::NotDone,
-        Err(error) if error.status().is_none() && killing.load(Ordering::SeqCst) => Outcome::Lost,
-        Err(error) => panic!("{error}"),
+        Err(error) if is_gone(&error) => Outcome::NotDone,
+        changed => outcome(changed, killing),
     }
 }
 
@@ -362,22 +330,16 @@ async fn read_along(corpus: &Corpus, client: &Client, killing: &AtomicBool) {
 }
 
 /// A server is killed among changes over HTTP.
-async fn kill_a_server(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rng: &mut StdRng) {
-    let served = store.serve(&SOON);
-    let killing = AtomicBool::new(false);
-    let client = Client::network(&served.url, None, None).unwrap();
-    // Not a wait for anything: the moment of the kill is what is drawn.
-    let moment = Duration::from_millis(rng.random_range(0..1_500));
-    let working = writers.iter_mut().map(|writer| {
-        let rng = StdRng::seed_from_u64(rng.random());
-        writer.work(corpus, &client, &killing, rng)
-    });
-    let kill = async {
-        tokio::time::sleep(moment).await;
-        killing.store(true, Ordering::SeqCst);
-        tokio::task::spawn_blocking(move || served.kill()).await.unwrap();
-    };
-    futures::join!(futures::future::join_all(working), read_along(corpus, &client, &killing), kill);
+async fn kill_among_changes(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rng: &mut StdRng) {
+    let seeds: Vec<u64> = writers.iter().map(|_| rng.random()).collect();
+    kill_a_server(store, rng, async |client, killing| {
+        let working = writers.iter_mut().zip(seeds).map(|(writer, seed)| {
+            let rng = StdRng::seed_from_u64(seed);
+            writer.work(corpus, client, killing, rng)
+        });
+        futures::join!(futures::future::join_all(working), read_along(corpus, client, killing));
+    })
+    .await;
 }
 
 /// An import into a store that nobody serves is killed.
@@ -408,28 +370,21 @@ fn kill_an_import(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rn
 
 /// Everything is as it is known to be, and what is listed is what is there.
 async fn check(store: &TestStore, corpus: &Corpus, writers: &mut [Writer]) {
-    let served = store.serve(&SOON);
-    let client = Client::network(&served.url, None, None).unwrap();
-    let mut there = Vec::new();
-    for writer in writers {
-        there.extend(writer.check(corpus, &client).await.iter().map(ToString::to_string));
-    }
-    there.sort();
-    let listed = client::whole(client.get("/volumes/", "text/plain").await.unwrap()).await.unwrap();
-    assert_eq!(sorted_lines(std::str::from_utf8(&listed).unwrap()), there);
-    tokio::task::spawn_blocking(move || served.kill()).await.unwrap();
-}
-
-fn number_from(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+    look(store, async |client| {
+        let mut there = Vec::new();
+        for writer in writers {
+            there.extend(writer.check(corpus, client).await.iter().map(ToString::to_string));
+        }
+        there.sort();
+        let listed = client::whole(client.get("/volumes/", "text/plain").await.unwrap()).await.unwrap();
+        assert_eq!(sorted_lines(std::str::from_utf8(&listed).unwrap()), there);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn kill_9_loses_nothing_that_was_acknowledged_and_shows_nothing_half() {
-    let seed = number_from("PENATES_CRASH_SEED").unwrap_or_else(rand::random);
-    let rounds = number_from("PENATES_CRASH_ROUNDS").unwrap_or(ROUNDS.into());
-    println!("PENATES_CRASH_SEED={seed}");
-    let mut rng = StdRng::seed_from_u64(seed);
+    let (mut rng, rounds) = choices(ROUNDS);
     let store = TestStore::vacant();
     let corpus = Corpus::make(&store.beside("corpus"));
     let writer = |index| Writer { first_volume: index * VOLUMES_EACH, ..Writer::default() };
@@ -439,7 +394,7 @@ async fn kill_9_loses_nothing_that_was_acknowledged_and_shows_nothing_half() {
         if rng.random_range(0..3) == 0 {
             kill_an_import(&store, &corpus, &mut writers, &mut rng);
         } else {
-            kill_a_server(&store, &corpus, &mut writers, &mut rng).await;
+            kill_among_changes(&store, &corpus, &mut writers, &mut rng).await;
         }
         check(&store, &corpus, &mut writers).await;
     }

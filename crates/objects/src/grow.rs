@@ -1,0 +1,297 @@
+//! Giving a container more shards when one of them has grown large, or as many without its past members.
+//!
+//! One of many children is a sample: with the mark that announces it goes a row that says how many bytes its rows take. Who creates such
+//! a child adds up the samples of its shard, and records that the container is to grow if they stand for too much; so creating costs the
+//! same however large a container is, and nobody counts.
+//!
+//! Growing is rewriting all shards at once, and safe for the same reasons: the head names the shards that are to be beside those that
+//! are; then these are scanned, and each child that is not surely gone is copied, all its marks in one step; then the head names the new
+//! ones alone. There are a multiple of the shards before, so that a listing that began with fewer finds in some of them what is left of
+//! each of its own. Any server goes on with what another has begun; the old partitions are dropped once no page can still be reading them.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use store::{Class, NewRow, Scan, Step, Strength, Table, envelope};
+
+use crate::child::{put_record, remove_record};
+use crate::children::Children;
+use crate::containment::{Container, Parent, change_row};
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{self, ContainerBody, Head, shard_of};
+use crate::keys;
+use crate::library::Library;
+use crate::resources::stored_path;
+use crate::revision::RevisionId;
+use crate::rewrite::{COPY_ROWS, Counted};
+
+/// How many times as many shards there are afterwards.
+const TIMES: u16 = 4;
+
+/// If one of so many rows of a shard is of a past member, as many shards as before will do.
+const DEAD_SHARE: u64 = 2;
+
+/// So many shards are enough: names of 20 bytes for more than a thousand million children.
+const SHARDS_MAX: u16 = 4_096;
+
+/// Bytes that a row takes besides its key and its payload: the envelope, and what Cassandra writes of a row and its cell.
+const ROW_BYTES: usize = 20;
+
+/// Bytes of one page of a scan over samples or records.
+const SCAN_BYTES: usize = 64 << 10;
+
+/// Which children are samples.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampling {
+    one_of: u32,
+}
+
+impl Sampling {
+    /// Whether a child is one, which follows from its incarnation, so that it stays one wherever it is copied.
+    fn includes(self, incarnation: RevisionId) -> bool {
+        crc32fast::hash(&incarnation.0).is_multiple_of(self.one_of.max(1))
+    }
+
+    /// The row that says how many bytes the rows of a child take, if it is a sample: its two marks, and the change that it makes.
+    pub fn row(self, name: &str, incarnation: RevisionId, note: &Bytes) -> Option<NewRow> {
+        let key = keys::change(incarnation).len();
+        let bytes = 2 * (name.len() + key + 1 + ROW_BYTES) + note.len() + key + ROW_BYTES;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.includes(incarnation).then(|| NewRow::new(keys::sample(incarnation), envelope::seal(&bytes.to_be_bytes())))
+    }
+}
+
+/// A container that is to have other shards than those that began with `first_epoch`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Job {
+    of: Of,
+    incarnation: RevisionId,
+    first_epoch: u32,
+}
+
+/// What a container was before it was given more shards.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Outgrown {
+    of: Of,
+    incarnation: RevisionId,
+    children: ContainerBody,
+}
+
+/// Which container, as a record tells it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Of {
+    Volumes,
+    Resource(String),
+}
+
+impl Of {
+    fn container(container: &Container) -> Self {
+        match container {
+            Container::Volumes => Self::Volumes,
+            Container::At(path) => Self::Resource(path.to_string()),
+        }
+    }
+
+    fn stored(&self) -> ObjectsResult<Container> {
+        Ok(match self {
+            Self::Volumes => Container::Volumes,
+            Self::Resource(path) => Container::At(stored_path(path)?),
+        })
+    }
+}
+
+impl Library {
+    pub(crate) fn sampling(&self) -> Sampling {
+        Sampling { one_of: self.inner.options.sample_one_of }
+    }
+
+    /// Records that a container is to grow, if the child that was created in it is a sample and its shard is too large. Whoever fails to
+    /// leaves it to the next one.
+    pub(crate) async fn note_size(&self, parent: &Parent, name: &str, incarnation: RevisionId) {
+        if !self.sampling().includes(incarnation) || parent.shards() > SHARDS_MAX / TIMES {
+            return;
+        }
+        if let Err(error) = self.note_if_large(parent, &parent.target(name)).await {
+            tracing::debug!(container = %parent.container().name(), %error, "its size was not looked at");
+        }
+    }
+
+    async fn note_if_large(&self, parent: &Parent, partition: &Bytes) -> ObjectsResult<()> {
+        let mut bytes = 0;
+        let mut scan = Some(Scan::prefix(keys::sample_prefix(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description);
+            let page = self.inner.store.scan(call, Table::Children, partition, range.clone()).await?;
+            for row in &page.rows {
+                let corrupt = |detail: &str| ObjectsError::corrupt(Table::Children, detail);
+                let payload = envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?;
+                let sampled = payload[..].try_into().map_err(|_| corrupt("a sample of another length"))?;
+                bytes += u64::from(u32::from_be_bytes(sampled)) * u64::from(self.inner.options.sample_one_of.max(1));
+            }
+            scan = range.resumed(page.next);
+        }
+        if bytes < self.inner.options.shard_bytes_max {
+            return Ok(());
+        }
+        let (incarnation, first_epoch) = (parent.incarnation(), parent.body().first_epoch);
+        let job = head::seal(&Job { of: Of::container(parent.container()), incarnation, first_epoch })?;
+        let record = put_record(keys::growing_partition(), keys::growing(incarnation, first_epoch), job);
+        self.put_acknowledged(Class::Description, vec![record]).await
+    }
+
+    /// Gives other shards to the containers that were found to need them, and drops the partitions of those that grew a grace ago. Answers
+    /// how many containers grew. Whatever it does not end, a later call does.
+    pub async fn grow_containers(&self) -> ObjectsResult<u64> {
+        let mut grown = 0;
+        for (sort, value) in self.records(keys::growing_partition()).await? {
+            let job: Job = head::open(Table::Work, &value)?;
+            match self.grow(&job).await? {
+                Grew::Now => grown += 1,
+                Grew::NotNow => continue,
+                Grew::Before => {}
+            }
+            let done = remove_record(keys::growing_partition(), sort);
+            self.put_acknowledged(Class::Description, vec![done]).await?;
+        }
+        for (sort, value) in self.records(keys::outgrown_partition()).await? {
+            if self.drop_outgrown(&head::open(Table::Work, &value)?).await? {
+                let done = remove_record(keys::outgrown_partition(), sort);
+                self.put_acknowledged(Class::Description, vec![done]).await?;
+            }
+        }
+        Ok(grown)
+    }
+
+    /// The records of some work: few, since each is of a container that grew large.
+    async fn records(&self, partition: Bytes) -> ObjectsResult<Vec<(Bytes, Bytes)>> {
+        let mut records = Vec::new();
+        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description).strong();
+            let page = self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?;
+            records.extend(page.rows.into_iter().map(|row| (row.sort, row.value)));
+            scan = range.resumed(page.next);
+        }
+        Ok(records)
+    }
+
+    /// The container as it stands, if it is live at this incarnation.
+    async fn live_container(&self, of: &Of, incarnation: RevisionId) -> ObjectsResult<Option<Parent>> {
+        match self.patiently(|| async { self.parent(&of.stored()?).await }).await {
+            Ok(parent) => Ok(Some(parent).filter(|parent| parent.incarnation() == incarnation)),
+            Err(ObjectsError::Gone(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn grow(&self, job: &Job) -> ObjectsResult<Grew> {
+        let Some(stands) = self.live_container(&job.of, job.incarnation).await? else { return Ok(Grew::Before) };
+        if stands.body().first_epoch != job.first_epoch {
+            return Ok(Grew::Before);
+        }
+        let begun = match stands.body().growing {
+            Some(_) => Some(stands.body().clone()),
+            None => stands.body().about_to_grow(self.times(&stands).await?),
+        };
+        // A shard is being rewritten.
+        let Some(begun) = begun else { return Ok(Grew::NotNow) };
+        if *stands.body() != begun && !self.name_shards(&stands, stands.body(), &begun).await? {
+            return Ok(Grew::NotNow);
+        }
+        self.copy_all(&stands, &begun).await?;
+        let Some(grown) = begun.grown() else { return Ok(Grew::NotNow) };
+        let record = Outgrown {
+            of: job.of.clone(),
+            incarnation: job.incarnation,
+            children: ContainerBody { growing: None, ..begun.clone() },
+        };
+        let sort = keys::growing(job.incarnation, job.first_epoch);
+        let record = put_record(keys::outgrown_partition(), sort, head::seal(&record)?);
+        self.put_acknowledged(Class::Description, vec![record]).await?;
+        match self.name_shards(&stands, &begun, &grown).await? {
+            true => Ok(Grew::Now),
+            false => Ok(Grew::NotNow),
+        }
+    }
+
+    /// How many times as many shards will do. Names are spread evenly, so that one shard is like another.
+    async fn times(&self, parent: &Parent) -> ObjectsResult<u16> {
+        let Counted { rows, dead } = self.count_rows(parent, 0).await?;
+        Ok(if dead * DEAD_SHARE >= rows { 1 } else { TIMES })
+    }
+
+    /// Copies what is in all shards to those that are to be.
+    async fn copy_all(&self, parent: &Parent, begun: &ContainerBody) -> ObjectsResult<()> {
+        let Some(more) = begun.growing else { return Ok(()) };
+        for shard in 0..begun.shards {
+            let old = parent.partition(shard, begun.epochs(shard).current);
+            let mut rows: BTreeMap<u16, Vec<NewRow>> = BTreeMap::new();
+            let newest = self.newest_change(std::iter::once(old.clone())).await?;
+            // Its number is that of one of the shards that it becomes.
+            rows.entry(shard).or_default().extend(newest.map(change_row));
+            let mut count = 0;
+            let mut children = Children::new(std::iter::once(old), Bytes::new(), Strength::Strong);
+            while let Some(name) = children.next(self).await? {
+                let copies = self.copies(&name);
+                count += copies.len();
+                rows.entry(shard_of(&name.name, more.shards)).or_default().extend(copies);
+                if count >= COPY_ROWS {
+                    self.put_shards(parent, more.first_epoch, std::mem::take(&mut rows)).await?;
+                    count = 0;
+                }
+            }
+            self.put_shards(parent, more.first_epoch, rows).await?;
+        }
+        Ok(())
+    }
+
+    async fn put_shards(&self, parent: &Parent, epoch: u32, rows: BTreeMap<u16, Vec<NewRow>>) -> ObjectsResult<()> {
+        let rows = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
+        let put = |(shard, rows)| Step::Put { table: Table::Children, partition: parent.partition(shard, epoch), rows };
+        let steps: Vec<_> = rows.map(put).collect();
+        match steps.is_empty() {
+            true => Ok(()),
+            false => self.put_acknowledged(Class::Description, steps).await,
+        }
+    }
+
+    /// Has the head of the container name other shards, if it names those of `from` still; whether it names those of `to` now.
+    async fn name_shards(&self, parent: &Parent, from: &ContainerBody, to: &ContainerBody) -> ObjectsResult<bool> {
+        let change = |head: Option<&Head>| {
+            let head = head.filter(|head| head.incarnation == parent.incarnation())?;
+            head.live_container().filter(|container| *container == from)?;
+            let mut head = head.clone();
+            head.body.container_mut().map(|container| container.clone_from(to))?;
+            Some(head)
+        };
+        let row = self.amend(&parent.container().partition(), change).await?;
+        Ok(row.as_ref().and_then(|row| row.head.live_container()) == Some(to))
+    }
+
+    /// Drops the partitions that a container has outgrown, a grace after that was noticed. True: nothing is left of them.
+    async fn drop_outgrown(&self, outgrown: &Outgrown) -> ObjectsResult<bool> {
+        let Outgrown { of, incarnation, children } = outgrown;
+        let stands = self.live_container(of, *incarnation).await?;
+        if stands.is_some_and(|parent| parent.body().first_epoch == children.first_epoch) {
+            // It has not come to that yet.
+            return Ok(false);
+        }
+        let container = of.stored()?;
+        let mut is_done = true;
+        for (shard, epoch) in children.all_places() {
+            is_done &= self.drop_epoch(&container.children_partition(*incarnation, shard, epoch)).await?;
+        }
+        Ok(is_done)
+    }
+}
+
+/// What came of a job.
+enum Grew {
+    /// The container has other shards.
+    Now,
+    /// It had others already, or is not there any more.
+    Before,
+    /// It is for a later call.
+    NotNow,
+}

@@ -1,0 +1,155 @@
+//! Which earlier versions of an object are kept: those are its history, and nothing of them is ever condemned.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use store::{Class, Scan, Table, UnixMillis};
+use thiserror::Error;
+
+use crate::error::ObjectsResult;
+use crate::head::{self, Head};
+use crate::keys;
+use crate::library::Library;
+
+/// Bytes of one page of a scan over a head log.
+const SCAN_BYTES: usize = 64 << 10;
+
+/// Which versions are kept besides the one that stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "Written")]
+pub enum Keep {
+    /// All of them.
+    All,
+    /// None.
+    None,
+    /// So many, the newest.
+    Newest(u32),
+    /// Those that were current until less than so long ago.
+    For(Duration),
+}
+
+/// Which versions of what are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    /// Of resources of the repository.
+    pub resources: Keep,
+    /// Of volumes.
+    pub volumes: Keep,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { resources: Keep::All, volumes: Keep::None }
+    }
+}
+
+impl fmt::Display for Keep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::None => f.write_str("none"),
+            Self::Newest(count) => write!(f, "{count}"),
+            Self::For(time) => humantime::format_duration(*time).fmt(f),
+        }
+    }
+}
+
+impl From<Keep> for String {
+    fn from(keep: Keep) -> Self {
+        keep.to_string()
+    }
+}
+
+/// A text that does not say which versions are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{0}` does not say which versions are kept: write `all`, `none`, how many (`10`), or for how long (`30days`)")]
+pub struct InvalidKeep(String);
+
+impl FromStr for Keep {
+    type Err = InvalidKeep;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKeep> {
+        let number = || text.parse().ok().map(Self::Newest);
+        let time = || humantime::parse_duration(text).ok().map(Self::For);
+        match text {
+            "all" => Ok(Self::All),
+            "none" => Ok(Self::None),
+            _ => number().or_else(time).ok_or_else(|| InvalidKeep(text.to_owned())),
+        }
+    }
+}
+
+/// How it is written: a number is one in some formats.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Count(u32),
+    Text(String),
+}
+
+impl TryFrom<Written> for Keep {
+    type Error = InvalidKeep;
+
+    fn try_from(written: Written) -> Result<Self, InvalidKeep> {
+        match written {
+            Written::Count(count) => Ok(Self::Newest(count)),
+            Written::Text(text) => text.parse(),
+        }
+    }
+}
+
+impl Keep {
+    /// How many of the newest of these earlier heads, which are in order, are kept beside the one that stands.
+    pub(crate) fn count(self, log: &[Head], stands: &Head, now: UnixMillis) -> usize {
+        match self {
+            Self::All => log.len(),
+            Self::None => 0,
+            Self::Newest(count) => log.len().min(usize::try_from(count).unwrap_or(usize::MAX)),
+            Self::For(time) => {
+                // Each was current until the next one was.
+                let successors = log.iter().skip(1).chain([stands]).rev();
+                successors.take_while(|next| now.since(next.revision.time()) < time).count()
+            }
+        }
+    }
+}
+
+impl Library {
+    /// The earlier heads of an object, the oldest first.
+    pub(crate) async fn head_log(&self, partition: &Bytes) -> ObjectsResult<Vec<Head>> {
+        let mut log = Vec::new();
+        let mut scan = Some(Scan::prefix(keys::log_prefix(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.call(Class::Description).strong();
+            let page = self.inner.store.scan(call, Table::Objects, partition, range.clone()).await?;
+            for row in &page.rows {
+                log.push(head::open(Table::Objects, &row.value)?);
+            }
+            scan = range.resumed(page.next);
+        }
+        Ok(log)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_kept_reads_back_from_its_text_and_rubbish_is_refused() {
+        let month = Duration::from_secs(30 * 24 * 3_600);
+        for (text, keep) in
+            [("all", Keep::All), ("none", Keep::None), ("10", Keep::Newest(10)), ("30d", Keep::For(month))]
+        {
+            assert_eq!(text.parse(), Ok(keep));
+            assert_eq!(keep.to_string().parse(), Ok(keep));
+        }
+        for rubbish in ["", "some", "-1", "10 versions"] {
+            assert!(rubbish.parse::<Keep>().is_err(), "{rubbish:?}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Many connections at once: who says nothing, stops within a request, or reads nothing keeps nobody else from being served.
+
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use futures::StreamExt;
+use http::header::CONTENT_TYPE;
+use http::{Method, Request};
+use penates::client::{self, Client};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::*;
+
+/// Connections that say nothing, or nothing more.
+const QUIET: usize = 10_000;
+/// What each of them may cost the server, in bytes.
+const BYTES_EACH_MAX: u64 = 48 << 10;
+/// Connections that are made at the same time.
+const CONNECTING_AT_ONCE: usize = 64;
+/// How long to wait before looking again.
+const POLL: Duration = Duration::from_millis(10);
+
+/// What those say who then say nothing more: nothing, half a request's head, or the beginning of HTTP/2 (its preface and empty settings).
+const SAID: [&[u8]; 3] =
+    [b"", b"GET /rest/ HTTP/1.1\r\nhost: te", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"];
+
+async fn quiet(served: &Served, count: usize) -> Vec<TcpStream> {
+    let connect = |n: usize| async move {
+        let mut stream = TcpStream::connect(served.url.strip_prefix("http://").unwrap()).await.unwrap();
+        stream.write_all(SAID[n % SAID.len()]).await.unwrap();
+        stream
+    };
+    futures::stream::iter(0..count).map(connect).buffer_unordered(CONNECTING_AT_ONCE).collect().await
+}
+
+/// Makes, reads and deletes something of the repository, and reads a page.
+async fn be_served(client: &Client) {
+    let put = Request::builder().method(Method::PUT).header(CONTENT_TYPE, "text/turtle");
+    client.ask("/rest/served", put, client::full("<> <http://example.org/says> \"something\" .")).await.unwrap();
+    let read = client::whole(client.get("/rest/served", "application/n-triples").await.unwrap()).await.unwrap();
+    assert!(String::from_utf8_lossy(&read).contains("something"));
+    for path in ["/rest/served", "/rest/served/fcr:tombstone"] {
+        client.ask(path, Request::builder().method(Method::DELETE), client::empty()).await.unwrap();
+    }
+    client::whole(client.get("/volumes/psia.ark+=13960=t0ks80527/pages/7", "text/plain").await.unwrap()).await.unwrap();
+}
+
+/// How many connections have a place.
+async fn open_connections(client: &Client) -> usize {
+    let metrics = client::whole(client.get("/metrics", "text/plain").await.unwrap()).await.unwrap();
+    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+    let line = metrics.lines().find(|line| line.starts_with("http_server_open_connections ")).unwrap();
+    line.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+async fn until_open(client: &Client, what: &str, is_so: impl Fn(usize) -> bool) {
+    let wait = async {
+        while !is_so(open_connections(client).await) {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
+}
+
+/// Waits until the server has let go of each connection.
+async fn let_go(connections: Vec<TcpStream>) {
+    let ends = connections.into_iter().map(|mut stream| async move {
+        let mut said = Vec::new();
+        match stream.read_to_end(&mut said).await {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}"),
+        }
+    });
+    tokio::time::timeout(PATIENCE, futures::future::join_all(ends)).await.expect("some are never let go");
+}
+
+#[tokio::test]
+async fn ten_thousand_connections_that_say_nothing_keep_nobody_waiting_and_cost_little() {
+    let allowed = server::raise_descriptor_limit();
+    assert!(
+        allowed.is_none_or(|allowed| allowed > 12_500),
+        "this takes 12,500 descriptors (ulimit -Hn), not {allowed:?}"
+    );
+    let store = TestStore::with(&[SMALL]);
+    // Longer than it takes to make them, on any machine.
+    let served = store.serve(&["--set=auth.write=open", "--set=limits.header_time=10min"]);
+    let client = Client::network(&served.url, None, None).unwrap();
+    be_served(&client).await;
+    let before = served.memory_bytes();
+    let (connections, ()) = futures::join!(quiet(&served, QUIET), async {
+        for _ in 0..20 {
+            be_served(&client).await;
+        }
+    });
+    until_open(&client, "a place for each", |open| open >= QUIET).await;
+    let each = served.memory_bytes().saturating_sub(before) / QUIET as u64;
+    be_served(&client).await;
+    println!("{each} bytes for each connection");
+    assert!(each <= BYTES_EACH_MAX, "{each} bytes for each connection");
+    drop(connections);
+    until_open(&client, "few connections", |open| open < 10).await;
+    be_served(&client).await;
+    served.stop("TERM");
+}
+
+#[tokio::test]
+async fn with_few_descriptors_who_says_nothing_gives_way_to_who_waits_and_the_server_goes_on() {
+    let store = TestStore::with(&[SMALL]);
+    let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--set=auth.write=open"]);
+    let mut few = Command::new("sh");
+    few.args(["-c", "ulimit -n 512 && exec \"$0\" \"$@\" --set=limits.header_time=1s"]);
+    few.arg(serve.get_program()).args(serve.get_args());
+    serve.get_envs().for_each(|(name, _)| _ = few.env_remove(name));
+    let served = Served::start(few);
+    let connections = quiet(&served, 800).await;
+    let client = Client::network(&served.url, None, None).unwrap();
+    be_served(&client).await;
+    let_go(connections).await;
+    be_served(&client).await;
+    let (code, said) = served.stop("TERM");
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("limits.connections") && !said.contains("accepting a connection failed"), "{said}");
+}
+
+#[tokio::test]
+async fn who_reads_nothing_of_something_large_is_cut_off_and_others_are_served_meanwhile() {
+    // More than what goes into the buffers of a connection on its way.
+    const LARGE_BYTES: usize = 64 << 20;
+    let store = TestStore::with(&[SMALL]);
+    let served = store.serve(&["--set=auth.write=open", "--set=limits.stall=1s"]);
+    let client = Client::network(&served.url, None, None).unwrap();
+    let put = Request::builder().method(Method::PUT).header(CONTENT_TYPE, "application/x-large");
+    let piece = bytes::Bytes::from(vec![b'x'; 1 << 20]);
+    let pieces = futures::stream::iter((0..LARGE_BYTES >> 20).map(move |_| Ok(piece.clone())));
+    client.ask("/rest/large", put, client::stream(pieces)).await.unwrap();
+    let alone = open_connections(&client).await;
+    let mut readers = Vec::new();
+    for _ in 0..8 {
+        let mut reader = TcpStream::connect(served.url.strip_prefix("http://").unwrap()).await.unwrap();
+        reader.write_all(b"GET /rest/large HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
+        reader.read_u8().await.unwrap();
+        readers.push(reader);
+    }
+    be_served(&client).await;
+    until_open(&client, "only who reads", |open| open <= alone).await;
+    for mut reader in readers {
+        let mut said = Vec::new();
+        let _ = reader.read_to_end(&mut said).await;
+        assert!(said.len() < LARGE_BYTES, "{} bytes came", said.len());
+    }
+    served.stop("TERM");
+}

@@ -1,0 +1,471 @@
+//! The repository: containers, graphs and bytes made, changed and deleted in every way that the door has. What is listed is what is
+//! reachable, and a description or bytes are always those of one write.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::header::{CONTENT_TYPE, LINK, LOCATION};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use penates::client::{self, Client, ClientError};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::tree::{Kind, PART, Seen, State, Tree, address, bytes, quads, see, statements};
+use super::{Lost, ORIGIN, Outcome, choices, kill_a_server, look, outcome};
+use crate::harness::*;
+
+/// Rounds when nobody says how many.
+const ROUNDS: u64 = 6;
+/// How many more at most, until all kinds of changes were made.
+const MORE_ROUNDS: u64 = 50;
+/// Writers at once; each has a container of its own, so that it knows what is in there.
+const WRITERS: usize = 4;
+/// How much is there of a writer's from which on it rather deletes than creates.
+const THERE_MAX: usize = 40;
+/// Names of which one is drawn for what is new: few, so that they are often taken, or were.
+const NAMES: u32 = 12;
+/// Resources that are created with one request.
+const BULK: u32 = 12;
+/// Resources that are read at the same time.
+const READ_AT_ONCE: usize = 16;
+/// How often something that is listed is looked for before it is not reachable: it may be deleted and made again meanwhile.
+const LOOKS: u32 = 5;
+
+/// How long to wait before looking again.
+const POLL: Duration = Duration::from_millis(5);
+
+/// What may have been done when its answer got lost.
+enum Pending {
+    /// Each of these by itself.
+    Each(Vec<(String, State)>),
+    /// This, with all that was in it.
+    WithContent(String, State),
+    /// Something new in a container, whose name begins so.
+    Child(String, String, State),
+}
+
+/// How many changes of each kind were acknowledged: a run without them would prove nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Acknowledged {
+    puts: u32,
+    posts: u32,
+    patches: u32,
+    bulk: u32,
+    deletions: u32,
+    tombstones: u32,
+}
+
+/// One writer: what it does, one thing after the other, and what it knows.
+struct Writer {
+    root: String,
+    tree: Tree,
+    pending: Option<Pending>,
+    /// The last version that it drew.
+    version: u32,
+    acknowledged: Acknowledged,
+}
+
+impl Writer {
+    fn new(index: usize) -> Self {
+        let (tree, acknowledged) = (Tree::default(), Acknowledged::default());
+        Self { root: format!("writer-{index}"), tree, pending: None, version: 0, acknowledged }
+    }
+
+    /// Makes changes until the server is killed.
+    async fn work(&mut self, client: &Client, killing: &AtomicBool, mut rng: StdRng) {
+        while self.change(client, killing, &mut rng).await.is_ok() {}
+    }
+
+    async fn change(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        if self.tree.state(&self.root) == State::Absent {
+            let root = self.root.clone();
+            return self.put(client, killing, &root, Kind::Container).await;
+        }
+        let there = self.tree.there(|_| true);
+        match rng.random_range(0..100) {
+            0..25 if there.len() < THERE_MAX => self.put_new(client, killing, rng).await,
+            25..40 if there.len() < THERE_MAX => self.post(client, killing, rng).await,
+            40..50 if there.len() < THERE_MAX => self.bulk(client, killing, rng).await,
+            50..62 => self.patch(client, killing, rng).await,
+            62..74 => {
+                let path = there.choose(rng).unwrap().clone();
+                let State::There(kind, _) = self.tree.state(&path) else { unreachable!("it is there") };
+                self.put(client, killing, &path, kind).await
+            }
+            74..80 => self.remove_tombstone(client, killing, rng).await,
+            _ => self.delete(client, killing, rng).await,
+        }
+    }
+
+    fn next_version(&mut self) -> u32 {
+        self.version += 1;
+        self.version
+    }
+
+    /// Waits for the answer to a change that could be looked for as `pending`; `None`: it was not made.
+    fn answered<T>(
+        &mut self,
+        answer: Result<T, ClientError>,
+        killing: &AtomicBool,
+        pending: Pending,
+    ) -> Result<Option<T>, Lost> {
+        match outcome(answer, killing) {
+            Outcome::Done(answer) => Ok(Some(answer)),
+            Outcome::NotDone => Ok(None),
+            Outcome::Lost => {
+                self.pending = Some(pending);
+                Err(Lost)
+            }
+        }
+    }
+
+    /// Puts a new version at a path.
+    async fn put(&mut self, client: &Client, killing: &AtomicBool, path: &str, kind: Kind) -> Result<(), Lost> {
+        let version = self.next_version();
+        let mut made = vec![(path.to_owned(), State::There(kind, version))];
+        let mut above = path.rsplit_once('/').map(|(above, _)| above);
+        while let Some(missing) = above.filter(|above| self.tree.state(above) == State::Absent) {
+            made.push((missing.to_owned(), State::There(Kind::Container, 0)));
+            above = missing.rsplit_once('/').map(|(above, _)| above);
+        }
+        let put = send(client, Method::PUT, path, kind, version, None).await;
+        if self.answered(put, killing, Pending::Each(made.clone()))?.is_some() {
+            made.iter().for_each(|(path, state)| self.tree.set(path, *state));
+            self.acknowledged.puts += 1;
+        }
+        Ok(())
+    }
+
+    /// Puts something new somewhere, sometimes with a container above it that is not there yet.
+    async fn put_new(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        let mut path = self.new_path(rng);
+        if rng.random_range(0..4) == 0 {
+            path = format!("{path}/{}", name(rng));
+        }
+        let above = path.rsplit_once('/').map(|(above, _)| self.tree.state(above));
+        let may_contain = matches!(above, Some(State::Absent | State::There(Kind::Container, _)));
+        match may_contain && self.tree.state(&path) == State::Absent {
+            true => self.put(client, killing, &path, kind(rng)).await,
+            false => Ok(()),
+        }
+    }
+
+    /// A path in a container that is there, at which nothing is or was; if there is one.
+    fn new_path(&self, rng: &mut StdRng) -> String {
+        let containers = self.tree.there(|kind| kind == Kind::Container);
+        let container = containers.choose(rng).unwrap();
+        format!("{container}/{}", name(rng))
+    }
+
+    async fn post(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        let path = self.new_path(rng);
+        let (container, slug) = path.rsplit_once('/').unwrap();
+        let (kind, version) = (kind(rng), self.next_version());
+        let state = State::There(kind, version);
+        let posted = send(client, Method::POST, container, kind, version, Some(slug)).await;
+        let pending = Pending::Child(container.to_owned(), slug.to_owned(), state);
+        if let Some(headers) = self.answered(posted, killing, pending)? {
+            let location = headers[LOCATION].to_str().unwrap().split_once("/rest/").unwrap().1.to_owned();
+            assert!(location.starts_with(&path), "{slug} was wished for, {location} given");
+            assert_eq!(self.tree.state(&location), State::Absent, "{location} was given twice");
+            self.tree.set(&location, state);
+            self.acknowledged.posts += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes all statements away and makes others, with one update.
+    async fn patch(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        let graphs = self.tree.there(|kind| kind != Kind::Binary);
+        let path = graphs.choose(rng).unwrap();
+        let State::There(kind, _) = self.tree.state(path) else { unreachable!("it is there") };
+        let version = self.next_version();
+        let update = format!(
+            "DELETE {{ <> {PART} ?part }} WHERE {{ <> {PART} ?part }} ; INSERT DATA {{ {} }}",
+            statements("<>", version)
+        );
+        let request = Request::builder().method(Method::PATCH).header(CONTENT_TYPE, "application/sparql-update");
+        let patched = client.ask(&address(path), request, client::full(update)).await;
+        let state = State::There(kind, version);
+        if self.answered(patched, killing, Pending::Each(vec![(path.clone(), state)]))?.is_some() {
+            self.tree.set(path, state);
+            self.acknowledged.patches += 1;
+        }
+        Ok(())
+    }
+
+    /// Creates many with one request. Each has a line, which is an acknowledgement.
+    async fn bulk(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        let containers = self.tree.there(|kind| kind == Kind::Container);
+        let container = containers.choose(rng).unwrap();
+        let (mut wanted, mut body) = (Vec::new(), String::new());
+        for _ in 0..BULK {
+            let version = self.next_version();
+            let path = format!("{container}/many-{version}");
+            body += &quads(&format!("<{ORIGIN}{}>", address(&path)), version);
+            wanted.push((path, State::There(Kind::Source, version)));
+        }
+        let request = Request::builder().method(Method::POST).header(CONTENT_TYPE, "application/n-quads");
+        let request = request.header(LINK, link(Kind::Source));
+        let answered = client.ask(&address(container), request, client::full(body)).await;
+        let pending = Pending::Each(wanted.clone());
+        let Some(answer) = self.answered(answered, killing, pending)? else { return Ok(()) };
+        let mut body = answer.into_body();
+        let (mut told, mut broken) = (Vec::new(), None);
+        while let Some(frame) = body.frame().await {
+            match frame {
+                Ok(frame) => told.extend(frame.into_data().unwrap_or_default()),
+                Err(error) => broken = Some(ClientError::Broken(error.into())),
+            }
+        }
+        let lines = told.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+        let mut rest = wanted.into_iter();
+        for line in lines {
+            let line: serde_json::Value = serde_json::from_slice(line).unwrap();
+            assert_eq!(line["status"], 201, "{line}");
+            let (path, state) = rest.next().unwrap();
+            assert!(line["resource"].as_str().unwrap().ends_with(&path), "{line}");
+            self.tree.set(&path, state);
+            self.acknowledged.bulk += 1;
+        }
+        let rest: Vec<_> = rest.collect();
+        let broken = broken.map_or(Ok(()), Err);
+        assert!(broken.is_err() || rest.is_empty(), "an answer that is whole has a line for each");
+        self.answered(broken, killing, Pending::Each(rest)).map(|_| ())
+    }
+
+    async fn delete(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        let there = self.tree.there(|_| true);
+        let path = there.choose(rng).unwrap();
+        if *path == self.root {
+            return Ok(());
+        }
+        let deleted = ask_to_delete(client, path).await;
+        if self.answered(deleted, killing, Pending::WithContent(path.clone(), State::Gone))?.is_some() {
+            self.tree.set_with_content(path, State::Gone);
+            self.acknowledged.deletions += 1;
+        }
+        Ok(())
+    }
+
+    async fn remove_tombstone(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        let tombstones = self.tree.tombstones();
+        let Some(path) = tombstones.choose(rng) else { return Ok(()) };
+        let removed = match ask_to_delete(client, &format!("{path}/fcr:tombstone")).await {
+            // The server that was killed was at deleting it, and this one still is.
+            Err(error) if error.status() == Some(StatusCode::CONFLICT) => return Ok(()),
+            removed => removed,
+        };
+        if self.answered(removed, killing, Pending::WithContent(path.clone(), State::Absent))?.is_some() {
+            self.tree.set_with_content(path, State::Absent);
+            self.acknowledged.tombstones += 1;
+        }
+        Ok(())
+    }
+
+    /// Finds out what became of the change whose answer got lost.
+    async fn find_out(&mut self, client: &Client) {
+        match self.pending.take() {
+            None => {}
+            Some(Pending::Each(changes)) => {
+                for (path, state) in changes {
+                    if see(client, &path).await.unwrap().state == state {
+                        self.tree.set(&path, state);
+                    }
+                }
+            }
+            Some(Pending::WithContent(path, state)) => {
+                if see(client, &path).await.unwrap().state == state {
+                    self.tree.set_with_content(&path, state);
+                }
+            }
+            Some(Pending::Child(container, slug, state)) => {
+                let known = self.tree.children(&container);
+                let seen = see(client, &container).await.unwrap();
+                let more: Vec<_> = seen.children.difference(&known).collect();
+                assert!(more.len() <= 1, "one thing made all of these: {more:?}");
+                if let Some(path) = more.first() {
+                    assert!(path.starts_with(&format!("{container}/{slug}")), "{slug} was wished for, {path} made");
+                    self.tree.set(path, state);
+                }
+            }
+        }
+    }
+
+    /// Compares what is there with what is known.
+    async fn check(&mut self, client: &Client) {
+        self.find_out(client).await;
+        let checks = self.tree.iter().map(|(path, state)| {
+            let children = self.tree.children(path);
+            async move {
+                let seen = see(client, path).await.unwrap();
+                assert_eq!(seen.state, state, "{path}");
+                if matches!(state, State::There(Kind::Container, _)) {
+                    assert_eq!(seen.children, children, "what is listed in {path}");
+                }
+                for child in &seen.children {
+                    let request = Request::builder().method(Method::HEAD);
+                    client.ask(&address(child), request, client::empty()).await.unwrap();
+                }
+            }
+        });
+        let checks: Vec<_> = checks.collect();
+        futures::stream::iter(checks).buffer_unordered(READ_AT_ONCE).collect::<Vec<()>>().await;
+        self.tree.forget_absent();
+    }
+}
+
+fn name(rng: &mut StdRng) -> String {
+    format!("name-{}", rng.random_range(0..NAMES))
+}
+
+fn kind(rng: &mut StdRng) -> Kind {
+    *[Kind::Container, Kind::Source, Kind::Binary].choose(rng).unwrap()
+}
+
+/// The header that says what is to be made.
+fn link(kind: Kind) -> String {
+    let class = match kind {
+        Kind::Container => "BasicContainer",
+        Kind::Source => "RDFSource",
+        Kind::Binary => "NonRDFSource",
+    };
+    format!("<http://www.w3.org/ns/ldp#{class}>; rel=\"type\"")
+}
+
+/// Sends a version of something.
+async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    kind: Kind,
+    version: u32,
+    slug: Option<&str>,
+) -> Result<HeaderMap, ClientError> {
+    let (media_type, body) = match kind {
+        Kind::Binary => ("application/x-version", Bytes::from(bytes(version))),
+        Kind::Container | Kind::Source => ("text/turtle", Bytes::from(statements("<>", version))),
+    };
+    let mut request = Request::builder().method(method).header(CONTENT_TYPE, media_type).header(LINK, link(kind));
+    if let Some(slug) = slug {
+        request = request.header("slug", slug);
+    }
+    let response = client.ask(&address(path), request, client::full(body)).await?;
+    Ok(response.headers().clone())
+}
+
+async fn ask_to_delete(client: &Client, path: &str) -> Result<(), ClientError> {
+    client.ask(&address(path), Request::builder().method(Method::DELETE), client::empty()).await.map(drop)
+}
+
+/// Goes through all that is listed, over and over, while it is changed: each is whole, and reachable as long as it is listed.
+async fn read_along(client: &Client, killing: &AtomicBool) {
+    loop {
+        let mut containers = vec![String::new()];
+        while let Some(container) = containers.pop() {
+            match read_container(client, &container).await {
+                Ok(more) => containers.extend(more),
+                Err(_) if killing.load(Ordering::SeqCst) => return,
+                // What was deleted while it was told of breaks off.
+                Err(ClientError::Broken(_)) => {}
+                Err(error) if error.passing_after().is_some() && error.status().is_some() => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+/// Reads a container and what it lists; answers the containers among that.
+async fn read_container(client: &Client, container: &str) -> Result<Vec<String>, ClientError> {
+    let (mut containers, mut unreachable) = (Vec::new(), BTreeSet::new());
+    for look in 0..LOOKS {
+        let Seen { children, .. } = see(client, container).await?;
+        let listed = if look == 0 { children } else { &children & &unreachable };
+        unreachable.clear();
+        for child in listed {
+            match see(client, &child).await?.state {
+                State::There(Kind::Container, _) => containers.push(child),
+                State::There(..) => {}
+                State::Absent | State::Gone => _ = unreachable.insert(child),
+            }
+        }
+        if unreachable.is_empty() {
+            return Ok(containers);
+        }
+    }
+    panic!("listed in {container:?}, and not reachable: {unreachable:?}");
+}
+
+/// Everything is as it is known to be, and what is listed is what is there.
+async fn check(store: &TestStore, writers: &mut [Writer]) {
+    look(store, async |client| {
+        futures::future::join_all(writers.iter_mut().map(|writer| writer.check(client))).await;
+        let roots = writers.iter().filter(|writer| writer.tree.state(&writer.root) != State::Absent);
+        let roots: BTreeSet<_> = roots.map(|writer| writer.root.clone()).collect();
+        assert_eq!(see(client, "").await.unwrap().children, roots);
+    })
+    .await;
+}
+
+/// What servers that were killed have left of deletions is done in the end: every name is free again.
+async fn free_all_names(store: &TestStore, writers: &mut [Writer]) {
+    look(store, async |client| {
+        for writer in writers {
+            for path in writer.tree.tombstones() {
+                let freed = async {
+                    while let Err(error) = ask_to_delete(client, &format!("{path}/fcr:tombstone")).await {
+                        assert_eq!(error.status(), Some(StatusCode::CONFLICT), "{path}: {error}");
+                        tokio::time::sleep(POLL).await;
+                    }
+                };
+                tokio::time::timeout(PATIENCE, freed).await.unwrap_or_else(|_| panic!("{path} is never deleted"));
+                writer.tree.set_with_content(&path, State::Absent);
+            }
+            writer.check(client).await;
+        }
+    })
+    .await;
+}
+
+/// Whether some changes of each kind were acknowledged.
+fn are_all_kinds(writers: &[Writer]) -> bool {
+    let some = |count: fn(&Acknowledged) -> u32| writers.iter().any(|writer| count(&writer.acknowledged) > 0);
+    some(|it| it.puts)
+        && some(|it| it.posts)
+        && some(|it| it.patches)
+        && some(|it| it.bulk)
+        && some(|it| it.deletions)
+        && some(|it| it.tombstones)
+}
+
+#[tokio::test]
+async fn kill_9_loses_nothing_of_the_repository_and_what_is_listed_is_what_is_there() {
+    let (mut rng, rounds) = choices(ROUNDS);
+    let store = TestStore::vacant();
+    let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
+    let mut round = 0;
+    // A machine that is busy with other things may not come to all kinds of changes in a few rounds.
+    while round < rounds || !are_all_kinds(&writers) {
+        assert!(round < rounds + MORE_ROUNDS, "not all kinds of changes were made");
+        println!("round {round}");
+        round += 1;
+        let seeds: Vec<u64> = writers.iter().map(|_| rng.random()).collect();
+        kill_a_server(&store, &mut rng, async |client, killing| {
+            let working = writers.iter_mut().zip(seeds).map(|(writer, seed)| {
+                let rng = StdRng::seed_from_u64(seed);
+                writer.work(client, killing, rng)
+            });
+            futures::join!(futures::future::join_all(working), read_along(client, killing));
+        })
+        .await;
+        check(&store, &mut writers).await;
+    }
+    free_all_names(&store, &mut writers).await;
+    let acknowledged: Vec<Acknowledged> = writers.iter().map(|writer| writer.acknowledged).collect();
+    println!("{acknowledged:?}");
+}

@@ -1,0 +1,161 @@
+//! What a writer knows of its part of the repository, and how what is there is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use http::header::{ACCEPT, LINK};
+use http::{Method, Request, StatusCode};
+use penates::client::{self, Client, ClientError};
+
+/// The statements that a version is made of have this predicate.
+pub const PART: &str = "<http://example.org/part>";
+
+/// Of every so many versions of a description one is so large that it takes several rows.
+const LARGE_EVERY: u32 = 16;
+
+/// What something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Container,
+    Source,
+    Binary,
+}
+
+/// What is at a path. All that it says follows from its version, so that half of one is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing, and nothing was.
+    Absent,
+    /// This. Version 0 of a graph says nothing.
+    There(Kind, u32),
+    /// It was deleted, or what it was in.
+    Gone,
+}
+
+/// Paths from the root of the repository on, without a slash before them; what is in something comes after it.
+#[derive(Clone, Debug, Default)]
+pub struct Tree(BTreeMap<String, State>);
+
+impl Tree {
+    pub fn state(&self, path: &str) -> State {
+        self.0.get(path).copied().unwrap_or(State::Absent)
+    }
+
+    pub fn set(&mut self, path: &str, state: State) {
+        self.0.insert(path.to_owned(), state);
+    }
+
+    /// The same becomes of all that is in something.
+    pub fn set_with_content(&mut self, path: &str, state: State) {
+        let inside = format!("{path}/");
+        let is_inside = |known: &&String| *known == path || known.starts_with(&inside);
+        let paths: Vec<String> = self.0.keys().filter(is_inside).cloned().collect();
+        paths.iter().for_each(|path| self.set(path, state));
+    }
+
+    /// What was never there, or may be again, is nothing to be known.
+    pub fn forget_absent(&mut self) {
+        self.0.retain(|_, state| *state != State::Absent);
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, State)> {
+        self.0.iter().map(|(path, state)| (path.as_str(), *state))
+    }
+
+    /// The paths at which something is, of the kind that is asked for.
+    pub fn there(&self, is_wanted: impl Fn(Kind) -> bool) -> Vec<String> {
+        let wanted = |state| matches!(state, State::There(kind, _) if is_wanted(kind));
+        self.iter().filter(|(_, state)| wanted(*state)).map(|(path, _)| path.to_owned()).collect()
+    }
+
+    /// The paths of what is in a container.
+    pub fn children(&self, container: &str) -> BTreeSet<String> {
+        let children =
+            self.iter().filter(|(path, _)| path.rsplit_once('/').is_some_and(|(above, _)| above == container));
+        children.filter(|(_, state)| matches!(state, State::There(..))).map(|(path, _)| path.to_owned()).collect()
+    }
+
+    /// What was deleted itself, so that what says so can be taken away.
+    pub fn tombstones(&self) -> Vec<String> {
+        let above = |path: &str| path.rsplit_once('/').map(|(above, _)| self.state(above));
+        let is_tombstone = |(path, state): &(&str, State)| {
+            *state == State::Gone && matches!(above(path), Some(State::There(Kind::Container, _)))
+        };
+        self.iter().filter(is_tombstone).map(|(path, _)| path.to_owned()).collect()
+    }
+}
+
+/// The values of the statements of a version of a graph.
+fn parts(version: u32) -> BTreeSet<String> {
+    let count = match version {
+        0 => 0,
+        version if version % LARGE_EVERY == 0 => 2_000,
+        version => 1 + version % 4,
+    };
+    (0..count).map(|part| format!("{version}.{part}.{}", "x".repeat(60))).collect()
+}
+
+/// The statements of a version of a graph about something, as N-Triples or Turtle.
+pub fn statements(subject: &str, version: u32) -> String {
+    parts(version).iter().map(|part| format!("{subject} {PART} \"{part}\" .\n")).collect()
+}
+
+/// The same as N-Quads.
+pub fn quads(graph: &str, version: u32) -> String {
+    parts(version).iter().map(|part| format!("{graph} {PART} \"{part}\" {graph} .\n")).collect()
+}
+
+/// The bytes of a version of a binary: few, as many as a row holds, or more.
+pub fn bytes(version: u32) -> Vec<u8> {
+    let len = [700, 16 << 10, 200_000][version as usize % 3];
+    let mut bytes: Vec<u8> = (0..len).map(|at: u32| (at ^ (at >> 8) ^ version).to_le_bytes()[0]).collect();
+    bytes[..4].copy_from_slice(&version.to_be_bytes());
+    bytes
+}
+
+/// Where something is asked for.
+pub fn address(path: &str) -> String {
+    format!("/rest/{path}")
+}
+
+/// What there is at a path, with what it contains.
+pub struct Seen {
+    pub state: State,
+    pub children: BTreeSet<String>,
+}
+
+/// Reads what there is at a path. Panics if that is half of something.
+pub async fn see(client: &Client, path: &str) -> Result<Seen, ClientError> {
+    let nothing = |state| Ok(Seen { state, children: BTreeSet::new() });
+    let request = Request::builder().method(Method::GET).header(ACCEPT, "application/n-triples, */*;q=0.1");
+    let response = match client.ask(&address(path), request, client::empty()).await {
+        Ok(response) => response,
+        Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return nothing(State::Absent),
+        Err(error) if error.status() == Some(StatusCode::GONE) => return nothing(State::Gone),
+        Err(error) => return Err(error),
+    };
+    let types: Vec<_> = response.headers().get_all(LINK).iter().map(|link| link.to_str().unwrap().to_owned()).collect();
+    let is = |class: &str| types.iter().any(|link| link.contains(&format!("ldp#{class}>; rel=\"type\"")));
+    let kind = match (is("NonRDFSource"), is("BasicContainer")) {
+        (true, _) => Kind::Binary,
+        (_, true) => Kind::Container,
+        _ => Kind::Source,
+    };
+    let body = client::whole(response).await?;
+    if kind == Kind::Binary {
+        let version = body.first_chunk().map(|first| u32::from_be_bytes(*first)).unwrap();
+        assert!(bytes(version) == body, "{path} is half of version {version}: {} bytes", body.len());
+        return nothing(State::There(kind, version));
+    }
+    let text = std::str::from_utf8(&body).unwrap();
+    let objects = |predicate: &str| -> BTreeSet<String> {
+        let of_predicate = text.lines().filter_map(|line| line.split_once(predicate));
+        let object = |object: &str| object.trim().trim_end_matches(" .").trim_matches(['"', '<', '>']).to_owned();
+        of_predicate.map(|(_, rest)| object(rest)).collect()
+    };
+    let said = objects(PART);
+    let version = said.first().map_or(0, |part| part.split('.').next().unwrap().parse().unwrap());
+    assert!(said == parts(version), "{path} is half of version {version}: {} statements", said.len());
+    let contained = objects("<http://www.w3.org/ns/ldp#contains>");
+    let children = contained.iter().map(|iri| iri.split_once("/rest/").unwrap().1.trim_end_matches('/').to_owned());
+    Ok(Seen { state: State::There(kind, version), children: children.collect() })
+}

@@ -1,0 +1,60 @@
+//! How many connections there may be at once: each takes a descriptor, and the operating system lets a process have only so many.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that the store, its files and the listeners may take; where there are few in all, a quarter of them.
+const KEPT_BACK: u64 = 2_048;
+
+/// Raises the process's soft limit of descriptors to its hard one, if the operating system lets it. Answers how many descriptors it may
+/// have; `None`: any number.
+pub fn raise_descriptor_limit() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => maximum,
+        Err(error) => {
+            tracing::debug!(%error, "the limit of descriptors stays as it is");
+            current
+        }
+    }
+}
+
+/// How many of the connections that are wanted there may be.
+pub(crate) fn connections(wanted: usize) -> usize {
+    let descriptors = raise_descriptor_limit();
+    let most = most(wanted, descriptors);
+    if most < wanted {
+        tracing::warn!(
+            descriptors,
+            connections = most,
+            "limits.connections is more than the limit of descriptors allows"
+        );
+    }
+    most
+}
+
+fn most(wanted: usize, descriptors: Option<u64>) -> usize {
+    let allowed = descriptors.map(|descriptors| descriptors - KEPT_BACK.min(descriptors / 4));
+    allowed.map_or(wanted, |allowed| wanted.min(usize::try_from(allowed).unwrap_or(usize::MAX))).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_descriptors_are_kept_for_the_store() {
+        assert_eq!(most(16_384, None), 16_384);
+        assert_eq!(most(16_384, Some(1 << 20)), 16_384);
+        assert_eq!(most(16_384, Some(10_000)), 7_952);
+        assert_eq!(most(16_384, Some(1_024)), 768);
+        assert_eq!(most(100, Some(1_024)), 100);
+        assert_eq!(most(100, Some(0)), 1);
+    }
+
+    #[test]
+    fn the_soft_limit_becomes_the_hard_one() {
+        let allowed = raise_descriptor_limit();
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        assert_eq!((current, allowed), (maximum, maximum));
+    }
+}
