@@ -7,11 +7,12 @@
 //! - [`subject`] is the list of what is measured, and how each is measured once.
 //! - [`run`] goes through that list in turn, again and again; [`report`] sums up and writes down, with what [`machine`] knows of
 //!   where it ran.
-//! - [`data_door`] and [`repository_door`] are benchmarks of whole servers; [`rig`] is what these share.
+//! - [`data_door`], [`repository_door`] and [`cassandra`] are benchmarks of whole servers; [`rig`] is what these share.
 //! - [`study`] is a benchmark of its own: the stages of a bulk download one by one, over listeners and longer links too.
 //!
 //! `README.md` beside tells what may be concluded from it.
 
+pub mod cassandra;
 pub mod corpus;
 pub mod data_door;
 pub mod doors;

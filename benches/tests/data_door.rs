@@ -1,12 +1,13 @@
 //! The benchmarks themselves run: with inputs so small that their figures mean nothing.
 #![allow(clippy::unwrap_used)]
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+mod support;
+
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use support::{built_penates, not_run};
 
 const DATA_DOOR: &str = env!("CARGO_BIN_EXE_data-door");
 const BENCHMARKS: [&str; 13] = [
@@ -51,7 +52,7 @@ fn every_benchmark_is_measured_as_often_as_asked_for_and_told_in_table_and_json(
     let mut command = Command::new(DATA_DOOR);
     command.args(["all", "--volumes", "6", "--few", "3", "--pages-per-volume", "4", "--repetitions", "2"]);
     command.args(["--seconds", "0.1"]).arg("--work").arg(folder.path().join("work")).arg("--json").arg(&file);
-    if let Some(program) = built_penates() {
+    if let Some(program) = built_penates(DATA_DOOR) {
         command.arg("--penates").arg(program);
     }
     let output = command.output().unwrap();
@@ -97,23 +98,7 @@ fn figure<'a>(report: &'a Value, bench: &str, what: &str) -> &'a Value {
     figures.iter().find(|figure| figure["what"] == what).unwrap_or_else(|| panic!("no {what} in {bench}"))
 }
 
-/// The program as the tests of all of the workspace build it, beside this one. Tests of this package alone may not have it; then the
-/// benchmark builds it.
-fn built_penates() -> Option<PathBuf> {
-    Some(Path::new(DATA_DOOR).with_file_name("penates")).filter(|program| program.exists())
-}
-
 fn list(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-}
-
-/// Tells whoever runs all tests what was left out: in the file that `PENATES_NOT_RUN` names. Where `CI` is set nothing may be.
-fn not_run(what: &str) {
-    assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {what}");
-    eprintln!("not run: {what}");
-    if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
-        let mut list = OpenOptions::new().append(true).create(true).open(path).unwrap();
-        list.write_all(format!("{what}\n").as_bytes()).unwrap();
-    }
 }

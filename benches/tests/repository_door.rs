@@ -1,10 +1,12 @@
 //! The benchmarks of the repository door run: with inputs so small that their figures mean nothing.
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+mod support;
+
 use std::process::Command;
 
 use serde_json::Value;
+use support::built_penates;
 
 const REPOSITORY_DOOR: &str = env!("CARGO_BIN_EXE_repository-door");
 
@@ -27,11 +29,8 @@ fn every_benchmark_is_measured_and_told_in_table_and_json() {
     command.args(["all", "--connections", "1,2", "--repetitions", "1", "--seconds", "0.1", "--members", "300"]);
     command.args(["--large-bytes", "1000000", "--many", "200"]);
     command.arg("--work").arg(folder.path().join("work")).arg("--json").arg(&file);
-    // The program as the tests of all of the workspace build it, beside this one. Tests of this package alone may not have it; then
-    // the benchmark builds it.
-    let built = Path::new(REPOSITORY_DOOR).with_file_name("penates");
-    if built.exists() {
-        command.arg("--penates").arg(built);
+    if let Some(program) = built_penates(REPOSITORY_DOOR) {
+        command.arg("--penates").arg(program);
     }
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

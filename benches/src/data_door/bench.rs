@@ -60,7 +60,7 @@ impl Bench {
     /// A server of the store, with HTTP and HTTPS.
     pub fn server(&self) -> Result<Server> {
         let store = self.work.store(&self.corpus)?;
-        self.work.penates().serve(&store, Some(&self.identity)).context(
+        self.work.penates().serve(store.as_os_str(), &store.with_extension("log"), Some(&self.identity), &[]).context(
             "serving a copy of a kept store; if what is stored has another format by now, empty the folder of --work",
         )
     }

@@ -20,7 +20,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     let store = bench.work.store(&bench.corpus)?;
     for _ in 0..bench.settings.repetitions {
         let begun = Instant::now();
-        let server = bench.work.penates().serve(&store, None)?;
+        let server = bench.work.penates().serve(store.as_os_str(), &store.with_extension("log"), None, &[])?;
         Client::connect(server.http)?.fetch(&Request::get("/readyz"))?;
         figures.hold("start until /readyz says so", "ms", READY_MS, begun.elapsed().as_secs_f64() * 1e3);
         thread::sleep(IDLE.min(Duration::from_secs_f64(bench.settings.seconds)));

@@ -20,8 +20,14 @@ const SYNC_SECONDS: f64 = 1.0;
 /// Numbers of containers: no name is used twice in a run.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
+/// So many users at once, for a while.
+pub fn load(subject: &Subject, connections: usize, duration: Duration) -> Result<Load> {
+    let mut users: Vec<_> = (0..connections).map(|_| requests(subject)).collect();
+    closed(subject.address, connections, duration, |user| users[user]().bytes())
+}
+
 /// The requests of one user.
-pub fn requests(subject: &Subject) -> impl FnMut() -> Request {
+fn requests(subject: &Subject) -> impl FnMut() -> Request {
     let mut container: Option<String> = None;
     move || match container.take() {
         Some(container) => subject.make_binary(&format!("{container}/bytes")),
@@ -54,8 +60,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let Some(subject) = bench.start(kind)? else { continue };
             for connections in bench.settings.connections.clone() {
                 let before = subject.process.usage()?;
-                let mut users: Vec<_> = (0..connections).map(|_| requests(&subject)).collect();
-                let load = closed(subject.address, connections, bench.duration(), |user| users[user]().bytes())?;
+                let load = load(&subject, connections, bench.duration())?;
                 let used = subject.process.usage()?.since(before);
                 tell(&mut figures, kind, connections, &load, used, sync_p99_ms);
                 rates.push((kind, connections, load.rate()));

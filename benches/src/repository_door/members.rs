@@ -1,6 +1,7 @@
 //! A container with very many members: creating in it, beside an empty one; listing it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
@@ -25,30 +26,34 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Client::connect(subject.address)?.fetch(&subject.make_container("empty"))?;
     let next = AtomicU64::new(0);
     for _ in 0..bench.settings.repetitions {
-        subject.process.settle()?;
-        let big = create(&subject, "big", &next, bench)?;
-        subject.process.settle()?;
-        let empty = create(&subject, "empty", &next, bench)?;
-        subject.process.settle()?;
-        figures.tell("creating in it", "requests/s", big.rate());
-        figures.tell("creating in an empty one", "requests/s", empty.rate());
-        figures.hold(
-            "time of creating, of that in an empty one",
-            "times",
-            Target::AtMost(1.2),
-            empty.rate() / big.rate(),
-        );
-        list(&subject, bench.settings.members, &mut figures)?;
+        create_in_both(&subject, &next, bench.duration(), &mut figures)?;
+        let rate = list(&subject, bench.settings.members, &mut figures)?;
+        figures.hold("listing as N-Triples", "members/s", Target::AtLeast(500_000.0), rate);
     }
     Ok(figures)
 }
 
-fn create(subject: &Subject, container: &str, next: &AtomicU64, bench: &Bench) -> Result<Load> {
-    let request = |_| subject.make_binary(&format!("{container}/new-{}", next.fetch_add(1, Ordering::Relaxed))).bytes();
-    closed(subject.address, CONNECTIONS, bench.duration(), request)
+/// Creates in the containers `big` and `empty`, one after the other.
+pub fn create_in_both(subject: &Subject, next: &AtomicU64, duration: Duration, figures: &mut Figures) -> Result<()> {
+    subject.process.settle()?;
+    let big = create(subject, "big", next, duration)?;
+    subject.process.settle()?;
+    let empty = create(subject, "empty", next, duration)?;
+    figures.tell("creating in it", "requests/s", big.rate());
+    figures.tell("creating in an empty one", "requests/s", empty.rate());
+    let times = empty.rate() / big.rate();
+    figures.hold("time of creating, of that in an empty one", "times", Target::AtMost(1.2), times);
+    Ok(())
 }
 
-fn list(subject: &Subject, members: u64, figures: &mut Figures) -> Result<()> {
+fn create(subject: &Subject, container: &str, next: &AtomicU64, duration: Duration) -> Result<Load> {
+    let request = |_| subject.make_binary(&format!("{container}/new-{}", next.fetch_add(1, Ordering::Relaxed))).bytes();
+    closed(subject.address, CONNECTIONS, duration, request)
+}
+
+/// Lists the container `big`, which has so many members or more; answers members a second.
+pub fn list(subject: &Subject, members: u64, figures: &mut Figures) -> Result<f64> {
+    subject.process.settle()?;
     subject.process.reset_peak()?;
     let before = subject.process.memory()?;
     let request = Request::get(&subject.container("big")).with("accept", "application/n-triples");
@@ -58,9 +63,7 @@ fn list(subject: &Subject, members: u64, figures: &mut Figures) -> Result<()> {
         Ok(())
     })?;
     ensure!(listed >= members, "only {listed} statements were listed");
-    let rate = listed as f64 / received.whole.as_secs_f64();
-    figures.hold("listing as N-Triples", "members/s", Target::AtLeast(500_000.0), rate);
     let grown = subject.process.memory()?.peak_mb - before.resident_mb;
     figures.hold("memory of listing", "MB", MEMORY_MB, grown);
-    Ok(())
+    Ok(listed as f64 / received.whole.as_secs_f64())
 }

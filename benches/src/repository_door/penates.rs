@@ -1,5 +1,7 @@
 //! Penates as it comes.
 
+use std::ffi::OsStr;
+
 use anyhow::Result;
 use tempfile::TempDir;
 
@@ -8,7 +10,13 @@ use crate::rig::penates::{Penates, Server};
 
 /// Starts it over a new store. Writing is open; everything else is as it is by default.
 pub fn start(penates: &Penates, folder: TempDir) -> Result<Subject> {
-    let Server { process, http, .. } = penates.serve(&folder.path().join("data"), None)?;
+    let store = folder.path().join("data");
+    over(penates, store.as_os_str(), folder, &[])
+}
+
+/// Starts it over a store that may be anywhere, with more settings; its log lies in the folder.
+pub fn over(penates: &Penates, store: &OsStr, folder: TempDir, more: &[&str]) -> Result<Subject> {
+    let Server { process, http, .. } = penates.serve(store, &folder.path().join("log"), None, more)?;
     Ok(Subject {
         kind: Kind::Penates,
         process,

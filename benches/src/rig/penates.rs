@@ -51,12 +51,15 @@ impl Penates {
         command
     }
 
-    /// Serves a store on free ports of loopback, with the default settings but for two that would make repetitions differ or
-    /// refuse them: any number of selections, and anybody may delete them.
-    pub fn serve(&self, store: &Path, identity: Option<&Identity>) -> Result<Server> {
+    /// Serves a store (a folder, or an address) on free ports of loopback, its log in a file; with the default settings but for two that would make repetitions differ or
+    /// refuse them: any number of selections, and anybody may delete them. `more` are more settings, such as `store.call_timeout=60s`.
+    pub fn serve(&self, store: &OsStr, log: &Path, identity: Option<&Identity>, more: &[&str]) -> Result<Server> {
         let mut command = self.command();
         command.arg("serve").arg("--store").arg(store).args(["--listen", "127.0.0.1:0"]);
         command.args(["--set", "data.selections_max=0", "--set", "auth.write=open"]);
+        more.iter().for_each(|setting| {
+            command.args(["--set", setting]);
+        });
         match identity {
             None => command.args(["--tls-listen", "off"]),
             Some(identity) => command
@@ -66,7 +69,7 @@ impl Penates {
                 .arg("--tls-key")
                 .arg(&identity.key_file),
         };
-        let mut process = Process::start(&mut command, &store.with_extension("log"))?;
+        let mut process = Process::start(&mut command, log)?;
         let http = process.wait_for(|said| listening(said, "http"))?;
         let https = identity.map(|_| process.wait_for(|said| listening(said, "https"))).transpose()?;
         Ok(Server { process, http, https })

@@ -60,7 +60,7 @@ impl Process {
 
     /// What it and its children used so far.
     pub fn usage(&self) -> Result<Usage> {
-        let mut sum = Usage::of(&self.id().to_string())?;
+        let mut sum = Usage::of_process(self.id())?;
         for child in children(self.id())? {
             sum = sum.plus(Usage::of(&child)?);
         }
@@ -147,12 +147,19 @@ pub struct Usage {
     pub ended_children_cpu_seconds: f64,
     /// Bytes that were given to disks, less those that were taken back before they got there; with children that have ended.
     pub disk_written_bytes: f64,
+    /// Bytes that were fetched from disks.
+    pub disk_read_bytes: f64,
 }
 
 impl Usage {
     /// Of this process.
     pub fn own() -> Result<Self> {
         Self::of("self")
+    }
+
+    /// Of another process, without its children.
+    pub fn of_process(id: u32) -> Result<Self> {
+        Self::of(&id.to_string())
     }
 
     fn of(process: &str) -> Result<Self> {
@@ -173,6 +180,7 @@ impl Usage {
             cpu_seconds: seconds(14)? + seconds(15)?,
             ended_children_cpu_seconds: seconds(16)? + seconds(17)?,
             disk_written_bytes: bytes("write_bytes:") - bytes("cancelled_write_bytes:"),
+            disk_read_bytes: bytes("read_bytes:"),
         })
     }
 
@@ -181,6 +189,7 @@ impl Usage {
             cpu_seconds: self.cpu_seconds + other.cpu_seconds,
             ended_children_cpu_seconds: self.ended_children_cpu_seconds + other.ended_children_cpu_seconds,
             disk_written_bytes: self.disk_written_bytes + other.disk_written_bytes,
+            disk_read_bytes: self.disk_read_bytes + other.disk_read_bytes,
         }
     }
 
@@ -190,6 +199,7 @@ impl Usage {
             cpu_seconds: self.cpu_seconds - earlier.cpu_seconds,
             ended_children_cpu_seconds: self.ended_children_cpu_seconds - earlier.ended_children_cpu_seconds,
             disk_written_bytes: self.disk_written_bytes - earlier.disk_written_bytes,
+            disk_read_bytes: self.disk_read_bytes - earlier.disk_read_bytes,
         }
     }
 }

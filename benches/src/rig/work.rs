@@ -94,6 +94,13 @@ impl Work {
         self.kept(corpus, "pairtree", "--out")
     }
 
+    /// Makes a corpus in a store that is there.
+    pub fn fill(&self, corpus: &Corpus, store: &str) -> Result<()> {
+        let mut arguments = corpus.arguments();
+        arguments.extend(["--store".to_owned(), store.to_owned()]);
+        self.penates.run(arguments).map(drop)
+    }
+
     /// What `penates synth` makes of a corpus, made now if it was not made before.
     fn kept(&self, corpus: &Corpus, kind: &str, flag: &str) -> Result<PathBuf> {
         let folder = self.folder.join(corpus.folder_name(kind));

@@ -3,7 +3,6 @@
 //! A reader takes the next volume that nobody has taken, reads its head, its directory and the packs with its frames, checks the
 //! checksums of the rows, and cuts the frames out. Nothing is inflated.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +19,7 @@ use super::settings::Settings;
 use super::trial::{Point, Trial, in_turn};
 use crate::corpus::{CorpusVolume, Sizes};
 use crate::doors::open_embedded;
+use crate::rig::page_cache;
 
 /// Bytes of frames that are read at once, as the data door does.
 const RUN_BYTES: u64 = 256 << 10;
@@ -62,7 +62,7 @@ pub async fn measure(folder: &Path, volumes: &[CorpusVolume], settings: &Setting
 /// One trial. The store is opened for it, so that its own cache is empty, and opening is not in its time.
 async fn trial(folder: &Path, ids: &Arc<[VolumeId]>, expected: Sizes, key: StoreKey, passes: u32) -> Result<Trial> {
     if key.cache == Cache::Cold {
-        drop_caches(folder).context("dropping the page cache of the store's files")?;
+        page_cache::forget(folder).context("dropping the page cache of the store's files")?;
     }
     let store = open_embedded(folder).await?;
     let library = open_library(&store).await?;
@@ -83,12 +83,13 @@ async fn trial(folder: &Path, ids: &Arc<[VolumeId]>, expected: Sizes, key: Store
     Ok(Trial { seconds, text_bytes: sizes.text_bytes, coded_bytes: sizes.frame_bytes, device_bytes })
 }
 
-async fn open_library(store: &Arc<dyn Store>) -> Result<Library> {
+/// The volumes of a store, with default settings.
+pub async fn open_library(store: &Arc<dyn Store>) -> Result<Library> {
     Ok(Library::open(store.clone(), Arc::new(SystemClock), LibraryOptions::default()).await?)
 }
 
 /// Reads every volume once, by so many readers.
-async fn read_all(library: &Library, ids: &Arc<[VolumeId]>, readers: usize) -> Result<Sizes> {
+pub async fn read_all(library: &Library, ids: &Arc<[VolumeId]>, readers: usize) -> Result<Sizes> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut reading = JoinSet::new();
     for _ in 0..readers {
@@ -128,19 +129,6 @@ fn run_len(entries: &[Entry]) -> usize {
         bytes <= RUN_BYTES
     };
     entries.iter().take_while(fits).count().max(1)
-}
-
-/// Has the operating system forget all files of a folder. What is not on the disk yet cannot be forgotten, so it is synced first.
-fn drop_caches(folder: &Path) -> Result<()> {
-    for entry in walkdir::WalkDir::new(folder) {
-        let entry = entry?;
-        if entry.file_type().is_file() {
-            let file = File::open(entry.path())?;
-            file.sync_all()?;
-            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
-        }
-    }
-    Ok(())
 }
 
 /// Bytes that this process has fetched from storage devices so far, where Linux tells it.

@@ -138,7 +138,7 @@ impl Store for ServedStore {
     async fn health(&self) -> Health {
         Health {
             refusing_writes: store::Lane::ALL.map(|lane| (lane, "it is read from afar".to_owned())).into(),
-            free_bytes: None,
+            ..Health::default()
         }
     }
 }

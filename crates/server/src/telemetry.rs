@@ -17,7 +17,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use objects::Library;
-use store::Lane;
+use store::{Health, Lane};
 
 use crate::error::ServerError;
 use crate::request_id::RequestId;
@@ -33,6 +33,7 @@ const BROKEN: &str = "http_server_responses_broken_total";
 const AUDIT_LAG: &str = "penates_audit_lag_seconds";
 const REFUSING: &str = "penates_store_refusing_writes";
 const FREE: &str = "penates_store_free_bytes";
+const REPLICATION_LAG: &str = "penates_store_replication_lag_seconds";
 
 /// Bounds of the histogram's buckets, seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -57,13 +58,21 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(AUDIT_LAG, "How long the oldest audit record that is not acknowledged has been waiting");
     describe_gauge!(REFUSING, "1 while a lane of the store refuses writes");
     describe_gauge!(FREE, "Free room on the store's disk");
+    describe_gauge!(REPLICATION_LAG, "How old what is seen here of another data center may be");
     Ok(handle)
 }
 
 /// The text of `/metrics`, with how the library feels at this moment.
 pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Response {
-    let health = library.store().health().await;
+    tell(library.store().health().await);
     gauge!(AUDIT_LAG).set(library.auditor().lag().as_secs_f64());
+    handle.run_upkeep();
+    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (content_type, handle.render()).into_response()
+}
+
+/// Sets the gauges of a store.
+fn tell(health: Health) {
     for lane in Lane::ALL {
         let refuses = health.refusing_writes.contains_key(&lane);
         gauge!(REFUSING, "lane" => lane.name()).set(if refuses { 1.0 } else { 0.0 });
@@ -71,9 +80,9 @@ pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Resp
     if let Some(free) = health.free_bytes {
         gauge!(FREE).set(free as f64);
     }
-    handle.run_upkeep();
-    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    (content_type, handle.render()).into_response()
+    for (datacenter, lag) in health.replication_lag {
+        gauge!(REPLICATION_LAG, "datacenter" => datacenter).set(lag.as_secs_f64());
+    }
 }
 
 /// Counts a connection for as long as it lives.
@@ -244,6 +253,20 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
+
+    #[test]
+    fn how_far_each_other_data_center_is_behind_is_a_gauge() {
+        let handle = metrics().unwrap();
+        let lags = [("dc2", 1_500), ("dc3", 0)].map(|(name, ms)| (name.to_owned(), Duration::from_millis(ms)));
+        tell(Health { replication_lag: lags.into(), ..Health::default() });
+        let told = handle.render();
+        for line in [
+            "penates_store_replication_lag_seconds{datacenter=\"dc2\"} 1.5\n",
+            "penates_store_replication_lag_seconds{datacenter=\"dc3\"} 0\n",
+        ] {
+            assert!(told.contains(line), "{line} is not in\n{told}");
+        }
+    }
 
     /// A request whose response has `body`, after `frames` of it were taken.
     async fn observed(method: Method, body: Body, frames: usize) -> Observed {

@@ -15,6 +15,7 @@ use store::{
 use crate::address::Address;
 use crate::compare::Lanes;
 use crate::connect::{self, Connected};
+use crate::lag::{self, Lag};
 use crate::levels::InForce;
 use crate::options::CassandraOptions;
 use crate::read::RowSizes;
@@ -43,6 +44,7 @@ pub(crate) struct Engine {
     pub(crate) write_times: WriteTimes,
     pub(crate) row_sizes: RowSizes,
     pub(crate) lanes: Lanes,
+    pub(crate) lag: Lag,
     pub(crate) content_lease: Duration,
     /// Where the last sweep over contents ended.
     pub(crate) swept_until: Mutex<Option<Bytes>>,
@@ -77,6 +79,7 @@ impl CassandraStore {
         let away_from_home = connected.away_from_home(&options, many_datacenters)?;
         let statements = Statements::prepare(&connected.session, address.keyspace()).await?;
         let routes = Routes::new(&connected.datacenter, options.speculative_after);
+        let lag = Lag::new(connected.datacenter, others);
         let engine = Engine {
             requests: Requests::new(connected.session, routes, options.requests_max),
             statements,
@@ -85,11 +88,14 @@ impl CassandraStore {
             write_times: WriteTimes::new(clock.clone()),
             row_sizes: RowSizes::default(),
             lanes: Lanes::new(),
+            lag,
             content_lease: options.content_lease,
             swept_until: Mutex::new(None),
             clock,
         };
-        Ok(Arc::new(Self { address, engine: RwLock::new(Some(Arc::new(engine))) }))
+        let engine = Arc::new(engine);
+        lag::watch(&engine);
+        Ok(Arc::new(Self { address, engine: RwLock::new(Some(engine)) }))
     }
 
     fn engine(&self) -> StoreResult<Arc<Engine>> {
@@ -168,7 +174,8 @@ impl Store for CassandraStore {
         let refusal = asked.await.err().map(|error| format!("{}: {error}", self.address));
         // All lanes are on the same nodes.
         let refusing_writes = refusal.iter().flat_map(|why| Lane::ALL.map(|lane| (lane, why.clone()))).collect();
-        Health { refusing_writes, free_bytes: None }
+        let replication_lag = self.engine().map(|engine| engine.lag.told(engine.now())).unwrap_or_default();
+        Health { refusing_writes, free_bytes: None, replication_lag }
     }
 
     async fn close(&self) -> StoreResult<()> {

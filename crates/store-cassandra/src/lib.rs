@@ -23,7 +23,7 @@
 //!
 //! How to read it: `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema version), `routing.rs` (which node is asked), `statements.rs` and
 //! `requests.rs` (every request to the cluster goes through there: deadline, level, repeating, the meaning of errors), `read.rs`, `write.rs`
-//! and `compare.rs` (lightweight transactions), `contents.rs` and `chunks.rs`; at the bottom what is stored: `schema.rs`, `value.rs`, and
+//! and `compare.rs` (lightweight transactions), `contents.rs` and `chunks.rs`; `lag.rs` (how far other data centers are away); at the bottom what is stored: `schema.rs`, `value.rs`, and
 //! `write_times.rs`. `testing.rs` is for tests only.
 
 mod address;
@@ -33,6 +33,7 @@ mod connect;
 mod contents;
 mod engine;
 mod failure;
+mod lag;
 mod levels;
 mod options;
 mod read;

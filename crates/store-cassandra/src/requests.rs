@@ -42,6 +42,8 @@ pub(crate) enum Parameter {
     Blob(bytes::Bytes),
     Int(i32),
     BigInt(i64),
+    /// A text.
+    Text(String),
 }
 
 impl SerializeValue for Parameter {
@@ -54,6 +56,7 @@ impl SerializeValue for Parameter {
             Parameter::Blob(bytes) => bytes.serialize(typ, writer),
             Parameter::Int(number) => number.serialize(typ, writer),
             Parameter::BigInt(number) => number.serialize(typ, writer),
+            Parameter::Text(text) => text.serialize(typ, writer),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::options::CassandraOptions;
 /// The version of all of the schema; another one is refused.
 pub(crate) const FORMAT: &str = "2";
 
-/// The table that tells the version of the others.
+/// The table that tells the version of the others, and the times of data centers (`lag.rs`).
 pub(crate) const META: &str = "meta";
 
 /// The table of the chunks of contents.

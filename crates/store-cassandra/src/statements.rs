@@ -6,12 +6,13 @@ use scylla::errors::PrepareError;
 use scylla::statement::prepared::PreparedStatement;
 use store::{Direction, StoreError, StoreResult, Table};
 
-use crate::schema::CHUNKS;
+use crate::schema::{CHUNKS, META};
 
 /// All statements of a keyspace.
 pub(crate) struct Statements {
     tables: Vec<TableStatements>,
     pub(crate) chunks: ChunkStatements,
+    pub(crate) times: TimeStatements,
 }
 
 /// What is asked of one table. Two columns make a key: `partition` and `sort`.
@@ -52,12 +53,21 @@ pub(crate) struct ChunkStatements {
     pub(crate) remove: PreparedStatement,
 }
 
+/// Those of the times that data centers write (`lag.rs`).
+pub(crate) struct TimeStatements {
+    /// Writes a data center's. Parameters: key, time.
+    pub(crate) put: PreparedStatement,
+    /// Reads one. Parameter: key.
+    pub(crate) get: PreparedStatement,
+}
+
 impl Statements {
     pub(crate) async fn prepare(session: &Session, keyspace: &str) -> StoreResult<Self> {
         let tables = try_join_all(Table::ALL.map(|table| TableStatements::prepare(session, keyspace, table)));
-        let (tables, chunks) = futures::try_join!(tables, ChunkStatements::prepare(session, keyspace))
+        let (chunks, times) = (ChunkStatements::prepare(session, keyspace), TimeStatements::prepare(session, keyspace));
+        let (tables, chunks, times) = futures::try_join!(tables, chunks, times)
             .map_err(|error| StoreError::Unavailable(format!("cannot prepare statements: {error}")))?;
-        Ok(Self { tables, chunks })
+        Ok(Self { tables, chunks, times })
     }
 
     pub(crate) fn of(&self, table: Table) -> &TableStatements {
@@ -139,5 +149,14 @@ impl ChunkStatements {
             look_over: prepare(format!("SELECT WRITETIME(chunk) FROM {name} WHERE content = ? AND part = ?")).await?,
             remove: prepare(format!("DELETE FROM {name} USING TIMESTAMP ? WHERE content = ? AND part = ?")).await?,
         })
+    }
+}
+
+impl TimeStatements {
+    async fn prepare(session: &Session, keyspace: &str) -> Result<Self, PrepareError> {
+        let name = format!("{keyspace}.{META}");
+        let put = session.prepare(format!("INSERT INTO {name} (key, value) VALUES (?, ?)")).await?;
+        let get = session.prepare(format!("SELECT value FROM {name} WHERE key = ?")).await?;
+        Ok(Self { put, get })
     }
 }

@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long one call may take that cannot succeed.
 const SHORT: Duration = Duration::from_secs(3);
 
+/// More than data centers are behind each other while all is well, on a busy machine.
+const NEAR: Duration = Duration::from_secs(10);
+
 /// How many writes are acknowledged in each data center before both are killed.
 const WRITES_EACH: usize = 100;
 
@@ -80,6 +83,19 @@ async fn arrives(store: &CassandraStore, partition: &str, sort: &'static str) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     eprintln!("{partition}/{sort} was seen after {:.1?}", began.elapsed());
+}
+
+/// Waits until a store tells something of how far another data center is behind here; what it tells.
+async fn lag(store: &CassandraStore, datacenter: &str, will_do: impl Fn(Duration) -> bool) -> Duration {
+    let deadline = Instant::now() + Duration::from_secs(300);
+    loop {
+        let told = store.health().await.replication_lag.get(datacenter).copied();
+        match told.filter(|lag| will_do(*lag)) {
+            Some(lag) => return lag,
+            None => assert!(Instant::now() < deadline, "{datacenter} is said to be {told:?} behind"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// A large content comes and is read again.
@@ -190,6 +206,10 @@ async fn of_two_data_centers_the_one_that_is_left_goes_on_and_nothing_acknowledg
     assert!(matches!(&error, StoreError::ReadOnly(why) if why.contains(HOME) && why.contains(AWAY)), "{error}");
     assert!(!has(&away, "a", "row").await, "a part of what was refused is there");
 
+    // Each knows how far the other is behind.
+    lag(&away, HOME, |lag| lag < NEAR).await;
+    lag(&home, AWAY, |lag| lag < NEAR).await;
+
     two.kill(&NODES_AWAY);
     // The home is left: everything goes on.
     for (class, name) in [(Class::Description, "d"), (Class::Content, "c"), (Class::Record, "r"), (Class::Audit, "a")] {
@@ -208,7 +228,12 @@ async fn of_two_data_centers_the_one_that_is_left_goes_on_and_nothing_acknowledg
     let said = refused(reading, |error| matches!(error, StoreError::Unavailable(_))).await;
     assert!(said.to_uppercase().contains("EACH"), "{said}");
 
+    // As long as nothing comes from there, it is further and further behind.
+    let behind = lag(&home, AWAY, |lag| lag > NEAR).await;
+    lag(&home, AWAY, |lag| lag > behind + NEAR).await;
+
     two.start_all();
+    lag(&home, AWAY, |lag| lag < NEAR).await;
     arrives(&away, "away lost, d", "row").await;
     arrives(&away, "away lost", "head").await;
     surely(&here, Class::Description, make_head("undecided")).await;

@@ -319,7 +319,7 @@ impl Store for EmbeddedStore {
         });
         let refusing_writes =
             asked.await.unwrap_or_else(|error| Lane::ALL.map(|lane| (lane, error.to_string())).into());
-        Health { refusing_writes, free_bytes }
+        Health { refusing_writes, free_bytes, ..Health::default() }
     }
 
     async fn close(&self) -> StoreResult<()> {

@@ -114,7 +114,7 @@ impl Store for NullStore {
     }
 
     async fn health(&self) -> Health {
-        Health { refusing_writes: BTreeMap::new(), free_bytes: None }
+        Health::default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -45,12 +46,14 @@ impl Default for Limits {
 }
 
 /// How a store feels.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// The lanes whose writes are refused, and why; empty: none are.
     pub refusing_writes: BTreeMap<Lane, String>,
     /// Free room on the disk, bytes, where the engine knows it.
     pub free_bytes: Option<u64>,
+    /// How old what is seen here of each other data center may be, by the data center's name, where the engine has several.
+    pub replication_lag: BTreeMap<String, Duration>,
 }
 
 /// Some partitions of a table, and where to go on.

@@ -335,6 +335,6 @@ impl Store for Memory {
     }
 
     async fn health(&self) -> Health {
-        Health { refusing_writes: BTreeMap::new(), free_bytes: None }
+        Health::default()
     }
 }

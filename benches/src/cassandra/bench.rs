@@ -1,0 +1,131 @@
+//! What every benchmark here gets: settings, a node, stores in it, and servers over them.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use cluster::CommitlogSync;
+use serde::Serialize;
+use tokio::runtime::Runtime;
+
+use super::node::Node;
+use crate::repository_door::penates;
+use crate::repository_door::subject::Subject;
+use crate::rig::penates::{Penates, Server};
+use crate::rig::work::{Corpus, Work};
+
+/// The keyspace with the volumes.
+const VOLUMES: &str = "volumes";
+
+/// A node that stands still for a while makes a request slow, and does not end the benchmark.
+const PATIENT: &[&str] = &["store.call_timeout=60s"];
+
+/// What is asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settings {
+    /// Volumes of the store.
+    pub volumes: u64,
+    /// Pages of each volume; `None`: as many as drawn real ones.
+    pub pages_per_volume: Option<u32>,
+    /// Which volumes are drawn.
+    pub seed: u64,
+    /// How often each is measured.
+    pub repetitions: u32,
+    /// How long a measurement under load lasts, in seconds.
+    pub seconds: f64,
+    /// Connections of closed loops.
+    pub connections: Vec<usize>,
+    /// Point reads a second, and as many point writes.
+    pub rate: f64,
+    /// Readers of the whole service.
+    pub readers: Vec<usize>,
+    /// Members of the big container.
+    pub members: u64,
+    /// The heap of the node in MiB; `None`: what fits the machine.
+    pub heap_mib: Option<u32>,
+    /// When the node acknowledges a write.
+    pub commitlog_sync: CommitlogSync,
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { volumes, seed, repetitions, seconds, rate, members, commitlog_sync, .. } = self;
+        write!(
+            out,
+            "{volumes} volumes, seed {seed}; {repetitions} repetitions of {seconds} s; {rate} point reads and as many writes a second; \
+             {members} members; {commitlog_sync:?}"
+        )
+    }
+}
+
+/// A run of some benchmarks.
+pub struct Bench {
+    /// What was asked for.
+    pub settings: Settings,
+    /// The node. It ends before its folder goes away.
+    pub node: Node,
+    /// The volumes of the store.
+    pub corpus: Corpus,
+    /// Where everything lies.
+    pub work: Work,
+    /// Where charts are written.
+    pub charts: PathBuf,
+    /// For what is called in this process.
+    pub runtime: Runtime,
+    has_volumes: bool,
+    stores_made: u32,
+}
+
+impl Bench {
+    /// Starts a node, in a folder.
+    pub fn new(settings: Settings, folder: &Path, charts: PathBuf, penates: Penates) -> Result<Self> {
+        let corpus =
+            Corpus { volumes: settings.volumes, pages_per_volume: settings.pages_per_volume, seed: settings.seed };
+        let work = Work::new(folder, penates)?;
+        let node = Node::start(&work.running().join("node"), settings.heap_mib, settings.commitlog_sync)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        Ok(Self { settings, node, corpus, work, charts, runtime, has_volumes: false, stores_made: 0 })
+    }
+
+    /// How long a measurement under load lasts.
+    pub fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.seconds)
+    }
+
+    /// The keyspace of the store with the volumes, made when it is first asked for; what is in it has been written to data files.
+    pub fn volumes(&mut self) -> Result<&'static str> {
+        if !self.has_volumes {
+            self.make(VOLUMES)?;
+            self.work.fill(&self.corpus, &self.node.store(VOLUMES)?)?;
+            self.node.nodetool(&["flush", VOLUMES])?;
+            self.has_volumes = true;
+        }
+        Ok(VOLUMES)
+    }
+
+    /// The keyspace of a store with nothing in it.
+    pub fn empty(&mut self) -> Result<String> {
+        self.stores_made += 1;
+        let keyspace = format!("bench_{}", self.stores_made);
+        self.make(&keyspace)?;
+        Ok(keyspace)
+    }
+
+    fn make(&self, keyspace: &str) -> Result<()> {
+        self.work.penates().run(["init", "--store", &self.node.store(keyspace)?]).map(drop)
+    }
+
+    /// A server over a store.
+    pub fn server(&self, keyspace: &str) -> Result<Server> {
+        let (store, log) = (self.node.store(keyspace)?, self.work.running().join(format!("{keyspace}.log")));
+        self.work.penates().serve(OsStr::new(&store), &log, None, PATIENT)
+    }
+
+    /// A server over a store, as benchmarks of the repository door want it.
+    pub fn repository(&self, keyspace: &str) -> Result<Subject> {
+        let store = self.node.store(keyspace)?;
+        penates::over(self.work.penates(), OsStr::new(&store), tempfile::tempdir_in(self.work.running())?, PATIENT)
+    }
+}

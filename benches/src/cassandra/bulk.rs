@@ -1,0 +1,54 @@
+//! Archives out of a store in Cassandra, beside the driver alone that reads the same packs.
+
+use anyhow::Result;
+
+use super::bare::Packs;
+use super::bench::Bench;
+use crate::rig::client::Client;
+use crate::rig::download::{check, downloads, measure, ways_of_asking};
+use crate::rig::figures::{Figures, Target};
+use crate::rig::work::text_bytes;
+
+/// Megabytes of page text a second.
+const TEXT: Target = Target::AtLeast(500.0);
+const OF_BARE: Target = Target::AtLeast(0.7);
+/// Bytes that the server reads ahead of one download: a quarter of the most that a request may hold.
+const READ_AHEAD_BYTES: u64 = 2 << 20;
+
+/// Measures it, for all volumes.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let keyspace = bench.volumes()?;
+    let server = bench.server(keyspace)?;
+    let volumes = bench.settings.volumes;
+    let text_bytes = text_bytes(&server, &bench.corpus, volumes)?;
+    let zip = bench.work.finished_zip(&server, &bench.corpus, volumes)?;
+    let packs = bench.runtime.block_on(Packs::of(&bench.node, keyspace, &bench.corpus))?;
+    let (times, at_once) = (downloads(zip.bytes), packs.volumes_in(READ_AHEAD_BYTES));
+    figures.tell("bare program: volumes at once", "volumes", at_once as f64);
+    let mut asked = ways_of_asking(&server, &bench.corpus, volumes)?;
+    let mut client = Client::connect(server.http)?;
+    for (_, asking) in &mut asked {
+        check(&mut client, &asking.request(), zip.crc32)?; // warms caches up
+    }
+    bench.runtime.block_on(packs.read(times, at_once))?;
+    for _ in 0..bench.settings.repetitions {
+        let before = bench.node.usage()?;
+        let bare_seconds = bench.runtime.block_on(packs.read(times, at_once))?.as_secs_f64();
+        let used = bench.node.usage()?.since(before);
+        let text_mb = text_bytes as f64 * times as f64 / 1e6;
+        figures.tell("bare program: page text", "MB/s", text_mb / bare_seconds);
+        figures.tell("bare program: CPU of the node", "ms a GB of text", used.cpu_seconds * 1e6 / text_mb);
+        for (name, asking) in &mut asked {
+            let before = bench.node.usage()?;
+            let sample = measure(&mut client, &asking.requests(times), zip.bytes, &server.process)?;
+            let used = bench.node.usage()?.since(before);
+            let what = |what: &str| format!("{name}: {what}");
+            figures.hold(what("page text"), "MB/s", TEXT, text_mb / sample.seconds);
+            figures.hold(what("of the bare program's rate"), "times", OF_BARE, bare_seconds / sample.seconds);
+            figures.tell(what("CPU of the server"), "ms a GB of text", sample.server_cpu_seconds * 1e6 / text_mb);
+            figures.tell(what("CPU of the node"), "ms a GB of text", used.cpu_seconds * 1e6 / text_mb);
+        }
+    }
+    Ok(figures)
+}

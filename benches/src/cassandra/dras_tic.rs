@@ -1,0 +1,31 @@
+//! The ingest of the repository door's benchmark, with the store in Cassandra.
+
+use anyhow::Result;
+
+use super::bench::Bench;
+use crate::repository_door::ingest;
+use crate::rig::figures::{Figures, Target};
+
+const RATE: Target = Target::AtLeast(1_000.0);
+
+/// Measures it.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    for _ in 0..bench.settings.repetitions {
+        let subject = bench.empty().and_then(|keyspace| bench.repository(&keyspace))?;
+        for connections in bench.settings.connections.clone() {
+            let (before, node_before) = (subject.process.usage()?, bench.node.usage()?);
+            let load = ingest::load(&subject, connections, bench.duration())?;
+            let used = subject.process.usage()?.since(before);
+            let node_used = bench.node.usage()?.since(node_before);
+            let what = |what: &str| format!("{connections} connections: {what}");
+            let each = |cpu_seconds: f64| cpu_seconds * 1e6 / load.answers.max(1) as f64;
+            figures.hold(what("rate"), "requests/s", RATE, load.rate());
+            figures.tell(what("median"), "ms", load.quantile_ms(0.5));
+            figures.tell(what("p99"), "ms", load.quantile_ms(0.99));
+            figures.tell(what("CPU of the server"), "µs a request", each(used.cpu_seconds));
+            figures.tell(what("CPU of the node"), "µs a request", each(node_used.cpu_seconds));
+        }
+    }
+    Ok(figures)
+}

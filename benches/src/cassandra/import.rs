@@ -1,0 +1,47 @@
+//! An import into Cassandra, beside the driver alone that writes the same rows.
+
+use std::thread::available_parallelism;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use super::bare::Rows;
+use super::bench::Bench;
+use crate::rig::figures::{Figures, Target};
+use crate::rig::process::Usage;
+
+const OF_BARE: Target = Target::AtLeast(0.7);
+
+/// Measures it, for all volumes, from a pairtree that was read before.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let pairtree = bench.work.pairtree(&bench.corpus)?;
+    // As many as an import works on at once.
+    let at_once = 2 * available_parallelism()?.get();
+    let server = bench.volumes().and_then(|keyspace| bench.server(keyspace))?;
+    let text_mb = crate::rig::work::text_bytes(&server, &bench.corpus, bench.settings.volumes)? as f64 / 1e6;
+    drop(server);
+    for _ in 0..bench.settings.repetitions {
+        let keyspace = bench.empty()?;
+        let store = bench.node.store(&keyspace)?;
+        let (before, node_before, begun) = (Usage::own()?, bench.node.usage()?, Instant::now());
+        bench.work.penates().run(["import".as_ref(), "--store".as_ref(), store.as_ref(), pairtree.as_os_str()])?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let (used, node_used) = (Usage::own()?.since(before), bench.node.usage()?.since(node_before));
+
+        let session = bench.runtime.block_on(bench.node.session())?;
+        let rows = bench.runtime.block_on(Rows::of(&session, &keyspace))?;
+        let other = bench.empty()?;
+        let bare_seconds = bench.runtime.block_on(rows.write(&session, &other, at_once))?.as_secs_f64();
+        let written = bench.runtime.block_on(Rows::of(&session, &other))?.count();
+        ensure!(written == rows.count(), "{written} rows were written of {}", rows.count());
+
+        figures.tell("bare program: page text", "MB/s", text_mb / bare_seconds);
+        figures.tell("bare program: rows", "rows/s", rows.count() as f64 / bare_seconds);
+        figures.tell("import: page text", "MB/s", text_mb / seconds);
+        figures.tell("import: CPU", "s", used.ended_children_cpu_seconds);
+        figures.tell("import: CPU of the node", "s", node_used.cpu_seconds);
+        figures.hold("import: of the bare program's rate", "times", OF_BARE, bare_seconds / seconds);
+    }
+    Ok(figures)
+}

@@ -1,0 +1,81 @@
+//! The Cassandra node that everything here runs against.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use cluster::{CASSANDRA_VERSION, Cluster, ClusterSpec, CommitlogSync, NodeId, Settings, Shape};
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use serde_json::json;
+use store::SystemClock;
+use store_cassandra::{CassandraOptions, CassandraStore};
+
+use crate::rig::process::Usage;
+
+/// The only one.
+const NODE: NodeId = NodeId(1);
+/// Room for rows in the row cache, which no table uses unless it is told to: more than the volumes of a run take.
+const ROW_CACHE: &str = "512MiB";
+
+/// A node that ends when this is dropped.
+pub struct Node(Cluster);
+
+impl Node {
+    /// Starts it with its data in a folder; the heap, in MiB, is what fits the machine if it is not given.
+    pub fn start(folder: &Path, heap_mib: Option<u32>, commitlog_sync: CommitlogSync) -> Result<Self> {
+        let mut settings = Settings { heap_mib, commitlog_sync, ..Settings::default() };
+        // Nobody takes its data up again, so the schema of each store need not be flushed.
+        settings.jvm_options.push("-Dcassandra.unsafesystem=true".to_owned());
+        settings.yaml.insert("row_cache_size".to_owned(), json!(ROW_CACHE));
+        // Files that are mapped cannot be forgotten.
+        settings.yaml.insert("disk_access_mode".to_owned(), json!("standard"));
+        let cluster = Cluster::open(folder, &ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) })?;
+        cluster.start_all()?;
+        Ok(Self(cluster))
+    }
+
+    /// What it is.
+    pub fn version() -> String {
+        format!("Apache Cassandra {CASSANDRA_VERSION}")
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> Result<SocketAddr> {
+        Ok(*self.0.contact_points().first().context("a cluster without nodes")?)
+    }
+
+    /// The address of a store in it.
+    pub fn store(&self, keyspace: &str) -> Result<String> {
+        Ok(format!("cassandra://{}/{keyspace}", self.address()?))
+    }
+
+    /// Opens a store in this process, with default settings.
+    pub async fn open(&self, keyspace: &str) -> Result<Arc<CassandraStore>> {
+        let options = CassandraOptions::new(self.store(keyspace)?.parse()?);
+        Ok(CassandraStore::open(options, Arc::new(SystemClock)).await?)
+    }
+
+    /// The driver alone.
+    pub async fn session(&self) -> Result<Session> {
+        Ok(SessionBuilder::new().known_node_addr(self.address()?).build().await?)
+    }
+
+    /// What it used so far.
+    pub fn usage(&self) -> Result<Usage> {
+        let status = self.0.status();
+        Usage::of_process(status.first().and_then(|node| node.pid).context("the node does not run")?)
+    }
+
+    /// The folder of its data files.
+    pub fn data(&self) -> Result<std::path::PathBuf> {
+        let status = self.0.status();
+        Ok(status.first().context("a cluster without nodes")?.folder.join("data"))
+    }
+
+    /// Runs `nodetool`.
+    pub fn nodetool(&self, command: &[&str]) -> Result<String> {
+        Ok(self.0.nodetool(NODE, command)?)
+    }
+}

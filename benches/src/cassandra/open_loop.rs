@@ -1,0 +1,104 @@
+//! Calls of a store in an open loop: each is due at its time whatever happens, has a deadline, and its latency counts from when it was due.
+
+use std::future::Future;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use hdrhistogram::Histogram;
+use tokio::runtime::Runtime;
+
+/// What one call came to.
+struct Seen {
+    latency: Duration,
+    is_answered: bool,
+}
+
+/// What came out.
+pub struct Calls {
+    /// Calls.
+    pub count: u64,
+    /// Those that failed, or came back without an answer.
+    pub unanswered: u64,
+    /// How long each took from when it was due, in microseconds; one without an answer: at least until its deadline.
+    pub latencies_us: Histogram<u64>,
+    /// The latest that a call came back after its deadline.
+    pub overdue_max: Duration,
+}
+
+impl Calls {
+    /// Milliseconds that a call took in the mean.
+    pub fn mean_ms(&self) -> f64 {
+        self.latencies_us.mean() / 1e3
+    }
+
+    /// Milliseconds that so much of all calls took at most (0 to 1).
+    pub fn quantile_ms(&self, quantile: f64) -> f64 {
+        self.latencies_us.value_at_quantile(quantile) as f64 / 1e3
+    }
+}
+
+/// Makes so many calls a second for a while. `call` makes the one of this number, which should end by this deadline, and answers
+/// whether it was answered.
+pub fn run<F: Future<Output = bool> + Send + 'static>(
+    runtime: &Runtime,
+    rate: f64,
+    duration: Duration,
+    deadline_after: Duration,
+    call: impl Fn(u64, Instant) -> F,
+) -> Result<Calls> {
+    let (tell, told) = mpsc::channel();
+    let begun = Instant::now();
+    // A thread of its own keeps the time: it sleeps by microseconds, a task by milliseconds.
+    for number in 0..(rate * duration.as_secs_f64()) as u64 {
+        let due = begun + Duration::from_secs_f64(number as f64 / rate);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let (calling, tell) = (call(number, due + deadline_after), tell.clone());
+        runtime.spawn(async move {
+            let is_answered = calling.await;
+            // Whoever listens does so to the end.
+            let _ = tell.send(Seen { latency: due.elapsed(), is_answered });
+        });
+    }
+    drop(tell);
+    let latencies_us = Histogram::new(3)?;
+    let mut calls = Calls { count: 0, unanswered: 0, latencies_us, overdue_max: Duration::ZERO };
+    for Seen { latency, is_answered } in told {
+        calls.count += 1;
+        calls.unanswered += u64::from(!is_answered);
+        calls.overdue_max = calls.overdue_max.max(latency.saturating_sub(deadline_after));
+        let counted = if is_answered { latency } else { latency.max(deadline_after) };
+        calls.latencies_us.record(counted.as_micros() as u64)?;
+    }
+    Ok(calls)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn one_after(delay: Duration, is_answered: bool) -> Calls {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let call = move |_, _| async move {
+            tokio::time::sleep(delay).await;
+            is_answered
+        };
+        run(&runtime, 100.0, Duration::from_millis(10), Duration::from_millis(50), call).unwrap()
+    }
+
+    #[test]
+    fn a_call_counts_from_when_it_was_due_and_is_overdue_after_its_deadline() {
+        let calls = one_after(Duration::from_millis(80), true);
+        assert_eq!((calls.count, calls.unanswered), (1, 0));
+        assert!(calls.mean_ms() >= 79.9, "{}", calls.mean_ms());
+        assert!(calls.overdue_max >= Duration::from_millis(29), "{:?}", calls.overdue_max);
+    }
+
+    #[test]
+    fn a_call_without_an_answer_counts_as_long_as_its_deadline() {
+        let calls = one_after(Duration::ZERO, false);
+        assert_eq!((calls.count, calls.unanswered), (1, 1));
+        assert!(calls.mean_ms() >= 49.9, "{}", calls.mean_ms());
+    }
+}
