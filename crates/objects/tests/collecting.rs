@@ -256,6 +256,28 @@ async fn a_pin_put_while_the_grace_runs_out_is_refused_and_one_put_before_holds(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pin_put_between_the_collectors_look_at_the_pins_and_its_condemning_holds() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
+    let old = revision(&faulty.library).await;
+    import(&faulty.library, volume("t.a", &["new"])).await.unwrap();
+    let gate = Gate::new();
+    faulty.store.arm(Fault::Hold(gate.clone()), |_, step| switches_a_volume(step));
+    let library = faulty.library.clone();
+    let collecting = tokio::spawn(async move { collect(&library).await });
+    gate.reached().await;
+    let pin = faulty.library.pin(&[(id("t.a"), old)], "s1", UnixMillis(u64::MAX / 2)).await.unwrap();
+    assert_eq!(pin, [Pinned::Held]);
+    gate.open();
+    assert_eq!(collecting.await.unwrap().condemned, 1);
+    for _ in 0..3 {
+        faulty.clock.advance(24 * HOUR);
+        collect(&faulty.library).await;
+        assert!(generations(&faulty).contains(&old));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_pins_take_a_few_calls_and_are_answered_in_order() {
     let faulty = faulty().await;
     import(&faulty.library, volume("t.a", &["one"])).await.unwrap();

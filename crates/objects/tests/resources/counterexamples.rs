@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use objects::containment::Mark;
-use objects::{Library, ResourceError, ResourceResult, keys};
+use objects::{Head, Library, ResourceError, ResourceResult, State, keys};
 use store::{ManualClock, Step, Table, UnixMillis};
 use tokio::task::JoinHandle;
 
@@ -190,35 +190,50 @@ async fn floorread_a_creator_whose_clock_is_behind_gets_above_the_fence() {
     assert!(listed(&library).await.is_empty(), "which fences the name");
     let behind = Arc::new(ManualClock::new(UnixMillis(START.0 - 3_600_000)));
     let behind = Library::open(faulty.store.clone(), behind, library.options().clone()).await.unwrap();
-    create(&behind, CHILD, "again").await.unwrap();
+    let gate = Gate::new();
+    faulty.store.arm(Fault::Hold(gate.clone()), head_of(CHILD));
+    let creation = tokio::spawn(async move { create(&behind, CHILD, "again").await });
+    gate.reached().await;
+    // What has its intent is old by its clock. To whoever lists, the fence that stands would be above it.
+    assert!(listed(&library).await.is_empty());
+    gate.open();
+    creation.await.unwrap().unwrap();
     assert_eq!(said(&library, CHILD).await.as_deref(), Some("again"));
     assert_sound(&library, &faulty.clock, &[CHILD]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headfirst_a_creator_that_read_the_head_before_others_came_and_went_makes_nothing_twice() {
-    let faulty = with_parent().await;
-    let (gate, creation) = paused(&faulty, marks(0)).await;
-    create(&faulty.library, CHILD, "quick").await.unwrap();
-    delete(&faulty.library, CHILD).await.unwrap();
-    faulty.library.remove_tombstone(&path(CHILD)).await.unwrap();
-    gate.open();
-    let created = creation.await.unwrap();
-    let said = said(&faulty.library, CHILD).await;
-    assert_eq!(created.is_ok(), said.as_deref() == Some("slow"), "{created:?}, but {said:?}");
-    assert_sound(&faulty.library, &faulty.clock, &[CHILD]).await;
+async fn headfirst_a_creator_that_read_the_head_before_others_came_and_went_does_not_go_on_under_its_old_intent() {
+    for is_announced in [false, true] {
+        let faulty = with_parent().await;
+        let (gate, creation) = match is_announced {
+            false => paused(&faulty, marks(0)).await,
+            true => paused(&faulty, head_of(CHILD)).await,
+        };
+        create(&faulty.library, CHILD, "quick").await.unwrap();
+        delete(&faulty.library, CHILD).await.unwrap();
+        faulty.library.remove_tombstone(&path(CHILD)).await.unwrap();
+        // Whoever lists writes the intent off, if there is one.
+        faulty.clock.advance(OLD);
+        assert!(listed(&faulty.library).await.is_empty());
+        gate.open();
+        let created = creation.await.unwrap();
+        let said = said(&faulty.library, CHILD).await;
+        assert_eq!(created.is_ok(), said.as_deref() == Some("slow"), "{created:?}, but {said:?}");
+        assert_sound(&faulty.library, &faulty.clock, &[CHILD]).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn marks_one_that_arrives_after_the_child_was_removed_does_not_bring_it_back() {
-    for of_creation in 0..2 {
+async fn marks_those_that_arrive_after_the_child_was_removed_do_not_bring_it_back() {
+    for late in [&[Mark::Added][..], &[Mark::Confirmed], &[Mark::Added, Mark::Confirmed]] {
         let faulty = with_parent().await;
-        faulty.store.arm(Fault::UnknownLate(NEVER), marks(of_creation));
+        late.iter().for_each(|mark| faulty.store.arm(Fault::UnknownLate(NEVER), puts(*mark)));
         create(&faulty.library, CHILD, "").await.unwrap();
         delete(&faulty.library, CHILD).await.unwrap();
         assert!(listed(&faulty.library).await.is_empty());
         faulty.store.recover();
-        assert!(listed(&faulty.library).await.is_empty());
+        assert!(listed(&faulty.library).await.is_empty(), "{late:?}");
         assert_sound(&faulty.library, &faulty.clock, &[CHILD]).await;
     }
 }
@@ -265,6 +280,9 @@ async fn scanafter_what_is_created_until_the_parent_is_being_deleted_goes_with_i
     create(&faulty.library, CHILD, "quick").await.unwrap();
     gate.open();
     deletion.await.unwrap().unwrap();
+    let head = faulty.store.row(Table::Objects, &keys::resource_partition(&path(CHILD)), &keys::head()).unwrap();
+    let head: Head = objects::head::open(Table::Objects, &head).unwrap();
+    assert_eq!(head.state, State::Deleted, "nothing is left in it that nobody can reach");
     faulty.library.remove_tombstone(&path(PARENT)).await.unwrap();
     faulty.library.create_resource(&path(PARENT), &container()).await.unwrap();
     assert!(listed(&faulty.library).await.is_empty());
