@@ -79,7 +79,7 @@ pub fn settings() -> Settings {
 /// Whether nodes can be started here; where not, that is told.
 pub fn can_run() -> bool {
     let Err(error) = cluster::prerequisites() else { return true };
-    tell_not_run(&format!("tests against Cassandra: {error}"));
+    not_run(&format!("tests against Cassandra: {error}"));
     false
 }
 
@@ -129,7 +129,7 @@ pub async fn digests_at(node: SocketAddr, keyspace: &str) -> BTreeMap<String, (u
 }
 
 /// Tells whoever runs all tests what was left out: in the file that `PENATES_NOT_RUN` names. Where `CI` is set nothing may be.
-fn tell_not_run(what: &str) {
+pub fn not_run(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {what}");
     eprintln!("not run: {what}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {

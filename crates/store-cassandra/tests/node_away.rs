@@ -1,8 +1,10 @@
 //! A node that stands still, is killed, comes back, and has no more room, under a store that stays open; it asks for a password, and is
-//! reached by TLS. And one that syncs its commit log now and then only.
+//! reached by TLS. One that syncs its commit log now and then only. And one whose disk is full.
 
 #![allow(clippy::unwrap_used)]
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ use serde_json::json;
 use store::{
     Call, Class, Deadline, Expect, Guard, Lane, NewRow, Outcome, Stamp, Step, Store, StoreError, SystemClock, Table,
 };
-use store_cassandra::testing::{DATACENTER, can_run, settings};
+use store_cassandra::testing::{DATACENTER, can_run, not_run, settings};
 use store_cassandra::{Address, CassandraOptions, CassandraStore, Credentials, Replication};
 
 const NODE: NodeId = NodeId(1);
@@ -204,4 +206,105 @@ async fn a_single_node_that_syncs_now_and_then_loses_what_it_acknowledged_since(
         !there(&store, "acknowledged").await,
         "nothing was lost: the documentation says too little of what it promises"
     );
+}
+
+/// A disk with little room, in memory.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Mounted on a folder; `None`: this user may not mount anything, which is told.
+    fn mounted(folder: PathBuf) -> Option<Self> {
+        std::fs::create_dir_all(&folder).unwrap();
+        let size = format!("size={SMALL_MIB}m");
+        let mounted = run("mount", &["-t", "tmpfs", "-o", &size, "tmpfs"], &folder);
+        if !mounted {
+            not_run("a node whose disk is full: mounting a tmpfs is not allowed here");
+        }
+        mounted.then_some(Self(folder))
+    }
+
+    /// Gives it room.
+    fn grow(&self) {
+        assert!(run("mount", &["-o", "remount,size=1g"], &self.0));
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        run("umount", &["--lazy"], &self.0);
+    }
+}
+
+fn run(program: &str, arguments: &[&str], folder: &Path) -> bool {
+    Command::new(program).args(arguments).arg(folder).status().is_ok_and(|status| status.success())
+}
+
+/// Room for what a node writes to begin with, and some rows more.
+const SMALL_MIB: usize = 96;
+
+/// Bytes of each row that fills it.
+const ROW_BYTES: usize = 60 << 10;
+
+fn filling(number: usize) -> (Bytes, Bytes) {
+    (Bytes::from(format!("filling {number}")), Bytes::from(vec![number as u8; ROW_BYTES]))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_disk_is_full_is_away_and_nothing_it_acknowledged_is_lost() {
+    if !can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mounted(folder.path().join("disk")) else { return };
+    let on_disk = |name: &str| json!(disk.0.join(name));
+    let mut settings = Settings { commitlog_sync: CommitlogSync::Batch, heap_mib: Some(256), ..settings() };
+    settings.yaml.extend([
+        ("data_file_directories".to_owned(), json!([on_disk("data")])),
+        ("commitlog_directory".to_owned(), on_disk("commitlog")),
+        ("hints_directory".to_owned(), on_disk("hints")),
+        ("saved_caches_directory".to_owned(), on_disk("saved_caches")),
+        ("commitlog_segment_size".to_owned(), json!("4MiB")),
+        // As in the configuration that Cassandra is delivered with.
+        ("disk_failure_policy".to_owned(), json!("stop")),
+        ("commit_failure_policy".to_owned(), json!("stop")),
+    ]);
+    let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
+    let node = Cluster::open(folder.path().join("node"), &spec).unwrap();
+    node.start_all().unwrap();
+    let address: Address = format!("cassandra://{}/brimful", node.contact_points()[0]).parse().unwrap();
+    let options = CassandraOptions::new(address);
+    CassandraStore::initialise(&options, Some(&Replication::one(DATACENTER, 1)), false).await.unwrap();
+    let store = CassandraStore::open(options, Arc::new(SystemClock)).await.unwrap();
+
+    let (mut acknowledged, mut last, deadline) = (Vec::new(), String::new(), Instant::now() + Duration::from_secs(300));
+    for number in 0.. {
+        let (partition, value) = filling(number);
+        let step = Step::Put { table: Table::Packs, partition, rows: vec![NewRow::new("row", value)] };
+        match store.run(call(SHORT), vec![step]).await {
+            Ok(Outcome::Applied) => acknowledged.push(number),
+            Ok(Outcome::Unknown { reason }) => last = reason,
+            Ok(outcome) => panic!("{outcome:?}"),
+            Err(error) => {
+                assert!(error.is_passing() || matches!(error, StoreError::Full(_)), "{error}");
+                eprintln!("after {} rows: {error} (before that: {last})", acknowledged.len());
+                break;
+            }
+        }
+        assert!(Instant::now() < deadline, "{} rows, and the disk is not full: {last}", acknowledged.len());
+    }
+    assert!(!acknowledged.is_empty() && acknowledged.len() * ROW_BYTES < 2 * (SMALL_MIB << 20), "{acknowledged:?}");
+    let health = store.health().await;
+    assert!(!health.refusing_writes.is_empty(), "{health:?}");
+
+    // It has ended by itself, or answers nobody; it comes back when there is room.
+    let _ = node.kill(NODE);
+    disk.grow();
+    node.start(NODE).unwrap();
+    surely(&store, put("after")).await;
+    for number in acknowledged {
+        let (partition, value) = filling(number);
+        let patience = call(Duration::from_secs(60)).strong();
+        let row = store.get(patience, Table::Packs, &partition, &key("row")).await.unwrap();
+        assert!(row.is_some_and(|row| row.value == value), "row {number} was acknowledged and is lost");
+    }
 }
