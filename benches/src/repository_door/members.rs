@@ -10,10 +10,12 @@ use super::quads::fill;
 use super::subject::Subject;
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Target};
-use crate::rig::load::{Load, closed};
+use crate::rig::load::closed;
 
 /// Connections that create at once.
 const CONNECTIONS: usize = 32;
+/// In so many slices the two containers are created in.
+const SLICES: u32 = 24;
 /// Memory that a listing may take besides.
 const MEMORY_MB: Target = Target::AtMost(16.0);
 
@@ -33,12 +35,23 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Creates in the containers `big` and `empty`, one after the other.
+/// Creates in the containers `big` and `empty`, in turn in short slices: what the server merges meanwhile hits both alike.
 pub fn create_in_both(subject: &Subject, next: &AtomicU64, duration: Duration, figures: &mut Figures) -> Result<()> {
     subject.process.settle()?;
-    let big = create(subject, "big", next, duration)?;
-    subject.process.settle()?;
-    let empty = create(subject, "empty", next, duration)?;
+    let slice = 2 * duration / SLICES;
+    let (mut big, mut empty) = (Created::default(), Created::default());
+    for number in 0..SLICES {
+        // Each is the first of a pair as often as the other.
+        let is_big = matches!(number % 4, 0 | 3);
+        let (container, created) = if is_big { ("big", &mut big) } else { ("empty", &mut empty) };
+        let request = |_| {
+            let name = format!("{container}/new-{}", next.fetch_add(1, Ordering::Relaxed));
+            subject.make_binary(&name).bytes()
+        };
+        let load = closed(subject.address, CONNECTIONS, slice, request)?;
+        created.answers += load.answers;
+        created.seconds += load.seconds;
+    }
     figures.tell("creating in it", "requests/s", big.rate());
     figures.tell("creating in an empty one", "requests/s", empty.rate());
     let times = empty.rate() / big.rate();
@@ -46,9 +59,17 @@ pub fn create_in_both(subject: &Subject, next: &AtomicU64, duration: Duration, f
     Ok(())
 }
 
-fn create(subject: &Subject, container: &str, next: &AtomicU64, duration: Duration) -> Result<Load> {
-    let request = |_| subject.make_binary(&format!("{container}/new-{}", next.fetch_add(1, Ordering::Relaxed))).bytes();
-    closed(subject.address, CONNECTIONS, duration, request)
+/// What was created in one of them.
+#[derive(Default)]
+struct Created {
+    answers: u64,
+    seconds: f64,
+}
+
+impl Created {
+    fn rate(&self) -> f64 {
+        self.answers as f64 / self.seconds
+    }
 }
 
 /// Lists the container `big`, which has so many members or more; answers members a second.

@@ -111,9 +111,10 @@ pub fn creating(headers: &HeaderMap) -> Result<(), LdpError> {
     if headers.contains_key(header::IF_MATCH) { Err(PreconditionFailed.into()) } else { Ok(()) }
 }
 
-/// Whether a request says under which condition it changes something.
+/// Whether a request says under which condition it changes something, so that no update can be lost. `If-Unmodified-Since` does not say
+/// so: of two changes within a second it tells the one from the other no more than its date does (section 8.8.2.2).
 pub fn is_conditional(headers: &HeaderMap) -> bool {
-    headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_UNMODIFIED_SINCE)
+    headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_NONE_MATCH)
 }
 
 fn system_time(time: UnixMillis) -> SystemTime {

@@ -178,7 +178,7 @@ impl Asked {
     /// LDP Paging, section 6.2: who asks for pages of some size is sent to the first one.
     fn to_first_page(&self, mut response: Response, members_max: usize) -> Result<Response, LdpError> {
         *response.status_mut() = StatusCode::SEE_OTHER;
-        let address = self.page_address(members_max, None);
+        let address = self.page_address(members_max.min(PAGE_MEMBERS_MAX), None);
         let location = HeaderValue::try_from(address).map_err(|error| LdpError::Internal(error.to_string()))?;
         response.headers_mut().insert(header::LOCATION, location);
         response.headers_mut().remove(header::ETAG);

@@ -227,12 +227,13 @@ impl Asked {
             // LDP 1.0, section 5.2.3.12: what was asked for is the container, or the new resource itself.
             links::append_of(headers, &iri, &self.site.iri_of(&written.path, "metadata"), "describedby");
         }
-        self.insert_etag(written, incoming, headers);
+        self.confirm(written, incoming, headers);
         Ok(response)
     }
 
-    /// The tag by which a writer can go on from what it wrote.
-    pub fn insert_etag(&self, written: &Written, incoming: &Incoming, headers: &mut HeaderMap) {
+    /// The tag by which a writer can go on from what it wrote, and whether the answer is as short as was wished.
+    pub fn confirm(&self, written: &Written, incoming: &Incoming, headers: &mut HeaderMap) {
+        Preferences::confirm_minimal(&self.headers, headers);
         match incoming {
             Incoming::Binary(_) => Validators::of_bytes(written.revision),
             Incoming::Graph(..) => Validators::of_graph(written.revision, None, "w"),

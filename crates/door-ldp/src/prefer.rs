@@ -1,6 +1,6 @@
 //! `Prefer` (RFC 7240; LDP 1.0, section 7.2; LDP Paging, section 7).
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use rdf::vocab::ldp;
 
 use crate::links::{parameter, split, values};
@@ -33,6 +33,13 @@ impl Preferences {
             split(&value, ',').into_iter().for_each(|preference| preferences.add(preference));
         }
         preferences
+    }
+
+    /// Says so, if the answer to a change is as short as the client likes it: it always is.
+    pub fn confirm_minimal(headers: &HeaderMap, answer: &mut HeaderMap) {
+        if let Some(applied @ "return=minimal") = Self::of(headers).applied {
+            answer.insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
+        }
     }
 
     fn add(&mut self, preference: &str) {

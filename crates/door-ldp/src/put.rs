@@ -214,7 +214,7 @@ impl Asked {
         let mut response = empty(StatusCode::NO_CONTENT);
         let headers = response.headers_mut();
         crate::links::append(headers, rdf::vocab::ldp::RESOURCE.as_str(), "type");
-        self.insert_etag(written, incoming, headers);
+        self.confirm(written, incoming, headers);
         response
     }
 }

@@ -8,6 +8,8 @@ use crate::support::{Fixture, fixture, fixture_with};
 
 const TITLE: &str = "<> <http://purl.org/dc/terms/title> ";
 
+const TITLE_OF_ALL: &str = "<> <http://purl.org/dc/terms/title> \"t\" .";
+
 async fn with_source() -> Fixture {
     let fixture = fixture().await;
     fixture.make("/rest/s", "RDFSource", &format!("{TITLE} \"first\" .")).await;
@@ -25,6 +27,24 @@ async fn a_put_replaces_and_its_tag_lets_the_writer_go_on() {
     }
     let read = fixture.get("/rest/s").await;
     assert!(read.says("<s> dc:title \"third\" .") && !read.says("<s> dc:title \"second\" ."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_wants_a_short_answer_to_a_change_is_told_that_it_is_one() {
+    let fixture = with_source().await;
+    for path in ["/rest/s", "/rest/new"] {
+        let put = fixture.put(path, &format!("{TITLE} \"t\" .")).header("prefer", "return=minimal").answer().await;
+        assert!(put.status.is_success() && put.body.is_empty(), "{put:?}");
+        assert_eq!(put.header("preference-applied"), Some("return=minimal"), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_date_lets_a_writer_through_only_if_nothing_changed_after_it() {
+    let fixture = with_source().await;
+    let put = |date: &str| fixture.put("/rest/s", TITLE_OF_ALL).header("if-unmodified-since", date).answer();
+    assert_eq!(put("Sun, 06 Nov 1994 08:49:37 GMT").await.status, StatusCode::PRECONDITION_FAILED);
+    assert_eq!(put("Fri, 31 Dec 9999 23:59:59 GMT").await.status, StatusCode::NO_CONTENT);
 }
 
 #[tokio::test(flavor = "multi_thread")]
