@@ -280,7 +280,8 @@ impl Writer {
                 }
             }
             Some(Pending::WithContent(path, state)) => {
-                if see(client, &path).await.unwrap().state == state {
+                let seen = see(client, &path).await.unwrap();
+                if seen.state == state {
                     self.tree.set_with_content(&path, state);
                 }
             }
