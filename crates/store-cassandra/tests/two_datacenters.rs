@@ -15,7 +15,7 @@ use store::{
     SystemClock, Table,
 };
 use store_cassandra::testing::{can_run, settings};
-use store_cassandra::{CassandraOptions, CassandraStore, Initialised, Levels, Serial};
+use store_cassandra::{CassandraOptions, CassandraStore, InitError, Initialised, Levels, Serial};
 
 const TABLE: Table = Table::Objects;
 
@@ -177,7 +177,14 @@ async fn of_two_data_centers_the_one_that_is_left_goes_on_and_nothing_acknowledg
     let replication = format!("{HOME}=2,{AWAY}=2").parse().unwrap();
     for keyspace in ["everywhere", "homely"] {
         let options = two.options(keyspace, HOME, Serial::Serial, None);
-        let made = CassandraStore::initialise(&options, Some(&replication), false).await.unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let made = loop {
+            match CassandraStore::initialise(&options, Some(&replication), false).await {
+                // Clients do not see all nodes at once that have just met.
+                Err(InitError::TooFewNodes { .. }) if Instant::now() < deadline => {}
+                made => break made.unwrap(),
+            }
+        };
         assert_eq!(made, Initialised::Made);
     }
     homes_that_cannot_be_are_refused(&two).await;
