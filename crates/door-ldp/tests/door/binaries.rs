@@ -120,3 +120,36 @@ async fn turtle_stays_bytes_if_that_is_asked_for_and_what_has_no_type_is_bytes()
     fixture.ask(Method::POST, "/rest/").header("slug", "o").body("x").answer().await;
     assert_eq!(fixture.get("/rest/o").await.header("content-type"), Some("application/octet-stream"));
 }
+
+/// Digests of `abc` in base64.
+const DIGESTS_OF_ABC: [(&str, &str); 4] = [
+    ("md5", "kAFQmDzST7DWlj99KOF/cg=="),
+    ("sha", "qZk+NkcGgWq6PiVxeFDCbJzQ2J0="),
+    ("sha-256", "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0="),
+    ("sha-512", "3a81oZNherrMQXNJriBBMRLm+k6JqX6iCp7u5ktV05ohkpkqJ0/BqDa6PCOj/uu9RU1EI2Q86A4qmslPpUyknw=="),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_digest_is_checked_in_every_header_and_given_where_it_is_wanted() {
+    let fixture = fixture().await;
+    for (name, value) in DIGESTS_OF_ABC {
+        for (header, announced) in [
+            ("digest", format!("{name}={value}")),
+            ("repr-digest", format!("{name}=:{value}:")),
+            ("content-digest", format!("{name}=:{value}:")),
+        ] {
+            let put = |bytes: &'static str| {
+                fixture.ask(Method::PUT, "/rest/abc").header(header, &announced).body(bytes).answer()
+            };
+            assert!(put("abc").await.status.is_success(), "{header}: {announced}");
+            assert_eq!(put("abd").await.status, StatusCode::CONFLICT, "{header}: {announced}");
+            assert_eq!(fixture.get("/rest/abc").await.text(), "abc");
+        }
+        let get =
+            |header: &'static str, wish: String| fixture.ask(Method::GET, "/rest/abc").header(header, &wish).answer();
+        let older = get("want-digest", name.to_owned()).await;
+        assert_eq!(older.header("digest"), Some(&*format!("{name}={value}")));
+        let newer = get("want-repr-digest", format!("{name}=5")).await;
+        assert_eq!(newer.header("repr-digest"), Some(&*format!("{name}=:{value}:")));
+    }
+}
