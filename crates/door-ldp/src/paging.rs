@@ -1,0 +1,76 @@
+//! Pages of what a container contains (W3C LDP Paging 1.0): which one a query asks for, and what the answer says of the others.
+
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use objects::list::ListToken;
+use rdf::vocab::ldp;
+
+use crate::errors::LdpError;
+use crate::links;
+
+/// Members of one page at most, whatever is asked for.
+const PAGE_MEMBERS_MAX: usize = 10_000;
+
+/// One page of a container.
+pub struct Page {
+    /// Where it begins; `None`: at the first member.
+    pub after: Option<ListToken>,
+    /// How many members it tells of, at most.
+    pub members_max: usize,
+    /// Whether it is the last one, wherever that begins.
+    pub is_last: bool,
+}
+
+impl Page {
+    /// The page that a query asks for; `None`: it asks for none.
+    pub fn of(query: Option<&str>) -> Result<Option<Self>, LdpError> {
+        let (mut members_max, mut after, mut is_last) = (None, None, false);
+        let refused = |why: String| LdpError::Header { name: "query", why };
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            match &*name {
+                "limit" => {
+                    let limit = value.parse().ok().filter(|limit| (1..=PAGE_MEMBERS_MAX).contains(limit));
+                    members_max = Some(limit.ok_or_else(|| refused(format!("limit is 1 to {PAGE_MEMBERS_MAX}")))?);
+                }
+                "last" => is_last = value == "true",
+                "after" => after = Some(value.parse().map_err(|error| refused(format!("after: {error}")))?),
+                _ => {}
+            }
+        }
+        match (members_max, after) {
+            (None, None) if !is_last => Ok(None),
+            (members_max, after) => {
+                Ok(Some(Self { after, members_max: members_max.unwrap_or(PAGE_MEMBERS_MAX), is_last }))
+            }
+        }
+    }
+
+    /// Says of an answer that it is this page of the container `iri`, and where the others are.
+    pub fn describe(&self, iri: &str, next: Option<&ListToken>, headers: &mut HeaderMap) {
+        // The tag is that of the container; a page of it has none.
+        headers.remove(header::ETAG);
+        links::append(headers, ldp::PAGE.as_str(), "type");
+        links::append(headers, iri, "canonical");
+        let first = address(iri, self.members_max, None);
+        links::append(headers, &first, "first");
+        links::append(headers, &format!("{first}&last=true"), "last");
+        if let Some(next) = next {
+            links::append(headers, &address(iri, self.members_max, Some(next)), "next");
+        }
+    }
+}
+
+/// Section 6.2: who asks for pages of some size is sent to the first one.
+pub fn to_first(iri: &str, members_max: usize, mut response: Response) -> Result<Response, LdpError> {
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    let location = HeaderValue::try_from(address(iri, members_max.min(PAGE_MEMBERS_MAX), None));
+    let location = location.map_err(|error| LdpError::Internal(error.to_string()))?;
+    response.headers_mut().insert(header::LOCATION, location);
+    response.headers_mut().remove(header::ETAG);
+    Ok(response)
+}
+
+fn address(iri: &str, members_max: usize, after: Option<&ListToken>) -> String {
+    let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
+    format!("{iri}?limit={members_max}{after}")
+}
