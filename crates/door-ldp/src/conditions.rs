@@ -41,6 +41,11 @@ impl Validators {
         Self { revision, etag: format!("\"{revision}\""), modified: revision.time() }
     }
 
+    /// Those of bytes that are kept elsewhere, where they may change: the tag is a weak one, good for changing what is said of them here.
+    pub fn of_bytes_elsewhere(revision: RevisionId) -> Self {
+        Self { revision, etag: format!("W/\"{revision}\""), modified: revision.time() }
+    }
+
     /// Those of a graph, written in a way that `variant` names. A listing that streams may change while it does, so that its tag
     /// is a weak one.
     pub fn of_graph(revision: RevisionId, listing: Option<Option<RevisionId>>, variant: &str) -> Self {

@@ -9,31 +9,17 @@ use door_http::ranges;
 use futures::StreamExt;
 use headers::{ETag, HeaderMapExt, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::list::ListToken;
 use objects::resources::{Binary, Elsewhere, Handling, Kind, Membership, Resource};
-use rdf::vocab::ldp;
 
 use crate::address::Facet;
 use crate::ask::{Asked, empty};
 use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
 use crate::format::Format;
-use crate::links;
 use crate::managed;
+use crate::paging::{self, Page};
 use crate::prefer::{PREFERENCE_APPLIED, Preferences};
 use crate::statements::{Section, Statements, Written, about, is_container};
-
-/// Members of one page at most, whatever is asked for.
-const PAGE_MEMBERS_MAX: usize = 10_000;
-
-/// One page of a container (LDP Paging).
-struct Page {
-    /// Where it begins; `None`: at the first member.
-    after: Option<ListToken>,
-    members_max: usize,
-    /// Whether it is the last one, wherever that begins.
-    is_last: bool,
-}
 
 impl Asked {
     /// A representation of a resource.
@@ -80,7 +66,7 @@ impl Asked {
         };
         let Some(format) = format else { return self.get_archive(resource).await };
         let preferences = Preferences::of(&self.headers);
-        let page = self.page()?;
+        let page = Page::of(self.query.as_deref())?;
         let giving = match self.target.facet {
             Facet::Itself => managed::giving_members(self.library(), resource).await?,
             _ => Vec::new(),
@@ -100,7 +86,7 @@ impl Asked {
             return Ok(response);
         }
         if let (Some(members_max), None, true) = (preferences.members_max, &page, is_container(resource)) {
-            return self.to_first_page(response, members_max);
+            return paging::to_first(&self.site.iri(self.path()), members_max, response);
         }
         format.insert(response.headers_mut());
         let title = format!("/{}", resource.path());
@@ -111,8 +97,10 @@ impl Asked {
                 page.after = self.library().last_page(resource, page.members_max).await?;
             }
             let sections = self.sections_of_page(resource, &page, &preferences).await?;
-            let written = statements(sections).page(page.after, page.members_max).write_page().await?;
-            return Ok(self.page_response(response, page.members_max, written));
+            let written = statements(sections).page(page.after.clone(), page.members_max).write_page().await?;
+            page.describe(&self.site.iri(self.path()), written.next.as_ref(), response.headers_mut());
+            *response.body_mut() = Body::from(written.bytes);
+            return Ok(response);
         }
         if self.method == Method::HEAD {
             return Ok(response);
@@ -152,8 +140,8 @@ impl Asked {
         Ok(sections)
     }
 
-    /// What is told on a page: the first one tells of the container itself, each tells of some children. Statements of
-    /// membership are told with the children that they follow from, in place of their containment if only they are wanted.
+    /// What is told on a page: the first one tells of the container itself, each tells of some children, with the statements of
+    /// membership that follow from them.
     async fn sections_of_page(
         &self,
         resource: &Resource,
@@ -166,82 +154,32 @@ impl Asked {
             sections.push(Section::Triples(managed::statements(resource)));
             sections.push(Section::Triples(description.into_iter().collect()));
         }
-        match resource.kind() {
-            Kind::Container { membership, .. } if !preferences.containment && membership.rule().is_some() => {
-                sections.push(Section::Members(membership.clone(), resource.clone()));
-            }
-            _ => sections.push(Section::Contains(resource.clone())),
-        }
+        let rule = match resource.kind() {
+            Kind::Container { membership, .. } => membership.rule().map(|_| membership.clone()),
+            _ => None,
+        };
+        let children = match (preferences.containment, rule.filter(|_| preferences.membership)) {
+            (true, Some(membership)) => Some(Section::ContainsAndMembers(membership, resource.clone())),
+            (true, None) => Some(Section::Contains(resource.clone())),
+            (false, Some(membership)) => Some(Section::Members(membership, resource.clone())),
+            (false, None) => None,
+        };
+        sections.extend(children);
         Ok(sections)
     }
 
-    /// LDP Paging, section 6.2: who asks for pages of some size is sent to the first one.
-    fn to_first_page(&self, mut response: Response, members_max: usize) -> Result<Response, LdpError> {
-        *response.status_mut() = StatusCode::SEE_OTHER;
-        let address = self.page_address(members_max.min(PAGE_MEMBERS_MAX), None);
-        let location = HeaderValue::try_from(address).map_err(|error| LdpError::Internal(error.to_string()))?;
-        response.headers_mut().insert(header::LOCATION, location);
-        response.headers_mut().remove(header::ETAG);
-        Ok(response)
-    }
-
-    fn page_response(
-        &self,
-        mut response: Response,
-        members_max: usize,
-        (bytes, next): (bytes::Bytes, Option<ListToken>),
-    ) -> Response {
-        let headers = response.headers_mut();
-        // The tag is that of the container; a page of it has none.
-        headers.remove(header::ETAG);
-        links::append(headers, ldp::PAGE.as_str(), "type");
-        links::append(headers, &self.site.iri(self.path()), "canonical");
-        links::append(headers, &self.page_address(members_max, None), "first");
-        links::append(headers, &format!("{}&last=true", self.page_address(members_max, None)), "last");
-        if let Some(next) = next {
-            links::append(headers, &self.page_address(members_max, Some(&next)), "next");
-        }
-        *response.body_mut() = Body::from(bytes);
-        response
-    }
-
-    fn page_address(&self, members_max: usize, after: Option<&ListToken>) -> String {
-        let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
-        format!("{}?limit={members_max}{after}", self.site.iri(self.path()))
-    }
-
-    /// The page that the query asks for.
-    fn page(&self) -> Result<Option<Page>, LdpError> {
-        let query = self.query.as_deref().unwrap_or_default();
-        let (mut members_max, mut after, mut is_last) = (None, None, false);
-        let refused = |why: String| LdpError::Header { name: "query", why };
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            match &*name {
-                "limit" => {
-                    let limit = value.parse().ok().filter(|limit| (1..=PAGE_MEMBERS_MAX).contains(limit));
-                    members_max = Some(limit.ok_or_else(|| refused(format!("limit is 1 to {PAGE_MEMBERS_MAX}")))?);
-                }
-                "last" => is_last = value == "true",
-                "after" => after = Some(value.parse().map_err(|error| refused(format!("after: {error}")))?),
-                _ => {}
-            }
-        }
-        match (members_max, after) {
-            (None, None) if !is_last => Ok(None),
-            (members_max, after) => {
-                Ok(Some(Page { after, members_max: members_max.unwrap_or(PAGE_MEMBERS_MAX), is_last }))
-            }
-        }
-    }
-
     async fn get_binary(&self, resource: &Resource, binary: &Binary) -> Result<Response, LdpError> {
-        let validators = Validators::of_bytes(binary.revision);
+        let validators = match binary.elsewhere() {
+            Some(_) => Validators::of_bytes_elsewhere(binary.revision),
+            None => Validators::of_bytes(binary.revision),
+        };
         let mut response = empty(StatusCode::OK);
         let headers = response.headers_mut();
         self.describe(resource, headers);
         validators.insert(headers);
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        if validators.reading(&self.headers)? == Reading::NotModified {
+        // What is kept elsewhere may have changed there, which nobody here knows.
+        if binary.elsewhere().is_none() && validators.reading(&self.headers)? == Reading::NotModified {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return Ok(response);
         }

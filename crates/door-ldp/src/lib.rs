@@ -7,10 +7,10 @@
 //!   All of them arrive in `ask.rs`, which finds out what is asked of what (`address.rs`: paths and IRIs) and answers it.
 //! - One file a method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`, `delete.rs`.
 //! - What they say and understand in headers: `links.rs`, `model.rs` (which interaction model is asked for), `conditions.rs`,
-//!   `prefer.rs`, `digests.rs`.
+//!   `prefer.rs`, `digests.rs`; `paging.rs` for pages of containers.
 //! - From a body to what is kept and back: `body.rs`, `managed.rs` (statements that are the server's), `membership.rs`,
 //!   `statements.rs` (the statements of an answer, as a stream), `format.rs` (what they are sent as).
-//! - `external.rs`: content that is kept elsewhere. `many.rs`, `lines.rs`: many resources in one request. `archive.rs`: a container with all that is in it, as one. `volumes.rs`: the volumes of the library, as resources.
+//! - `external.rs`: content that is kept elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many resources in one request. `archive.rs`: a container with all that is in it, as one. `volumes.rs`: the volumes of the library, as resources.
 //! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
 
 mod address;
@@ -32,11 +32,13 @@ mod many;
 mod membership;
 mod model;
 mod options;
+mod paging;
 mod patch;
 mod post;
 mod prefer;
 mod put;
 mod settings;
+mod spool;
 mod statements;
 mod volumes;
 
@@ -44,7 +46,7 @@ use std::io;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, get, options, post};
 use objects::Library;
 
 use external::External;
@@ -89,6 +91,9 @@ pub struct Routes {
 #[derive(Clone, Copy, Debug)]
 pub struct Encrypted;
 
+/// What a volume contains; its bytes the data door sends.
+const MEMBERS: [&str; 3] = ["pages/{seq}", "mets", "record"];
+
 /// Makes the routes, under the base path that is set.
 pub fn routes(door: Arc<LdpDoor>) -> Routes {
     let everywhere = |methods: MethodRouter<Arc<LdpDoor>>| {
@@ -107,7 +112,15 @@ pub fn routes(door: Arc<LdpDoor>) -> Routes {
             .route(&format!("{base}/volumes/{{id}}"), volume)
             .with_state(door.clone())
     };
-    let reading = volumes(get(volumes::list).options(volumes::list), get(volumes::volume).options(volumes::volume));
+    let reading = volumes(get(volumes::list).options(volumes::list), get(volumes::volume).options(volumes::volume))
+        .merge(
+            MEMBERS
+                .iter()
+                .fold(Router::new(), |routes, member| {
+                    routes.route(&format!("{base}/volumes/{{id}}/{member}"), options(volumes::member))
+                })
+                .with_state(door.clone()),
+        );
     let changing = || post(ask::answer).put(ask::answer).patch(ask::answer).delete(ask::answer);
     Routes {
         read: everywhere(get(ask::answer).options(ask::answer)).merge(reading),

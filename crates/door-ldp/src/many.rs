@@ -1,10 +1,9 @@
 //! Many resources in one request, posted to a container: N-Quads, one resource for each graph, or lines of JSON-LD, one resource
-//! each. There is a line of the answer for each as it is done. The answer comes while the request still goes on, in memory for a few
-//! resources.
+//! each. There is a line of the answer for each as it is done. The answer comes while the request still goes on, and waits for a client
+//! that does not read yet.
 
 use std::sync::Arc;
 
-use axum::BoxError;
 use axum::body::{Body, BodyDataStream};
 use axum::response::Response;
 use bytes::Bytes;
@@ -21,6 +20,7 @@ use crate::body::{GraphBody, content_type, refuse_codings};
 use crate::errors::LdpError;
 use crate::lines::{self, Line};
 use crate::model::Model;
+use crate::spool;
 use crate::statements::map;
 
 /// The media type of N-Quads (RDF 1.1 N-Quads, section 6).
@@ -88,10 +88,20 @@ impl Asked {
                 }
             }
         });
-        let lines = lines.buffered(CREATED_AT_ONCE).map(|line| Ok::<_, BoxError>(Bytes::from(line)));
+        let (told, answer) = spool::new();
+        // What was begun ends in order, also when the client goes away, and does not wait for it to read.
+        tokio::spawn(async move {
+            let mut lines = std::pin::pin!(lines.buffered(CREATED_AT_ONCE));
+            while let Some(line) = lines.next().await {
+                if let Err(error) = told.write(line.as_bytes()) {
+                    return tracing::warn!(%error, "lines that wait for their client cannot be kept");
+                }
+            }
+            told.finish();
+        });
         let mut response = empty(StatusCode::OK);
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
-        *response.body_mut() = Body::from_stream(lines);
+        *response.body_mut() = Body::from_stream(answer);
         Ok(response)
     }
 

@@ -6,7 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
 use objects::list::ListToken;
-use objects::resources::{Kind, Membership, Resource};
+use objects::resources::{Child, Kind, Membership, Resource};
 use objects::{Library, ResourcePath, Volume};
 use rdf::vocab::ldp;
 use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple, WriteError, Writer};
@@ -48,6 +48,8 @@ pub enum Section {
     Contains(Resource),
     /// What follows from what a container contains.
     Members(Membership, Resource),
+    /// Of each child, that it is contained and what follows from it: for pages, whose statements belong to the children told on them.
+    ContainsAndMembers(Membership, Resource),
     /// That the container of volumes contains them.
     Volumes,
     /// That a volume contains its pages, from this one on.
@@ -76,6 +78,14 @@ pub enum Written {
     Streamed(Body),
 }
 
+/// A page of a listing.
+pub struct WrittenPage {
+    /// All of it.
+    pub bytes: Bytes,
+    /// Where the next one begins; `None`: it is the last one.
+    pub next: Option<ListToken>,
+}
+
 impl Statements {
     /// Those of these sections, by a writer.
     pub fn new(library: Library, site: Site, writer: Writer, sections: Vec<Section>) -> Self {
@@ -88,9 +98,9 @@ impl Statements {
     }
 
     /// Writes a page whole, and tells where the next one begins.
-    pub async fn write_page(mut self) -> Result<(Bytes, Option<ListToken>), LdpError> {
+    pub async fn write_page(mut self) -> Result<WrittenPage, LdpError> {
         while self.advance().await? {}
-        Ok((self.writer.finish(), self.cut))
+        Ok(WrittenPage { bytes: self.writer.finish(), next: self.cut })
     }
 
     /// Writes until it is clear whether the answer is small.
@@ -118,13 +128,16 @@ impl Statements {
                 }
             }
             Section::Contains(container) => {
-                let subject = NamedNode::new_unchecked(kept_iri(container.path()));
-                let contains = |path: &ResourcePath, name: &str| {
-                    let child = NamedNode::new_unchecked(kept_iri(&path.child(name).ok()?));
-                    Some(Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), child))
-                };
-                if self.list(&container, |child| contains(container.path(), &child.name)).await? {
+                let contains = contains_in(container.path());
+                if self.list(&container, contains).await? {
                     self.sections.push_front(Section::Contains(container));
+                }
+            }
+            Section::ContainsAndMembers(membership, container) => {
+                let contains = contains_in(container.path());
+                let member = |child: &_| membership::statement(&membership, container.path(), child);
+                if self.list(&container, |child| contains(child).into_iter().chain(member(child))).await? {
+                    self.sections.push_front(Section::ContainsAndMembers(membership, container));
                 }
             }
             Section::Members(membership, container) => {
@@ -149,14 +162,30 @@ impl Statements {
 
     /// Writes that some more volumes are contained; false: these were the last.
     async fn list_volumes(&mut self) -> Result<bool, LdpError> {
-        let page = self.library.list(self.after.as_ref(), PAGE_CHILDREN).await?;
+        let page = self.library.list(self.after.as_ref(), self.children_max()).await?;
         let subject = NamedNode::new_unchecked(kept_volumes());
         for id in &page.volumes {
             let volume = NamedNode::new_unchecked(kept_volume(id));
             self.push(Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), volume))?;
         }
-        self.after = page.next;
-        Ok(self.after.is_some())
+        Ok(self.goes_on(page.volumes.len(), page.next))
+    }
+
+    /// How many children are read with the next call.
+    fn children_max(&self) -> usize {
+        self.children_left.unwrap_or(PAGE_CHILDREN).min(PAGE_CHILDREN)
+    }
+
+    /// Whether a listing of which so many children were told goes on, and where.
+    fn goes_on(&mut self, told: usize, next: Option<ListToken>) -> bool {
+        self.after = next;
+        if let Some(left) = &mut self.children_left {
+            *left -= told.min(*left);
+            if *left == 0 {
+                self.cut = self.after.take();
+            }
+        }
+        self.after.is_some()
     }
 
     /// Writes that some pages from `from` on are contained; answers where to go on.
@@ -172,32 +201,34 @@ impl Statements {
     }
 
     /// Writes what follows from some more children; false: these were the last.
-    async fn list(
+    async fn list<T: IntoIterator<Item = Triple>>(
         &mut self,
         container: &Resource,
-        statement: impl Fn(&objects::resources::Child) -> Option<Triple>,
+        statements: impl Fn(&Child) -> T,
     ) -> Result<bool, LdpError> {
-        let max = self.children_left.unwrap_or(PAGE_CHILDREN).min(PAGE_CHILDREN);
-        let page = self.library.children(container, self.after.as_ref(), max).await?;
+        let page = self.library.children(container, self.after.as_ref(), self.children_max()).await?;
         for child in &page.children {
-            if let Some(triple) = statement(child) {
+            for triple in statements(child) {
                 self.push(triple)?;
             }
         }
-        self.after = page.next;
-        if let Some(left) = &mut self.children_left {
-            *left -= page.children.len().min(*left);
-            if *left == 0 {
-                self.cut = self.after.take();
-            }
-        }
-        Ok(self.after.is_some())
+        Ok(self.goes_on(page.children.len(), page.next))
     }
 
     fn push(&mut self, triple: Triple) -> Result<(), LdpError> {
         let triple = mapped(triple, &|iri| self.site.shown(iri));
         let refused = |error: WriteError| LdpError::NotAcceptable(error.to_string());
         self.writer.push(triple.as_ref()).map_err(refused)
+    }
+}
+
+/// Of a child of the container at `path`, that it is contained.
+fn contains_in(path: &ResourcePath) -> impl Fn(&Child) -> Option<Triple> + use<> {
+    let subject = NamedNode::new_unchecked(kept_iri(path));
+    let path = path.clone();
+    move |child| {
+        let child = NamedNode::new_unchecked(kept_iri(&path.child(&child.name).ok()?));
+        Some(Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), child))
     }
 }
 

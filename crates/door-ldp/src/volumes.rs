@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::middleware::map_response;
+use axum::extract::{Path, Request, State};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use hathi::VolumeId;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::Volume;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use objects::{RevisionId, Volume};
 use rdf::vocab::ldp;
 use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple, Writer};
 
@@ -22,6 +22,8 @@ use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
 use crate::format::Format;
 use crate::model::{Members, Model};
+use crate::paging::{self, Page};
+use crate::prefer::{PREFERENCE_APPLIED, Preferences};
 use crate::statements::{Section, Statements, Written};
 use crate::{Encrypted, LdpDoor, links};
 
@@ -32,8 +34,10 @@ const LAST_MODIFIED: NamedNodeRef<'static> =
     NamedNodeRef::new_unchecked("http://fedora.info/definitions/v4/repository#lastModified");
 /// The namespace of DCMI Metadata Terms.
 const DCTERMS: &str = "http://purl.org/dc/terms/";
-/// What can be done here.
+/// What can be done with a volume, and with its record.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
+/// What can be done with a page and with METS.
+const ALLOW_REPLACING: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, PUT");
 
 /// `GET`, `HEAD`, `OPTIONS` of the container of volumes.
 pub async fn list(State(door): State<Arc<LdpDoor>>, request: Parts) -> Response {
@@ -46,12 +50,43 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     if asked.method == Method::OPTIONS {
         return Ok(response);
     }
-    let format = asked.negotiate(&mut response)?;
+    let format = Format::negotiated(asked.headers)?;
+    let preferences = Preferences::of(asked.headers);
+    asked.say(format, &preferences, &mut response);
+    let change = match preferences.containment {
+        true => Some(door.library.volumes_changed().await?),
+        false => None,
+    };
+    let validators = Validators::of_graph(RevisionId::ZERO, change, &variant(format, &preferences));
+    validators.insert(response.headers_mut());
+    if validators.reading(asked.headers)? == Reading::NotModified {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(response);
+    }
+    let iri = asked.site.shown(&kept_volumes()).unwrap_or_default();
+    let page = Page::of(request.uri.query())?;
+    if let (Some(members_max), None) = (preferences.members_max, &page) {
+        return paging::to_first(&iri, members_max, response);
+    }
     let subject = NamedNode::new_unchecked(kept_volumes());
     let types = types(&[]).into_iter().map(|class| typed(&subject, class)).collect();
-    asked
-        .send(door, response, format.writer(&asked.site, "/volumes"), vec![Section::Triples(types), Section::Volumes])
-        .await
+    let mut sections = vec![Section::Triples(types)];
+    sections.extend(preferences.containment.then_some(Section::Volumes));
+    let writer = format.writer(&asked.site, "/volumes");
+    let Some(mut page) = page else { return asked.send(door, response, writer, sections).await };
+    if page.is_last {
+        page.after = door.library.last_page_of_volumes(page.members_max).await?;
+    }
+    let statements = Statements::new(door.library.clone(), asked.site.clone(), writer, sections);
+    let written = statements.page(page.after.clone(), page.members_max).write_page().await?;
+    page.describe(&iri, written.next.as_ref(), response.headers_mut());
+    *response.body_mut() = Body::from(written.bytes);
+    Ok(response)
+}
+
+/// What tells representations of the same state apart.
+fn variant(format: Format, preferences: &Preferences) -> String {
+    format!("{:x}{:x}", format.tag(), u8::from(preferences.containment))
 }
 
 /// `GET`, `HEAD`, `OPTIONS` of one volume.
@@ -68,14 +103,16 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
         return Ok(response);
     }
     let Some(format) = Format::negotiated_or_archive(asked.headers)? else { return to_archive(&id, response) };
-    asked.say(format, &mut response);
-    let validators = Validators::of_graph(volume.revision, None, &format!("{:x}", format.tag()));
+    let preferences = Preferences::of(asked.headers);
+    asked.say(format, &preferences, &mut response);
+    let validators = Validators::of_graph(volume.revision, None, &variant(format, &preferences));
     validators.insert(response.headers_mut());
     if validators.reading(asked.headers)? == Reading::NotModified {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
     }
-    let sections = vec![Section::Triples(statements(&volume)), Section::Pages(Box::new(volume), 0)];
+    let mut sections = vec![Section::Triples(statements(&volume, preferences.containment))];
+    sections.extend(preferences.containment.then(|| Section::Pages(Box::new(volume), 0)));
     let writer = format.writer(&asked.site, id.as_str());
     asked.send(door, response, writer, sections).await
 }
@@ -91,8 +128,8 @@ fn to_archive(id: &VolumeId, mut response: Response) -> Result<Response, LdpErro
     Ok(response)
 }
 
-/// What is said of a volume besides what is in it.
-fn statements(volume: &Volume) -> Vec<Triple> {
+/// What is said of a volume besides its pages; that it contains METS and record, if that is wanted.
+fn statements(volume: &Volume, containment: bool) -> Vec<Triple> {
     let subject = NamedNode::new_unchecked(kept_volume(&volume.id));
     let mut triples: Vec<_> = types(&[ARCHIVAL_GROUP]).into_iter().map(|class| typed(&subject, class)).collect();
     let body = &volume.body;
@@ -114,8 +151,10 @@ fn statements(volume: &Volume) -> Vec<Triple> {
         let member = NamedNode::new_unchecked(format!("{}/{what}", subject.as_str()));
         Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), member)
     };
-    triples.push(contains("mets"));
-    triples.extend(body.record.map(|_| contains("record")));
+    if containment {
+        triples.push(contains("mets"));
+        triples.extend(body.record.map(|_| contains("record")));
+    }
     triples
 }
 
@@ -152,17 +191,14 @@ impl<'a> Asked<'a> {
         response
     }
 
-    fn negotiate(&self, response: &mut Response) -> Result<Format, LdpError> {
-        let format = Format::negotiated(self.headers)?;
-        self.say(format, response);
-        Ok(format)
-    }
-
-    fn say(&self, format: Format, response: &mut Response) {
+    fn say(&self, format: Format, preferences: &Preferences, response: &mut Response) {
         let headers = response.headers_mut();
         format.insert(headers);
-        headers.insert(header::VARY, HeaderValue::from_static("accept"));
+        headers.insert(header::VARY, HeaderValue::from_static("accept, prefer"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        if let Some(applied) = preferences.applied {
+            headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
+        }
     }
 
     async fn send(
@@ -188,16 +224,32 @@ impl<'a> Asked<'a> {
 /// and those that refuse a body, where it is explained why.
 pub fn members(base: &str, routes: Router) -> Router {
     let page = format!("{base}/fcr:constraints");
-    let routes = routes.layer(map_response(move |response: Response| {
-        let page = page.clone();
-        async move { as_member(response, &page) }
+    let routes = routes.layer(from_fn(move |request: Request, next: Next| {
+        let (page, allow) = (page.clone(), allow_of_member(request.uri().path()));
+        async move { as_member(next.run(request).await, &page, allow) }
     }));
     Router::new().nest(base, routes)
 }
 
-fn as_member(mut response: Response, constraints: &str) -> Response {
+/// `OPTIONS` of a member of a volume (LDP 1.0, section 4.2.8).
+pub async fn member(State(door): State<Arc<LdpDoor>>, Path(segments): Path<Vec<String>>, uri: Uri) -> Response {
+    let answer = async {
+        let segment = segments.first().map(String::as_str).unwrap_or_default();
+        let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
+        door.library.volume(&id).await?;
+        Ok::<_, LdpError>(as_member(empty(StatusCode::OK), "", allow_of_member(uri.path())))
+    };
+    answer.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+fn allow_of_member(path: &str) -> HeaderValue {
+    if path.ends_with("/record") { ALLOW } else { ALLOW_REPLACING }
+}
+
+fn as_member(mut response: Response, constraints: &str, allow: HeaderValue) -> Response {
     let status = response.status();
     if status.is_success() || status == StatusCode::NOT_MODIFIED {
+        response.headers_mut().insert(header::ALLOW, allow);
         for class in Model::Binary.types() {
             links::append(response.headers_mut(), class.as_str(), "type");
         }

@@ -215,6 +215,11 @@ impl Parent {
         self.partitions_of(shard, self.shards())
     }
 
+    /// Those of all shards.
+    pub fn all_partitions(&self) -> impl Iterator<Item = Bytes> {
+        (0..self.shards()).flat_map(|shard| self.partitions(shard))
+    }
+
     /// The same, were there only `shards`, of which the number of shards is a multiple.
     pub fn partitions_of(&self, shard: u16, shards: u16) -> impl Iterator<Item = Bytes> {
         self.body.places(shard, shards).into_iter().map(|(shard, epoch)| self.partition(shard, epoch))

@@ -84,6 +84,18 @@ impl Library {
         })
     }
 
+    /// When what the listing of volumes tells changed last; `None`: there never was a volume.
+    pub async fn volumes_changed(&self) -> ObjectsResult<Option<RevisionId>> {
+        let parent = self.parent(&Container::Volumes).await?;
+        self.newest_change(parent.all_partitions()).await
+    }
+
+    /// Where the last page of at most `max` volumes begins; `None`: at the first one.
+    pub async fn last_page_of_volumes(&self, max: usize) -> ObjectsResult<Option<ListToken>> {
+        let parent = self.parent(&Container::Volumes).await?;
+        self.last_children(&parent, max).await
+    }
+
     /// A page of at most `max` children of a container, and where to go on.
     pub(crate) async fn list_children(
         &self,

@@ -178,6 +178,11 @@ impl Store for CassandraStore {
         Health { refusing_writes, free_bytes: None, replication_lag }
     }
 
+    /// The way to a node and back is waited for, and a node has several processors.
+    fn reads_at_once(&self) -> usize {
+        4
+    }
+
     async fn close(&self) -> StoreResult<()> {
         // Everything acknowledged is safe already; the connections go with the last call that uses them.
         self.engine.write().take();

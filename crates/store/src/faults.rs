@@ -417,6 +417,10 @@ impl Store for Faults {
         self.inner.limits()
     }
 
+    fn reads_at_once(&self) -> usize {
+        self.inner.reads_at_once()
+    }
+
     async fn close(&self) -> StoreResult<()> {
         self.inner.close().await
     }

@@ -168,6 +168,10 @@ impl Store for Limited {
         self.limits
     }
 
+    fn reads_at_once(&self) -> usize {
+        self.inner.reads_at_once()
+    }
+
     async fn close(&self) -> StoreResult<()> {
         self.inner.close().await
     }

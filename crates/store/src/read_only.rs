@@ -176,6 +176,10 @@ impl Store for ReadOnlyGate {
         self.inner.limits()
     }
 
+    fn reads_at_once(&self) -> usize {
+        self.inner.reads_at_once()
+    }
+
     async fn close(&self) -> StoreResult<()> {
         self.inner.close().await
     }

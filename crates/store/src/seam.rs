@@ -143,6 +143,12 @@ pub trait Store: Send + Sync + 'static {
         Limits::default()
     }
 
+    /// How many batches of rows are worth being read at the same time, by one who reads thousands of them: as many as keep it busy. By
+    /// default two: one is read while the other is used.
+    fn reads_at_once(&self) -> usize {
+        2
+    }
+
     /// Makes what is acknowledged safe, lets go of the folder or the connections, and waits for that.
     async fn close(&self) -> StoreResult<()> {
         Ok(())

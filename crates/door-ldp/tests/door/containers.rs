@@ -1,5 +1,7 @@
 //! Creating things in containers, and telling what is in them.
 
+use std::time::Duration;
+
 use http::{Method, StatusCode};
 
 use crate::support::{ROOT, fixture};
@@ -145,6 +147,24 @@ async fn n_quads_make_a_resource_for_each_graph_with_a_line_for_each() {
     assert_eq!(fixture.get("/rest/q").await.objects(&format!("{ROOT}q"), "contains").len(), 201);
     assert!(fixture.get("/rest/q/17").await.says("<q/17> dc:title \"17\" ; a ldp:RDFSource ."));
     assert_eq!(fixture.get("/rest/elsewhere").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_resources_are_made_while_nobody_reads_what_is_said_of_them() {
+    let fixture = fixture().await;
+    fixture.make("/rest/q", "BasicContainer", "").await;
+    let quads: String =
+        (0..300).map(|n| format!("<http://test/rest/q/{n}> <http://a/b> \"x\" <http://test/rest/q/{n}> .\n")).collect();
+    let ask = fixture.ask(Method::POST, "/rest/q").header("content-type", "application/n-quads").body(quads);
+    let response = ask.response().await;
+    let made = async {
+        while fixture.get("/rest/q/299").await.status != StatusCode::OK {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), made).await.unwrap();
+    let told = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    assert_eq!(String::from_utf8(told.to_vec()).unwrap().matches("\"status\":201").count(), 300);
 }
 
 #[tokio::test(flavor = "multi_thread")]

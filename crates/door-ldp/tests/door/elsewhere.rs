@@ -83,6 +83,9 @@ async fn what_stays_elsewhere_is_passed_on_or_pointed_to() {
     assert_eq!(passed.header("content-location"), Some(url.as_str()));
     assert!(passed.is("NonRDFSource"));
     assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let again = fixture.ask(Method::GET, "/rest/passed").header("if-none-match", &passed.etag()).answer().await;
+    assert_eq!((again.status, again.text()), (StatusCode::OK, "a scan"), "it may have changed there");
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
     let pointed = fixture.get("/rest/pointed").await;
     assert_eq!((pointed.status, pointed.header("location")), (StatusCode::TEMPORARY_REDIRECT, Some(url.as_str())));
     let described = fixture.get("/rest/passed/fcr:metadata").await;

@@ -36,6 +36,38 @@ async fn what_is_in_a_direct_container_is_a_member_of_another_resource() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_page_tells_membership_of_the_children_on_it_as_far_as_that_is_wanted() {
+    let fixture = with_book().await;
+    let rule = format!("{PREFIX}<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart .");
+    fixture.make("/rest/pages", "DirectContainer", &rule).await;
+    for n in 0..5 {
+        fixture.put(&format!("/rest/pages/{n}"), "").answer().await;
+    }
+    let omitting = |what: &[&str]| {
+        let iris: Vec<_> = what.iter().map(|what| format!("http://www.w3.org/ns/ldp#{what}")).collect();
+        format!("return=representation; omit=\"{}\"", iris.join(" "))
+    };
+    let cases = [
+        (&[][..], true, true),
+        (&["PreferMembership"][..], true, false),
+        (&["PreferContainment"][..], false, true),
+        (&["PreferMembership", "PreferContainment"][..], false, false),
+    ];
+    for (omitted, contains, has_members) in cases {
+        let prefer = omitting(omitted);
+        let page = fixture.ask(Method::GET, "/rest/pages?limit=3").header("prefer", &prefer).answer().await;
+        let contained = page.objects(&format!("{ROOT}pages"), "contains");
+        assert_eq!(contained.len(), if contains { 3 } else { 0 }, "{omitted:?}: {}", page.text());
+        let told = (0..5).filter(|n| page.says(&format!("<book> dc:hasPart <pages/{n}> ."))).collect::<Vec<_>>();
+        assert_eq!(told.len(), if has_members { 3 } else { 0 }, "{omitted:?}: {}", page.text());
+        if contains && has_members {
+            let same = told.iter().all(|n| contained.contains(&format!("{ROOT}pages/{n}")));
+            assert!(same, "{contained:?} and {told:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn membership_can_point_the_other_way_and_to_the_container_itself() {
     let fixture = with_book().await;
     let rule = format!("{PREFIX}<> ldp:membershipResource <book#me> ; ldp:isMemberOfRelation dc:isPartOf .");

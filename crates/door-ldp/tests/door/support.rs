@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::response::Response;
 use bytes::Bytes;
 use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -194,9 +195,13 @@ impl Ask<'_> {
         self
     }
 
+    /// The answer, of whose body nothing is read yet.
+    pub async fn response(self) -> Response {
+        self.fixture.router.clone().oneshot(self.request.body(self.body).unwrap()).await.unwrap()
+    }
+
     pub async fn answer(self) -> Answer {
-        let response = self.fixture.router.clone().oneshot(self.request.body(self.body).unwrap()).await.unwrap();
-        let (head, body) = response.into_parts();
+        let (head, body) = self.response().await.into_parts();
         Answer { status: head.status, headers: head.headers, body: to_bytes(body, usize::MAX).await.unwrap() }
     }
 }

@@ -183,8 +183,7 @@ impl Library {
     /// When what a container's listing tells changed last; `None`: it never had a child.
     pub async fn last_change(&self, resource: &Resource) -> ObjectsResult<Option<RevisionId>> {
         let Some(parent) = Parent::of(&Container::At(resource.path.clone()), &resource.row) else { return Ok(None) };
-        let partitions = (0..parent.shards()).flat_map(|shard| parent.partitions(shard).collect::<Vec<_>>());
-        self.newest_change(partitions).await
+        self.newest_change(parent.all_partitions()).await
     }
 
     /// The containers that were once said to give members to the resource at `path`: whether one still does, its head says.

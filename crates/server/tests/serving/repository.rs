@@ -143,6 +143,62 @@ async fn slow_senders_and_readers_and_those_who_say_nothing_keep_nobody_else_wai
 }
 
 #[tokio::test]
+async fn volumes_are_listed_in_pages_with_a_tag_and_as_far_as_that_is_wanted() {
+    let (server, _folder) = open_to_writers().await;
+    let get = |path: &'static str, headers: &'static [(&str, &str)]| server.ask(http::Method::GET, path, headers);
+    let whole = get("/rest/volumes", &[("accept", "application/n-triples")]).await;
+    let volumes = whole.text().matches("ldp#contains>").count();
+    assert!(volumes > 0, "{}", whole.text());
+    let tag = whole.header("etag").to_owned();
+    assert!(tag.starts_with("W/"), "{tag}");
+    let again = [("accept", "application/n-triples"), ("if-none-match", tag.as_str())];
+    assert_eq!(server.ask(http::Method::GET, "/rest/volumes", &again).await.status, StatusCode::NOT_MODIFIED);
+
+    let minimal = get("/rest/volumes", &[("prefer", "return=minimal")]).await;
+    assert_eq!((minimal.status, minimal.header("preference-applied")), (StatusCode::OK, "return=minimal"));
+    assert!(!minimal.text().contains("contains"), "{}", minimal.text());
+    let paged = get("/rest/volumes", &[("prefer", "return=representation; max-member-count=\"20000\"")]).await;
+    assert_eq!(paged.status, StatusCode::SEE_OTHER);
+    let location = paged.header("location");
+    let first = server.get(&location[location.find("/rest").unwrap()..]).await;
+    assert_eq!(first.status, StatusCode::OK, "{}", first.text());
+
+    let (mut told, mut path) = (0, "/rest/volumes?limit=1".to_owned());
+    loop {
+        let page = server.ask(http::Method::GET, &path, &[("accept", "application/n-triples")]).await;
+        assert_eq!((page.status, page.header("etag")), (StatusCode::OK, ""));
+        told += page.text().matches("ldp#contains>").count();
+        let links = page.headers.get_all("link").iter().map(|link| link.to_str().unwrap());
+        let Some(next) = links.into_iter().find(|link| link.contains("rel=\"next\"")) else { break };
+        let iri = &next[1..next.find('>').unwrap()];
+        path = iri[iri.find("/rest").unwrap()..].to_owned();
+    }
+    assert_eq!(told, volumes);
+    let bare = server.ask(http::Method::GET, &format!("/rest/volumes/{VOLUME}"), &[("prefer", "return=minimal")]).await;
+    assert!(bare.text().contains("title") && !bare.text().contains("contains"), "{}", bare.text());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn members_of_a_volume_say_what_can_be_done_with_them() {
+    let (server, _folder) = open_to_writers().await;
+    for (member, allowed) in
+        [("pages/7", "GET, HEAD, OPTIONS, PUT"), ("mets", "GET, HEAD, OPTIONS, PUT"), ("record", "GET, HEAD, OPTIONS")]
+    {
+        let path = format!("/rest/volumes/{VOLUME}/{member}");
+        for method in [http::Method::OPTIONS, http::Method::GET, http::Method::HEAD] {
+            let answer = server.ask(method.clone(), &path, &[]).await;
+            assert_eq!((answer.status, answer.header("allow")), (StatusCode::OK, allowed), "{method} {member}");
+            let links = answer.headers.get_all("link").iter().map(|link| link.to_str().unwrap());
+            assert!(links.into_iter().any(|link| link.contains("ldp#NonRDFSource")), "{method} {member}");
+        }
+    }
+    let absent = server.ask(http::Method::OPTIONS, "/rest/volumes/no.such/mets", &[]).await;
+    assert_eq!(absent.status, StatusCode::NOT_FOUND);
+    server.end().await;
+}
+
+#[tokio::test]
 async fn a_page_that_is_replaced_under_rest_is_in_the_next_archive() {
     let (server, _folder) = open_to_writers().await;
     let mut client = TcpStream::connect(server.http()).await.unwrap();
