@@ -150,11 +150,22 @@ impl Engine {
                 ContentState::Uploading if header.lease_until > self.now() => return Ok(false),
                 ContentState::Uploading | ContentState::Sealed => {}
             }
-            let condemned = ContentHeader { state: ContentState::Condemned, ..header };
-            if self.change_header(deadline, id, Expect::Stamp(stamp), &condemned).await?.is_some() {
+            if self.condemn_as_read(deadline, id, stamp, header).await? {
                 return Ok(true);
             }
         }
+    }
+
+    /// Condemns a content if its header is still the one that was read; false: it is not.
+    async fn condemn_as_read(
+        &self,
+        deadline: Deadline,
+        id: ContentId,
+        stamp: Stamp,
+        header: ContentHeader,
+    ) -> StoreResult<bool> {
+        let condemned = ContentHeader { state: ContentState::Condemned, ..header };
+        Ok(self.change_header(deadline, id, Expect::Stamp(stamp), &condemned).await?.is_some())
     }
 
     pub(crate) async fn delete(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
@@ -187,15 +198,16 @@ impl Engine {
         Ok(swept)
     }
 
+    /// Takes a content away if it is condemned, or an upload whose lease has run out. An upload that ends meanwhile stays.
     async fn sweep_one(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        let Some((_, header)) = self.header(call.of(Class::Description), id).await? else { return Ok(false) };
-        match header.state {
-            ContentState::Sealed => Ok(false),
-            ContentState::Uploading if header.lease_until > self.now() => Ok(false),
-            ContentState::Uploading | ContentState::Condemned => {
-                Ok(self.condemn(call.deadline, id).await? && self.delete(call.deadline, id).await?)
-            }
-        }
+        let Some((stamp, header)) = self.header(call.of(Class::Description), id).await? else { return Ok(false) };
+        let left_over = match header.state {
+            ContentState::Sealed => false,
+            ContentState::Uploading if header.lease_until > self.now() => false,
+            ContentState::Uploading => self.condemn_as_read(call.deadline, id, stamp, header).await?,
+            ContentState::Condemned => true,
+        };
+        if left_over { self.delete(call.deadline, id).await } else { Ok(false) }
     }
 }
 

@@ -143,11 +143,22 @@ impl EmbeddedStore {
                 ContentState::Uploading if header.lease_until > self.now() => return Ok(false),
                 ContentState::Uploading | ContentState::Sealed => {}
             }
-            let condemned = ContentHeader { state: ContentState::Condemned, ..header };
-            if self.change_header(deadline, id, Expect::Stamp(stamp), &condemned).await?.is_some() {
+            if self.condemn_as_read(deadline, id, stamp, header).await? {
                 return Ok(true);
             }
         }
+    }
+
+    /// Condemns a content if its header is still the one that was read; false: it is not.
+    pub(crate) async fn condemn_as_read(
+        &self,
+        deadline: Deadline,
+        id: ContentId,
+        stamp: Stamp,
+        header: ContentHeader,
+    ) -> StoreResult<bool> {
+        let condemned = ContentHeader { state: ContentState::Condemned, ..header };
+        Ok(self.change_header(deadline, id, Expect::Stamp(stamp), &condemned).await?.is_some())
     }
 
     pub(crate) async fn delete(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {

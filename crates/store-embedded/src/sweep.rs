@@ -72,12 +72,13 @@ impl EmbeddedStore {
         }
     }
 
-    /// Takes a content away if it is condemned, or an upload whose lease has run out.
+    /// Takes a content away if it is condemned, or an upload whose lease has run out. An upload that ends meanwhile stays.
     async fn sweep_content(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
-        let Some((_, header)) = self.header(deadline, id).await? else { return Ok(false) };
+        let Some((stamp, header)) = self.header(deadline, id).await? else { return Ok(false) };
         let left_over = match header.state {
             ContentState::Sealed => false,
-            ContentState::Uploading => self.condemn(deadline, id).await?,
+            ContentState::Uploading if header.lease_until > self.now() => false,
+            ContentState::Uploading => self.condemn_as_read(deadline, id, stamp, header).await?,
             ContentState::Condemned => true,
         };
         if left_over { self.delete(deadline, id).await } else { Ok(false) }

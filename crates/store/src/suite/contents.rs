@@ -1,15 +1,23 @@
 //! Large contents: bytes in, bytes out, ranges, leases, and the way to their deletion.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::channel::mpsc;
+use futures::future::{Either, join_all, select};
 use futures::{SinkExt, StreamExt, TryStreamExt, stream};
 
 use super::{Subject, bytes, call, eventually};
 use crate::{
     Clock, ContentHeader, ContentId, ContentState, ContentStream, Store, StoreError, StoreResult, Table, UnixMillis,
 };
+
+/// Uploads that are made, so many at once, while so many sweep, and after how many sweeps of each all leases have run out.
+const UPLOADS_DURING_SWEEPS: usize = 200;
+const UPLOADS_AT_ONCE: usize = 4;
+const SWEEPERS: usize = 16;
+const SWEEPS_OF_A_LEASE: usize = 32;
 
 /// Bytes of which no two stretches are alike.
 fn sample(len: usize) -> Bytes {
@@ -177,6 +185,37 @@ pub async fn a_silent_upload_is_condemned_and_cannot_be_sealed(subject: &mut imp
     assert_eq!(read(&store, id, 0..1).await, None);
     assert!(store.delete_content(call(), id).await.unwrap());
     assert_eq!(header(&store, id).await, None);
+}
+
+/// A sweep may have seen it while it was still being uploaded, also when its lease had run out.
+pub async fn an_upload_that_ends_during_a_sweep_stays(subject: &mut impl Subject) {
+    let (store, subject) = (subject.store(), &*subject);
+    let content = sample(1_000);
+    let upload = async || {
+        let Ok(id) = store.put_content(call(), bytes("owner"), in_pieces(&content, 500)).await else { return 0 };
+        let found = read(&store, id, 0..u64::MAX).await;
+        assert!(found.as_ref() == Some(&content), "content {id} was taken away");
+        assert!(store.condemn_content(call(), id).await.unwrap() && store.delete_content(call(), id).await.unwrap());
+        1
+    };
+    // Those whose lease ran out may fail, but not all.
+    let uploads = stream::iter(0..UPLOADS_DURING_SWEEPS).map(|_| upload()).buffer_unordered(UPLOADS_AT_ONCE);
+    let uploads = uploads.fold(0, async |sum, ended| sum + ended);
+    let sweep = async || {
+        loop {
+            for _ in 0..SWEEPS_OF_A_LEASE {
+                store.sweep(call()).await.unwrap();
+            }
+            if let Some(id) = known(&store).await.first() {
+                let known = header(&store, *id).await;
+                known.iter().for_each(|header| end_lease(subject, header));
+            }
+        }
+    };
+    let sweeps = join_all((0..SWEEPERS).map(|_| sweep()));
+    let (uploads, sweeps) = (pin!(uploads), pin!(sweeps));
+    let Either::Left((sealed, _)) = select(uploads, sweeps).await else { unreachable!("sweeps do not end") };
+    assert!(sealed > 0, "no upload was ever sealed");
 }
 
 /// A slow upload is not a silent one.

@@ -291,6 +291,7 @@ macro_rules! behaviour_suite {
                 of_a_failed_upload_nothing_is_readable
                 an_upload_under_its_lease_is_not_condemned
                 a_silent_upload_is_condemned_and_cannot_be_sealed
+                an_upload_that_ends_during_a_sweep_stays
                 the_lease_is_renewed_while_bytes_come_in
                 a_condemned_content_is_not_readable
                 only_a_condemned_content_is_deleted

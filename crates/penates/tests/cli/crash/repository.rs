@@ -445,7 +445,6 @@ fn are_all_kinds(writers: &[Writer]) -> bool {
 }
 
 #[tokio::test]
-#[ignore = "under load, once in some hundred rounds, a large binary that a head names is gone; the cause is not found yet (ARCHITECTURE.md, known limits)"]
 async fn kill_9_loses_nothing_of_the_repository_and_what_is_listed_is_what_is_there() {
     let (mut rng, rounds) = choices(ROUNDS);
     let store = TestStore::vacant();
