@@ -112,14 +112,18 @@ impl<S: Source> Described<S> {
             let count = self.before_group(index).await?;
             self.push(Batch { group: index, kind: BatchKind::Directory }).await?;
             let mut pages = PageRuns::new(index, count);
+            let (mut members, mut inputs) = (Vec::new(), Vec::new());
             while let Some(run) = pages.next(&self.reader).await? {
-                let members = run.iter().map(|(_, page, _)| (page.seq, page.member)).collect();
-                let inputs = run.into_iter().map(|(page, member, frame)| (Some(page), member.member, frame)).collect();
-                self.push_members(index, members, inputs).await?;
+                self.push_members(index, std::mem::take(&mut members), std::mem::take(&mut inputs)).await?;
+                members = run.iter().map(|(_, page, _)| (page.seq, page.member)).collect();
+                inputs = run.into_iter().map(|(page, member, frame)| (Some(page), member.member, frame)).collect();
             }
+            // By itself it would be a batch that takes a place of the pool for next to nothing.
             if let Some((mets, frame)) = self.mets(index).await? {
-                self.push_members(index, vec![(Kept::METS, mets)], vec![(None, mets, frame)]).await?;
+                members.push((Kept::METS, mets));
+                inputs.push((None, mets, frame));
             }
+            self.push_members(index, members, inputs).await?;
             self.push(Batch { group: index, kind: BatchKind::End }).await?;
         }
         while !self.pipeline.is_empty() {
@@ -134,6 +138,9 @@ impl<S: Source> Described<S> {
         members: Vec<(u32, Member)>,
         inputs: Vec<Input>,
     ) -> Result<(), ArchiveError<S::Error>> {
+        if members.is_empty() {
+            return Ok(());
+        }
         let level = self.reader.archive.level;
         let encoded = Encoding::start(level, inputs);
         self.push(Batch { group, kind: BatchKind::Members { members, encoded } }).await
