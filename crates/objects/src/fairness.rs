@@ -27,6 +27,9 @@ const SHARE_BYTES_MAX: usize = 8 << 20;
 /// The most that one piece of a stream has, bytes.
 const PIECE_BYTES_MAX: usize = 256 << 10;
 
+/// With less than this, nothing is kept that can be read again, bytes.
+const KEEPING_SHARE_BYTES: usize = 1 << 20;
+
 /// Batches of pieces that are smaller than this are not worth waking a task for, bytes.
 const BATCH_BYTES_MIN: usize = 256 << 10;
 
@@ -91,6 +94,12 @@ impl Fairness {
     /// ahead of them.
     fn batch_bytes(&self) -> usize {
         self.share_bytes() / 8
+    }
+
+    /// Bytes of what was read that a request may keep for later: half a share, where that is enough for some hundred volumes.
+    pub fn kept_bytes(&self) -> usize {
+        let share = self.share_bytes();
+        if share < KEEPING_SHARE_BYTES { 0 } else { share / 2 }
     }
 
     /// Waits for a turn at the store: first come, first served, so that no request takes two while another waits for its first.

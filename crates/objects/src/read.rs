@@ -50,6 +50,16 @@ pub(crate) struct VolumeRows {
 }
 
 impl VolumeRows {
+    /// A directory without packs.
+    pub(crate) fn of_directory(entries: Vec<Entry>) -> Self {
+        Self { entries, packs: Vec::new() }
+    }
+
+    /// The same without the packs.
+    pub(crate) fn directory(&self) -> Self {
+        Self::of_directory(self.entries.clone())
+    }
+
     /// The frame of a page; `None`: the packs that were read do not hold it.
     pub(crate) fn frame(&self, entry: &Entry) -> Option<Bytes> {
         cut_frame(entry, &self.packs)

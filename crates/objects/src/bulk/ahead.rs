@@ -151,7 +151,7 @@ impl ReadAhead {
     /// How many batches are read at the same time, at most. Measured on two cores over the embedded engine: with one, whoever sends waits
     /// for each; more than two take processor time from it, and what was read leaves the processor's caches before it is sent.
     fn reads_at_once(&self) -> usize {
-        self.library.inner.store.reads_at_once().clamp(1, BATCHES_MAX)
+        self.library.inner.store.at_once().reads.clamp(1, BATCHES_MAX)
     }
 
     /// Bytes that may be read ahead now: of what the request may hold, a sixteenth for each batch.

@@ -2,11 +2,12 @@
 //!
 //! How to read it: `request.rs` is what is asked for; `plan.rs` makes a [`BulkPlan`] of it, with the exact length and the ETag;
 //! `errors.rs` says what is missing. `source.rs` reads what a plan names, for `pack` (`ahead.rs`: several volumes at once, before they
-//! are asked for; `retry.rs`: again where that helps; `trail.rs`: not before it is in the audit), and `stream.rs` sends it. `selection.rs` stores plans (`stored_plan.rs`), so that
+//! are asked for; `kept.rs`: directories but once, as far as there is room; `retry.rs`: again where that helps; `trail.rs`: not before it is in the audit), and `stream.rs` sends it. `selection.rs` stores plans (`stored_plan.rs`), so that
 //! a download can be resumed for days. `token_counts.rs` counts words, `token_stream.rs` sends the counts.
 
 mod ahead;
 mod errors;
+mod kept;
 mod plan;
 mod request;
 mod retry;

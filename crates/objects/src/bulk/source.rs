@@ -14,6 +14,7 @@ use store::UnixMillis;
 
 use super::ahead::{self, ReadAhead, What};
 use super::errors::{Missing, MissingPart, MissingReason, error_text};
+use super::kept::KeptDirectories;
 use super::plan::{BulkPlan, PlannedPage, PlannedVolume, volume_id};
 use super::retry::retried;
 use super::trail::{AuditTrail, Windows};
@@ -52,15 +53,24 @@ struct Sending {
     volumes: ReadAhead,
     /// For the second pass, which makes the central directory.
     directories: ReadAhead,
+    kept: KeptDirectories,
     /// The group whose pages are being sent; `None`: none yet.
     group: Mutex<Option<usize>>,
 }
 
 impl Sending {
-    /// What was read ahead of a group, in the pass that it is asked for in.
-    async fn ahead(&self, group: usize) -> Option<Arc<VolumeRows>> {
+    /// What was read ahead of a group, in the pass that it is asked for in. Directories may be kept in so many bytes.
+    async fn ahead(&self, group: usize, kept_bytes_max: usize) -> Option<Arc<VolumeRows>> {
         let is_sent_now = *self.group.lock() == Some(group);
-        if is_sent_now { self.volumes.of(group).await } else { self.directories.of(group).await }
+        if !is_sent_now {
+            return match self.kept.of(group) {
+                Some(directory) => Some(directory),
+                None => self.directories.of(group).await,
+            };
+        }
+        let rows = self.volumes.of(group).await?;
+        self.kept.keep(group, &rows, kept_bytes_max);
+        Some(rows)
     }
 }
 
@@ -108,7 +118,8 @@ impl PlanSource {
         };
         let volumes = ahead(What::Volumes, sent);
         let directories = ahead(What::Directories, 0..plan.archive.groups.len());
-        Self { sending: Some(Sending { trail, volumes, directories, group: Mutex::default() }), ..source }
+        let (kept, group) = (KeptDirectories::default(), Mutex::default());
+        Self { sending: Some(Sending { trail, volumes, directories, kept, group }), ..source }
     }
 
     /// The id of the volume that is a group.
@@ -241,7 +252,7 @@ impl PlanSource {
     async fn ahead(&self, group: usize) -> ObjectsResult<Option<Arc<VolumeRows>>> {
         let Some(sending) = &self.sending else { return Ok(None) };
         self.check_life()?;
-        Ok(sending.ahead(group).await)
+        Ok(sending.ahead(group, self.fairness().kept_bytes()).await)
     }
 
     /// What is kept already of these pages, if it begins with the first of them.

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use store::faults::Harm;
 
-use crate::bench::{bench, entries, pages, request, somebody, whole_volumes};
+use crate::bench::{bench, bench_with, entries, pages, request, somebody, whole_volumes};
 use crate::support::{samples, volume};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,7 +139,9 @@ fn names_at(archive: &[u8], name: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_ends_visibly_when_its_plan_has_run_out() {
-    let bench = bench().await;
+    // Nothing is made ahead, so that most of it still has to be when the plan has run out.
+    let options = objects::LibraryOptions { read_ahead_bytes: 0, ..objects::LibraryOptions::default() };
+    let bench = bench_with(options).await;
     let ids = bench.add_samples(300).await;
     let plan = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Frames, false)).await;
     let mut stream = bench.library.stream(&plan, pack::WHOLE, somebody()).await.unwrap();
