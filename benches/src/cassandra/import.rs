@@ -10,14 +10,15 @@ use super::bench::Bench;
 use crate::rig::figures::{Figures, Target};
 use crate::rig::process::Usage;
 
+/// As many volumes as an import works on, for each processor.
+const AT_ONCE_PER_PROCESSOR: usize = 8;
 const OF_BARE: Target = Target::AtLeast(0.7);
 
 /// Measures it, for all volumes, from a pairtree that was read before.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let pairtree = bench.work.pairtree(&bench.corpus)?;
-    // As many as an import works on at once.
-    let at_once = 2 * available_parallelism()?.get();
+    let at_once = AT_ONCE_PER_PROCESSOR * available_parallelism()?.get();
     let server = bench.volumes().and_then(|keyspace| bench.server(keyspace))?;
     let text_mb = crate::rig::work::text_bytes(&server, &bench.corpus, bench.settings.volumes)? as f64 / 1e6;
     drop(server);

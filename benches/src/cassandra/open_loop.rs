@@ -24,6 +24,8 @@ pub struct Calls {
     pub latencies_us: Histogram<u64>,
     /// The latest that a call came back after its deadline.
     pub overdue_max: Duration,
+    /// The latest that the thread which only sleeps until calls are due was woken: earlier than that nobody can be sure to be.
+    pub woken_late_max: Duration,
 }
 
 impl Calls {
@@ -48,11 +50,15 @@ pub fn run<F: Future<Output = bool> + Send + 'static>(
     call: impl Fn(u64, Instant) -> F,
 ) -> Result<Calls> {
     let (tell, told) = mpsc::channel();
-    let begun = Instant::now();
+    let (begun, mut woken_late_max) = (Instant::now(), Duration::ZERO);
     // A thread of its own keeps the time: it sleeps by microseconds, a task by milliseconds.
     for number in 0..(rate * duration.as_secs_f64()) as u64 {
         let due = begun + Duration::from_secs_f64(number as f64 / rate);
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let early = due.saturating_duration_since(Instant::now());
+        if !early.is_zero() {
+            std::thread::sleep(early);
+            woken_late_max = woken_late_max.max(due.elapsed());
+        }
         let (calling, tell) = (call(number, due + deadline_after), tell.clone());
         runtime.spawn(async move {
             let is_answered = calling.await;
@@ -62,7 +68,7 @@ pub fn run<F: Future<Output = bool> + Send + 'static>(
     }
     drop(tell);
     let latencies_us = Histogram::new(3)?;
-    let mut calls = Calls { count: 0, unanswered: 0, latencies_us, overdue_max: Duration::ZERO };
+    let mut calls = Calls { count: 0, unanswered: 0, latencies_us, overdue_max: Duration::ZERO, woken_late_max };
     for Seen { latency, is_answered } in told {
         calls.count += 1;
         calls.unanswered += u64::from(!is_answered);

@@ -163,18 +163,23 @@ pub struct OutputArgs {
     pub json: bool,
 }
 
+/// Volumes to work on at once for each processor, where one is read or written on a disk while the other is worked on.
+pub const JOBS_PER_PROCESSOR: usize = 2;
+
 /// How much to do at once.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct JobsArgs {
-    /// Volumes to work on at once [default: twice the number of processors, since each waits for the disk at times]
+    /// Volumes to work on at once [default: twice the number of processors, since each waits for the disk at times; into Cassandra eight
+    /// times, since each waits for the nodes most of the time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
 }
 
 impl JobsArgs {
-    /// How many at once.
-    pub fn count(self) -> usize {
-        self.jobs.map_or_else(|| 2 * std::thread::available_parallelism().map_or(2, usize::from), usize::from)
+    /// How many at once; so many for each processor if nobody said so.
+    pub fn count(self, per_processor: usize) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(2, usize::from);
+        self.jobs.map_or_else(|| per_processor * processors(), usize::from)
     }
 }
 

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use store::{
-    Call, Class, Clock, ContentHeader, ContentId, ContentStream, Deadline, Health, Lane, Outcome, Row, Rows, Scan,
-    Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
+    AtOnce, Call, Class, Clock, ContentHeader, ContentId, ContentStream, Deadline, Health, Lane, Outcome, Row, Rows,
+    Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
 };
 
 use crate::address::Address;
@@ -178,9 +178,9 @@ impl Store for CassandraStore {
         Health { refusing_writes, free_bytes: None, replication_lag }
     }
 
-    /// The way to a node and back is waited for, and a node has several processors.
-    fn reads_at_once(&self) -> usize {
-        4
+    /// The way to a node and back is waited for, a dozen times for each volume that is imported, and a node has several processors.
+    fn at_once(&self) -> AtOnce {
+        AtOnce { reads: 4, writers_per_processor: 8 }
     }
 
     async fn close(&self) -> StoreResult<()> {

@@ -22,7 +22,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::{
-    Call, ContentHeader, ContentId, ContentStream, Health, Lane, Limits, Outcome, Row, Rows, Scan, Step, Store,
+    AtOnce, Call, ContentHeader, ContentId, ContentStream, Health, Lane, Limits, Outcome, Row, Rows, Scan, Step, Store,
     StoreError, StoreResult, Strength, Table, WalkPage,
 };
 
@@ -417,8 +417,8 @@ impl Store for Faults {
         self.inner.limits()
     }
 
-    fn reads_at_once(&self) -> usize {
-        self.inner.reads_at_once()
+    fn at_once(&self) -> AtOnce {
+        self.inner.at_once()
     }
 
     async fn close(&self) -> StoreResult<()> {

@@ -36,5 +36,5 @@ pub use clock::{Clock, ManualClock, SystemClock, UnixMillis};
 pub use content::{ContentHeader, ContentId, ContentState, ContentStream};
 pub use error::{StoreError, StoreResult};
 pub use row::{Direction, Guard, Lane, NewRow, Row, Rows, Scan, Stamp, Table};
-pub use seam::{Health, Limits, Store, WalkPage};
+pub use seam::{AtOnce, Health, Limits, Store, WalkPage};
 pub use step::{Condition, Expect, Outcome, Removal, Step};

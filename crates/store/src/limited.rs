@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
-    Call, ContentHeader, ContentId, ContentStream, Guard, Health, Limits, NewRow, Outcome, Removal, Row, Rows, Scan,
-    Step, Store, StoreError, StoreResult, Table, WalkPage,
+    AtOnce, Call, ContentHeader, ContentId, ContentStream, Guard, Health, Limits, NewRow, Outcome, Removal, Row, Rows,
+    Scan, Step, Store, StoreError, StoreResult, Table, WalkPage,
 };
 
 /// A store that refuses what is over its limits with [`StoreError::Limit`], before the engine sees any of it.
@@ -168,8 +168,8 @@ impl Store for Limited {
         self.limits
     }
 
-    fn reads_at_once(&self) -> usize {
-        self.inner.reads_at_once()
+    fn at_once(&self) -> AtOnce {
+        self.inner.at_once()
     }
 
     async fn close(&self) -> StoreResult<()> {

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use tokio::sync::RwLock;
 
 use crate::{
-    Call, Class, ContentHeader, ContentId, ContentStream, Deadline, Health, Lane, Limits, NewRow, Outcome, Removal,
-    Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, WalkPage, envelope,
+    AtOnce, Call, Class, ContentHeader, ContentId, ContentStream, Deadline, Health, Lane, Limits, NewRow, Outcome,
+    Removal, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, WalkPage, envelope,
 };
 use std::ops::Range;
 
@@ -176,8 +176,8 @@ impl Store for ReadOnlyGate {
         self.inner.limits()
     }
 
-    fn reads_at_once(&self) -> usize {
-        self.inner.reads_at_once()
+    fn at_once(&self) -> AtOnce {
+        self.inner.at_once()
     }
 
     async fn close(&self) -> StoreResult<()> {

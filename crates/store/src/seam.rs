@@ -56,6 +56,22 @@ pub struct Health {
     pub replication_lag: BTreeMap<String, Duration>,
 }
 
+/// How much at the same time keeps a store busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtOnce {
+    /// Batches of rows that are read, by one who reads thousands of them.
+    pub reads: usize,
+    /// Writers for each processor of theirs that work at the same time: each prepares what it writes, and then waits for the store.
+    pub writers_per_processor: usize,
+}
+
+impl Default for AtOnce {
+    /// One is at work while the other waits.
+    fn default() -> Self {
+        Self { reads: 2, writers_per_processor: 2 }
+    }
+}
+
 /// Some partitions of a table, and where to go on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WalkPage {
@@ -143,10 +159,9 @@ pub trait Store: Send + Sync + 'static {
         Limits::default()
     }
 
-    /// How many batches of rows are worth being read at the same time, by one who reads thousands of them: as many as keep it busy. By
-    /// default two: one is read while the other is used.
-    fn reads_at_once(&self) -> usize {
-        2
+    /// How much at the same time keeps it busy.
+    fn at_once(&self) -> AtOnce {
+        AtOnce::default()
     }
 
     /// Makes what is acknowledged safe, lets go of the folder or the connections, and waits for that.

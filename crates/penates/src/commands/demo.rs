@@ -71,7 +71,7 @@ fn is_default(loaded: &Loaded, key: &str) -> bool {
 async fn import_samples(target: &Target) -> anyhow::Result<Summary> {
     let volumes: Vec<Source> = samples::volumes().into_iter().map(source).collect();
     let meter = Meter::shown(volumes.iter().map(Source::zip_bytes).sum());
-    let jobs = JobsArgs { jobs: None }.count();
+    let jobs = JobsArgs { jobs: None }.count(target.jobs_per_processor());
     let stop = tokio_util::sync::CancellationToken::new();
     let ingest = Ingest { target, mode: Mode::Import, jobs, meter, stop };
     let volumes = futures::stream::iter(volumes.into_iter().map(Ok));

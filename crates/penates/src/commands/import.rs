@@ -81,7 +81,8 @@ pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
         let meter = meter.clone();
         wanted.clone().measure(move |zip_bytes| meter.expect(zip_bytes));
     }
-    let ingest = Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(), meter, stop };
+    let ingest =
+        Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(target.jobs_per_processor()), meter, stop };
     let ended = ingest.run(wanted.sources(), &mut failed).await;
     ingest.meter.clear();
     close(target).await?;

@@ -10,7 +10,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use hathi::{Mets, Sampler, SynthOptions, SynthVolume, VolumeReader};
 use indicatif::ProgressBar;
 
-use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
+use crate::cli::{JOBS_PER_PROCESSOR, JobsArgs, OutputArgs, ReachArgs};
 use crate::commands::import;
 use crate::ingest::{FailedList, Ingest, MemoryVolume, Meter, Mode, Source, Summary};
 use crate::reach::{self, IfVacant};
@@ -69,12 +69,12 @@ impl SynthArgs {
 /// Runs it.
 pub async fn run(args: SynthArgs) -> anyhow::Result<()> {
     let sampler = Arc::new(sampler()?);
-    let jobs = args.jobs.count();
+    let jobs = args.jobs.count(JOBS_PER_PROCESSOR);
     let bar = progress::volumes(args.volumes);
     let made = made(sampler, args.options(), jobs);
     let summary = match &args.out {
         Some(folder) => write_pairtree(made, folder, jobs, &bar).await?,
-        None => import_all(&args, made, jobs, &bar).await?,
+        None => import_all(&args, made, &bar).await?,
     };
     bar.finish_and_clear();
     import::print(&summary, args.output)?;
@@ -129,14 +129,19 @@ fn write_volume(volume: &SynthVolume, folder: &Path) -> anyhow::Result<(u64, u64
 async fn import_all(
     args: &SynthArgs,
     made: impl Stream<Item = SynthVolume>,
-    jobs: usize,
     bar: &ProgressBar,
 ) -> anyhow::Result<Summary> {
     let stop = interrupt::stop_token()?;
     let target = import::into_target(reach::find(&args.reach, IfVacant::Create).await?).await?;
     // The bar counts volumes; the one of the ingest would count bytes, whose sum nobody knows yet.
     let sources = made.map(|volume| Ok(source(volume))).inspect(|_| bar.inc(1));
-    let ingest = Ingest { target: &target, mode: Mode::Import, jobs, meter: Meter::hidden(), stop };
+    let ingest = Ingest {
+        target: &target,
+        mode: Mode::Import,
+        jobs: args.jobs.count(target.jobs_per_processor()),
+        meter: Meter::hidden(),
+        stop,
+    };
     let ended = ingest.run(sources, &mut FailedList::new(None)?).await;
     import::close(target).await?;
     ended

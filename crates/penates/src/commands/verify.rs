@@ -7,7 +7,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
+use crate::cli::{JOBS_PER_PROCESSOR, JobsArgs, OutputArgs, ReachArgs};
 use crate::client::{self, Client, ClientError};
 use crate::exit::{self, CliError};
 use crate::ids::IdArgs;
@@ -48,7 +48,9 @@ async fn verify(args: &VerifyArgs, client: &Client) -> anyhow::Result<()> {
     let bar = progress::volumes(volumes.len() as u64);
     let mut output = Output::stdout();
     let mut count = Count::default();
-    let reports = futures::stream::iter(volumes).map(|id| report(client, id)).buffer_unordered(args.jobs.count());
+    let reports = futures::stream::iter(volumes)
+        .map(|id| report(client, id))
+        .buffer_unordered(args.jobs.count(JOBS_PER_PROCESSOR));
     let mut reports = std::pin::pin!(reports);
     while let Some((id, report)) = reports.next().await {
         bar.inc(1);

@@ -10,6 +10,7 @@ use objects::{ImportProgress, Imported, Library, ObjectsError, Unchanged};
 
 use super::meter::VolumeMeter;
 use super::{Done, FailedVolume, MemoryVolume, Result as Ended, Source};
+use crate::cli::JOBS_PER_PROCESSOR;
 use crate::client::multipart::{Content, Form, Part};
 use crate::client::{self, Client, ClientError};
 
@@ -44,6 +45,14 @@ pub enum Target {
 }
 
 impl Target {
+    /// How many volumes for each processor are worked on at once, if nobody says so.
+    pub fn jobs_per_processor(&self) -> usize {
+        match self {
+            Self::Library(library) => library.store().at_once().writers_per_processor,
+            Self::Nowhere | Self::Server(_) => JOBS_PER_PROCESSOR,
+        }
+    }
+
     /// Takes one volume; what passes is tried again.
     pub(super) async fn take(&self, source: Source, mode: Mode, meter: &VolumeMeter) -> Result<Done, FailedVolume> {
         let outcome = match self {
