@@ -19,8 +19,10 @@ pub const FIXITY_TEXT_BYTES_MAX: usize = 800;
 /// Bytes of one encoded entry.
 const ENTRY_BYTES: usize = 24;
 
-/// The most bytes that the row of one directory segment has, with its envelope and its key.
-pub const SEGMENT_ROW_BYTES_MAX: usize = SEGMENT_PAGES as usize * ENTRY_BYTES + 64;
+/// The most bytes that the rows of the directory of so many pages have, with their envelopes and keys.
+pub fn rows_bytes_max(pages: u32) -> usize {
+    pages as usize * ENTRY_BYTES + pages.div_ceil(SEGMENT_PAGES) as usize * 64
+}
 
 /// Where a frame begins: in which pack of its generation, and at which byte of that pack's payload. It runs on into the
 /// following packs where it is longer than what is left.

@@ -96,6 +96,24 @@ pub fn pack(revision: RevisionId, pack: u32) -> Bytes {
     revision_key(kind::PACK, revision, Some(pack))
 }
 
+/// The copy of a directory segment that stands behind the packs of its generation.
+pub fn directory_copy(revision: RevisionId, segment: u32) -> Bytes {
+    pack(revision, FIRST_COPY + segment)
+}
+
+/// All packs of a generation, and the copy of its directory behind them: from the first key to before the second.
+pub fn packs_and_directory(revision: RevisionId) -> (Bytes, Bytes) {
+    (pack(revision, 0), pack(revision, u32::MAX))
+}
+
+/// The segment that a number among packs is the copy of; `None`: it is a pack.
+pub fn segment_of_copy(number: u32) -> Option<u32> {
+    number.checked_sub(FIRST_COPY)
+}
+
+/// The number of the first copy of a directory segment; those of packs are smaller.
+const FIRST_COPY: u32 = 1 << 31;
+
 /// A piece of the description that `revision` wrote.
 pub fn description(revision: RevisionId, piece: u32) -> Bytes {
     revision_key(kind::DESCRIPTION, revision, Some(piece))

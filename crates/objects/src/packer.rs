@@ -140,6 +140,7 @@ impl Packer {
 
     fn end_segment(&mut self) {
         let value = envelope::seal(&directory::encode(&self.entries));
+        self.row(keys::directory_copy(self.generation, self.segment_number), value.clone());
         self.row(keys::directory(self.generation, self.segment_number), value);
         self.entries.clear();
         self.segment_number += 1;

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use hathi::VolumeId;
 use store::{Call, Class, Row, Scan, Strength, Table, envelope};
 
-use crate::directory::{self, Entry, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES, SEGMENT_ROW_BYTES_MAX};
+use crate::directory::{self, Entry, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{HeadRow, State, VolumeBody};
 use crate::keys;
@@ -41,6 +41,46 @@ pub(crate) struct VolumeExtent {
     pub(crate) frame_bytes: Option<u64>,
 }
 
+impl VolumeExtent {
+    /// The range that holds what is wanted: the directory, or the packs with its copy behind them.
+    fn scan(&self) -> Scan {
+        let directory_bytes = directory::rows_bytes_max(self.pages);
+        let range = |(from, to): (Bytes, Bytes), max_bytes| Scan { to: Some(to), ..Scan::prefix(from, max_bytes) };
+        let segment = |number| keys::directory(self.generation, number);
+        match self.frame_bytes {
+            None => range((segment(0), segment(self.pages.div_ceil(SEGMENT_PAGES))), directory_bytes),
+            Some(frame_bytes) => {
+                // A record follows METS in the packs, and keys and envelopes count too: seldom more than this.
+                let packs_bytes = frame_bytes + frame_bytes / 8 + 4_096;
+                let packs_bytes = usize::try_from(packs_bytes).unwrap_or(usize::MAX);
+                range(keys::packs_and_directory(self.generation), packs_bytes.saturating_add(directory_bytes))
+            }
+        }
+    }
+
+    /// What was read of that range, opened; `None`: there is something wrong with it, or missing.
+    fn rows(&self, rows: &[Row]) -> Option<VolumeRows> {
+        let (mut segment, mut entries) = (0, Vec::with_capacity(self.pages as usize));
+        let mut packs = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (number, payload) = (keys::number_of(&row.sort)?, envelope::open(&row.value).ok()?);
+            let segment_here = match self.frame_bytes {
+                None => Some(number),
+                Some(_) => keys::segment_of_copy(number),
+            };
+            match segment_here {
+                None => packs.push((number, payload)),
+                Some(here) if here == segment => {
+                    entries.extend(directory::decode(&payload)?);
+                    segment += 1;
+                }
+                Some(_) => return None,
+            }
+        }
+        (entries.len() >= self.pages as usize).then_some(VolumeRows { entries, packs })
+    }
+}
+
 /// The directory of a volume, and packs with frames of its pages.
 #[derive(Debug)]
 pub(crate) struct VolumeRows {
@@ -70,25 +110,12 @@ impl Library {
     /// Directories and packs of many volumes with one call of the store; `None` where something is not as it should be: then it has
     /// to be read by itself to find out what.
     pub(crate) async fn volume_rows(&self, volumes: &[VolumeExtent]) -> ObjectsResult<Vec<Option<VolumeRows>>> {
-        let scans = volumes.iter().flat_map(|volume| {
-            let partition = keys::volume_partition(&volume.id);
-            let range = |from: Bytes, to: Bytes, max_bytes| Scan { to: Some(to), ..Scan::prefix(from, max_bytes) };
-            let segment = |number| keys::directory(volume.generation, number);
-            let segments = volume.pages.div_ceil(SEGMENT_PAGES);
-            let directory = range(segment(0), segment(segments), segments as usize * SEGMENT_ROW_BYTES_MAX);
-            let packs = volume.frame_bytes.map(|frame_bytes| {
-                let pack = |number| keys::pack(volume.generation, number);
-                range(pack(0), pack(u32::MAX), pack_scan_bytes(frame_bytes))
-            });
-            let scans = std::iter::once(directory).chain(packs);
-            scans.map(move |scan| (keys::table_of(&scan.from), partition.clone(), scan))
+        let scans = volumes.iter().map(|volume| {
+            let scan = volume.scan();
+            (keys::table_of(&scan.from), keys::volume_partition(&volume.id), scan)
         });
-        let mut pages = self.inner.store.scan_many(self.call(Class::Content), scans.collect()).await?.into_iter();
-        let rows = volumes.iter().map(|volume| {
-            let directory = pages.next()?.rows;
-            let packs = if volume.frame_bytes.is_some() { pages.next()?.rows } else { Vec::new() };
-            volume_rows_of(volume, &directory, &packs)
-        });
+        let pages = self.inner.store.scan_many(self.call(Class::Content), scans.collect()).await?;
+        let rows = volumes.iter().zip(pages).map(|(volume, page)| volume.rows(&page.rows));
         // All of it, though one volume may be of no use: each takes its pages off the list.
         Ok(rows.collect())
     }
@@ -345,25 +372,4 @@ fn cut_frame(entry: &Entry, packs: &[(u32, Bytes)]) -> Option<Bytes> {
         frame.extend_from_slice(rest?);
     }
     Some(frame.freeze())
-}
-
-/// Bytes of a scan that ends with the pack that holds the last of so many bytes of frames: keys and envelopes count too.
-fn pack_scan_bytes(frame_bytes: u64) -> usize {
-    usize::try_from(frame_bytes + frame_bytes / 256 + 1_024).unwrap_or(usize::MAX)
-}
-
-/// A volume's rows, opened; `None`: there is something wrong with them.
-fn volume_rows_of(volume: &VolumeExtent, directory: &[Row], packs: &[Row]) -> Option<VolumeRows> {
-    let mut entries = Vec::with_capacity(volume.pages as usize);
-    for (row, segment) in directory.iter().zip(0..) {
-        if keys::number_of(&row.sort)? != segment {
-            return None;
-        }
-        entries.extend(directory::decode(&envelope::open(&row.value).ok()?)?);
-    }
-    if entries.len() < volume.pages as usize {
-        return None;
-    }
-    let pack = |row: &Row| Some((keys::number_of(&row.sort)?, envelope::open(&row.value).ok()?));
-    Some(VolumeRows { entries, packs: packs.iter().map(pack).collect::<Option<_>>()? })
 }

@@ -17,7 +17,7 @@ use store::{Lane, StoreError, StoreResult};
 const FORMAT_NAME: &str = "penates-embedded";
 
 /// The version that this program reads and writes. Raise it with any change of what is stored.
-const FORMAT_VERSION: u32 = 3;
+const FORMAT_VERSION: u32 = 4;
 
 /// A data folder that this process holds until the value is dropped.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::io::{Cursor, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use hathi::{Seq, VolumeId};
 use objects::{
@@ -103,6 +104,13 @@ impl Bench {
         let generation = self.library.volume(id).await.unwrap().body.generation;
         let (partition, sort) = (keys::volume_partition(id), Some(keys::pack(generation, pack)));
         self.faults.damage(Damage { table: Table::Packs, partition, sort, harm, strong_reads_are_whole });
+    }
+
+    /// Loses a row of a volume, for all readers.
+    pub fn lose(&self, id: &VolumeId, sort: Bytes) {
+        let (table, partition) = (keys::table_of(&sort), keys::volume_partition(id));
+        let (sort, harm) = (Some(sort), Harm::Lost);
+        self.faults.damage(Damage { table, partition, sort, harm, strong_reads_are_whole: false });
     }
 }
 

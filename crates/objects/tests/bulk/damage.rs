@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use objects::{BulkPlan, MissingPart, MissingReason, OnDamage};
+use objects::{BulkPlan, MissingPart, MissingReason, OnDamage, keys};
 use pack::{Layout, Level};
 use store::faults::{Fault, Harm, Kind};
 
@@ -73,11 +73,9 @@ async fn a_volume_whose_directory_is_damaged_is_left_out_and_named() {
     let bench = bench().await;
     let a = bench.add("t.a", &["one"]).await;
     let b = bench.add("t.b", &["two"]).await;
-    let revision = bench.library.volume(&a).await.unwrap().revision;
-    let sort = Some(objects::keys::directory(revision, 0));
-    let (table, partition) = (store::Table::Objects, objects::keys::volume_partition(&a));
-    let harm = Harm::Lost;
-    bench.faults.damage(store::faults::Damage { table, partition, sort, harm, strong_reads_are_whole: false });
+    let generation = bench.library.volume(&a).await.unwrap().body.generation;
+    bench.lose(&a, keys::directory(generation, 0));
+    bench.lose(&a, keys::directory_copy(generation, 0));
     let wanted = request(whole_volumes(&[a.clone(), b]), Layout::Pages, Level::Frames, false);
     let plan = bench.plan(&wanted).await;
     let (_, error) = read(bench.library.stream(&plan, pack::WHOLE, somebody()).await.unwrap()).await;
@@ -85,6 +83,16 @@ async fn a_volume_whose_directory_is_damaged_is_left_out_and_named() {
     let archive = bench.whole(&bench.plan(&wanted).await).await;
     assert_eq!(names(&archive), ["t.b/", "t.b/00000001.txt", "ERROR.err"]);
     assert!(entry(&archive, "ERROR.err").ends_with("\nRepositoryException: damaged: t.a\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_is_whole_as_long_as_its_directory_or_the_copy_of_it_is_there() {
+    for lost in [keys::directory, keys::directory_copy] {
+        let (bench, ids, plan, whole) = samples().await;
+        let generation = bench.library.volume(&ids[1]).await.unwrap().body.generation;
+        bench.lose(&ids[1], lost(generation, 0));
+        assert!(bench.whole(&plan).await == whole);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
