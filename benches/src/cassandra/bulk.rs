@@ -12,8 +12,8 @@ use crate::rig::work::text_bytes;
 /// Megabytes of page text a second.
 const TEXT: Target = Target::AtLeast(500.0);
 const OF_BARE: Target = Target::AtLeast(0.7);
-/// Bytes that the server reads ahead of one download: half of the most that a request may hold.
-const READ_AHEAD_BYTES: u64 = 4 << 20;
+/// Bytes that the server reads ahead of one download: a quarter of the most that a request may hold.
+const READ_AHEAD_BYTES: u64 = 2 << 20;
 
 /// Measures it, for all volumes.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

@@ -91,28 +91,28 @@ pub fn fixity(revision: RevisionId, segment: u32) -> Bytes {
     revision_key(kind::FIXITY, revision, Some(segment))
 }
 
-/// A pack of the generation that `revision` made.
+/// A pack of the generation that `revision` made. No volume has as many as there are numbers; a damaged directory may say so.
 pub fn pack(revision: RevisionId, pack: u32) -> Bytes {
-    revision_key(kind::PACK, revision, Some(pack))
+    revision_key(kind::PACK, revision, Some(FIRST_PACK.saturating_add(pack)))
 }
 
-/// The copy of a directory segment that stands behind the packs of its generation.
+/// The copy of a directory segment that stands before the packs of its generation.
 pub fn directory_copy(revision: RevisionId, segment: u32) -> Bytes {
-    pack(revision, FIRST_COPY + segment)
+    revision_key(kind::PACK, revision, Some(segment))
 }
 
-/// All packs of a generation, and the copy of its directory behind them: from the first key to before the second.
-pub fn packs_and_directory(revision: RevisionId) -> (Bytes, Bytes) {
-    (pack(revision, 0), pack(revision, u32::MAX))
+/// The copy of a generation's directory, and all packs behind it: from the first key to before the second.
+pub fn directory_and_packs(revision: RevisionId) -> (Bytes, Bytes) {
+    (directory_copy(revision, 0), revision_key(kind::PACK, revision, Some(u32::MAX)))
 }
 
-/// The segment that a number among packs is the copy of; `None`: it is a pack.
-pub fn segment_of_copy(number: u32) -> Option<u32> {
-    number.checked_sub(FIRST_COPY)
+/// The pack that such a row is, by the number in its key; `None`: it is the copy of the segment of that number.
+pub fn pack_of(number: u32) -> Option<u32> {
+    number.checked_sub(FIRST_PACK)
 }
 
-/// The number of the first copy of a directory segment; those of packs are smaller.
-const FIRST_COPY: u32 = 1 << 31;
+/// What the number of the first pack is in its key; smaller ones are of copies of directory segments.
+const FIRST_PACK: u32 = 1 << 31;
 
 /// A piece of the description that `revision` wrote.
 pub fn description(revision: RevisionId, piece: u32) -> Bytes {
@@ -373,7 +373,7 @@ pub fn revision_of(sort: &[u8]) -> Option<RevisionId> {
     }
 }
 
-/// The member of a damage key, the number of a pack or segment key.
+/// The member of a damage key, the number in the key of a pack ([`pack_of`]) or segment.
 pub fn number_of(sort: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(sort.get(17..21)?.try_into().ok()?))
 }

@@ -207,8 +207,8 @@ mod tests {
         let entries = frames.map(|frame| packer.member(0, &frame).unwrap()).collect();
         packer.finish().unwrap();
         let rows = packer.take_rows(4 << 20).into_iter().flatten();
-        let packs =
-            rows.map(|row| (keys::number_of(&row.sort).unwrap(), envelope::open(&row.value).unwrap())).collect();
+        let number = |row: &NewRow| keys::number_of(&row.sort).and_then(keys::pack_of).unwrap();
+        let packs = rows.map(|row| (number(&row), envelope::open(&row.value).unwrap())).collect();
         (entries, packs)
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct VolumeExtent {
 }
 
 impl VolumeExtent {
-    /// The range that holds what is wanted: the directory, or the packs with its copy behind them.
+    /// The range that holds what is wanted: the directory, or its copy with the packs behind it.
     fn scan(&self) -> Scan {
         let directory_bytes = directory::rows_bytes_max(self.pages);
         let range = |(from, to): (Bytes, Bytes), max_bytes| Scan { to: Some(to), ..Scan::prefix(from, max_bytes) };
@@ -50,10 +50,10 @@ impl VolumeExtent {
         match self.frame_bytes {
             None => range((segment(0), segment(self.pages.div_ceil(SEGMENT_PAGES))), directory_bytes),
             Some(frame_bytes) => {
-                // A record follows METS in the packs, and keys and envelopes count too: seldom more than this.
-                let packs_bytes = frame_bytes + frame_bytes / 8 + 4_096;
+                // Up to the pack with the last of the frames: keys and envelopes count too.
+                let packs_bytes = frame_bytes + frame_bytes / 256 + 1_024;
                 let packs_bytes = usize::try_from(packs_bytes).unwrap_or(usize::MAX);
-                range(keys::packs_and_directory(self.generation), packs_bytes.saturating_add(directory_bytes))
+                range(keys::directory_and_packs(self.generation), packs_bytes.saturating_add(directory_bytes))
             }
         }
     }
@@ -64,17 +64,13 @@ impl VolumeExtent {
         let mut packs = Vec::with_capacity(rows.len());
         for row in rows {
             let (number, payload) = (keys::number_of(&row.sort)?, envelope::open(&row.value).ok()?);
-            let segment_here = match self.frame_bytes {
-                None => Some(number),
-                Some(_) => keys::segment_of_copy(number),
-            };
-            match segment_here {
-                None => packs.push((number, payload)),
-                Some(here) if here == segment => {
+            match self.frame_bytes.and_then(|_| keys::pack_of(number)) {
+                Some(pack) => packs.push((pack, payload)),
+                None if number == segment => {
                     entries.extend(directory::decode(&payload)?);
                     segment += 1;
                 }
-                Some(_) => return None,
+                None => return None,
             }
         }
         (entries.len() >= self.pages as usize).then_some(VolumeRows { entries, packs })

@@ -180,7 +180,7 @@ impl Store for CassandraStore {
 
     /// The way to a node and back is waited for, a dozen times for each volume that is imported, and a node has several processors.
     fn at_once(&self) -> AtOnce {
-        AtOnce { reads: 8, writers_per_processor: 8 }
+        AtOnce { reads: 4, writers_per_processor: 8 }
     }
 
     async fn close(&self) -> StoreResult<()> {
