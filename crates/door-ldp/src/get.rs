@@ -22,12 +22,24 @@ use crate::prefer::{PREFERENCE_APPLIED, Preferences};
 use crate::statements::{Section, Statements, Written, about, is_container};
 
 impl Asked {
-    /// A representation of a resource.
+    /// A representation of a resource, or an archive of it.
     pub async fn get(&self) -> Result<Response, LdpError> {
         let resource = self.resource().await?;
+        match is_container(&resource) && Format::negotiated_or_archive(&self.headers)?.is_none() {
+            true => self.get_archive(&resource).await,
+            false => self.represent(&resource).await,
+        }
+    }
+
+    /// A representation of the resource that is there now.
+    pub async fn represented(&self) -> Result<Response, LdpError> {
+        self.represent(&self.resource().await?).await
+    }
+
+    async fn represent(&self, resource: &Resource) -> Result<Response, LdpError> {
         match (self.target.facet, resource.kind()) {
-            (Facet::Itself, Kind::Binary(binary)) => self.get_binary(&resource, binary).await,
-            _ => self.get_graph(&resource).await,
+            (Facet::Itself, Kind::Binary(binary)) => self.get_binary(resource, binary).await,
+            _ => self.get_graph(resource).await,
         }
     }
 
@@ -60,11 +72,7 @@ impl Asked {
     }
 
     async fn get_graph(&self, resource: &Resource) -> Result<Response, LdpError> {
-        let format = match is_container(resource) {
-            true => Format::negotiated_or_archive(&self.headers)?,
-            false => Some(Format::negotiated(&self.headers)?),
-        };
-        let Some(format) = format else { return self.get_archive(resource).await };
+        let format = Format::negotiated(&self.headers)?;
         let preferences = Preferences::of(&self.headers);
         let page = Page::of(self.query.as_deref())?;
         let giving = match self.target.facet {

@@ -5,7 +5,8 @@
 //!
 //! - [`routes`] below: those that read and those that write come apart, so that the server can put its rights in front of each.
 //!   All of them arrive in `ask.rs`, which finds out what is asked of what (`address.rs`: paths and IRIs) and answers it.
-//! - One file a method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`, `delete.rs`.
+//! - One file a method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`, `delete.rs`; `returned.rs`: what a change
+//!   answers.
 //! - What they say and understand in headers: `links.rs`, `model.rs` (which interaction model is asked for), `conditions.rs`,
 //!   `prefer.rs`, `digests.rs`; `paging.rs` for pages of containers.
 //! - From a body to what is kept and back: `body.rs`, `managed.rs` (statements that are the server's), `membership.rs`,
@@ -37,6 +38,7 @@ mod patch;
 mod post;
 mod prefer;
 mod put;
+mod returned;
 mod settings;
 mod spool;
 mod statements;

@@ -61,7 +61,9 @@ impl Asked {
             }
             let update = self.described(&resource, updated).await?;
             match self.library().update_resource(&resource, &update).await {
-                Ok(written) => return Ok(self.replaced(&written, &Incoming::Graph(GraphBody::empty(), None))),
+                Ok(written) => {
+                    return Ok(self.replaced(&written, &Incoming::Graph(GraphBody::empty(), None)).await);
+                }
                 Err(ResourceError::Moved(_)) => {}
                 Err(error) => return Err(error.into()),
             }

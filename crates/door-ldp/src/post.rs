@@ -205,7 +205,7 @@ impl Asked {
         if let (Err(error), Incoming::Binary(uploaded)) = (&created, &incoming) {
             self.give_back(uploaded, error).await;
         }
-        self.created(&created?, &incoming)
+        self.created(&created?, &incoming).await
     }
 
     /// Gives back bytes that are not used, unless that is not sure.
@@ -216,7 +216,7 @@ impl Asked {
     }
 
     /// The answer that something was created.
-    pub fn created(&self, written: &Written, incoming: &Incoming) -> Result<Response, LdpError> {
+    pub async fn created(&self, written: &Written, incoming: &Incoming) -> Result<Response, LdpError> {
         let mut response = empty(StatusCode::CREATED);
         let headers = response.headers_mut();
         let iri = self.site.iri(&written.path);
@@ -228,7 +228,7 @@ impl Asked {
             links::append_of(headers, &iri, &self.site.iri_of(&written.path, "metadata"), "describedby");
         }
         self.confirm(written, incoming, headers);
-        Ok(response)
+        Ok(self.returned(&written.path, response).await)
     }
 
     /// The tag by which a writer can go on from what it wrote, and whether the answer is as short as was wished.

@@ -9,6 +9,9 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// RFC 7240, section 3.
 pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
+/// The wish for a whole answer (section 4.2).
+pub const RETURN_REPRESENTATION: &str = "return=representation";
+
 /// What a client would like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preferences {
@@ -35,7 +38,7 @@ impl Preferences {
         preferences
     }
 
-    /// Says so, if the answer to a change is as short as the client likes it: it always is.
+    /// Says so, if the answer to a change is as short as the client likes it: it is, unless the client likes it otherwise.
     pub fn confirm_minimal(headers: &HeaderMap, answer: &mut HeaderMap) {
         if let Some(applied @ "return=minimal") = Self::of(headers).applied {
             answer.insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
@@ -53,7 +56,7 @@ impl Preferences {
                 (self.containment, self.membership) = (false, false);
             }
             ("return", "representation") => {
-                self.applied = Some("return=representation");
+                self.applied = Some(RETURN_REPRESENTATION);
                 self.choose(&parameters);
             }
             _ => {}

@@ -72,8 +72,8 @@ impl Asked {
                 }
             };
             match (written, &stands) {
-                (Ok(written), Stands::Nothing) => return self.created(&written, incoming),
-                (Ok(written), Stands::Resource(_)) => return Ok(self.replaced(&written, incoming)),
+                (Ok(written), Stands::Nothing) => return self.created(&written, incoming).await,
+                (Ok(written), Stands::Resource(_)) => return Ok(self.replaced(&written, incoming).await),
                 // Somebody else was faster: what stands now is looked at anew, with the conditions.
                 (Err(LdpError::Resource(ResourceError::Moved(_) | ResourceError::Exists(_))), _) => {}
                 (Err(error), _) => return Err(error),
@@ -201,7 +201,7 @@ impl Asked {
             let graph = body.graph(&self.site, self.path(), self.settings())?;
             let update = self.described(&resource, graph).await?;
             match self.library().update_resource(&resource, &update).await {
-                Ok(written) => return Ok(self.replaced(&written, &Incoming::Graph(body, None))),
+                Ok(written) => return Ok(self.replaced(&written, &Incoming::Graph(body, None)).await),
                 Err(ResourceError::Moved(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -210,11 +210,11 @@ impl Asked {
     }
 
     /// The answer that something was replaced.
-    pub fn replaced(&self, written: &Written, incoming: &Incoming) -> Response {
+    pub async fn replaced(&self, written: &Written, incoming: &Incoming) -> Response {
         let mut response = empty(StatusCode::NO_CONTENT);
         let headers = response.headers_mut();
         crate::links::append(headers, rdf::vocab::ldp::RESOURCE.as_str(), "type");
         self.confirm(written, incoming, headers);
-        response
+        self.returned(&written.path, response).await
     }
 }

@@ -10,4 +10,5 @@ mod elsewhere;
 mod members;
 mod reading;
 mod refusing;
+mod returning;
 mod support;

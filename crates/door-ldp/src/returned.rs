@@ -1,0 +1,68 @@
+//! The answer to a change as its client prefers it (RFC 7240, section 4.2): short, or with the resource as it is now.
+
+use axum::response::Response;
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use objects::ResourcePath;
+
+use crate::address::{Facet, Target};
+use crate::ask::Asked;
+use crate::prefer::{PREFERENCE_APPLIED, Preferences, RETURN_REPRESENTATION};
+
+/// What of a request is about the change, and not about what is sent of its result.
+const ABOUT_THE_CHANGE: [HeaderName; 6] = [
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_UNMODIFIED_SINCE,
+    header::IF_RANGE,
+    header::RANGE,
+];
+
+impl Asked {
+    /// The answer to a change of what is at `path`: with its representation, by `Accept`, if that is preferred. The change is made by then,
+    /// and a preference is not a condition: where nothing acceptable can be sent with 200, the answer stays short and does not say
+    /// that the preference was followed.
+    pub async fn returned(&self, path: &ResourcePath, short: Response) -> Response {
+        if Preferences::of(&self.headers).applied != Some(RETURN_REPRESENTATION) {
+            return short;
+        }
+        let reading = self.reading(path);
+        match reading.represented().await {
+            Ok(whole) if whole.status() == StatusCode::OK => reading.answered(short, whole),
+            Ok(_) => short,
+            Err(error) => {
+                tracing::debug!(%error, "what came of a change is not sent along");
+                short
+            }
+        }
+    }
+
+    /// A request to read what this one changed.
+    fn reading(&self, path: &ResourcePath) -> Self {
+        let mut headers = self.headers.clone();
+        for name in ABOUT_THE_CHANGE {
+            headers.remove(name);
+        }
+        let target = Target { path: path.clone(), facet: self.target.facet };
+        Self { door: self.door.clone(), method: Method::GET, site: self.site.clone(), target, headers, query: None }
+    }
+
+    /// A representation as the answer to a change, of which the short one tells the rest.
+    fn answered(&self, short: Response, mut whole: Response) -> Response {
+        *whole.status_mut() = if short.status() == StatusCode::CREATED { StatusCode::CREATED } else { StatusCode::OK };
+        let headers = whole.headers_mut();
+        if let Some(location) = short.headers().get(header::LOCATION) {
+            headers.insert(header::LOCATION, location.clone());
+        }
+        let iri = match self.target.facet {
+            Facet::Description => self.site.iri_of(self.path(), "metadata"),
+            _ => self.site.iri(self.path()),
+        };
+        // IRIs are percent-encoded here, so it is a value.
+        if let Ok(location) = HeaderValue::try_from(iri) {
+            headers.insert(header::CONTENT_LOCATION, location);
+        }
+        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(RETURN_REPRESENTATION));
+        whole
+    }
+}
