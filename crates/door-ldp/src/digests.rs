@@ -1,9 +1,16 @@
-//! Digests of what is sent: `Digest` and `Want-Digest` (RFC 3230, with the algorithms of RFC 5843), `Repr-Digest` and
-//! `Want-Repr-Digest` (RFC 9530).
+//! Digests of what is sent: `Digest` and `Want-Digest` (RFC 3230, with the algorithms of RFC 5843); `Repr-Digest`, `Content-Digest` and
+//! the wishes for them (RFC 9530).
+//!
+//! They are of bytes that are kept here. `Digest` and `Repr-Digest` are of all bytes of a resource, whichever of them are sent;
+//! `Content-Digest` is of what an answer holds, and given where that is all of them: nothing is coded, so that it is the same digest. An
+//! answer to HEAD holds nothing, and that of a range would have to be read before it is sent: these have none. Nor have graphs, which
+//! are written while they are sent, archives, and bytes that are kept elsewhere.
+
+use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use door_http::digests::{DIGEST, REPR_DIGEST, algorithm, name};
+use door_http::digests::{CONTENT_DIGEST, DIGEST, REPR_DIGEST, algorithm, name};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use objects::resources::{Binary, DigestAlgorithm, Resource};
 
@@ -11,19 +18,42 @@ use crate::ask::Asked;
 use crate::errors::LdpError;
 use crate::links::{parameter, split, values};
 
-const WANT_DIGEST: HeaderName = HeaderName::from_static("want-digest");
-const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
+/// A header with a digest.
+struct Field {
+    name: HeaderName,
+    /// The header by which a client says which algorithm it would like.
+    wish: &'static str,
+    /// Whether its value is a structured field (RFC 9651).
+    is_structured: bool,
+    /// Whether it is of the content of the answer, rather than of the representation.
+    is_of_content: bool,
+}
 
-/// The algorithm that a client would like best, of a header that says so; `Ok(None)`: it does not.
-fn wanted(headers: &HeaderMap, header: &HeaderName) -> Result<Option<DigestAlgorithm>, LdpError> {
-    let values = values(headers, header);
+const FIELDS: [Field; 3] = [
+    Field { name: DIGEST, wish: "want-digest", is_structured: false, is_of_content: false },
+    Field { name: REPR_DIGEST, wish: "want-repr-digest", is_structured: true, is_of_content: false },
+    Field { name: CONTENT_DIGEST, wish: "want-content-digest", is_structured: true, is_of_content: true },
+];
+
+impl Field {
+    fn value(&self, algorithm: DigestAlgorithm, digest: &[u8]) -> Option<HeaderValue> {
+        let (name, digest) = (name(algorithm), STANDARD.encode(digest));
+        let text = if self.is_structured { format!("{name}=:{digest}:") } else { format!("{name}={digest}") };
+        // Base64 is a value.
+        HeaderValue::try_from(text).ok()
+    }
+}
+
+/// The algorithm that a client would like best, of the header that says so; `Ok(None)`: it does not.
+fn wanted(headers: &HeaderMap, wish: &'static str) -> Result<Option<DigestAlgorithm>, LdpError> {
+    let values = values(headers, &HeaderName::from_static(wish));
     if values.is_empty() {
         return Ok(None);
     }
     let mut best: Option<(DigestAlgorithm, f32)> = None;
     for element in values.iter().flat_map(|value| split(value, ',')) {
         let mut fields = split(element, ';').into_iter().filter_map(parameter);
-        // `sha-256;q=0.5` in the one header, `sha-256=5` in the other.
+        // `sha-256;q=0.5` in the older header, `sha-256=5` in the others.
         let Some((name, weight)) = fields.next() else { continue };
         let quality = fields.find(|(name, _)| name == "q").map(|(_, value)| value).or(Some(weight));
         let quality = quality.and_then(|value| value.parse().ok()).unwrap_or(1.0);
@@ -34,41 +64,40 @@ fn wanted(headers: &HeaderMap, header: &HeaderName) -> Result<Option<DigestAlgor
             best = Some((algorithm, quality));
         }
     }
-    let refused = || LdpError::Header { name: "Want-Digest", why: "no algorithm of it is known".to_owned() };
+    let refused = || LdpError::Header { name: wish, why: "no algorithm of it is known".to_owned() };
     best.map(|(algorithm, _)| Some(algorithm)).ok_or_else(refused)
 }
 
 impl Asked {
-    /// Says digests of all bytes of a resource: SHA-256, which is kept, and what else is asked for, which is reckoned up.
+    /// Says digests of a resource's bytes, of which all are sent or not: SHA-256, which is kept, and what else is asked for, which is
+    /// reckoned up.
     pub async fn insert_digests(
         &self,
         resource: &Resource,
         binary: &Binary,
+        all_are_sent: bool,
         headers: &mut HeaderMap,
     ) -> Result<(), LdpError> {
-        let older = wanted(&self.headers, &WANT_DIGEST)?;
-        let newer = wanted(&self.headers, &WANT_REPR_DIGEST)?;
-        let mut others: Vec<_> = [older, newer].into_iter().flatten().collect();
-        others.retain(|algorithm| *algorithm != DigestAlgorithm::Sha256);
-        others.dedup();
+        let mut given = Vec::with_capacity(FIELDS.len());
+        for field in FIELDS {
+            let algorithm = wanted(&self.headers, field.wish)?.unwrap_or(DigestAlgorithm::Sha256);
+            if all_are_sent || !field.is_of_content {
+                given.push((field, algorithm));
+            }
+        }
+        let others = given.iter().map(|(_, algorithm)| *algorithm).filter(|it| *it != DigestAlgorithm::Sha256);
+        let others: Vec<_> = others.collect::<BTreeSet<_>>().into_iter().collect();
         let mut known = match others.is_empty() {
             true => Vec::new(),
             false => self.library().digests(resource, binary, &others).await?,
         };
         known.push((DigestAlgorithm::Sha256, binary.sha256.to_vec()));
-        let value_of =
-            |algorithm| known.iter().find(|(known, _)| *known == algorithm).map(|(_, value)| STANDARD.encode(value));
-        let mut insert = |header: HeaderName, algorithm, is_structured: bool| {
-            let Some(value) = value_of(algorithm) else { return };
-            let name = name(algorithm);
-            let text = if is_structured { format!("{name}=:{value}:") } else { format!("{name}={value}") };
-            // Base64 is a value.
-            if let Ok(value) = HeaderValue::try_from(text) {
-                headers.insert(header, value);
+        for (field, algorithm) in given {
+            let digest = known.iter().find(|(known, _)| *known == algorithm);
+            if let Some(value) = digest.and_then(|(_, digest)| field.value(algorithm, digest)) {
+                headers.insert(field.name, value);
             }
-        };
-        insert(DIGEST, older.unwrap_or(DigestAlgorithm::Sha256), false);
-        insert(REPR_DIGEST, newer.unwrap_or(DigestAlgorithm::Sha256), true);
+        }
         Ok(())
     }
 }
@@ -80,7 +109,10 @@ mod tests {
 
     #[test]
     fn the_best_liked_algorithm_that_is_known_is_given() {
-        let wanted = |value: &str| wanted(&HeaderMap::from_iter([(WANT_DIGEST, value.parse().unwrap())]), &WANT_DIGEST);
+        let wanted = |value: &str| {
+            let header = HeaderName::from_static("want-digest");
+            wanted(&HeaderMap::from_iter([(header, value.parse().unwrap())]), "want-digest")
+        };
         assert_eq!(wanted("md5;q=0.3, sha;q=1, crc32").unwrap(), Some(DigestAlgorithm::Sha1));
         assert_eq!(wanted("sha-512=3, md5=5").unwrap(), Some(DigestAlgorithm::Md5));
         assert_eq!(wanted("md5;q=0, sha-512;q=0.1").unwrap(), Some(DigestAlgorithm::Sha512));

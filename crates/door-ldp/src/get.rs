@@ -5,7 +5,7 @@ use std::ops::Range;
 use axum::BoxError;
 use axum::body::Body;
 use axum::response::Response;
-use door_http::ranges;
+use door_http::ranges::{self, Extent};
 use futures::StreamExt;
 use headers::{ETag, HeaderMapExt, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -200,11 +200,12 @@ impl Asked {
         if let Some(elsewhere) = binary.elsewhere() {
             return self.get_elsewhere(elsewhere, response).await;
         }
-        self.insert_digests(resource, binary, headers).await?;
         let etag: Option<ETag> = validators.etag.parse().ok();
         let last_modified: Option<LastModified> = headers.typed_get();
         let known = door_http::Validators { etag: etag.as_ref(), last_modified: last_modified.as_ref() };
         let extent = ranges::extent(&self.method, &self.headers, binary.len_bytes, known)?;
+        let all_are_sent = self.method == Method::GET && extent == Extent::Whole;
+        self.insert_digests(resource, binary, all_are_sent, headers).await?;
         if self.method == Method::HEAD {
             let headers = response.headers_mut();
             headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));

@@ -149,7 +149,29 @@ async fn each_digest_is_checked_in_every_header_and_given_where_it_is_wanted() {
             |header: &'static str, wish: String| fixture.ask(Method::GET, "/rest/abc").header(header, &wish).answer();
         let older = get("want-digest", name.to_owned()).await;
         assert_eq!(older.header("digest"), Some(&*format!("{name}={value}")));
-        let newer = get("want-repr-digest", format!("{name}=5")).await;
-        assert_eq!(newer.header("repr-digest"), Some(&*format!("{name}=:{value}:")));
+        for (wish, given) in [("want-repr-digest", "repr-digest"), ("want-content-digest", "content-digest")] {
+            let newer = get(wish, format!("{name}=5")).await;
+            assert_eq!(newer.header(given), Some(&*format!("{name}=:{value}:")));
+        }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_digest_of_a_content_is_given_where_that_is_all_of_a_resource() {
+    let fixture = fixture().await;
+    fixture.ask(Method::PUT, "/rest/abc").body("abc").answer().await;
+    let digest = "sha-256=:ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=:";
+    let whole = fixture.get("/rest/abc").await;
+    assert_eq!((whole.header("repr-digest"), whole.header("content-digest")), (Some(digest), Some(digest)));
+    let part = fixture.ask(Method::GET, "/rest/abc").header("range", "bytes=1-1").answer().await;
+    assert_eq!((part.header("repr-digest"), part.header("content-digest")), (Some(digest), None));
+    let head = fixture.ask(Method::HEAD, "/rest/abc").answer().await;
+    assert_eq!((head.header("repr-digest"), head.header("content-digest")), (Some(digest), None));
+    let different = fixture.ask(Method::GET, "/rest/abc").header("want-repr-digest", "md5=1");
+    let different = different.header("want-content-digest", "sha-512=3, sha-256=9").answer().await;
+    assert_eq!(different.header("content-digest"), Some(digest));
+    assert!(different.header("repr-digest").unwrap().starts_with("md5=:"));
+    let unknown = fixture.ask(Method::GET, "/rest/abc").header("want-content-digest", "unixsum=1").answer().await;
+    assert_eq!(unknown.status, StatusCode::BAD_REQUEST);
+    assert!(unknown.detail().contains("want-content-digest"), "{}", unknown.detail());
 }
