@@ -161,6 +161,11 @@ impl Site {
     pub fn shown(&self, iri: &str) -> Option<String> {
         Some(format!("{}{}", self.root, iri.strip_prefix(KEPT)?))
     }
+
+    /// A statement as N-Triples has it, with the IRIs under which clients know what is kept.
+    pub fn shown_in(&self, statement: &str) -> String {
+        statement.replace(&format!("<{KEPT}"), &format!("<{}", self.root))
+    }
 }
 
 /// The IRI under which a resource is kept.

@@ -24,7 +24,7 @@ use crate::address::{Site, encoded};
 use crate::ask::{Asked, empty};
 use crate::errors::LdpError;
 use crate::managed;
-use crate::statements::map;
+use crate::statements::{kept_description, map};
 
 /// The media type of the archive.
 pub const ZIP: &str = "application/zip";
@@ -300,8 +300,7 @@ fn encoded_name(path: &ResourcePath) -> String {
 
 /// What is said of a resource, in Turtle.
 async fn description(library: &Library, site: &Site, resource: &Resource) -> Result<Bytes, ArchiveError> {
-    let stored = library.description(resource).await?;
-    let mut graph = rdf::from_stored(&stored).map_err(|error| LdpError::Internal(format!("a description: {error}")))?;
+    let mut graph = kept_description(library, resource).await?;
     graph.extend(managed::statements(resource));
     let shown = map(graph, |iri| site.shown(iri));
     let written = rdf::write(&shown, Syntax::Turtle, rdf::vocab::PREFIXES);

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::resources::{Kind, Resource};
 use objects::{Library, ResourceError, ResourcePath};
-use rdf::{Graph, Syntax, vocab::ldp};
+use rdf::{Syntax, vocab::ldp};
 
 use crate::address::{Facet, Site, Target};
 use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
@@ -86,7 +86,7 @@ impl Asked {
             LdpError::Resource(ResourceError::Gone { tombstone }) => Some(self.site.iri_of(tombstone, "tombstone")),
             _ => None,
         };
-        let mut response = error.into_response();
+        let mut response = error.shown(&self.site).into_response();
         let headers = response.headers_mut();
         if explained {
             let page = self.site.iri_of(&ResourcePath::root(), "constraints");
@@ -137,12 +137,6 @@ impl Asked {
             Facet::Description => Model::RdfSource,
             _ => Model::of(resource.kind()),
         }
-    }
-
-    /// What is kept as the description of a resource.
-    pub async fn kept_description(&self, resource: &Resource) -> Result<Graph, LdpError> {
-        let stored = self.library().description(resource).await?;
-        rdf::from_stored(&stored).map_err(|error| LdpError::Internal(format!("a description: {error}")))
     }
 
     /// The headers that every answer about a resource has: what it is, and what it does.

@@ -9,6 +9,7 @@ use rdf::ParseError;
 use rdf::update::UpdateError;
 use thiserror::Error;
 
+use crate::address::Site;
 use crate::links;
 
 /// RFC 5789, section 3.1, and LDP 1.0, section 7.1: what a resource understands.
@@ -191,6 +192,17 @@ impl LdpError {
             Self::Digest(DigestError::Mismatch { .. }) => (StatusCode::CONFLICT, "digest-mismatch"),
             Self::RangeNotSatisfiable(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        }
+    }
+
+    /// The same, with statements as clients know them.
+    pub fn shown(self, site: &Site) -> Self {
+        match self {
+            Self::Constraint { why, statements } => {
+                let statements = statements.iter().map(|statement| site.shown_in(statement)).collect();
+                Self::Constraint { why, statements }
+            }
+            other => other,
         }
     }
 

@@ -19,7 +19,7 @@ use crate::format::Format;
 use crate::managed;
 use crate::paging::{self, Page};
 use crate::prefer::{PREFERENCE_APPLIED, Preferences};
-use crate::statements::{Section, Statements, Written, about, is_container};
+use crate::statements::{Section, Statements, Written, about, is_container, kept_description};
 
 impl Asked {
     /// A representation of a resource, or an archive of it.
@@ -128,7 +128,7 @@ impl Asked {
         giving: Vec<(Membership, Resource)>,
         preferences: &Preferences,
     ) -> Result<Vec<Section>, LdpError> {
-        let description = self.kept_description(resource).await?;
+        let description = kept_description(self.library(), resource).await?;
         let (own, others) = about(description, resource.path());
         let mut first = managed::statements(resource);
         first.extend(own.into_iter().filter(|triple| !first.contains(triple)).collect::<Vec<_>>());
@@ -158,7 +158,7 @@ impl Asked {
     ) -> Result<Vec<Section>, LdpError> {
         let mut sections = Vec::new();
         if page.after.is_none() {
-            let description = self.kept_description(resource).await?;
+            let description = kept_description(self.library(), resource).await?;
             sections.push(Section::Triples(managed::statements(resource)));
             sections.push(Section::Triples(description.into_iter().collect()));
         }

@@ -1,17 +1,22 @@
 //! Statements that are the server's to say: types of LDP, containment, membership, when something was made. A client that sends
 //! back what it was sent does no harm with them; one that says otherwise is refused, with the statements named.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use objects::resources::{Kind, MemberRule, Membership, Resource};
 use objects::{Library, ResourcePath};
+use rdf::update::Removal;
 use rdf::vocab::{ldp, xsd};
 use rdf::{Graph, Literal, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, Triple};
 use store::UnixMillis;
 
 use crate::address::{kept_iri, path_of_kept};
+use crate::claims::{self, Claim};
 use crate::errors::LdpError;
-use crate::membership::member_in;
+use crate::membership::{self, Taken};
 use crate::model::Model;
+use crate::statements::kept_description;
 
 /// The namespace of what Fedora's clients look for.
 const FEDORA: &str = "http://fedora.info/definitions/v4/repository#";
@@ -60,8 +65,8 @@ pub struct Standing<'a> {
     pub model: Model,
     /// What is there.
     pub resource: Option<&'a Resource>,
-    /// The rules by which statements of membership come to be in it: its own, and those of others that give it members; with
-    /// the containers whose children follow from them.
+    /// The rules by which statements of containment and membership come to be in it: its own, and those of others that give it members;
+    /// with the containers from whose children they follow.
     pub rules: &'a [(Membership, ResourcePath)],
     /// Whether the sender asks that what is the server's be passed over.
     pub lenient: bool,
@@ -70,70 +75,82 @@ pub struct Standing<'a> {
 impl Standing<'_> {
     /// Takes out of a graph (as it is kept) what is the server's to say, if it says nothing new.
     pub async fn strip(&self, library: &Library, graph: Graph) -> Result<Graph, LdpError> {
-        let (graph, mut wrong, contained) = self.take_apart(graph);
-        if !self.lenient {
-            wrong.extend(never_contained(library, contained).await?);
+        let (mut graph, mut wrong, claims) = self.take_apart(graph);
+        let mut never_so = claims::never_so(library, claims).await?;
+        if let (Some(resource), false) = (self.resource, never_so.is_empty()) {
+            // What was said before it became a container's to say stays its sender's.
+            let kept = kept_description(library, resource).await?;
+            graph.extend(never_so.extract_if(.., |triple| kept.contains(triple)));
         }
-        self.unless_wrong(graph, wrong)
+        wrong.extend(never_so);
+        self.unless_wrong(graph, &wrong)
     }
 
     /// The same for something new: nothing is in it yet.
     pub fn strip_new(&self, graph: Graph) -> Result<Graph, LdpError> {
-        let (graph, mut wrong, contained) = self.take_apart(graph);
-        wrong.extend(contained.into_iter().map(|(statement, ..)| statement));
-        self.unless_wrong(graph, wrong)
+        let (graph, mut wrong, claims) = self.take_apart(graph);
+        wrong.extend(claims.into_iter().map(Claim::into_triple));
+        self.unless_wrong(graph, &wrong)
     }
 
-    fn unless_wrong(&self, graph: Graph, wrong: Vec<String>) -> Result<Graph, LdpError> {
+    fn unless_wrong(&self, graph: Graph, wrong: &[Triple]) -> Result<Graph, LdpError> {
         if wrong.is_empty() || self.lenient {
             return Ok(graph);
         }
-        Err(LdpError::Constraint { why: "these statements are the server's and are not so", statements: wrong })
+        let statements = wrong.iter().map(ToString::to_string).collect();
+        Err(LdpError::Constraint { why: "these statements are the server's and are not so", statements })
     }
 
     /// The sender's statements; those that are not so; those that are so if something is in a container.
-    fn take_apart(&self, mut graph: Graph) -> (Graph, Vec<String>, Vec<Claim>) {
+    fn take_apart(&self, mut graph: Graph) -> (Graph, Vec<Triple>, Vec<Claim>) {
         let own = kept_iri(self.path);
         let said = self.resource.map(statements).unwrap_or_default();
         let types = self.model.types();
         let mut wrong = Vec::new();
-        let mut contained = Vec::new();
+        let mut claims = Vec::new();
         graph.retain(|triple| {
             let is_own = matches!(&triple.subject, NamedOrBlankNode::NamedNode(subject) if subject.as_str() == own);
-            if is_own {
-                match self.of_own(triple, &said, &types) {
-                    Whose::Senders => {}
-                    Whose::Servers => return false,
-                    Whose::Wrong => {
-                        wrong.push(triple.to_string());
-                        return false;
-                    }
-                    Whose::Contained => {
-                        contained.push((triple.to_string(), self.path.clone(), object_path(triple)));
-                        return false;
-                    }
-                }
+            match if is_own { self.of_own(triple, &said, &types) } else { Whose::Senders } {
+                Whose::Senders => match Claim::of(triple, self.rules) {
+                    Some(claim) => claims.push(claim),
+                    None => return true,
+                },
+                Whose::Servers => {}
+                Whose::Wrong => wrong.push(triple.clone()),
             }
-            for (membership, container) in self.rules {
-                let Some(rule) = membership.rule() else { continue };
-                if let Some(member) = member_in(rule, triple) {
-                    if matches!(membership, Membership::Direct(_)) {
-                        contained.push((triple.to_string(), container.clone(), path_of_kept(member)));
-                    }
-                    return false;
-                }
-            }
-            true
+            false
         });
-        (graph, wrong, contained)
+        (graph, wrong, claims)
+    }
+
+    /// Refuses to take away what is contained or a member. Such statements are not in the graph that an update is carried out on, so that
+    /// they are told by what it says of them.
+    pub async fn refuse_removing(&self, library: &Library, removals: &[Removal]) -> Result<(), LdpError> {
+        let mut statements = Vec::new();
+        let mut meant = Vec::new();
+        for removal in removals {
+            for rule in self.rules.iter().filter_map(|(membership, _)| membership.rule()) {
+                match membership::taken(rule, removal) {
+                    Some(Taken::One(member)) => meant.push(membership::statement_of(rule, member)),
+                    Some(Taken::All) => statements.push(removal.to_string()),
+                    None => {}
+                }
+            }
+        }
+        let claims = meant.iter().filter_map(|triple| Claim::of(triple, self.rules)).collect();
+        let never_so: HashSet<_> = claims::never_so(library, claims).await?.into_iter().collect();
+        statements.extend(meant.iter().filter(|triple| !never_so.contains(triple)).map(ToString::to_string));
+        // Several rules can say the same.
+        statements.dedup();
+        if statements.is_empty() || self.lenient {
+            return Ok(());
+        }
+        Err(LdpError::Constraint { why: "these statements are the server's and cannot be taken away", statements })
     }
 
     /// Whose a statement about the resource itself is.
     fn of_own(&self, triple: &Triple, said: &[Triple], types: &[NamedNodeRef<'_>]) -> Whose {
         let predicate = triple.predicate.as_str();
-        if predicate == ldp::CONTAINS.as_str() {
-            return Whose::Contained;
-        }
         let is_managed = if triple.predicate.as_ref() == rdf::vocab::rdf::TYPE {
             match &triple.object {
                 Term::NamedNode(class) if types.contains(&class.as_ref()) => return Whose::Servers,
@@ -146,7 +163,9 @@ impl Standing<'_> {
             }
         } else {
             let of_bytes = [HAS_SIZE, HAS_DIGEST, HAS_MIME_TYPE].contains(&triple.predicate.as_ref());
-            predicate.starts_with(FEDORA) || (of_bytes && self.model == Model::Binary)
+            // Of what could be contained, the rules decide.
+            let of_nothing = predicate == ldp::CONTAINS.as_str() && !triple.object.is_named_node();
+            predicate.starts_with(FEDORA) || (of_bytes && self.model == Model::Binary) || of_nothing
         };
         match is_managed {
             false => Whose::Senders,
@@ -158,44 +177,15 @@ impl Standing<'_> {
 
 /// Whose a statement is.
 enum Whose {
+    /// The sender's, unless a rule could make it.
     Senders,
     Servers,
     Wrong,
-    /// The server's, if it is so.
-    Contained,
 }
 
-/// A statement with the container and the child that it speaks of.
-type Claim = (String, ResourcePath, Option<ResourcePath>);
-
-/// Of statements about what containers contain, those that never were so. One that was so when it was sent and is no more does
-/// no harm: its child was deleted meanwhile.
-async fn never_contained(library: &Library, claims: Vec<Claim>) -> Result<Vec<String>, LdpError> {
-    let children: Vec<_> = claims
-        .iter()
-        .map(|(_, container, child)| child.clone().filter(|child| child.parent().as_ref() == Some(container)))
-        .collect();
-    let asked: Vec<_> = children.iter().flatten().cloned().collect();
-    let mut known = library.were_children(&asked).await?.into_iter();
-    let mut wrong = Vec::new();
-    for ((statement, ..), child) in claims.into_iter().zip(children) {
-        if !child.is_some_and(|_| known.next().unwrap_or(false)) {
-            wrong.push(statement);
-        }
-    }
-    Ok(wrong)
-}
-
-fn object_path(triple: &Triple) -> Option<ResourcePath> {
-    match &triple.object {
-        Term::NamedNode(object) => path_of_kept(object.as_str()),
-        _ => None,
-    }
-}
-
-/// The rules of `resource`: its own, and those of containers elsewhere that give it members.
+/// The rules of `resource`: of what it contains, its own, and those of containers elsewhere that give it members.
 pub async fn rules(library: &Library, resource: &Resource) -> Result<Vec<(Membership, ResourcePath)>, LdpError> {
-    let mut rules = Vec::new();
+    let mut rules = vec![(membership::of_containment(resource.path()), resource.path().clone())];
     if let Kind::Container { membership, .. } = resource.kind()
         && membership.rule().is_some()
     {

@@ -110,7 +110,7 @@ impl Asked {
         let quads::Resource { name, graph } = resource;
         let graph = map(graph, |iri| self.site.kept(iri));
         let made = self.create_named(container, model, name.as_str(), |_| Ok(graph.clone())).await;
-        told(Some(name.as_str()), made)
+        self.told(Some(name.as_str()), made)
     }
 
     /// Creates the resource of a line of JSON-LD; answers its line. Its relative IRIs are of the container, or, where it has no
@@ -123,7 +123,7 @@ impl Asked {
         let body = GraphBody::json_ld(json_ld);
         let Some(id) = id else {
             let graph = |path: &ResourcePath| body.graph(&self.site, path, self.settings());
-            return told(None, self.create_fresh(container, model, graph).await);
+            return self.told(None, self.create_fresh(container, model, graph).await);
         };
         // Whether a slash is written at the end of a container's address or not, what is in it is behind one.
         let base = Iri::parse(format!("{}/", self.site.iri(container.path()).trim_end_matches('/')));
@@ -131,7 +131,7 @@ impl Asked {
         match named.map_err(|error| LdpError::Line(format!("@id: {error}"))) {
             Ok((named, base)) => {
                 let graph = |_: &ResourcePath| body.graph_from(&base, &self.site, self.settings());
-                told(Some(&named), self.create_named(container, model, &named, graph).await)
+                self.told(Some(&named), self.create_named(container, model, &named, graph).await)
             }
             Err(error) => line(Some(&id), &error),
         }
@@ -168,13 +168,13 @@ impl Asked {
         let written = self.library().create_in::<LdpError>(container.path(), None, make).await?;
         Ok(self.site.iri(&written.path))
     }
-}
 
-/// The line of something that was asked for by this name.
-fn told(name: Option<&str>, made: Result<String, LdpError>) -> String {
-    match made {
-        Ok(iri) => format!("{}\n", serde_json::json!({"resource": iri, "status": StatusCode::CREATED.as_u16()})),
-        Err(error) => line(name, &error),
+    /// The line of something that was asked for by this name.
+    fn told(&self, name: Option<&str>, made: Result<String, LdpError>) -> String {
+        match made {
+            Ok(iri) => format!("{}\n", serde_json::json!({"resource": iri, "status": StatusCode::CREATED.as_u16()})),
+            Err(error) => line(name, &error.shown(&self.site)),
+        }
     }
 }
 

@@ -2,16 +2,25 @@
 
 use objects::ResourcePath;
 use objects::resources::{Child, MemberRule, Membership, Relation};
+use rdf::update::Removal;
 use rdf::vocab::ldp;
 use rdf::{Graph, NamedNode, NamedNodeRef, Term, Triple};
 
 use crate::address::{kept_iri, path_of_kept};
 use crate::errors::LdpError;
-use crate::model::Members;
+use crate::model::{Members, Model};
+
+/// The rule of a resource of a model, which has one if it is such a container.
+pub fn rule_of(graph: &mut Graph, path: &ResourcePath, model: Model) -> Result<Membership, LdpError> {
+    match model {
+        Model::Container(members) => rule(graph, path, members),
+        Model::RdfSource | Model::Binary => Ok(Membership::Basic),
+    }
+}
 
 /// The rule of a container of a kind, as its description (as it is kept) says. What it does not say is said for it: its members
 /// are its own, by `ldp:member`.
-pub fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Membership, LdpError> {
+fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Membership, LdpError> {
     if members == Members::Basic {
         return Ok(Membership::Basic);
     }
@@ -44,6 +53,12 @@ pub fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<
     Ok(Membership::Indirect(rule, inserted))
 }
 
+/// Containment as a rule: what it says of children is what a Direct Container says by another relation.
+pub fn of_containment(container: &ResourcePath) -> Membership {
+    let relation = Relation::HasMember(ldp::CONTAINS.as_str().to_owned());
+    Membership::Direct(MemberRule { resource: kept_iri(container), relation })
+}
+
 /// The resource of this repository, other than the container itself, to which a container gives members.
 pub fn members_for(membership: &Membership, container: &ResourcePath) -> Option<ResourcePath> {
     path_of_kept(&membership.rule()?.resource).filter(|path| path != container)
@@ -60,19 +75,29 @@ pub fn member_named(membership: &Membership, graph: &Graph, child: &ResourcePath
     })
 }
 
+/// Whether members are what children name, and not the children themselves.
+pub fn is_named_by_children(membership: &Membership) -> bool {
+    matches!(membership, Membership::Indirect(_, inserted) if inserted != ldp::MEMBER_SUBJECT.as_str())
+}
+
 /// The statement that follows from a child, as it is kept; `None`: none does.
 pub fn statement(membership: &Membership, container: &ResourcePath, child: &Child) -> Option<Triple> {
     let rule = membership.rule()?;
-    let member = match membership {
-        Membership::Indirect(_, inserted) if inserted != ldp::MEMBER_SUBJECT.as_str() => child.member.clone()?,
-        _ => kept_iri(&container.child(&child.name).ok()?),
+    let member = match is_named_by_children(membership) {
+        true => child.member.clone()?,
+        false => kept_iri(&container.child(&child.name).ok()?),
     };
+    Some(statement_of(rule, &member))
+}
+
+/// The statement that a rule makes of a member.
+pub fn statement_of(rule: &MemberRule, member: &str) -> Triple {
     let node = |iri: &str| NamedNode::new_unchecked(iri);
     let resource = node(&rule.resource);
-    Some(match &rule.relation {
-        Relation::HasMember(relation) => Triple::new(resource, node(relation), node(&member)),
-        Relation::IsMemberOf(relation) => Triple::new(node(&member), node(relation), resource),
-    })
+    match &rule.relation {
+        Relation::HasMember(relation) => Triple::new(resource, node(relation), node(member)),
+        Relation::IsMemberOf(relation) => Triple::new(node(member), node(relation), resource),
+    }
 }
 
 /// The member of a statement that could follow from a rule; `None`: it could not.
@@ -88,6 +113,31 @@ pub fn member_in<'a>(rule: &MemberRule, triple: &'a Triple) -> Option<&'a str> {
             (predicate == relation && object.as_str() == rule.resource).then_some(subject.as_str())
         }
     }
+}
+
+/// What an update would take away of the statements that follow from a rule.
+pub enum Taken<'a> {
+    /// That of one member.
+    One(&'a str),
+    /// Those of whatever members there are.
+    All,
+}
+
+/// What an update that takes this away means of the statements that follow from a rule; `None`: nothing.
+pub fn taken<'a>(rule: &MemberRule, removal: &'a Removal) -> Option<Taken<'a>> {
+    let subject = removal.subject.as_ref().map(NamedNode::as_str);
+    let object = match &removal.object {
+        Some(Term::NamedNode(object)) => Some(object.as_str()),
+        Some(_) => return None,
+        None => None,
+    };
+    let (relation, resource, member) = match &rule.relation {
+        Relation::HasMember(relation) => (relation, subject, object),
+        Relation::IsMemberOf(relation) => (relation, object, subject),
+    };
+    let fits = removal.predicate.as_ref().is_some_and(|predicate| predicate.as_str() == relation)
+        && resource.is_none_or(|resource| resource == rule.resource);
+    fits.then(|| member.map_or(Taken::All, Taken::One))
 }
 
 /// The only object of a relation, which must be an IRI; `None`: there is none.

@@ -7,6 +7,7 @@ use axum::response::Response;
 use objects::ResourceError;
 use objects::resources::Kind;
 use rdf::Limits;
+use rdf::update::Updated;
 
 use crate::address::Facet;
 use crate::ask::{Asked, TRIES_MAX};
@@ -14,7 +15,7 @@ use crate::body::{GraphBody, content_type, refuse_codings, whole};
 use crate::errors::LdpError;
 use crate::managed;
 use crate::post::Incoming;
-use crate::statements::map;
+use crate::statements::{kept_description, map, map_removal};
 
 /// SPARQL 1.1 Update, section 1 (the media type is registered by SPARQL 1.1 Protocol).
 pub const SPARQL_UPDATE: &str = "application/sparql-update";
@@ -42,15 +43,18 @@ impl Asked {
         for _ in 0..TRIES_MAX {
             let resource = self.resource().await?;
             self.may_change(&resource)?;
-            let mut graph = self.kept_description(&resource).await?;
+            let mut graph = kept_description(self.library(), &resource).await?;
             let said = managed::statements(&resource);
             graph.extend(said.iter().cloned());
             let shown = map(graph, |iri| self.site.shown(iri));
             let (text, base) = (text.clone(), self.site.base(self.path())?);
             let limits = Limits { triples: self.settings().triples_max, ..Limits::default() };
             let updated = tokio::task::spawn_blocking(move || rdf::update::apply(&shown, &text, &base, &limits));
-            let updated = updated.await.map_err(|error| LdpError::Internal(error.to_string()))??;
-            let updated = map(updated, |iri| self.site.kept(iri));
+            let Updated { graph, removals } =
+                updated.await.map_err(|error| LdpError::Internal(error.to_string()))??;
+            let updated = map(graph, |iri| self.site.kept(iri));
+            let removals: Vec<_> =
+                removals.into_iter().map(|removal| map_removal(removal, |iri| self.site.kept(iri))).collect();
             let missing: Vec<_> =
                 said.iter().filter(|triple| !updated.contains(triple)).map(ToString::to_string).collect();
             if !missing.is_empty() {
@@ -59,7 +63,7 @@ impl Asked {
                     statements: missing,
                 });
             }
-            let update = self.described(&resource, updated).await?;
+            let update = self.described(&resource, updated, &removals).await?;
             match self.library().update_resource(&resource, &update).await {
                 Ok(written) => {
                     return Ok(self.replaced(&written, &Incoming::Graph(GraphBody::empty(), None)).await);

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::Response;
 use door_http::digests;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use objects::resources::{Kind, Membership, NewKind, NewResource, Resource, Uploaded, Written};
+use objects::resources::{Kind, NewKind, NewResource, Resource, Uploaded, Written};
 use objects::{ResourceError, ResourcePath};
 use rdf::ContentType;
 
@@ -150,7 +150,7 @@ impl Asked {
     /// The same, of a graph (as it is kept).
     pub fn new_graph(
         &self,
-        graph: rdf::Graph,
+        mut graph: rdf::Graph,
         asked: Option<Model>,
         path: &ResourcePath,
         above: Option<&Resource>,
@@ -159,18 +159,19 @@ impl Asked {
             Some(model) => model,
             None => Model::of_graph(&graph, &kept_iri(path), self.settings().default_model)?,
         };
-        let standing =
-            Standing { path, model, resource: None, rules: &[], lenient: Preferences::of(&self.headers).lenient };
+        let membership = membership::rule_of(&mut graph, path, model)?;
+        let rules = [membership::of_containment(path), membership.clone()].map(|rule| (rule, path.clone()));
+        let lenient = Preferences::of(&self.headers).lenient;
+        let standing = Standing { path, model, resource: None, rules: &rules, lenient };
         // Nothing is in it yet, so nothing that is said of that can be so.
-        let mut graph = standing.strip_new(graph)?;
+        let graph = standing.strip_new(graph)?;
         let of_above = above.and_then(|above| match above.kind() {
             Kind::Container { membership, .. } => Some(membership),
             _ => None,
         });
         let member = of_above.and_then(|membership| membership::member_named(membership, &graph, path));
         let (kind, members_for) = match model {
-            Model::Container(members) => {
-                let membership: Membership = membership::rule(&mut graph, path, members)?;
+            Model::Container(_) => {
                 let members_for = membership::members_for(&membership, path);
                 (NewKind::Container(membership), members_for)
             }

@@ -7,7 +7,8 @@ use axum::response::Response;
 use http::{HeaderName, StatusCode};
 use objects::resources::{Kind, Resource, Update, Written};
 use objects::{ResourceError, ResourcePath};
-use rdf::ContentType;
+use rdf::update::Removal;
+use rdf::{ContentType, Graph};
 
 use crate::address::Facet;
 use crate::ask::{Asked, TRIES_MAX, empty, graphs_accepted};
@@ -164,25 +165,32 @@ impl Asked {
             (Incoming::Binary(uploaded), Kind::Binary(_)) => Update::Binary(uploaded.clone()),
             (Incoming::Graph(body, _), Kind::RdfSource | Kind::Container { .. }) => {
                 let graph = body.graph(&self.site, self.path(), self.settings())?;
-                self.described(resource, graph).await?
+                self.described(resource, graph, &[]).await?
             }
             _ => return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned())),
         };
         Ok(self.library().update_resource(resource, &update).await?)
     }
 
-    /// The change that gives a resource this description.
-    pub async fn described(&self, resource: &Resource, graph: rdf::Graph) -> Result<Update, LdpError> {
+    /// The change that gives a resource this description, by an update that takes away what it says.
+    pub async fn described(
+        &self,
+        resource: &Resource,
+        mut graph: Graph,
+        removals: &[Removal],
+    ) -> Result<Update, LdpError> {
         let path: &ResourcePath = self.path();
         let model = Model::of(resource.kind());
-        let rules = managed::rules(self.library(), resource).await?;
+        let membership = membership::rule_of(&mut graph, path, model)?;
+        let mut rules = managed::rules(self.library(), resource).await?;
+        let rule = (membership.clone(), path.clone());
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
         let lenient = Preferences::of(&self.headers).lenient;
         let standing = Standing { path, model, resource: Some(resource), rules: &rules, lenient };
-        let mut graph = standing.strip(self.library(), graph).await?;
-        let membership = match model {
-            Model::Container(members) => membership::rule(&mut graph, path, members)?,
-            Model::RdfSource | Model::Binary => objects::resources::Membership::Basic,
-        };
+        standing.refuse_removing(self.library(), removals).await?;
+        let graph = standing.strip(self.library(), graph).await?;
         let members_for = membership::members_for(&membership, path);
         Ok(Update::Description { description: rdf::to_stored(&graph).into(), membership, members_for })
     }
@@ -199,7 +207,7 @@ impl Asked {
             let resource = self.resource().await?;
             self.may_change(&resource)?;
             let graph = body.graph(&self.site, self.path(), self.settings())?;
-            let update = self.described(&resource, graph).await?;
+            let update = self.described(&resource, graph, &[]).await?;
             match self.library().update_resource(&resource, &update).await {
                 Ok(written) => return Ok(self.replaced(&written, &Incoming::Graph(body, None)).await),
                 Err(ResourceError::Moved(_)) => {}

@@ -8,6 +8,7 @@ use futures::stream;
 use objects::list::ListToken;
 use objects::resources::{Child, Kind, Membership, Resource};
 use objects::{Library, ResourcePath, Volume};
+use rdf::update::Removal;
 use rdf::vocab::ldp;
 use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple, WriteError, Writer};
 
@@ -17,6 +18,12 @@ use crate::membership;
 
 /// Children that are read together.
 const PAGE_CHILDREN: usize = 1_000;
+
+/// What is kept as the description of a resource.
+pub async fn kept_description(library: &Library, resource: &Resource) -> Result<Graph, LdpError> {
+    let stored = library.description(resource).await?;
+    rdf::from_stored(&stored).map_err(|error| LdpError::Internal(format!("a description: {error}")))
+}
 
 /// A graph with its IRIs changed where `change` says so.
 pub fn map(graph: Graph, change: impl Fn(&str) -> Option<String>) -> Graph {
@@ -32,6 +39,18 @@ fn mapped(mut triple: Triple, change: &impl Fn(&str) -> Option<String>) -> Tripl
         replace(node, change);
     }
     triple
+}
+
+/// What an update takes away, with its IRIs changed likewise.
+pub fn map_removal(mut removal: Removal, change: impl Fn(&str) -> Option<String>) -> Removal {
+    let object = removal.object.as_mut().and_then(|object| match object {
+        Term::NamedNode(node) => Some(node),
+        _ => None,
+    });
+    for node in [removal.subject.as_mut(), removal.predicate.as_mut(), object].into_iter().flatten() {
+        replace(node, &change);
+    }
+    removal
 }
 
 fn replace(node: &mut NamedNode, change: &impl Fn(&str) -> Option<String>) {

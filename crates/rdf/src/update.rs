@@ -5,6 +5,7 @@
 
 mod cost;
 mod lexical;
+mod removal;
 
 use std::collections::HashMap;
 
@@ -17,6 +18,8 @@ use spargebra::{GraphUpdateOperation, SparqlParser, SparqlSyntaxError};
 use crate::Iri;
 use crate::graph::Graph;
 use crate::parse::{Limits, Location, label_blank_nodes, longest_term_bytes};
+
+pub use removal::Removal;
 
 /// Stack of the thread that evaluates patterns: reserved, not used unless needed.
 const STACK_BYTES: usize = 256 << 20;
@@ -75,6 +78,15 @@ impl From<SparqlSyntaxError> for UpdateError {
     }
 }
 
+/// What came of an update.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Updated {
+    /// The graph that results.
+    pub graph: Graph,
+    /// What the update says is to be taken away, whether that was in the graph or not.
+    pub removals: Vec<Removal>,
+}
+
 /// Carries out the operations of an update, in order, and gives the graph that results: all of them or none. Relative IRIs are
 /// resolved against `base`. Blank nodes that the update makes get labels that are free.
 ///
@@ -83,7 +95,7 @@ impl From<SparqlSyntaxError> for UpdateError {
 ///
 /// # Errors
 /// [`UpdateError`].
-pub fn apply(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Result<Graph, UpdateError> {
+pub fn apply(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Result<Updated, UpdateError> {
     let shape = lexical::check(update, limits)?;
     if !shape.has_where {
         return apply_here(graph, update, base, limits);
@@ -101,16 +113,18 @@ pub fn apply(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Result
     })
 }
 
-fn apply_here(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Result<Graph, UpdateError> {
+fn apply_here(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Result<Updated, UpdateError> {
     let parser = SparqlParser::new().with_base_iri(base.as_str());
     let parser = parser.map_err(|error| UpdateError::Evaluation(format!("the base is not an IRI: {error}")))?;
     let update = parser.parse_update(update)?;
     let mut graph = graph.clone();
+    let mut removals = Vec::new();
     for operation in &update.operations {
         match operation {
             GraphUpdateOperation::InsertData { data } => insert_data(&mut graph, data)?,
             GraphUpdateOperation::DeleteData { data } => {
                 let triples = data.iter().map(ground_triple).collect::<Result<Vec<_>, _>>()?;
+                removals.extend(triples.iter().map(Removal::of));
                 remove_all(&mut graph, triples);
             }
             GraphUpdateOperation::DeleteInsert { delete, insert, using, pattern } => {
@@ -118,6 +132,7 @@ fn apply_here(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Resul
                     return Err(UpdateError::NotSupported { operation: "USING or WITH" });
                 }
                 delete_insert(&mut graph, delete, insert, pattern, base, limits)?;
+                removals.extend(delete.iter().map(Removal::of_template));
             }
             GraphUpdateOperation::Load { .. } => return Err(UpdateError::NotSupported { operation: "LOAD" }),
             GraphUpdateOperation::Clear { .. } => return Err(UpdateError::NotSupported { operation: "CLEAR" }),
@@ -126,7 +141,7 @@ fn apply_here(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Resul
         }
         check_size(&graph, limits)?;
     }
-    Ok(label_blank_nodes(graph))
+    Ok(Updated { graph: label_blank_nodes(graph), removals })
 }
 
 fn check_size(graph: &Graph, limits: &Limits) -> Result<(), UpdateError> {

@@ -14,7 +14,7 @@ fn graph(turtle: &str) -> Graph {
 }
 
 fn updated(before: &str, update: &str) -> Result<Graph, UpdateError> {
-    apply(&graph(before), update, &base(), &Limits::default())
+    Ok(apply(&graph(before), update, &base(), &Limits::default())?.graph)
 }
 
 fn assert_update(before: &str, update: &str, after: &str) {
@@ -154,6 +154,28 @@ fn updates_that_could_make_too_long_values_are_refused_before_they_begin() {
         "DELETE { ?s <p> ?v } INSERT { ?s <p> ?w } WHERE { ?s <p> ?v BIND(REPLACE(?v, 'old', 'new') AS ?w) }",
         "<a> <p> \"http://new/x\" .",
     );
+}
+
+#[test]
+fn what_is_to_be_taken_away_is_told_whether_it_is_there_or_not() {
+    let update = "PREFIX e: <http://example.org/> DELETE DATA { <> e:p 1 . <a> e:p <b> } ; \
+                  DELETE { <> e:q ?x . ?s ?p \"o\" } INSERT { <> e:new 1 } WHERE { <> e:none ?x . ?s ?p ?o } ; DELETE WHERE { ?s e:r ?o }";
+    let told = apply(&graph("<> <p> 2 ."), update, &base(), &Limits::default()).unwrap();
+    assert_eq!(told.graph, graph("<> <p> 2 ."));
+    let removals: Vec<_> = told.removals.iter().map(ToString::to_string).collect();
+    let r = "<http://example.org/r>";
+    assert_eq!(
+        removals,
+        [
+            format!("{r} <http://example.org/p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer>"),
+            "<http://example.org/a> <http://example.org/p> <http://example.org/b>".to_owned(),
+            format!("{r} <http://example.org/q> ?"),
+            "? ? \"o\"".to_owned(),
+            "? <http://example.org/r> ?".to_owned(),
+        ]
+    );
+    let triples: Vec<_> = told.removals.iter().filter_map(rdf::update::Removal::triple).collect();
+    assert_eq!(triples, graph("<> <p> 1 . <a> <p> <b> .").into_iter().collect::<Vec<_>>());
 }
 
 #[test]

@@ -104,6 +104,9 @@ async fn what_is_the_servers_to_say_is_refused_with_the_statements_named() {
     let page = fixture.get(page.strip_prefix("http://test").unwrap()).await;
     assert!(page.text().contains("ldp:contains"));
     assert_eq!(fixture.put("/rest/c", &contains("child")).answer().await.status, StatusCode::NO_CONTENT);
+    let literal = fixture.put("/rest/c", "<> <http://www.w3.org/ns/ldp#contains> \"child\" .").answer().await;
+    assert_eq!(literal.status, StatusCode::CONFLICT);
+    assert!(literal.detail().contains("<http://test/rest/c>"), "told by its address: {}", literal.detail());
     let other = "<> a <http://www.w3.org/ns/ldp#DirectContainer> .";
     assert_eq!(fixture.put("/rest/c", other).answer().await.status, StatusCode::CONFLICT);
     let created = "<> <http://fedora.info/definitions/v4/repository#created> \"2001-01-01T00:00:00Z\" .";

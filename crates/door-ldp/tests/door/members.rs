@@ -2,7 +2,7 @@
 
 use http::{Method, StatusCode};
 
-use crate::support::{Fixture, ROOT, fixture};
+use crate::support::{Answer, Fixture, ROOT, fixture};
 
 const PREFIX: &str = "@prefix ldp: <http://www.w3.org/ns/ldp#> . @prefix dc: <http://purl.org/dc/terms/> . ";
 
@@ -98,6 +98,149 @@ async fn what_is_in_an_indirect_container_names_its_member() {
     assert_eq!(proxies.objects(&format!("{ROOT}proxies"), "contains").len(), 2);
     fixture.ask(Method::DELETE, "/rest/proxies/p").answer().await;
     assert!(!fixture.get("/rest/book").await.text().contains("example.org"));
+}
+
+const INDIRECT: &str =
+    "<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart ; ldp:insertedContentRelation dc:references .";
+
+async fn put(fixture: &Fixture, path: &str, turtle: &str) -> Answer {
+    fixture.put(path, &format!("{PREFIX}{turtle}")).answer().await
+}
+
+fn assert_refused(answer: &Answer, named: &str) {
+    assert_eq!(answer.status, StatusCode::CONFLICT, "{named}: {answer:?}");
+    assert!(answer.detail().contains(named), "{}", answer.detail());
+    assert_eq!(answer.links("http://www.w3.org/ns/ldp#constrainedBy"), [format!("{ROOT}fcr:constraints")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_no_child_names_is_refused_and_one_that_a_child_named_does_no_harm() {
+    let fixture = with_book().await;
+    fixture.make("/rest/proxies", "IndirectContainer", &format!("{PREFIX}{INDIRECT}")).await;
+    for n in 1..=3 {
+        let named = format!("<> dc:references <http://example.org/page/{n}> .");
+        assert_eq!(put(&fixture, &format!("/rest/proxies/{n}"), &named).await.status, StatusCode::CREATED);
+    }
+    let book = fixture.get("/rest/book").await;
+    assert!(book.says("<book> dc:hasPart <http://example.org/page/2> ."), "{}", book.text());
+    let invented = format!("{} <> <http://purl.org/dc/terms/hasPart> <http://example.org/page/9> .", book.text());
+    assert_refused(&fixture.put("/rest/book", &invented).answer().await, "http://example.org/page/9");
+    let lenient = fixture.put("/rest/book", &invented).header("prefer", "handling=lenient").answer().await;
+    assert_eq!(lenient.status, StatusCode::NO_CONTENT);
+    assert!(!fixture.get("/rest/book").await.text().contains("page/9"));
+    // What a client was sent does no harm, also where a child is gone since.
+    fixture.ask(Method::DELETE, "/rest/proxies/2").answer().await;
+    for path in ["/rest/book", "/rest/proxies"] {
+        let sent =
+            if path == "/rest/book" { book.text().to_owned() } else { fixture.get(path).await.text().to_owned() };
+        let unchanged = fixture.put(path, &sent).answer().await;
+        assert_eq!(unchanged.status, StatusCode::NO_CONTENT, "{path}: {}", unchanged.text());
+    }
+    let read = fixture.get("/rest/book").await;
+    assert!(read.text().contains("page/1") && !read.text().contains("page/2"), "{}", read.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_two_containers_give_by_the_same_relation_can_be_sent_back() {
+    let fixture = with_book().await;
+    let direct = format!("{PREFIX}<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart .");
+    for container in ["pages", "covers"] {
+        fixture.make(&format!("/rest/{container}"), "DirectContainer", &direct).await;
+        fixture.put(&format!("/rest/{container}/1"), "").answer().await;
+    }
+    fixture.make("/rest/proxies", "IndirectContainer", &format!("{PREFIX}{INDIRECT}")).await;
+    put(&fixture, "/rest/proxies/1", "<> dc:references <http://example.org/x> .").await;
+    let book = fixture.get("/rest/book").await;
+    assert!(book.says("<book> dc:hasPart <pages/1>, <covers/1>, <http://example.org/x> ."), "{}", book.text());
+    let unchanged = fixture.put("/rest/book", book.text()).answer().await;
+    assert_eq!(unchanged.status, StatusCode::NO_CONTENT, "{}", unchanged.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_said_before_it_was_a_containers_to_say_stays_its_senders() {
+    let fixture = fixture().await;
+    let own = "<book> dc:hasPart <http://example.org/own> .";
+    fixture.make("/rest/book", "RDFSource", &format!("{PREFIX}{}", own.replace("<book>", "<>"))).await;
+    let direct = format!("{PREFIX}<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart .");
+    fixture.make("/rest/pages", "DirectContainer", &direct).await;
+    let patch = |update: &'static str| {
+        let ask = fixture.ask(Method::PATCH, "/rest/book").header("content-type", "application/sparql-update");
+        ask.body(update).answer()
+    };
+    let book = fixture.get("/rest/book").await;
+    assert_eq!(fixture.put("/rest/book", book.text()).answer().await.status, StatusCode::NO_CONTENT);
+    let titled = patch("INSERT DATA { <> <http://purl.org/dc/terms/title> \"t\" }").await;
+    assert_eq!(titled.status, StatusCode::NO_CONTENT, "{}", titled.text());
+    assert!(fixture.get("/rest/book").await.says(own));
+    let gone = patch("DELETE DATA { <> <http://purl.org/dc/terms/hasPart> <http://example.org/own> }").await;
+    assert_eq!(gone.status, StatusCode::NO_CONTENT, "{}", gone.text());
+    assert!(!fixture.get("/rest/book").await.says(own));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_is_made_has_no_members_yet() {
+    let fixture = with_book().await;
+    for (class, rule) in [
+        ("DirectContainer", "<> ldp:member <http://example.org/x> ."),
+        ("DirectContainer", "<> ldp:membershipResource <book> . <book> ldp:member <http://example.org/x> ."),
+        ("DirectContainer", "<> ldp:isMemberOfRelation dc:isPartOf . <http://example.org/x> dc:isPartOf <> ."),
+        ("IndirectContainer", "<> ldp:insertedContentRelation dc:references ; ldp:member <http://example.org/x> ."),
+    ] {
+        let refused = fixture.put("/rest/d", &format!("{PREFIX}{rule}")).of_class(class).answer().await;
+        assert_refused(&refused, "http://example.org/x");
+        assert_eq!(fixture.get("/rest/d").await.status, StatusCode::NOT_FOUND);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_can_be_given_another_rule_with_what_follows_from_it() {
+    let fixture = with_book().await;
+    fixture.make("/rest/pages", "DirectContainer", &format!("{PREFIX}<> ldp:hasMemberRelation dc:hasPart .")).await;
+    fixture.put("/rest/pages/1", "").answer().await;
+    let other = |member: &str| format!("<> ldp:hasMemberRelation dc:references ; dc:references <{member}> .");
+    assert_refused(&put(&fixture, "/rest/pages", &other("pages/2")).await, "pages/2");
+    assert_refused(&put(&fixture, "/rest/pages", &other("pages/1#part")).await, "pages/1#part");
+    let changed = put(&fixture, "/rest/pages", &other("pages/1")).await;
+    assert_eq!(changed.status, StatusCode::NO_CONTENT, "{}", changed.text());
+    fixture.ask(Method::DELETE, "/rest/pages/1").answer().await;
+    let pages = fixture.get("/rest/pages").await;
+    assert!(pages.says("<pages> ldp:hasMemberRelation dc:references .") && !pages.text().contains("pages/1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_would_take_away_what_is_contained_or_a_member_is_refused() {
+    let fixture = with_book().await;
+    let direct = format!("{PREFIX}<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart .");
+    fixture.make("/rest/pages", "DirectContainer", &direct).await;
+    let other_way = format!("{PREFIX}<> ldp:membershipResource <book> ; ldp:isMemberOfRelation dc:isPartOf .");
+    fixture.make("/rest/covers", "DirectContainer", &other_way).await;
+    fixture.put("/rest/pages/1", "").answer().await;
+    fixture.put("/rest/covers/1", "").answer().await;
+    let patch = |path: &str, update: &str| {
+        let update = format!("{}{update}", PREFIX.replace("@prefix", "PREFIX").replace("> .", ">"));
+        let ask = fixture.ask(Method::PATCH, path).header("content-type", "application/sparql-update");
+        ask.body(update)
+    };
+    for (path, update, named) in [
+        ("/rest/pages", "DELETE DATA { <> ldp:contains <pages/1> }", "ldp#contains> <http://test/rest/pages/1>"),
+        ("/rest/pages", "DELETE { <> ldp:contains ?c } WHERE { <> ldp:contains ?c }", "ldp#contains> ?"),
+        ("/rest/pages", "DELETE WHERE { ?c ldp:contains <pages/1> }", "ldp#contains>"),
+        ("/rest/pages", "DELETE { <> ldp:contains <pages/1> } WHERE { }", "ldp#contains>"),
+        ("/rest/pages", "DELETE DATA { <book> dc:hasPart <pages/1> }", "dc/terms/hasPart>"),
+        ("/rest/book", "DELETE DATA { <book> dc:hasPart <pages/1> }", "dc/terms/hasPart>"),
+        ("/rest/book", "DELETE WHERE { <book> dc:hasPart ?page }", "dc/terms/hasPart> ?"),
+        ("/rest/book", "DELETE DATA { <covers/1> dc:isPartOf <book> }", "dc/terms/isPartOf>"),
+    ] {
+        let before = fixture.get(path).await;
+        assert_refused(&patch(path, update).answer().await, named);
+        assert_eq!(fixture.get(path).await.body, before.body, "{path}: {update}");
+        let lenient = patch(path, update).header("prefer", "handling=lenient").answer().await;
+        assert_eq!(lenient.status, StatusCode::NO_CONTENT, "{path}: {update}: {}", lenient.text());
+    }
+    let others = "DELETE DATA { <book> dc:title \"t\" ; dc:hasPart <pages/9> . <other> ldp:contains <pages/1> } ; \
+                  DELETE WHERE { <> dc:isPartOf ?x }";
+    let patched = patch("/rest/book", others).answer().await;
+    assert_eq!(patched.status, StatusCode::NO_CONTENT, "{}", patched.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,14 @@
 //! Finding resources, and reading what is in them.
 
+use std::collections::HashSet;
+use std::ops::Range;
+
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use std::ops::Range;
 use store::{Class, Scan, Strength, Table};
 
+use crate::children::Children;
 use crate::containment::{Container, Parent};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{HeadRow, State};
@@ -178,6 +181,30 @@ impl Library {
             }
         }
         Ok(known)
+    }
+
+    /// Those of `members` that no child of the container at a path names, nor named: marks are read until all are found. A container that is
+    /// gone took its members along: nothing is known of them any more, and none is told.
+    pub async fn never_named(
+        &self,
+        path: &ResourcePath,
+        mut members: HashSet<String>,
+    ) -> ObjectsResult<HashSet<String>> {
+        let parent = match self.parent(&Container::At(path.clone())).await {
+            Err(ObjectsError::Gone(_)) => return Ok(HashSet::new()),
+            parent => parent?,
+        };
+        for shard in 0..parent.shards() {
+            let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
+            while !members.is_empty()
+                && let Some(name) = children.next(self).await?
+            {
+                for marked in &name.incarnations {
+                    members.remove(&*String::from_utf8_lossy(&marked.note));
+                }
+            }
+        }
+        Ok(members)
     }
 
     /// When what a container's listing tells changed last; `None`: it never had a child.
