@@ -9,17 +9,21 @@ use door_http::ranges::{self, Extent};
 use futures::StreamExt;
 use headers::{ETag, HeaderMapExt, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::resources::{Binary, Elsewhere, Handling, Kind, Membership, Resource};
+use objects::list::ListToken;
+use objects::resources::{Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Resource};
+use rdf::Graph;
 
 use crate::address::Facet;
+use crate::arrange::{Arranged, arranged};
 use crate::ask::{Asked, empty};
 use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
 use crate::format::Format;
 use crate::managed;
+use crate::membership;
 use crate::paging::{self, Page};
 use crate::prefer::{PREFERENCE_APPLIED, Preferences};
-use crate::statements::{Section, Statements, Written, about, is_container, kept_description};
+use crate::statements::{Statements, Written, is_container, kept_description};
 
 impl Asked {
     /// A representation of a resource, or an archive of it.
@@ -99,81 +103,70 @@ impl Asked {
         format.insert(response.headers_mut());
         let title = format!("/{}", resource.path());
         let writer = format.writer(&self.site, &title);
-        let statements = |sections| Statements::new(self.library().clone(), self.site.clone(), writer, sections);
+        let statements = |told| Statements::new(self.library().clone(), self.site.clone(), writer, told);
         if let Some(mut page) = page.filter(|_| is_container(resource)) {
             if page.is_last {
                 page.after = self.library().last_page(resource, page.members_max).await?;
             }
-            let sections = self.sections_of_page(resource, &page, &preferences).await?;
-            let written = statements(sections).page(page.after.clone(), page.members_max).write_page().await?;
-            page.describe(&self.site.iri(self.path()), written.next.as_ref(), response.headers_mut());
-            *response.body_mut() = Body::from(written.bytes);
+            let (told, next) = self.told_on_page(resource, &page, &preferences).await?;
+            page.describe(&self.site.iri(self.path()), next.as_ref(), response.headers_mut());
+            *response.body_mut() = Body::from(statements(told).whole().await?);
             return Ok(response);
         }
         if self.method == Method::HEAD {
             return Ok(response);
         }
-        let sections = self.sections(resource, giving, &preferences).await?;
-        *response.body_mut() = match statements(sections).write().await? {
+        let told = self.told_whole(resource, giving, &preferences).await?;
+        *response.body_mut() = match statements(told).write().await? {
             Written::Whole(bytes) => Body::from(bytes),
             Written::Streamed(body) => body,
         };
         Ok(response)
     }
 
-    /// What is told of a resource, so that statements of one subject come together.
-    async fn sections(
+    /// What is told of a resource.
+    async fn told_whole(
         &self,
         resource: &Resource,
         giving: Vec<(Membership, Resource)>,
         preferences: &Preferences,
-    ) -> Result<Vec<Section>, LdpError> {
-        let description = kept_description(self.library(), resource).await?;
-        let (own, others) = about(description, resource.path());
-        let mut first = managed::statements(resource);
-        first.extend(own.into_iter().filter(|triple| !first.contains(triple)).collect::<Vec<_>>());
-        let mut sections = vec![Section::Triples(first)];
-        if let Kind::Container { membership, .. } = resource.kind() {
-            if preferences.containment {
-                sections.push(Section::Contains(resource.clone()));
-            }
-            if preferences.membership && membership.rule().is_some() {
-                sections.push(Section::Members(membership.clone(), resource.clone()));
-            }
-        }
+    ) -> Result<Arranged, LdpError> {
+        let mut listings = listings(resource, preferences);
         if preferences.membership {
-            sections.extend(giving.into_iter().map(|(membership, container)| Section::Members(membership, container)));
+            listings.extend(giving);
         }
-        sections.push(Section::Triples(others));
-        Ok(sections)
+        Ok(arranged(self.told_of_itself(resource).await?, listings))
     }
 
-    /// What is told on a page: the first one tells of the container itself, each tells of some children, with the statements of
-    /// membership that follow from them.
-    async fn sections_of_page(
+    /// What is told on a page, and where the next one begins: the first one tells of the container itself, each tells of some children, with
+    /// the statements of membership that follow from them.
+    async fn told_on_page(
         &self,
         resource: &Resource,
         page: &Page,
         preferences: &Preferences,
-    ) -> Result<Vec<Section>, LdpError> {
-        let mut sections = Vec::new();
-        if page.after.is_none() {
-            let description = kept_description(self.library(), resource).await?;
-            sections.push(Section::Triples(managed::statements(resource)));
-            sections.push(Section::Triples(description.into_iter().collect()));
+    ) -> Result<(Arranged, Option<ListToken>), LdpError> {
+        let mut triples = match page.after {
+            None => self.told_of_itself(resource).await?,
+            Some(_) => Graph::new(),
+        };
+        let listings = listings(resource, preferences);
+        let told = match listings.is_empty() {
+            true => ChildPage::default(),
+            false => self.library().children(resource, page.after.as_ref(), page.members_max).await?,
+        };
+        for (membership, container) in listings {
+            let statement = |child| membership::statement(&membership, container.path(), child);
+            triples.extend(told.children.iter().filter_map(statement));
         }
-        let rule = match resource.kind() {
-            Kind::Container { membership, .. } => membership.rule().map(|_| membership.clone()),
-            _ => None,
-        };
-        let children = match (preferences.containment, rule.filter(|_| preferences.membership)) {
-            (true, Some(membership)) => Some(Section::ContainsAndMembers(membership, resource.clone())),
-            (true, None) => Some(Section::Contains(resource.clone())),
-            (false, Some(membership)) => Some(Section::Members(membership, resource.clone())),
-            (false, None) => None,
-        };
-        sections.extend(children);
-        Ok(sections)
+        Ok((arranged(triples, Vec::new()), told.next))
+    }
+
+    /// What is told of a resource besides what is in it.
+    async fn told_of_itself(&self, resource: &Resource) -> Result<Graph, LdpError> {
+        let mut triples: Graph = managed::statements(resource).into_iter().collect();
+        triples.extend(kept_description(self.library(), resource).await?);
+        Ok(triples)
     }
 
     async fn get_binary(&self, resource: &Resource, binary: &Binary) -> Result<Response, LdpError> {
@@ -249,6 +242,14 @@ impl Asked {
         }
         Ok(response)
     }
+}
+
+/// What follows from what is in a container, as far as it is wanted.
+fn listings(resource: &Resource, preferences: &Preferences) -> Vec<(Membership, Resource)> {
+    let Kind::Container { membership, .. } = resource.kind() else { return Vec::new() };
+    let containment = preferences.containment.then(|| membership::of_containment(resource.path()));
+    let membership = Some(membership.clone()).filter(|it| preferences.membership && it.rule().is_some());
+    [containment, membership].into_iter().flatten().map(|rule| (rule, resource.clone())).collect()
 }
 
 /// Sends back what a client once sent; a value that is none is left out.

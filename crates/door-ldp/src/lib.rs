@@ -10,12 +10,13 @@
 //! - What they say and understand in headers: `links.rs`, `model.rs` (which interaction model is asked for), `conditions.rs`,
 //!   `prefer.rs`, `digests.rs`; `paging.rs` for pages of containers.
 //! - From a body to what is kept and back: `body.rs`, `managed.rs` and `claims.rs` (statements that are the server's), `membership.rs`,
-//!   `statements.rs` (the statements of an answer, as a stream), `format.rs` (what they are sent as).
+//!   `statements.rs` (the statements of an answer, as a stream), `arrange.rs` (their order), `format.rs` (what they are sent as).
 //! - `external.rs`: content that is kept elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many resources in one request. `archive.rs`: a container with all that is in it, as one. `volumes.rs`: the volumes of the library, as resources.
 //! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
 
 mod address;
 mod archive;
+mod arrange;
 mod ask;
 mod body;
 mod claims;

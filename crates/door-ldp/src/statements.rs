@@ -1,18 +1,18 @@
 //! The statements of an answer, as a stream: what a container contains is read and written page by page, whatever there is.
 
-use std::collections::VecDeque;
-
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
+use hathi::VolumeId;
 use objects::list::ListToken;
-use objects::resources::{Child, Kind, Membership, Resource};
-use objects::{Library, ResourcePath, Volume};
+use objects::resources::{Kind, Membership, Resource};
+use objects::{Library, Volume};
 use rdf::update::Removal;
 use rdf::vocab::ldp;
 use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple, WriteError, Writer};
 
-use crate::address::{Site, kept_iri, kept_volume, kept_volumes};
+use crate::address::{Site, kept_volume, kept_volumes};
+use crate::arrange::Arranged;
 use crate::errors::LdpError;
 use crate::membership;
 
@@ -63,12 +63,8 @@ fn replace(node: &mut NamedNode, change: &impl Fn(&str) -> Option<String>) {
 pub enum Section {
     /// Statements as they are kept.
     Triples(Vec<Triple>),
-    /// What a container contains.
-    Contains(Resource),
-    /// What follows from what a container contains.
-    Members(Membership, Resource),
-    /// Of each child, that it is contained and what follows from it: for pages, whose statements belong to the children told on them.
-    ContainsAndMembers(Membership, Resource),
+    /// What follows by a rule, of containment or of membership, from what is in a container.
+    Children(Membership, Box<Resource>),
     /// That the container of volumes contains them.
     Volumes,
     /// That a volume contains its pages, from this one on.
@@ -80,13 +76,9 @@ pub struct Statements {
     library: Library,
     site: Site,
     writer: Writer,
-    sections: VecDeque<Section>,
+    told: Arranged,
     /// Where the listing of the first section goes on.
     after: Option<ListToken>,
-    /// Children that may still be told; `None`: all.
-    children_left: Option<usize>,
-    /// Where a listing that was cut off by that goes on.
-    cut: Option<ListToken>,
 }
 
 /// What became of an answer.
@@ -97,29 +89,16 @@ pub enum Written {
     Streamed(Body),
 }
 
-/// A page of a listing.
-pub struct WrittenPage {
-    /// All of it.
-    pub bytes: Bytes,
-    /// Where the next one begins; `None`: it is the last one.
-    pub next: Option<ListToken>,
-}
-
 impl Statements {
-    /// Those of these sections, by a writer.
-    pub fn new(library: Library, site: Site, writer: Writer, sections: Vec<Section>) -> Self {
-        Self { library, site, writer, sections: sections.into(), after: None, children_left: None, cut: None }
+    /// Those that are told, by a writer.
+    pub fn new(library: Library, site: Site, writer: Writer, told: impl Into<Arranged>) -> Self {
+        Self { library, site, writer, told: told.into(), after: None }
     }
 
-    /// Of a page only: the listing begins after a place and tells so many children.
-    pub fn page(self, after: Option<ListToken>, max: usize) -> Self {
-        Self { after, children_left: Some(max), ..self }
-    }
-
-    /// Writes a page whole, and tells where the next one begins.
-    pub async fn write_page(mut self) -> Result<WrittenPage, LdpError> {
+    /// Writes all of them.
+    pub async fn whole(mut self) -> Result<Bytes, LdpError> {
         while self.advance().await? {}
-        Ok(WrittenPage { bytes: self.writer.finish(), next: self.cut })
+        Ok(self.writer.finish())
     }
 
     /// Writes until it is clear whether the answer is small.
@@ -139,72 +118,49 @@ impl Statements {
 
     /// Writes some more; false: all of it is written.
     async fn advance(&mut self) -> Result<bool, LdpError> {
-        let Some(section) = self.sections.pop_front() else { return Ok(false) };
-        match section {
+        let Some(section) = self.told.sections.pop_front() else { return self.push_held() };
+        let rest = match section {
             Section::Triples(triples) => {
                 for triple in triples {
                     self.push(triple)?;
                 }
+                None
             }
-            Section::Contains(container) => {
-                let contains = contains_in(container.path());
-                if self.list(&container, contains).await? {
-                    self.sections.push_front(Section::Contains(container));
-                }
+            Section::Children(membership, container) => {
+                let goes_on = self.list(&membership, &container).await?;
+                goes_on.then_some(Section::Children(membership, container))
             }
-            Section::ContainsAndMembers(membership, container) => {
-                let contains = contains_in(container.path());
-                let member = |child: &_| membership::statement(&membership, container.path(), child);
-                if self.list(&container, |child| contains(child).into_iter().chain(member(child))).await? {
-                    self.sections.push_front(Section::ContainsAndMembers(membership, container));
-                }
-            }
-            Section::Members(membership, container) => {
-                let statement = |child: &_| membership::statement(&membership, container.path(), child);
-                if self.list(&container, statement).await? {
-                    self.sections.push_front(Section::Members(membership, container));
-                }
-            }
-            Section::Volumes => {
-                if self.list_volumes().await? {
-                    self.sections.push_front(Section::Volumes);
-                }
-            }
+            Section::Volumes => self.list_volumes().await?.then_some(Section::Volumes),
             Section::Pages(volume, from) => {
-                if let Some(next) = self.list_pages(&volume, from).await? {
-                    self.sections.push_front(Section::Pages(volume, next));
-                }
+                self.list_pages(&volume, from).await?.map(|next| Section::Pages(volume, next))
             }
+        };
+        if let Some(rest) = rest {
+            self.told.sections.push_front(rest);
         }
         Ok(true)
     }
 
-    /// Writes that some more volumes are contained; false: these were the last.
-    async fn list_volumes(&mut self) -> Result<bool, LdpError> {
-        let page = self.library.list(self.after.as_ref(), self.children_max()).await?;
-        let subject = NamedNode::new_unchecked(kept_volumes());
-        for id in &page.volumes {
-            let volume = NamedNode::new_unchecked(kept_volume(id));
-            self.push(Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), volume))?;
-        }
-        Ok(self.goes_on(page.volumes.len(), page.next))
-    }
-
-    /// How many children are read with the next call.
-    fn children_max(&self) -> usize {
-        self.children_left.unwrap_or(PAGE_CHILDREN).min(PAGE_CHILDREN)
-    }
-
-    /// Whether a listing of which so many children were told goes on, and where.
-    fn goes_on(&mut self, told: usize, next: Option<ListToken>) -> bool {
-        self.after = next;
-        if let Some(left) = &mut self.children_left {
-            *left -= told.min(*left);
-            if *left == 0 {
-                self.cut = self.after.take();
+    /// Writes what follows from some more children; false: these were the last.
+    async fn list(&mut self, membership: &Membership, container: &Resource) -> Result<bool, LdpError> {
+        let page = self.library.children(container, self.after.as_ref(), PAGE_CHILDREN).await?;
+        for child in &page.children {
+            if let Some(triple) = membership::statement(membership, container.path(), child) {
+                self.push_with_held(triple)?;
             }
         }
-        self.after.is_some()
+        self.after = page.next;
+        Ok(self.after.is_some())
+    }
+
+    /// Writes that some more volumes are contained; false: these were the last.
+    async fn list_volumes(&mut self) -> Result<bool, LdpError> {
+        let page = self.library.list(self.after.as_ref(), PAGE_CHILDREN).await?;
+        for id in &page.volumes {
+            self.push(volume_contained(id))?;
+        }
+        self.after = page.next;
+        Ok(self.after.is_some())
     }
 
     /// Writes that some pages from `from` on are contained; answers where to go on.
@@ -219,19 +175,20 @@ impl Statements {
         Ok((to < count).then_some(to))
     }
 
-    /// Writes what follows from some more children; false: these were the last.
-    async fn list<T: IntoIterator<Item = Triple>>(
-        &mut self,
-        container: &Resource,
-        statements: impl Fn(&Child) -> T,
-    ) -> Result<bool, LdpError> {
-        let page = self.library.children(container, self.after.as_ref(), self.children_max()).await?;
-        for child in &page.children {
-            for triple in statements(child) {
-                self.push(triple)?;
-            }
-        }
-        Ok(self.goes_on(page.children.len(), page.next))
+    /// Writes a statement with all that is held of its subject.
+    fn push_with_held(&mut self, triple: Triple) -> Result<(), LdpError> {
+        let mut triples = self.told.held.swap_remove(&triple.subject).unwrap_or_default();
+        let same = triples.iter().rposition(|held| held.predicate == triple.predicate);
+        triples.insert(same.map_or(triples.len(), |at| at + 1), triple);
+        triples.into_iter().try_for_each(|triple| self.push(triple))
+    }
+
+    /// Writes what no listing told of; false: there is nothing.
+    fn push_held(&mut self) -> Result<bool, LdpError> {
+        let held = std::mem::take(&mut self.told.held);
+        let is_any = !held.is_empty();
+        held.into_values().flatten().try_for_each(|triple| self.push(triple))?;
+        Ok(is_any)
     }
 
     fn push(&mut self, triple: Triple) -> Result<(), LdpError> {
@@ -241,14 +198,10 @@ impl Statements {
     }
 }
 
-/// Of a child of the container at `path`, that it is contained.
-fn contains_in(path: &ResourcePath) -> impl Fn(&Child) -> Option<Triple> + use<> {
-    let subject = NamedNode::new_unchecked(kept_iri(path));
-    let path = path.clone();
-    move |child| {
-        let child = NamedNode::new_unchecked(kept_iri(&path.child(&child.name).ok()?));
-        Some(Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), child))
-    }
+/// That a volume is contained where all are.
+pub fn volume_contained(id: &VolumeId) -> Triple {
+    let subject = NamedNode::new_unchecked(kept_volumes());
+    Triple::new(subject, ldp::CONTAINS.into_owned(), NamedNode::new_unchecked(kept_volume(id)))
 }
 
 type Rest = Option<Statements>;
@@ -265,14 +218,6 @@ async fn next(ready: Option<Bytes>, rest: Rest) -> Result<Option<(Bytes, (Option
         }
     }
     Ok(Some((rest.writer.finish(), (None, None))))
-}
-
-/// Takes statements about the resource itself apart from all others.
-pub fn about(triples: impl IntoIterator<Item = Triple>, path: &ResourcePath) -> (Vec<Triple>, Vec<Triple>) {
-    let own = kept_iri(path);
-    triples
-        .into_iter()
-        .partition(|triple| matches!(&triple.subject, NamedOrBlankNode::NamedNode(subject) if subject.as_str() == own))
 }
 
 /// Whether a resource can have something in it.

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use hathi::VolumeId;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use objects::list::Listing;
 use objects::{RevisionId, Volume};
 use rdf::vocab::ldp;
 use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple, Writer};
@@ -24,7 +25,7 @@ use crate::format::Format;
 use crate::model::{Members, Model};
 use crate::paging::{self, Page};
 use crate::prefer::{PREFERENCE_APPLIED, Preferences};
-use crate::statements::{Section, Statements, Written};
+use crate::statements::{Section, Statements, Written, volume_contained};
 use crate::{Encrypted, LdpDoor, links};
 
 /// What Fedora calls a container whose content is kept as one.
@@ -69,18 +70,25 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
         return paging::to_first(&iri, members_max, response);
     }
     let subject = NamedNode::new_unchecked(kept_volumes());
-    let types = types(&[]).into_iter().map(|class| typed(&subject, class)).collect();
-    let mut sections = vec![Section::Triples(types)];
-    sections.extend(preferences.containment.then_some(Section::Volumes));
+    let mut triples: Vec<_> = types(&[]).into_iter().map(|class| typed(&subject, class)).collect();
     let writer = format.writer(&asked.site, "/volumes");
-    let Some(mut page) = page else { return asked.send(door, response, writer, sections).await };
+    let Some(mut page) = page else {
+        let mut sections = vec![Section::Triples(triples)];
+        sections.extend(preferences.containment.then_some(Section::Volumes));
+        return asked.send(door, response, writer, sections).await;
+    };
     if page.is_last {
         page.after = door.library.last_page_of_volumes(page.members_max).await?;
     }
+    let told = match preferences.containment {
+        true => door.library.list(page.after.as_ref(), page.members_max).await?,
+        false => Listing::default(),
+    };
+    triples.extend(told.volumes.iter().map(volume_contained));
+    let sections = vec![Section::Triples(triples)];
     let statements = Statements::new(door.library.clone(), asked.site.clone(), writer, sections);
-    let written = statements.page(page.after.clone(), page.members_max).write_page().await?;
-    page.describe(&iri, written.next.as_ref(), response.headers_mut());
-    *response.body_mut() = Body::from(written.bytes);
+    page.describe(&iri, told.next.as_ref(), response.headers_mut());
+    *response.body_mut() = Body::from(statements.whole().await?);
     Ok(response)
 }
 

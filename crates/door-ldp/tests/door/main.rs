@@ -7,6 +7,7 @@ mod changing;
 mod containers;
 mod deleting;
 mod elsewhere;
+mod flattened;
 mod members;
 mod reading;
 mod refusing;

@@ -1,4 +1,5 @@
-//! JSON-LD 1.1 as triples come: expanded (which, as no object stands inside another, is flattened too) and compacted.
+//! JSON-LD 1.1 as triples come: expanded (which, as no object stands inside another, is flattened too, if all triples of a subject come
+//! together) and compacted.
 //!
 //! Compacted documents are always an object with `@context` (prefixes only) and `@graph`: whether a second subject follows is not
 //! known when the first one is written.

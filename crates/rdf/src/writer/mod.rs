@@ -39,7 +39,7 @@ pub struct WriteError {
 /// than their largest triple.
 ///
 /// Triples of one subject, and in it of one predicate, should come together: the output is right in any order, and short in this one.
-/// (In flattened JSON-LD a subject is one object only if they do.)
+/// (In flattened JSON-LD a subject is one object only if they do: that is the caller's to see to.)
 pub struct Writer {
     encoder: Encoder,
     buffer: Vec<u8>,
