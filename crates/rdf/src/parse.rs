@@ -1,5 +1,6 @@
 //! Bodies to graphs, within limits.
 
+mod contexts;
 mod json_ld;
 mod rdf_xml;
 
@@ -78,7 +79,10 @@ pub enum ParseError {
         location: Location,
     },
     /// JSON-LD asks for a context that is not built in. None is ever fetched.
-    #[error("the context {iri} is not built in, and none is fetched: write the context into the document")]
+    #[error(
+        "the context {iri} is not built in ({} are), and none is fetched: write the context into the document",
+        contexts::addresses()
+    )]
     RemoteContext {
         /// The context's address.
         iri: String,

@@ -97,7 +97,15 @@ fn contexts_are_never_fetched() {
             matches!(&error, ParseError::RemoteContext { iri } if iri.starts_with("http://example.org/")),
             "{error:?}"
         );
+        let told = error.to_string();
+        assert!(told.contains("http://www.w3.org/ns/anno.jsonld") && told.contains("http://www.w3.org/ns/ldp.jsonld"));
     }
+}
+
+#[test]
+fn what_is_wrong_below_a_context_that_is_built_in_is_told_with_its_place() {
+    let body = "{\n\"@context\": \"http://www.w3.org/ns/anno.jsonld\",\n\"id\": 7\n}";
+    assert_eq!(place(body, JSON_LD), (3, 8));
 }
 
 #[test]

@@ -198,6 +198,27 @@ async fn lines_of_json_ld_make_a_resource_each_with_a_line_for_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn annotations_and_their_containers_come_as_the_web_annotation_protocol_says() {
+    let fixture = fixture().await;
+    let profile = "application/ld+json; profile=\"http://www.w3.org/ns/anno.jsonld\"";
+    let post =
+        |path: &str, body: &'static str| fixture.ask(Method::POST, path).header("content-type", profile).body(body);
+    let container = r#"{"@context": ["http://www.w3.org/ns/anno.jsonld", "http://www.w3.org/ns/ldp.jsonld"],
+                        "type": ["BasicContainer", "AnnotationCollection"], "id": "", "label": "Annotations"}"#;
+    let made = post("/rest/", container).header("slug", "annotations").answer().await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text());
+    let annotation = r#"{"@context": "http://www.w3.org/ns/anno.jsonld", "id": "", "type": "Annotation",
+                         "body": "http://example.org/post1", "target": "http://example.com/page1"}"#;
+    let made = post("/rest/annotations", annotation).header("slug", "a").of_class("RDFSource").answer().await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text());
+    let read = fixture.get("/rest/annotations/a").await;
+    assert!(read.says(
+        "<annotations/a> a <http://www.w3.org/ns/oa#Annotation> ; <http://www.w3.org/ns/oa#hasBody> <http://example.org/post1> ; \
+         <http://www.w3.org/ns/oa#hasTarget> <http://example.com/page1> ."
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
     let fixture = fixture().await;
     fixture.make("/rest/big", "BasicContainer", "").await;

@@ -39,6 +39,7 @@ async fn what_is_wrong_with_a_graph_is_told_with_line_and_column() {
     let remote = remote.body("{\"@context\": \"http://example.org/context\", \"a\": 1}").answer().await;
     assert_eq!(remote.status, StatusCode::BAD_REQUEST);
     assert!(remote.detail().contains("http://example.org/context"));
+    assert!(remote.detail().contains("http://www.w3.org/ns/anno.jsonld"), "those that would do: {}", remote.detail());
     assert_eq!(fixture.get("/rest/a").await.status, StatusCode::NOT_FOUND);
 }
 

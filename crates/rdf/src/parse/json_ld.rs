@@ -1,4 +1,4 @@
-//! JSON-LD: no context is fetched, depth is bounded, and what is wrong is told with its place.
+//! JSON-LD: contexts are built in and never fetched, depth is bounded, and what is wrong is told with its place.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use oxjsonld::{JsonLdParseError, JsonLdParser, JsonLdSyntaxError};
 use oxrdf::{GraphName, NamedNodeRef};
 
-use super::{Collector, Location, ParseError, with_base};
+use super::{Collector, Location, ParseError, contexts, with_base};
 use crate::Iri;
 
 /// Up to this size a body that is wrong is read again to find the place.
@@ -16,6 +16,9 @@ const SEARCHED_BYTES: usize = 1 << 20;
 
 /// The name under which Jena 2 writes the default graph.
 const JENA_DEFAULT_GRAPH: NamedNodeRef<'_> = NamedNodeRef::new_unchecked("urn:x-arq:DefaultGraphNode");
+
+/// What the parser is told of contexts that are not built in.
+const NOT_FETCHED: &str = "contexts are not fetched";
 
 /// Reads a document's default graph.
 pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<(), ParseError> {
@@ -26,10 +29,12 @@ pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<()
     let refused = Arc::new(Mutex::new(None));
     let remember = refused.clone();
     let parser = parser(base)?.for_slice(body).with_load_document_callback(move |iri, _| {
-        if let Ok(mut refused) = remember.lock() {
-            refused.get_or_insert_with(|| iri.to_owned());
-        }
-        Err("contexts are not fetched".into())
+        contexts::built_in(iri).ok_or_else(|| {
+            if let Ok(mut refused) = remember.lock() {
+                refused.get_or_insert_with(|| iri.to_owned());
+            }
+            NOT_FETCHED.into()
+        })
     });
     for quad in parser {
         let quad = quad.map_err(|error| match refused.lock().ok().and_then(|mut refused| refused.take()) {
@@ -65,7 +70,10 @@ fn place(body: &[u8], base: &Iri, error: &JsonLdSyntaxError) -> Option<Location>
 fn where_noticed(body: &[u8], base: &Iri) -> Option<Location> {
     let token_start = Rc::new(Cell::new(0));
     let tokens = Tokens { text: body, at: 0, token_start: token_start.clone() };
-    let mut quads = parser(base).ok()?.for_reader(tokens);
+    let mut quads = parser(base)
+        .ok()?
+        .for_reader(tokens)
+        .with_load_document_callback(|iri, _| contexts::built_in(iri).ok_or_else(|| NOT_FETCHED.into()));
     quads.find(|quad| matches!(quad, Err(JsonLdParseError::Syntax(_))))?.err()?;
     Some(Location::of(body, token_start.get()))
 }

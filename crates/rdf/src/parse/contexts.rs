@@ -1,0 +1,21 @@
+//! The contexts that are built in (`contexts/`), so that documents can name them by their addresses though none is fetched.
+
+use oxjsonld::JsonLdRemoteDocument;
+
+/// Host and path of each, with its document. The scheme is of no matter: both name the same.
+const BUILT_IN: [(&str, &str); 2] = [
+    ("www.w3.org/ns/anno.jsonld", include_str!("contexts/anno.json")),
+    ("www.w3.org/ns/ldp.jsonld", include_str!("contexts/ldp.json")),
+];
+
+/// The document with the context at an address, if it is built in.
+pub(super) fn built_in(iri: &str) -> Option<JsonLdRemoteDocument> {
+    let address = iri.strip_prefix("https://").or_else(|| iri.strip_prefix("http://"))?;
+    let (_, document) = BUILT_IN.iter().find(|(known, _)| *known == address)?;
+    Some(JsonLdRemoteDocument { document: document.as_bytes().to_vec(), document_url: iri.to_owned() })
+}
+
+/// The addresses of all of them, as text.
+pub(super) fn addresses() -> String {
+    BUILT_IN.map(|(address, _)| format!("http://{address}")).join(" and ")
+}
