@@ -11,7 +11,7 @@
 //!   `prefer.rs`, `digests.rs`; `paging.rs` for pages of containers.
 //! - From a body to what is kept and back: `body.rs`, `managed.rs` and `claims.rs` (statements that are the server's), `membership.rs`,
 //!   `statements.rs` (the statements of an answer, as a stream), `arrange.rs` (their order), `format.rs` (what they are sent as).
-//! - `external.rs`: content that is kept elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many resources in one request. `archive.rs`: a container with all that is in it, as one. `volumes.rs`: the volumes of the library, as resources.
+//! - `external.rs`: content that is kept elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many resources in one request. `archive.rs`: a container with all that is in it, as one. `volumes.rs`, `volume_members.rs`: the volumes of the library, as resources.
 //! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
 
 mod address;
@@ -44,6 +44,7 @@ mod returned;
 mod settings;
 mod spool;
 mod statements;
+mod volume_members;
 mod volumes;
 
 use std::io;
@@ -57,7 +58,7 @@ use external::External;
 
 pub use external::{ExternalPrefix, InvalidPrefix};
 pub use settings::{DefaultModel, LdpSettings};
-pub use volumes::members;
+pub use volume_members::members;
 
 /// The door: a library, and what is set.
 pub struct LdpDoor {
@@ -121,7 +122,7 @@ pub fn routes(door: Arc<LdpDoor>) -> Routes {
             MEMBERS
                 .iter()
                 .fold(Router::new(), |routes, member| {
-                    routes.route(&format!("{base}/volumes/{{id}}/{member}"), options(volumes::member))
+                    routes.route(&format!("{base}/volumes/{{id}}/{member}"), options(volume_members::member))
                 })
                 .with_state(door.clone()),
         );

@@ -20,7 +20,7 @@ pub struct LdpSettings {
     pub origin: Option<String>,
     /// What a graph becomes when its sender does not say.
     pub default_model: DefaultModel,
-    /// Whether replacing something without a condition is refused (428).
+    /// Whether replacing something without a condition is refused (428), pages and METS of volumes included.
     pub require_condition: bool,
     /// Bytes of a graph or an update that is sent in.
     pub rdf_bytes_max: usize,

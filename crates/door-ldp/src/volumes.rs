@@ -1,17 +1,14 @@
 //! The volumes of the library as resources: a container of all of them, and each as a container of its pages, its METS and its
-//! record, whose bytes the data door sends. Pages and METS can be replaced here;
-//! all else is changed by the data door.
+//! record (`volume_members.rs`). They are changed by the data door.
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
-use axum::middleware::{Next, from_fn};
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use hathi::VolumeId;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::list::Listing;
 use objects::{RevisionId, Volume};
 use rdf::vocab::ldp;
@@ -35,10 +32,8 @@ const LAST_MODIFIED: NamedNodeRef<'static> =
     NamedNodeRef::new_unchecked("http://fedora.info/definitions/v4/repository#lastModified");
 /// The namespace of DCMI Metadata Terms.
 const DCTERMS: &str = "http://purl.org/dc/terms/";
-/// What can be done with a volume, and with its record.
+/// What can be done with a volume.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
-/// What can be done with a page and with METS.
-const ALLOW_REPLACING: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, PUT");
 
 /// `GET`, `HEAD`, `OPTIONS` of the container of volumes.
 pub async fn list(State(door): State<Arc<LdpDoor>>, request: Parts) -> Response {
@@ -227,51 +222,3 @@ impl<'a> Asked<'a> {
         Ok(response)
     }
 }
-
-/// Routes that send or replace bytes of volumes, put where this door says that they are: their answers say that they are resources,
-/// and those that refuse a body, where it is explained why.
-pub fn members(base: &str, routes: Router) -> Router {
-    let page = format!("{base}/fcr:constraints");
-    let routes = routes.layer(from_fn(move |request: Request, next: Next| {
-        let (page, allow) = (page.clone(), allow_of_member(request.uri().path()));
-        async move { as_member(next.run(request).await, &page, allow) }
-    }));
-    Router::new().nest(base, routes)
-}
-
-/// `OPTIONS` of a member of a volume (LDP 1.0, section 4.2.8).
-pub async fn member(State(door): State<Arc<LdpDoor>>, Path(segments): Path<Vec<String>>, uri: Uri) -> Response {
-    let answer = async {
-        let segment = segments.first().map(String::as_str).unwrap_or_default();
-        let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
-        door.library.volume(&id).await?;
-        Ok::<_, LdpError>(as_member(empty(StatusCode::OK), "", allow_of_member(uri.path())))
-    };
-    answer.await.unwrap_or_else(IntoResponse::into_response)
-}
-
-fn allow_of_member(path: &str) -> HeaderValue {
-    if path.ends_with("/record") { ALLOW } else { ALLOW_REPLACING }
-}
-
-fn as_member(mut response: Response, constraints: &str, allow: HeaderValue) -> Response {
-    let status = response.status();
-    if status.is_success() || status == StatusCode::NOT_MODIFIED {
-        response.headers_mut().insert(header::ALLOW, allow);
-        for class in Model::Binary.types() {
-            links::append(response.headers_mut(), class.as_str(), "type");
-        }
-    } else if REFUSED_BODIES.contains(&status) {
-        links::append(response.headers_mut(), constraints, ldp::CONSTRAINED_BY.as_str());
-    }
-    response
-}
-
-/// The statuses with which a body is refused.
-const REFUSED_BODIES: [StatusCode; 5] = [
-    StatusCode::BAD_REQUEST,
-    StatusCode::CONFLICT,
-    StatusCode::PAYLOAD_TOO_LARGE,
-    StatusCode::UNSUPPORTED_MEDIA_TYPE,
-    StatusCode::UNPROCESSABLE_ENTITY,
-];

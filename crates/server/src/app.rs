@@ -85,7 +85,7 @@ impl App {
             guard(read, Right::Read).merge(guard(write, Right::Write))
         };
         let ldp = door_ldp::routes(self.ldp.clone());
-        let members = |routes| door_ldp::members(&self.ldp.settings().base, routes);
+        let members = |routes| door_ldp::members(self.ldp.settings(), routes);
         let door_data::Routes { read: members_read, write: members_write } =
             door_data::member_routes(self.data.clone());
         let mut routes = page::routes()

@@ -291,7 +291,7 @@ pub struct LdpConfig {
     pub origin: String,
     /// What a graph becomes when its sender does not say: `container` or `rdf-source`.
     pub default_model: DefaultModel,
-    /// Whether replacing something without a condition is refused (428).
+    /// Whether replacing something without a condition is refused (428), pages and METS of volumes included.
     pub require_condition: bool,
     /// Most bytes of a graph or an update.
     #[serde(with = "text::size")]

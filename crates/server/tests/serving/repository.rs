@@ -199,6 +199,36 @@ async fn members_of_a_volume_say_what_can_be_done_with_them() {
 }
 
 #[tokio::test]
+async fn members_of_a_volume_are_replaced_under_a_condition_where_one_is_asked_for() {
+    let (server, _folder) = Server::start(|config| {
+        config.auth.write = Access::Open;
+        config.ldp.require_condition = true;
+    })
+    .await;
+    let put = async |path: &str, headers: &[(&str, &str)]| {
+        server.ask(http::Method::PUT, path, &[&[("content-type", "text/plain")], headers].concat()).await
+    };
+    for member in ["pages/7", "mets"] {
+        let path = format!("/rest/volumes/{VOLUME}/{member}");
+        let tag = server.get(&path).await.header("etag").to_owned();
+        for without in [&[][..], &[("if-unmodified-since", "Fri, 31 Dec 9999 23:59:59 GMT")]] {
+            let refused = put(&path, without).await;
+            assert_eq!(refused.status, StatusCode::PRECONDITION_REQUIRED, "{member}: {}", refused.text());
+            let mut links = refused.headers.get_all("link").iter().map(|link| link.to_str().unwrap());
+            assert!(links.any(|link| link.contains("ldp#constrainedBy")), "{:?}", refused.headers);
+        }
+        assert_eq!(server.get(&path).await.header("etag"), tag, "what is refused changes nothing");
+    }
+    let page = format!("/rest/volumes/{VOLUME}/pages/7");
+    assert_eq!(put(&page, &[("if-match", "\"other\"")]).await.status, StatusCode::PRECONDITION_FAILED);
+    let tag = server.get(&page).await.header("etag").to_owned();
+    assert_eq!(put(&page, &[("if-match", &tag)]).await.status, StatusCode::NO_CONTENT);
+    let by_the_data_door = put(&format!("/volumes/{VOLUME}/pages/7"), &[]).await;
+    assert_eq!(by_the_data_door.status, StatusCode::NO_CONTENT, "its clients know of no such rule");
+    server.end().await;
+}
+
+#[tokio::test]
 async fn a_page_that_is_replaced_under_rest_is_in_the_next_archive() {
     let (server, _folder) = open_to_writers().await;
     let mut client = TcpStream::connect(server.http()).await.unwrap();

@@ -1,0 +1,81 @@
+//! Pages, METS and records of volumes as resources. The data door sends and replaces their bytes, by routes that are put here too; what is said
+//! of them as resources, and what this door asks of who changes something, comes around those.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use hathi::VolumeId;
+use http::{HeaderValue, Method, StatusCode, Uri, header};
+use rdf::vocab::ldp;
+
+use crate::ask::empty;
+use crate::conditions::is_conditional;
+use crate::errors::LdpError;
+use crate::model::Model;
+use crate::{LdpDoor, LdpSettings, links};
+
+/// What can be done with a record.
+const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
+/// What can be done with a page and with METS.
+const ALLOW_REPLACING: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, PUT");
+
+/// The statuses with which a body is refused.
+const REFUSED_BODIES: [StatusCode; 6] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::CONFLICT,
+    StatusCode::PAYLOAD_TOO_LARGE,
+    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+    StatusCode::UNPROCESSABLE_ENTITY,
+    StatusCode::PRECONDITION_REQUIRED,
+];
+
+/// Routes that send or replace bytes of volumes, put where this door says that they are: a condition is asked for where it is for all
+/// resources, answers say that they are resources, and those that refuse a body, where it is explained why.
+pub fn members(settings: &LdpSettings, routes: Router) -> Router {
+    let page = format!("{}/fcr:constraints", settings.base);
+    let require_condition = settings.require_condition;
+    let routes = routes.layer(from_fn(move |request: Request, next: Next| {
+        let (page, allow) = (page.clone(), allow_of_member(request.uri().path()));
+        // What is there is all that can be put here: nothing is created.
+        let is_refused = require_condition && request.method() == Method::PUT && !is_conditional(request.headers());
+        async move {
+            let response = match is_refused {
+                true => LdpError::PreconditionRequired.into_response(),
+                false => next.run(request).await,
+            };
+            as_member(response, &page, allow)
+        }
+    }));
+    Router::new().nest(&settings.base, routes)
+}
+
+/// `OPTIONS` of a member of a volume (LDP 1.0, section 4.2.8).
+pub async fn member(State(door): State<Arc<LdpDoor>>, Path(segments): Path<Vec<String>>, uri: Uri) -> Response {
+    let answer = async {
+        let segment = segments.first().map(String::as_str).unwrap_or_default();
+        let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
+        door.library.volume(&id).await?;
+        Ok::<_, LdpError>(as_member(empty(StatusCode::OK), "", allow_of_member(uri.path())))
+    };
+    answer.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+fn allow_of_member(path: &str) -> HeaderValue {
+    if path.ends_with("/record") { ALLOW } else { ALLOW_REPLACING }
+}
+
+fn as_member(mut response: Response, constraints: &str, allow: HeaderValue) -> Response {
+    let status = response.status();
+    if status.is_success() || status == StatusCode::NOT_MODIFIED {
+        response.headers_mut().insert(header::ALLOW, allow);
+        for class in Model::Binary.types() {
+            links::append(response.headers_mut(), class.as_str(), "type");
+        }
+    } else if REFUSED_BODIES.contains(&status) {
+        links::append(response.headers_mut(), constraints, ldp::CONSTRAINED_BY.as_str());
+    }
+    response
+}
