@@ -11,6 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use http::{HeaderValue, Method, StatusCode, header};
+use objects::library::VOLUMES;
 use objects::list::ListToken;
 use objects::resources::{Kind, Resource};
 use objects::{Library, ObjectsError, ResourceError, ResourcePath};
@@ -167,6 +168,9 @@ struct Folder {
 impl Archive {
     async fn write(mut self, top: Resource) -> Result<(), ArchiveError> {
         let name = if top.path().is_root() { "repository".to_owned() } else { encoded_name(top.path()) };
+        if top.path().is_root() {
+            self.left_out.add(format!("sent by the data door: /{VOLUMES}"));
+        }
         let mut waiting = vec![self.begin_folder(&top, format!("{name}/"), 1).await?];
         while let Some(folder) = waiting.pop() {
             let (rest, below) = self.some_children(folder).await?;

@@ -75,6 +75,12 @@ pub enum LdpError {
     /// Nothing that is there is acceptable to the client.
     #[error("none of what is offered here is acceptable to you: {0}")]
     NotAcceptable(String),
+    /// All volumes are asked for as one.
+    #[error(
+        "all volumes are not sent as one archive: POST the ids of those that you want to /selections, and GET the archive that it names; or name \
+         a few in a request to /volumes"
+    )]
+    AllVolumes,
     /// A body over its limit.
     #[error("the body is larger than {max_bytes} bytes")]
     TooLarge {
@@ -173,7 +179,7 @@ impl LdpError {
             Self::UnsupportedMediaType { .. } | Self::UnsupportedCoding(_) => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type")
             }
-            Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
+            Self::NotAcceptable(_) | Self::AllVolumes => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
             Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
             Self::BodyBroken(_) => (StatusCode::BAD_REQUEST, "body-broken"),
             Self::Graph(error) if error.is_too_large() => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),

@@ -11,7 +11,8 @@ use headers::{ETag, HeaderMapExt, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::list::ListToken;
 use objects::resources::{Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Resource};
-use rdf::Graph;
+use rdf::vocab::ldp;
+use rdf::{Graph, Triple};
 
 use crate::address::Facet;
 use crate::arrange::{Arranged, arranged};
@@ -135,7 +136,7 @@ impl Asked {
         if preferences.membership {
             listings.extend(giving);
         }
-        Ok(arranged(self.told_of_itself(resource).await?, listings))
+        Ok(arranged(self.told_of_itself(resource, preferences).await?, listings))
     }
 
     /// What is told on a page, and where the next one begins: the first one tells of the container itself, each tells of some children, with
@@ -147,7 +148,7 @@ impl Asked {
         preferences: &Preferences,
     ) -> Result<(Arranged, Option<ListToken>), LdpError> {
         let mut triples = match page.after {
-            None => self.told_of_itself(resource).await?,
+            None => self.told_of_itself(resource, preferences).await?,
             Some(_) => Graph::new(),
         };
         let listings = listings(resource, preferences);
@@ -162,9 +163,10 @@ impl Asked {
         Ok((arranged(triples, Vec::new()), told.next))
     }
 
-    /// What is told of a resource besides what is in it.
-    async fn told_of_itself(&self, resource: &Resource) -> Result<Graph, LdpError> {
-        let mut triples: Graph = managed::statements(resource).into_iter().collect();
+    /// What is told of a resource besides what follows from its children.
+    async fn told_of_itself(&self, resource: &Resource, preferences: &Preferences) -> Result<Graph, LdpError> {
+        let is_wanted = |triple: &Triple| preferences.containment || triple.predicate.as_ref() != ldp::CONTAINS;
+        let mut triples: Graph = managed::statements(resource).into_iter().filter(is_wanted).collect();
         triples.extend(kept_description(self.library(), resource).await?);
         Ok(triples)
     }

@@ -11,7 +11,7 @@ use rdf::vocab::{ldp, xsd};
 use rdf::{Graph, Literal, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, Triple};
 use store::UnixMillis;
 
-use crate::address::{kept_iri, path_of_kept};
+use crate::address::{kept_iri, kept_volumes, path_of_kept};
 use crate::claims::{self, Claim};
 use crate::errors::LdpError;
 use crate::membership::{self, Taken};
@@ -30,7 +30,7 @@ const HAS_DIGEST: NamedNodeRef<'static> =
 const HAS_MIME_TYPE: NamedNodeRef<'static> =
     NamedNodeRef::new_unchecked("http://www.ebu.ch/metadata/ontologies/ebucore/ebucore#hasMimeType");
 
-/// What the server says of a resource besides what is in it, as it is kept.
+/// What the server says of a resource besides what its children make it say, as it is kept.
 pub fn statements(resource: &Resource) -> Vec<Triple> {
     let subject = NamedNode::new_unchecked(kept_iri(resource.path()));
     let say = |predicate: NamedNodeRef<'_>, object: Term| Triple::new(subject.clone(), predicate.into_owned(), object);
@@ -38,6 +38,10 @@ pub fn statements(resource: &Resource) -> Vec<Triple> {
     let mut triples: Vec<_> = types.map(|class| say(rdf::vocab::rdf::TYPE, class.into_owned().into())).collect();
     triples.push(say(CREATED, time(resource.incarnation().time())));
     triples.push(say(LAST_MODIFIED, time(resource.description_revision().time())));
+    if resource.path().is_root() {
+        // They are no child of it: the data door makes and deletes what is in there.
+        triples.push(say(ldp::CONTAINS, NamedNode::new_unchecked(kept_volumes()).into()));
+    }
     if let Kind::Binary(binary) = resource.kind() {
         triples.push(say(HAS_MIME_TYPE, Literal::from(binary.media_type.as_str()).into()));
         if binary.elsewhere().is_some() {
@@ -150,6 +154,9 @@ impl Standing<'_> {
 
     /// Whose a statement about the resource itself is.
     fn of_own(&self, triple: &Triple, said: &[Triple], types: &[NamedNodeRef<'_>]) -> Whose {
+        if said.contains(triple) {
+            return Whose::Servers;
+        }
         let predicate = triple.predicate.as_str();
         let is_managed = if triple.predicate.as_ref() == rdf::vocab::rdf::TYPE {
             match &triple.object {
@@ -167,11 +174,7 @@ impl Standing<'_> {
             let of_nothing = predicate == ldp::CONTAINS.as_str() && !triple.object.is_named_node();
             predicate.starts_with(FEDORA) || (of_bytes && self.model == Model::Binary) || of_nothing
         };
-        match is_managed {
-            false => Whose::Senders,
-            true if said.contains(triple) => Whose::Servers,
-            true => Whose::Wrong,
-        }
+        if is_managed { Whose::Wrong } else { Whose::Senders }
     }
 }
 

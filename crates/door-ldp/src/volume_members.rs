@@ -35,10 +35,10 @@ const REFUSED_BODIES: [StatusCode; 6] = [
 /// Routes that send or replace bytes of volumes, put where this door says that they are: a condition is asked for where it is for all
 /// resources, answers say that they are resources, and those that refuse a body, where it is explained why.
 pub fn members(settings: &LdpSettings, routes: Router) -> Router {
-    let page = format!("{}/fcr:constraints", settings.base);
-    let require_condition = settings.require_condition;
+    let LdpSettings { base, require_condition, .. } = settings.clone();
     let routes = routes.layer(from_fn(move |request: Request, next: Next| {
-        let (page, allow) = (page.clone(), allow_of_member(request.uri().path()));
+        let constraints = format!("{base}/fcr:constraints");
+        let member = Member::of(&format!("{base}{}", request.uri().path()));
         // What is there is all that can be put here: nothing is created.
         let is_refused = require_condition && request.method() == Method::PUT && !is_conditional(request.headers());
         async move {
@@ -46,7 +46,7 @@ pub fn members(settings: &LdpSettings, routes: Router) -> Router {
                 true => LdpError::PreconditionRequired.into_response(),
                 false => next.run(request).await,
             };
-            as_member(response, &page, allow)
+            member.describe(response, &constraints)
         }
     }));
     Router::new().nest(&settings.base, routes)
@@ -58,24 +58,40 @@ pub async fn member(State(door): State<Arc<LdpDoor>>, Path(segments): Path<Vec<S
         let segment = segments.first().map(String::as_str).unwrap_or_default();
         let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
         door.library.volume(&id).await?;
-        Ok::<_, LdpError>(as_member(empty(StatusCode::OK), "", allow_of_member(uri.path())))
+        Ok::<_, LdpError>(Member::of(uri.path()).describe(empty(StatusCode::OK), ""))
     };
     answer.await.unwrap_or_else(IntoResponse::into_response)
 }
 
-fn allow_of_member(path: &str) -> HeaderValue {
-    if path.ends_with("/record") { ALLOW } else { ALLOW_REPLACING }
+/// What can be said of a member by its path.
+struct Member {
+    allow: HeaderValue,
+    /// The path of what describes it: a METS tells of each page.
+    description: Option<String>,
 }
 
-fn as_member(mut response: Response, constraints: &str, allow: HeaderValue) -> Response {
-    let status = response.status();
-    if status.is_success() || status == StatusCode::NOT_MODIFIED {
-        response.headers_mut().insert(header::ALLOW, allow);
-        for class in Model::Binary.types() {
-            links::append(response.headers_mut(), class.as_str(), "type");
-        }
-    } else if REFUSED_BODIES.contains(&status) {
-        links::append(response.headers_mut(), constraints, ldp::CONSTRAINED_BY.as_str());
+impl Member {
+    fn of(path: &str) -> Self {
+        let allow = if path.ends_with("/record") { ALLOW } else { ALLOW_REPLACING };
+        let description = path.rsplit_once("/pages/").map(|(volume, _)| format!("{volume}/mets"));
+        Self { allow, description }
     }
-    response
+
+    /// Says it in an answer.
+    fn describe(self, mut response: Response, constraints: &str) -> Response {
+        let status = response.status();
+        let headers = response.headers_mut();
+        if status.is_success() || status == StatusCode::NOT_MODIFIED {
+            headers.insert(header::ALLOW, self.allow);
+            for class in Model::Binary.types() {
+                links::append(headers, class.as_str(), "type");
+            }
+            if let Some(description) = self.description {
+                links::append(headers, &description, "describedby");
+            }
+        } else if REFUSED_BODIES.contains(&status) {
+            links::append(headers, constraints, ldp::CONSTRAINED_BY.as_str());
+        }
+        response
+    }
 }

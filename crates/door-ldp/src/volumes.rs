@@ -46,7 +46,7 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     if asked.method == Method::OPTIONS {
         return Ok(response);
     }
-    let format = Format::negotiated(asked.headers)?;
+    let format = Format::negotiated(asked.headers).map_err(|error| unless_archive(asked.headers, error))?;
     let preferences = Preferences::of(asked.headers);
     asked.say(format, &preferences, &mut response);
     let change = match preferences.containment {
@@ -87,6 +87,14 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     Ok(response)
 }
 
+/// Why there is no answer: an archive is all that is acceptable, or nothing is.
+fn unless_archive(headers: &HeaderMap, error: LdpError) -> LdpError {
+    match Format::negotiated_or_archive(headers) {
+        Ok(None) => LdpError::AllVolumes,
+        _ => error,
+    }
+}
+
 /// What tells representations of the same state apart.
 fn variant(format: Format, preferences: &Preferences) -> String {
     format!("{:x}{:x}", format.tag(), u8::from(preferences.containment))
@@ -102,6 +110,7 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
     let asked = Asked::of(door, request)?;
     let volume = door.library.volume(&id).await?;
     let mut response = asked.described(&[ARCHIVAL_GROUP]);
+    asked.link_descriptions(&volume, response.headers_mut());
     if asked.method == Method::OPTIONS {
         return Ok(response);
     }
@@ -192,6 +201,15 @@ impl<'a> Asked<'a> {
         }
         response.headers_mut().insert(header::ALLOW, ALLOW);
         response
+    }
+
+    /// Says which of its members describe a volume.
+    fn link_descriptions(&self, volume: &Volume, headers: &mut HeaderMap) {
+        let record = volume.body.record.map(|_| "record");
+        for member in std::iter::once("mets").chain(record) {
+            let iri = self.site.shown(&format!("{}/{member}", kept_volume(&volume.id))).unwrap_or_default();
+            links::append(headers, &iri, "describedby");
+        }
     }
 
     fn say(&self, format: Format, preferences: &Preferences, response: &mut Response) {

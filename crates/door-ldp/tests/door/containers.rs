@@ -32,7 +32,7 @@ async fn what_is_posted_is_contained_at_once_under_the_name_that_was_wished_for(
         .await;
     assert_eq!((made.status, made.header("location")), (StatusCode::CREATED, Some(&*format!("{ROOT}My-letters"))));
     let root = fixture.get("/rest/").await;
-    assert_eq!(root.objects(ROOT, "contains"), [format!("{ROOT}My-letters")]);
+    assert_eq!(root.objects(ROOT, "contains"), [format!("{ROOT}My-letters"), format!("{ROOT}volumes")]);
     let letters = fixture.get("/rest/My-letters").await;
     assert!(letters.says("<My-letters> dc:title \"Letters\" ; a ldp:BasicContainer ."));
 }
@@ -48,6 +48,7 @@ async fn a_name_that_is_taken_gives_a_fresh_one_and_no_wish_gives_one_too() {
     }
     assert_eq!(locations[0], format!("{ROOT}a"));
     assert!(locations[1].starts_with(&format!("{ROOT}a-")) && locations[2].starts_with(&format!("{ROOT}a-")));
+    locations.push(format!("{ROOT}volumes"));
     locations.sort();
     assert_eq!(fixture.get("/rest/").await.objects(ROOT, "contains"), locations, "each once, all of them");
 }

@@ -13,3 +13,4 @@ mod reading;
 mod refusing;
 mod returning;
 mod support;
+mod volumes;

@@ -3,6 +3,7 @@
 use clap::Args;
 use futures::TryStreamExt;
 use http::{Method, header};
+use objects::library::VOLUMES;
 use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
@@ -15,9 +16,10 @@ use crate::resources::{BaseArgs, CONTAINS};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates tree
-  penates tree letters --depth 1")]
+  penates tree letters --depth 1
+  penates tree volumes --depth 1")]
 pub struct TreeArgs {
-    /// The container, from the root of the repository on.
+    /// The container, from the root of the repository on. What is in `volumes` is only told where that is named.
     #[arg(default_value = "")]
     resource: String,
     /// How deep to go.
@@ -46,7 +48,9 @@ pub async fn run(args: TreeArgs) -> anyhow::Result<()> {
             true => output.json(&json!({"address": address, "depth": depth, "container": is_container}))?,
             false => output.line(format!("{}{name}{}", "  ".repeat(depth), if is_container { "/" } else { "" }))?,
         }
-        if is_container && depth < args.depth {
+        // Whoever looks around does not mean all pages of a library.
+        let is_library = depth > 0 && address == args.base.address(VOLUMES);
+        if is_container && depth < args.depth && !is_library {
             let mut children = children(&reached.client, &address).await?;
             children.sort_by(|one, other| other.cmp(one));
             waiting.extend(children.into_iter().map(|child| {

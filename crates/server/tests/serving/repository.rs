@@ -193,6 +193,19 @@ async fn members_of_a_volume_say_what_can_be_done_with_them() {
             assert!(links.into_iter().any(|link| link.contains("ldp#NonRDFSource")), "{method} {member}");
         }
     }
+    let described = async |path: &str, method: http::Method| {
+        let answer = server.ask(method, path, &[]).await;
+        let links = answer.headers.get_all("link").iter().map(|link| link.to_str().unwrap().to_owned());
+        let described = links.filter(|link| link.ends_with("; rel=\"describedby\"")).collect::<Vec<_>>();
+        described.iter().map(|link| link[1..link.find('>').unwrap()].to_owned()).collect::<Vec<_>>()
+    };
+    let volume = format!("/rest/volumes/{VOLUME}");
+    for method in [http::Method::OPTIONS, http::Method::GET, http::Method::HEAD] {
+        assert_eq!(described(&format!("{volume}/pages/7"), method.clone()).await, [format!("{volume}/mets")]);
+        let members = ["mets", "record"].map(|member| format!("http://test{volume}/{member}"));
+        assert_eq!(described(&volume, method.clone()).await, members);
+        assert!(described(&format!("{volume}/mets"), method).await.is_empty());
+    }
     let absent = server.ask(http::Method::OPTIONS, "/rest/volumes/no.such/mets", &[]).await;
     assert_eq!(absent.status, StatusCode::NOT_FOUND);
     server.end().await;
