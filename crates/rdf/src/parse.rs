@@ -2,6 +2,7 @@
 
 mod contexts;
 mod json_ld;
+mod json_shape;
 mod rdf_xml;
 
 use std::collections::{HashMap, HashSet};
@@ -25,14 +26,28 @@ pub struct Limits {
     pub term_bytes: usize,
     /// Objects and arrays inside each other, in JSON. The other syntaxes are read without recursion.
     pub json_depth: usize,
+    /// Contexts of one document in JSON-LD, those that it only names included.
+    pub json_contexts: usize,
+    /// Where contexts belong to terms (JSON-LD 1.1, section 4.1.8): bytes of all contexts of a document times its objects, since such a
+    /// context is read for each object that uses its term.
+    pub json_scoped_bytes: usize,
     /// Solutions that the `WHERE` of an update could have at most, those of its parts included.
     pub solutions: usize,
 }
 
 impl Default for Limits {
-    /// 8 MiB with 100,000 triples, terms of 1 MiB, JSON 64 deep, a million solutions.
+    /// 8 MiB with 100,000 triples, terms of 1 MiB, JSON 64 deep with 1,000 contexts, of which those of terms are 64 MiB for all objects; a million
+    /// solutions.
     fn default() -> Self {
-        Self { body_bytes: 8 << 20, triples: 100_000, term_bytes: 1 << 20, json_depth: 64, solutions: 1_000_000 }
+        Self {
+            body_bytes: 8 << 20,
+            triples: 100_000,
+            term_bytes: 1 << 20,
+            json_depth: 64,
+            json_contexts: 1_000,
+            json_scoped_bytes: 64 << 20,
+            solutions: 1_000_000,
+        }
     }
 }
 

@@ -149,6 +149,23 @@ fn each_limit_is_kept() {
 }
 
 #[test]
+fn contexts_that_would_be_read_again_and_again_are_refused() {
+    let refused =
+        |body: String, limits: Limits| parse_within(body.as_bytes(), JSON_LD, &limits).unwrap_err().to_string();
+    let few = Limits { json_contexts: 2, json_scoped_bytes: 100, ..Limits::default() };
+    let many = r#"[{"@context": {}}, {"\u0040context": {}}, {"@context": "http://www.w3.org/ns/ldp.jsonld"}]"#;
+    assert_eq!(refused(many.to_owned(), few), "too large: more than 2 contexts");
+    // Each object of the type T begins with all terms.
+    let terms: String = (0..2_000).map(|n| format!(r#""t{n}": "http://example.org/{n}","#)).collect();
+    let context = format!(r#"{{{terms} "T": {{"@id": "http://example.org/T", "@context": {{}}}}}}"#);
+    let objects = r#"{"@type": "T"},"#.repeat(4_000);
+    let scoped = format!(r#"{{"@context": {context}, "@graph": [{objects} {{}}]}}"#);
+    assert!(refused(scoped, Limits::default()).contains("bytes of contexts of terms"));
+    let usual = r#"{"@context": {"T": {"@id": "http://example.org/T", "@context": {}}}, "@type": "T"}"#;
+    assert!(parse_within(usual.as_bytes(), JSON_LD, &Limits::default()).is_ok());
+}
+
+#[test]
 fn nesting_without_end_does_no_harm() {
     let deep = |open: &str| open.repeat(200_000);
     let limits = Limits { body_bytes: 64 << 20, ..Limits::default() };

@@ -1,4 +1,4 @@
-//! JSON-LD: contexts are built in and never fetched, depth is bounded, and what is wrong is told with its place.
+//! JSON-LD: contexts are built in and never fetched, what they cost is bounded, and what is wrong is told with its place.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use oxjsonld::{JsonLdParseError, JsonLdParser, JsonLdSyntaxError};
 use oxrdf::{GraphName, NamedNodeRef};
 
+use super::json_shape::{Shape, token_bytes};
 use super::{Collector, Location, ParseError, contexts, with_base};
 use crate::Iri;
 
@@ -22,10 +23,8 @@ const NOT_FETCHED: &str = "contexts are not fetched";
 
 /// Reads a document's default graph.
 pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<(), ParseError> {
-    // Contexts are read recursively: what lies too deep must not get there.
-    if is_deeper_than(body, graph.limits.json_depth) {
-        return Err(ParseError::TooLarge { of: "levels of JSON", limit: graph.limits.json_depth });
-    }
+    // Contexts are read recursively, and one that belongs to a term for each object: what would take too long must not get there.
+    Shape::of(body, graph.limits.json_depth).check(&graph.limits)?;
     let refused = Arc::new(Mutex::new(None));
     let remember = refused.clone();
     let parser = parser(base)?.for_slice(body).with_load_document_callback(move |iri, _| {
@@ -95,49 +94,4 @@ impl Read for Tokens<'_> {
         self.at += token.len();
         Ok(token.len())
     }
-}
-
-/// Length of the first token of a JSON text, with the white space before it.
-fn token_bytes(text: &[u8]) -> usize {
-    let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"{}[],:\"".contains(byte);
-    let start = text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());
-    let Some(first) = text.get(start) else { return start };
-    let rest = &text[start + 1..];
-    let rest_bytes = match first {
-        b'{' | b'}' | b'[' | b']' | b',' | b':' => 0,
-        b'"' => string_bytes(rest),
-        _ => rest.iter().position(is_end).unwrap_or(rest.len()),
-    };
-    start + 1 + rest_bytes
-}
-
-/// Length of a string after its first quote, the last quote included.
-fn string_bytes(text: &[u8]) -> usize {
-    let mut escaped = false;
-    let end = text.iter().position(|byte| {
-        let is_end = *byte == b'"' && !escaped;
-        escaped = *byte == b'\\' && !escaped;
-        is_end
-    });
-    end.map_or(text.len(), |end| end + 1)
-}
-
-/// Whether objects and arrays lie more than `limit` deep in a JSON text (or in what begins like one).
-fn is_deeper_than(text: &[u8], limit: usize) -> bool {
-    let mut depth = 0_usize;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (token, after) = rest.split_at(token_bytes(rest));
-        match token.last() {
-            // A string may end in a bracket if it does not end at all; then nothing follows.
-            Some(b'{' | b'[') => depth += 1,
-            Some(b'}' | b']') => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > limit {
-            return true;
-        }
-        rest = after;
-    }
-    false
 }
