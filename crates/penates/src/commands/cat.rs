@@ -6,7 +6,7 @@ use clap::Args;
 use http_body_util::BodyExt;
 
 use crate::cli::ReachArgs;
-use crate::client::ClientError;
+use crate::client::{Client, ClientError};
 use crate::output::closed;
 use crate::reach::Reached;
 use crate::resources::BaseArgs;
@@ -35,14 +35,18 @@ pub struct CatArgs {
 /// Runs it.
 pub async fn run(args: CatArgs) -> anyhow::Result<()> {
     let reached = Reached::open(&args.reach).await?;
-    let mut body = reached.client.get(&args.base.address(&args.resource), &args.accept).await?.into_body();
+    let outcome = print(&reached.client, &args.base.address(&args.resource), &args.accept).await;
+    reached.close().await?;
+    outcome
+}
+
+async fn print(client: &Client, address: &str, accept: &str) -> anyhow::Result<()> {
+    let mut body = client.get(address, accept).await?.into_body();
     let mut stdout = std::io::stdout().lock();
     while let Some(frame) = body.frame().await {
         if let Ok(piece) = frame.map_err(|error| ClientError::Broken(error.into()))?.into_data() {
             stdout.write_all(&piece).map_err(closed)?;
         }
     }
-    stdout.flush().map_err(closed)?;
-    drop(stdout);
-    reached.close().await
+    stdout.flush().map_err(closed)
 }

@@ -47,7 +47,7 @@ async fn delete(client: &Client, volumes: &[hathi::VolumeId], form: OutputArgs) 
             Ok(_) => output.line(format!("deleted {id}"))?,
             Err(error) => {
                 failed = true;
-                tell_failure(id, error, form, &mut output)?;
+                tell_failure("id", id.as_str(), error, form, &mut output)?;
             }
         }
     }

@@ -24,7 +24,6 @@ pub mod token;
 pub mod tree;
 pub mod verify;
 
-use hathi::VolumeId;
 use serde_json::json;
 
 use crate::cli::{Command, OutputArgs};
@@ -61,16 +60,22 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Tells that something about one volume failed: persons on standard error, programs among the other objects. Where all else
-/// would fail too, that is the error.
-fn tell_failure(id: &VolumeId, error: ClientError, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
+/// Tells that something about one of several failed, of which `key` says in JSON what it is: persons on standard error, programs among
+/// the other objects. Where all else would fail too, that is the error.
+fn tell_failure(
+    key: &str,
+    name: &str,
+    error: ClientError,
+    form: OutputArgs,
+    output: &mut Output,
+) -> anyhow::Result<()> {
     if error.stops_all() {
         return Err(error.into());
     }
     let reason = told(&error);
     if form.json {
-        return output.json(&json!({"id": id, "error": reason}));
+        return output.json(&json!({key: name, "error": reason}));
     }
-    eprintln!("failed: {id}: {}", without_name(&reason, id.as_str()));
+    eprintln!("failed: {name}: {}", without_name(&reason, name));
     Ok(())
 }

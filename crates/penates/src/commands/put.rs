@@ -3,15 +3,17 @@
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
-use http::{Method, header};
+use http::{HeaderValue, Method, StatusCode, header};
+use rdf::ContentType;
 use serde_json::json;
 use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
 use crate::cli::{OutputArgs, ReachArgs};
-use crate::client::{self, Body};
+use crate::client::{self, Body, ClientError};
+use crate::exit::CliError;
 use crate::output::Output;
 use crate::reach::Reached;
 use crate::resources::BaseArgs;
@@ -20,10 +22,11 @@ use crate::resources::BaseArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates put letters/scan.png scan.png
-  penates put letters description.ttl
+  penates put letters/ description.ttl
   penates put letters/note - --type text/plain < note.txt")]
 pub struct PutArgs {
-    /// The resource, from the root of the repository on; containers above it that are missing are made.
+    /// The resource, from the root of the repository on; containers above it that are missing are made. With a slash at its end it is to
+    /// be a container, which is made of a graph.
     resource: String,
     /// What to put there; `-` for standard input.
     file: PathBuf,
@@ -44,13 +47,16 @@ pub struct PutArgs {
 /// Runs it.
 pub async fn run(args: PutArgs) -> anyhow::Result<()> {
     let media_type = args.media_type.as_deref().unwrap_or_else(|| media_type_of(&args.file));
+    refuse_bytes_as_container(&args, media_type)?;
+    let is_none = |_| CliError::Usage(format!("--type {media_type:?} is no media type"));
+    let request = http::Request::builder()
+        .method(Method::PUT)
+        .header(header::CONTENT_TYPE, HeaderValue::try_from(media_type).map_err(is_none)?);
     let body = read(&args.file).await?;
     let reached = Reached::open_or_make(&args.reach).await?;
-    let request = http::Request::builder().method(Method::PUT).header(header::CONTENT_TYPE, media_type);
     let answered = reached.client.ask(&args.base.address(&args.resource), request, body).await;
-    let is_new = answered.as_ref().is_ok_and(|response| response.status() == http::StatusCode::CREATED);
     reached.close().await?;
-    answered?;
+    let is_new = answered.map_err(with_way_out)?.status() == StatusCode::CREATED;
     let mut output = Output::stdout();
     match args.output.json {
         true => output.json(&json!({"resource": args.resource, "new": is_new}))?,
@@ -59,12 +65,37 @@ pub async fn run(args: PutArgs) -> anyhow::Result<()> {
     output.finish()
 }
 
+/// A slash at the end says that a container is meant, and that is made of a graph. Who sends bytes means a place in it.
+fn refuse_bytes_as_container(args: &PutArgs, media_type: &str) -> Result<(), CliError> {
+    let PutArgs { resource, file, .. } = args;
+    if !resource.ends_with('/') || ContentType::parse(media_type).is_some() {
+        return Ok(());
+    }
+    let name = file.file_name().filter(|name| *name != "-").map_or("NAME".into(), |name| name.to_string_lossy());
+    Err(CliError::Usage(format!(
+        "{resource} names a container, and {media_type} is no graph: say where in it, as in {resource}{name}"
+    )))
+}
+
+/// What to do where something was deleted, besides why nothing can be put there.
+fn with_way_out(error: ClientError) -> anyhow::Error {
+    match error.status() {
+        Some(StatusCode::GONE) => anyhow!("{error}; `penates rm --forget` frees its name"),
+        _ => error.into(),
+    }
+}
+
 async fn read(file: &Path) -> anyhow::Result<Body> {
     if file == Path::new("-") {
         let stdin = std::io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
         return Ok(stream_of(File::from_std(stdin.into())));
     }
-    Ok(stream_of(File::open(file).await.with_context(|| file.display().to_string())?))
+    let cannot = |why: String| CliError::Usage(format!("{} cannot be read: {why}", file.display()));
+    let opened = File::open(file).await.map_err(|error| cannot(error.to_string()))?;
+    match opened.metadata().await.is_ok_and(|metadata| metadata.is_dir()) {
+        true => Err(cannot("it is a folder".to_owned()).into()),
+        false => Ok(stream_of(opened)),
+    }
 }
 
 fn stream_of(file: File) -> Body {

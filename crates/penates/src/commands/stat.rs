@@ -47,7 +47,7 @@ async fn tell(args: &StatArgs, client: &Client) -> anyhow::Result<()> {
                 Ok(volume) => print(&volume, args.output, &mut output)?,
                 Err(error) => {
                     failed = true;
-                    tell_failure(&id, error, args.output, &mut output)?;
+                    tell_failure("id", id.as_str(), error, args.output, &mut output)?;
                 }
             }
         }

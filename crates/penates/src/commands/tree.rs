@@ -2,12 +2,13 @@
 
 use clap::Args;
 use futures::TryStreamExt;
-use http::{Method, header};
+use http::{Method, StatusCode, header};
 use objects::library::VOLUMES;
+use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
-use crate::client::{self, Client};
+use crate::client::{self, Client, ClientError};
 use crate::output::Output;
 use crate::reach::Reached;
 use crate::resources::{BaseArgs, CONTAINS};
@@ -36,48 +37,100 @@ pub struct TreeArgs {
     reach: ReachArgs,
 }
 
+/// Something in the tree.
+struct Node {
+    /// The path to ask for.
+    address: String,
+    /// The names from the root of the repository on.
+    resource: String,
+    /// How far below the container that was asked for.
+    depth: usize,
+}
+
+impl Node {
+    /// Its own name; of what was asked for, all of them.
+    fn name(&self) -> &str {
+        match self.depth {
+            0 => &self.resource,
+            _ => self.resource.rsplit('/').next().unwrap_or_default(),
+        }
+    }
+
+    fn print(&self, is_container: bool, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
+        let Self { address, resource, depth } = self;
+        if form.json {
+            let told = json!({"resource": resource, "address": address, "depth": depth, "container": is_container});
+            return output.json(&told);
+        }
+        output.line(format!("{}{}{}", "  ".repeat(*depth), self.name(), if is_container { "/" } else { "" }))
+    }
+
+    /// The child at this address.
+    fn child(&self, address: String) -> Self {
+        let name = address.rsplit('/').next().unwrap_or_default();
+        let name = percent_decode_str(name).decode_utf8_lossy();
+        let resource = if self.resource.is_empty() { name.into_owned() } else { format!("{}/{name}", self.resource) };
+        Self { address, resource, depth: self.depth + 1 }
+    }
+}
+
 /// Runs it.
 pub async fn run(args: TreeArgs) -> anyhow::Result<()> {
     let reached = Reached::open(&args.reach).await?;
-    let mut output = Output::stdout();
-    // What is still to be told: its address, its name, how deep it is. A container is told before what is in it.
-    let mut waiting = vec![(args.base.address(&args.resource), args.resource.clone(), 0)];
-    while let Some((address, name, depth)) = waiting.pop() {
-        let is_container = is_container(&reached.client, &address).await?;
-        match args.output.json {
-            true => output.json(&json!({"address": address, "depth": depth, "container": is_container}))?,
-            false => output.line(format!("{}{name}{}", "  ".repeat(depth), if is_container { "/" } else { "" }))?,
-        }
-        // Whoever looks around does not mean all pages of a library.
-        let is_library = depth > 0 && address == args.base.address(VOLUMES);
-        if is_container && depth < args.depth && !is_library {
-            let mut children = children(&reached.client, &address).await?;
-            children.sort_by(|one, other| other.cmp(one));
-            waiting.extend(children.into_iter().map(|child| {
-                let name = child.rsplit('/').next().unwrap_or_default().to_owned();
-                (child, name, depth + 1)
-            }));
-        }
-    }
-    output.finish()?;
-    reached.close().await
+    let outcome = tell(&reached.client, &args).await;
+    reached.close().await?;
+    outcome
 }
 
-async fn is_container(client: &Client, address: &str) -> anyhow::Result<bool> {
-    let request = http::Request::builder().method(Method::HEAD);
+async fn tell(client: &Client, args: &TreeArgs) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    let resource = args.resource.trim_matches('/').to_owned();
+    // What is still to be told. A container is told before what is in it.
+    let mut waiting = vec![Node { address: args.base.address(&resource), resource, depth: 0 }];
+    while let Some(node) = waiting.pop() {
+        let is_container = match is_container(client, &node.address).await {
+            // It was deleted since it was listed.
+            Err(error) if node.depth > 0 && is_away(&error) => continue,
+            is_container => is_container?,
+        };
+        node.print(is_container, args.output, &mut output)?;
+        // Whoever looks around does not mean all pages of a library.
+        let is_library = node.depth > 0 && node.resource == VOLUMES;
+        if is_container && node.depth < args.depth && !is_library {
+            let children = match children(client, &node.address).await {
+                Err(error) if node.depth > 0 && is_away(&error) => continue,
+                children => children?,
+            };
+            let mut children: Vec<_> = children.into_iter().map(|child| node.child(child)).collect();
+            children.sort_by(|one, other| other.resource.cmp(&one.resource));
+            waiting.extend(children);
+        }
+    }
+    output.finish()
+}
+
+fn is_away(error: &ClientError) -> bool {
+    matches!(error.status(), Some(StatusCode::NOT_FOUND | StatusCode::GONE))
+}
+
+/// Asked by OPTIONS, whose refusals have a body that says why, as those of HEAD have not.
+async fn is_container(client: &Client, address: &str) -> Result<bool, ClientError> {
+    let request = http::Request::builder().method(Method::OPTIONS);
     let response = client.ask(address, request, client::empty()).await?;
     let links = response.headers().get_all(header::LINK).iter().filter_map(|link| link.to_str().ok());
     Ok(links.into_iter().any(|link| link.starts_with("<http://www.w3.org/ns/ldp#Container>")))
 }
 
 /// The addresses of what is in a container.
-async fn children(client: &Client, address: &str) -> anyhow::Result<Vec<String>> {
+async fn children(client: &Client, address: &str) -> Result<Vec<String>, ClientError> {
     let lines = client.get_lines(address, "application/n-triples").await?;
-    let child = |line: String| {
-        let object = line.split_once(CONTAINS)?.1.trim().strip_prefix('<')?.split_once('>')?.0.to_owned();
-        // What the server goes by does not matter to who asked it: the path does.
-        let path = object.splitn(4, '/').nth(3)?;
-        Some(format!("/{path}"))
-    };
-    Ok(lines.try_filter_map(async |line| Ok(child(line))).try_collect().await?)
+    lines.try_filter_map(async |line| Ok(contained(&line))).try_collect().await
+}
+
+/// The address of what a statement (N-Triples, section 2) says is contained.
+fn contained(line: &str) -> Option<String> {
+    let (_, said) = line.split_once(' ')?;
+    let object = said.strip_prefix(CONTAINS)?.trim_start().strip_prefix('<')?.split_once('>')?.0;
+    // What the server goes by does not matter to who asked it: the path does.
+    object.splitn(4, '/').nth(3).map(|path| format!("/{path}"))
 }

@@ -14,6 +14,7 @@ mod harness;
 mod import;
 mod proxy;
 mod reach;
+mod resources;
 mod salvage;
 mod serving;
 mod store_commands;
