@@ -1,16 +1,18 @@
 //! Random histories: changes, faults at random steps, writes that arrive long after their writer has died, collecting and time.
-//! Whatever happens, clients see what was acknowledged, whole, and what is pinned stays readable.
+//! Whatever happens, clients see what was acknowledged, whole, what is pinned stays readable, and at every moment what is listed is what is
+//! there.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use objects::{CollectLimits, Imported, Library, ObjectsError, Pinned, Volume};
+use objects::{CollectLimits, Imported, Library, LibraryOptions, ObjectsError, Pinned, Volume};
 use proptest::prelude::*;
-use store::Clock;
+use store::{Clock, ManualClock};
 use support::memory::Fault;
-use support::{Faulty, faulty, id, import, listed, texts, volume};
+use support::{Faulty, START, faulty_with, id, import, listed, texts, texts_at, volume};
 
 /// One thing that is done.
 #[derive(Clone, Debug)]
@@ -65,7 +67,8 @@ struct History {
 
 impl History {
     async fn new() -> Self {
-        let faulty = faulty().await;
+        let faulty = faulty_with(LibraryOptions { shards: 1, ..LibraryOptions::default() }).await;
+        faulty.store.watch();
         Self { faulty, current: None, possible: Vec::new(), pinned: Vec::new(), pins: 0 }
     }
 
@@ -90,7 +93,7 @@ impl History {
                 let until = now.plus(Duration::from_secs(365 * 86_400));
                 let pins = [(volume.id.clone(), volume.revision)];
                 if library.pin(&pins, &format!("s{}", self.pins), until).await? == [Pinned::Held] {
-                    let texts = texts_of(library, &volume).await?;
+                    let texts = texts_at(library, &volume).await?;
                     self.pinned.push((volume, texts));
                 }
             }
@@ -129,6 +132,23 @@ impl History {
             }
         }
         self.check().await;
+        self.check_moments().await;
+    }
+
+    /// At every moment until now what was listed was what was there, before anything was swept and after everything was that could be.
+    async fn check_moments(&self) {
+        for moment in self.faulty.store.take_moments() {
+            for now in [START, START.plus(Duration::from_secs(86_400))] {
+                let (clock, options) = (Arc::new(ManualClock::new(now)), self.faulty.library.options().clone());
+                let library = Library::open(moment.clone(), clock, options).await.unwrap();
+                let is_there = match library.volume(&id("t.a")).await {
+                    Ok(_) => true,
+                    Err(ObjectsError::Absent(_) | ObjectsError::Gone(_)) => false,
+                    Err(error) => panic!("{error}"),
+                };
+                assert_eq!(listed(&library, 10).await.len(), usize::from(is_there));
+            }
+        }
     }
 
     async fn seen(&self) -> Option<Vec<String>> {
@@ -152,22 +172,10 @@ impl History {
         let seen_after = self.seen().await;
         assert!(listed == expected || seen_after != seen, "{listed:?} is listed, but {seen:?} can be read");
         for (volume, texts) in &self.pinned {
-            let read = texts_of(&self.faulty.library, volume).await;
+            let read = texts_at(&self.faulty.library, volume).await;
             assert_eq!(&read.expect("what is pinned can be read"), texts);
         }
     }
-}
-
-/// The texts of a revision that need not be current.
-async fn texts_of(library: &Library, volume: &Volume) -> Result<Vec<String>, ObjectsError> {
-    let generation = volume.body.generation;
-    let entries = library.entries(&volume.id, generation, 0..volume.page_count()).await?;
-    let frames = library.frames(&volume.id, generation, &entries).await?;
-    let texts = entries.iter().zip(frames).map(|(entry, frame)| {
-        let text = pack::inflate(&frame, entry.member.size, entry.member.crc32).unwrap();
-        String::from_utf8(text).unwrap()
-    });
-    Ok(texts.collect())
 }
 
 fn pages(n: u8) -> Vec<String> {

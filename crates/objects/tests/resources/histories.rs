@@ -1,5 +1,5 @@
 //! Random histories: changes in a small tree, faults at random steps, writes that arrive long after their writer has died, jobs that
-//! are resumed, time. Whatever happens, what is listed is what is there, and what was acknowledged is seen.
+//! are resumed, time. Whatever happens, what is listed is what is there, at every moment, and what was acknowledged is seen.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::support::faulty;
 use crate::support::memory::Fault;
-use crate::tree::{assert_sound, create, delete, path, said, update};
+use crate::tree::{assert_sound, create, delete, path, said, there_at, update};
 
 const PATHS: [&str; 4] = ["p/a", "p/b", "p/q/a", "r"];
 const ALL: [&str; 6] = ["p", "p/a", "p/b", "p/q", "p/q/a", "r"];
@@ -52,6 +52,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let faulty = faulty().await;
+            faulty.store.watch();
             let mut library = faulty.library.clone();
             for (op, fault) in history {
                 if let Some((step, fault)) = fault {
@@ -82,6 +83,9 @@ proptest! {
             let library = faulty.reopened().await;
             library.resume_deletions(Duration::ZERO).await.unwrap();
             assert_sound(&library, &faulty.clock, &ALL).await;
+            for moment in faulty.store.take_moments() {
+                there_at(moment, library.options(), &ALL).await;
+            }
         });
     }
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tokio::sync::Barrier;
 
 use crate::support::{faulty, fixture};
-use crate::tree::{assert_sound, children, container, create, delete, path, said};
+use crate::tree::{assert_sound, children, container, create, delete, path, said, there_at};
 
 const SHARED: &str = "shared";
 
@@ -100,6 +100,7 @@ proptest! {
         run(async move {
             let faulty = faulty().await;
             faulty.library.create_resource(&path("p"), &container()).await.unwrap();
+            faulty.store.watch();
             let start = Arc::new(Barrier::new(pauses.len() + 1));
             let creating = pauses.iter().copied().enumerate().map(|(n, pause)| {
                 let (library, start) = (faulty.library.clone(), start.clone());
@@ -127,6 +128,9 @@ proptest! {
                 assert_eq!(said(&faulty.library, at).await, None);
             }
             assert_sound(&faulty.library, &faulty.clock, &all).await;
+            for moment in faulty.store.take_moments() {
+                there_at(moment, faulty.library.options(), &all).await;
+            }
         });
     }
 }

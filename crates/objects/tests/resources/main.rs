@@ -11,6 +11,7 @@ mod faults;
 mod growing;
 mod histories;
 mod interleavings;
+mod moments;
 mod races;
 mod shards;
 mod tree;

@@ -1,10 +1,16 @@
 //! What the tests do to a tree of resources, and what must always hold of one.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use objects::resources::{NewKind, NewResource, Update};
-use objects::{Library, ListToken, ObjectsError, ResourceError, ResourcePath, ResourceResult};
+use objects::{Library, LibraryOptions, ListToken, ObjectsError, ResourceError, ResourcePath, ResourceResult};
+use store::ManualClock;
+
+use crate::support::START;
+use crate::support::memory::Memory;
 
 pub fn path(text: &str) -> ResourcePath {
     text.parse().unwrap()
@@ -61,16 +67,21 @@ pub async fn said(library: &Library, at: &str) -> Option<String> {
 
 /// The names of all children of a container, sorted, read in pages of two.
 pub async fn children(library: &Library, at: &ResourcePath) -> Vec<String> {
-    let resource = library.resource(at).await.unwrap();
+    try_children(library, at).await.unwrap()
+}
+
+/// The same of what may be gone meanwhile.
+pub async fn try_children(library: &Library, at: &ResourcePath) -> ResourceResult<Vec<String>> {
+    let resource = library.resource(at).await?;
     let mut names = Vec::new();
     let mut after: Option<ListToken> = None;
     loop {
-        let page = library.children(&resource, after.as_ref(), 2).await.unwrap();
+        let page = library.children(&resource, after.as_ref(), 2).await?;
         names.extend(page.children.into_iter().map(|child| child.name));
         after = page.next;
         if after.is_none() {
             names.sort();
-            return names;
+            return Ok(names);
         }
     }
 }
@@ -98,15 +109,33 @@ pub async fn reachable(library: &Library) -> Vec<String> {
 }
 
 /// What is listed is what is there, of these paths, now and once everything unsettled is old enough to be swept.
-pub async fn assert_sound(library: &Library, clock: &store::ManualClock, paths: &[&str]) {
+pub async fn assert_sound(library: &Library, clock: &ManualClock, paths: &[&str]) {
     for _ in 0..2 {
-        let reachable = reachable(library).await;
-        for at in paths {
-            let is_there = said(library, at).await.is_some();
-            assert_eq!(is_there, reachable.contains(&(*at).to_owned()), "/{at}: {reachable:?}");
-        }
+        assert_listed_is_there(library, paths).await;
         clock.advance(Duration::from_secs(120));
     }
+}
+
+/// What is listed is what is there, of these paths. Answers what that is.
+pub async fn assert_listed_is_there(library: &Library, paths: &[&str]) -> Vec<String> {
+    let reachable = reachable(library).await;
+    for at in paths {
+        let is_there = said(library, at).await.is_some();
+        assert_eq!(is_there, reachable.contains(&(*at).to_owned()), "/{at}: {reachable:?}");
+    }
+    reachable
+}
+
+/// What is there at a moment, of these paths, whatever comes then: the same is listed, before anything is swept and after everything is
+/// that can be.
+pub async fn there_at(moment: Arc<Memory>, options: &LibraryOptions, paths: &[&str]) -> BTreeSet<String> {
+    let mut looks = Vec::new();
+    for now in [START, START.plus(Duration::from_secs(86_400))] {
+        let library = Library::open(moment.clone(), Arc::new(ManualClock::new(now)), options.clone()).await.unwrap();
+        looks.push(assert_listed_is_there(&library, paths).await);
+    }
+    assert_eq!(looks[0], looks[1], "a sweep changes nothing that is seen");
+    looks.swap_remove(0).into_iter().collect()
 }
 
 /// Whether an error says that nothing was done.

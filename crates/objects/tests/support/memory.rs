@@ -12,11 +12,14 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use store::{
     Call, ContentHeader, ContentId, ContentStream, Direction, Guard, Health, Outcome, Removal, Row, Rows, Scan, Step,
-    Store, StoreError, StoreResult, Table, WalkPage,
+    Store, StoreError, StoreResult, Strength, Table, WalkPage,
 };
 use tokio::sync::Semaphore;
 
+use super::turns::Turns;
+
 type Key = (Table, Bytes, Bytes);
+type AllRows = BTreeMap<Key, (Bytes, Option<Guard>)>;
 
 /// What happens at a step.
 #[derive(Clone)]
@@ -87,17 +90,22 @@ type Trigger = Box<dyn Fn(usize, &Step) -> bool + Send>;
 
 #[derive(Default)]
 struct State {
-    rows: BTreeMap<Key, (Bytes, Option<Guard>)>,
+    rows: AllRows,
     armed: Vec<(Trigger, Fault)>,
     /// Steps on their way, with how many further steps come before them.
     late: Vec<(usize, Step)>,
     broken: Option<Fault>,
+    /// Rows that weak reads find as they were, with what that is.
+    stale: Vec<(Key, Option<Row>)>,
+    /// What stood when this was begun with and after each change since; `None`: nobody wants to know.
+    moments: Option<Vec<AllRows>>,
 }
 
 #[derive(Default)]
 pub struct Memory {
     state: Mutex<State>,
     steps: AtomicUsize,
+    turns: Mutex<Option<Arc<Turns>>>,
 }
 
 /// Whether a step changes the head of a volume.
@@ -130,6 +138,50 @@ impl Memory {
         let mut state = self.state.lock();
         state.armed.clear();
         state.broken = None;
+    }
+
+    /// Keeps what stands now and after each change from now on.
+    pub fn watch(&self) {
+        let mut state = self.state.lock();
+        state.moments = Some(vec![state.rows.clone()]);
+    }
+
+    /// How many moments were kept.
+    pub fn moments_so_far(&self) -> usize {
+        self.state.lock().moments.as_ref().map_or(0, Vec::len)
+    }
+
+    /// The moments that were kept since they were taken last, each as a store of its own; the last one is kept as the first of the next ones.
+    pub fn take_moments(&self) -> Vec<Arc<Self>> {
+        let mut state = self.state.lock();
+        let latest = state.rows.clone();
+        let moments = state.moments.replace(vec![latest]).unwrap_or_default();
+        let store = |rows| Arc::new(Self { state: Mutex::new(State { rows, ..State::default() }), ..Self::default() });
+        moments.into_iter().map(store).collect()
+    }
+
+    /// From now on each read and each step waits for its turn.
+    pub fn take_turns(&self) -> Arc<Turns> {
+        self.turns.lock().insert(Arc::default()).clone()
+    }
+
+    /// What begins from now on waits for no turn; what waits for one still does.
+    pub fn end_turns(&self) {
+        *self.turns.lock() = None;
+    }
+
+    /// From now on weak reads find a row as it is now, whatever becomes of it: the replica that they ask is behind.
+    pub fn leave_behind(&self, table: Table, partition: Bytes, sort: Bytes) {
+        let mut state = self.state.lock();
+        let key = (table, partition, sort);
+        let row = state.row(&key);
+        state.stale.push((key, row));
+    }
+
+    /// Waits until it is its turn; answers what happens then.
+    async fn turn(&self) -> Option<Fault> {
+        let turns = self.turns.lock().clone()?;
+        turns.wait().await
     }
 
     /// Changes values of rows behind everybody's back.
@@ -165,12 +217,13 @@ impl Memory {
 
     /// Runs one step; `Ok(None)`: it was applied.
     async fn step(&self, index: usize, step: Step) -> StoreResult<Option<Outcome>> {
+        let drawn = self.turn().await;
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
         let fault = {
             let mut state = self.state.lock();
             state.deliver(1);
             let armed = state.armed.iter().position(|(trigger, _)| trigger(number, &step));
-            armed.map(|at| state.armed.remove(at).1)
+            armed.map(|at| state.armed.remove(at).1).or(drawn)
         };
         let unknown = || Some(Outcome::Unknown { reason: "no answer".to_owned() });
         match fault {
@@ -218,6 +271,16 @@ impl State {
     }
 
     fn apply(&mut self, index: usize, step: &Step) -> Option<Outcome> {
+        let refused = self.change(index, step);
+        if let (None, Some(moments)) = (&refused, &mut self.moments)
+            && !matches!(step, Step::Require { .. })
+        {
+            moments.push(self.rows.clone());
+        }
+        refused
+    }
+
+    fn change(&mut self, index: usize, step: &Step) -> Option<Outcome> {
         let (table, partition) = (step.table(), step.partition().clone());
         let key = |sort: &Bytes| (table, partition.clone(), sort.clone());
         match step {
@@ -262,9 +325,13 @@ impl State {
 
 #[async_trait]
 impl Store for Memory {
-    async fn get(&self, _: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        self.turn().await;
         self.check()?;
-        Ok(self.state.lock().row(&(table, partition.clone(), sort.clone())))
+        let state = self.state.lock();
+        let key = (table, partition.clone(), sort.clone());
+        let stale = state.stale.iter().find(|(stale, _)| *stale == key && call.strength == Strength::Usual);
+        Ok(stale.map_or_else(|| state.row(&key), |(_, row)| row.clone()))
     }
 
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
@@ -276,6 +343,7 @@ impl Store for Memory {
     }
 
     async fn scan(&self, _: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        self.turn().await;
         self.check()?;
         assert_eq!(scan.direction, Direction::Forward, "nothing here scans backward");
         let state = self.state.lock();

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use hathi::{VolumeId, VolumeParts};
 use md5::{Digest, Md5};
-use objects::{Imported, Library, LibraryOptions, ListToken, ObjectsResult, Unchanged};
+use objects::{Imported, Library, LibraryOptions, ListToken, ObjectsResult, Unchanged, Volume};
 use store::limited::Limited;
 use store::{Limits, ManualClock, Store, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 
 pub mod memory;
+pub mod turns;
 
 /// Where the tests' clocks begin: some day in 2025.
 pub const START: UnixMillis = UnixMillis(1_750_000_000_000);
@@ -141,4 +142,16 @@ pub async fn texts(library: &Library, id: &VolumeId) -> ObjectsResult<Vec<String
         texts.push(String::from_utf8(library.page(id, info.seq).await?.text()?).unwrap());
     }
     Ok(texts)
+}
+
+/// The texts of a revision that need not be current.
+pub async fn texts_at(library: &Library, volume: &Volume) -> ObjectsResult<Vec<String>> {
+    let generation = volume.body.generation;
+    let entries = library.entries(&volume.id, generation, 0..volume.page_count()).await?;
+    let frames = library.frames(&volume.id, generation, &entries).await?;
+    let texts = entries.iter().zip(frames).map(|(entry, frame)| {
+        let text = pack::inflate(&frame, entry.member.size, entry.member.crc32).unwrap();
+        String::from_utf8(text).unwrap()
+    });
+    Ok(texts.collect())
 }

@@ -1,0 +1,47 @@
+//! Several at work at the same time, one step of one of them after the other, in an order that a test chooses.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::task;
+
+use super::memory::Fault;
+
+/// The steps that wait for their turn.
+#[derive(Default)]
+pub struct Turns {
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+struct Waiting {
+    /// The task whose step it is.
+    task: Option<task::Id>,
+    go: oneshot::Sender<Option<Fault>>,
+}
+
+impl Turns {
+    /// Waits for its turn; answers what is to happen at it.
+    pub async fn wait(&self) -> Option<Fault> {
+        let (go, turn) = oneshot::channel();
+        self.waiting.lock().push(Waiting { task: task::try_id(), go });
+        turn.await.ok().flatten()
+    }
+
+    /// Lets the step go on that has waited longest, of all or of one task, and returns when nobody can go on without another turn. False:
+    /// nobody waited.
+    ///
+    /// Time must stand still (`start_paused`): then it passes only when there is nothing else to do.
+    pub async fn next(&self, of: Option<task::Id>, fault: Option<Fault>) -> bool {
+        let first = {
+            let mut waiting = self.waiting.lock();
+            // Those who died wait no more.
+            waiting.retain(|waiting| !waiting.go.is_closed());
+            let first = waiting.iter().position(|waiting| of.is_none() || waiting.task == of);
+            first.map(|at| waiting.remove(at))
+        };
+        let waited = first.is_some_and(|first| first.go.send(fault).is_ok());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        waited
+    }
+}
