@@ -2,7 +2,7 @@
 //! not be what is there, or what was told would not hold, if that rule were left out.
 //!
 //! Rules on epochs (`twoepochs`, `epochreq`, `copyone`) have theirs in `../rewriting.rs` and `../races.rs`, those of collecting in
-//! `../collecting.rs`. `fence`, `pinc` and `scanafter` have more of them in `races.rs`, `jobfirst` and `jobfinish` in `deletions.rs`.
+//! `../collecting/`. `fence`, `pinc` and `scanafter` have more of them in `races.rs`, `jobfirst` and `jobfinish` in `deletions.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

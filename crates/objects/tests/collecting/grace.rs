@@ -1,42 +1,14 @@
 //! What no head names is condemned, kept for the grace and for pins, then removed; what is named is never touched.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bytes::Bytes;
-use objects::{CollectLimits, Collected, Library, LibraryOptions, ObjectsError, Pinned, RevisionId, keys};
+use objects::{CollectLimits, Collected, Library, LibraryOptions, ObjectsError, Pinned, keys};
 use store::{Clock, Table, UnixMillis};
-use support::memory::{Fault, Gate, switches_a_volume};
-use support::{Faulty, faulty, id, import, listed, texts, volume};
 
-const HOUR: Duration = Duration::from_secs(3_600);
-
-async fn collect(library: &Library) -> Collected {
-    let collected = library.collect_once(CollectLimits::default()).await.unwrap();
-    assert_eq!(collected.failed, 0);
-    collected
-}
-
-/// The generations of which t.a has rows.
-fn generations(faulty: &Faulty) -> BTreeSet<RevisionId> {
-    let partition = keys::volume_partition(&id("t.a"));
-    let of_kind = |(table, kind): (Table, Bytes)| {
-        let sorts = faulty.store.sorts(table, &partition).into_iter().filter(move |sort| sort.starts_with(&kind));
-        sorts.filter_map(|sort| keys::revision_of(&sort))
-    };
-    keys::generation_prefixes().into_iter().flat_map(of_kind).collect()
-}
-
-fn records(faulty: &Faulty) -> usize {
-    faulty.store.sorts(Table::Work, &keys::collecting_partition()).len()
-}
-
-async fn revision(library: &Library) -> RevisionId {
-    library.volume(&id("t.a")).await.unwrap().revision
-}
+use crate::support::memory::{Fault, Gate, switches_a_volume};
+use crate::support::{faulty, id, import, listed, texts, volume};
+use crate::{HOUR, collect, generations, records, revision};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_volume_leaves_nothing_to_collect() {
@@ -145,7 +117,7 @@ async fn what_a_crashed_import_left_goes_and_nothing_of_it_is_ever_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_that_was_condemned_meanwhile_begins_anew() {
+async fn condcas_an_import_that_was_condemned_meanwhile_begins_anew() {
     let faulty = faulty().await;
     import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
     let gate = Gate::new();
