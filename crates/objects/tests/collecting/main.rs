@@ -5,6 +5,7 @@
 mod support;
 
 mod grace;
+mod history;
 mod plans;
 
 use std::collections::BTreeSet;
