@@ -102,7 +102,7 @@ impl Engine {
             return Ok(Rows::default());
         }
         let mut page = PageInMaking::new(table, &scan, self.now());
-        let mut rows_wanted = (scan.max_bytes / self.row_sizes.of(table, &scan)).clamp(1, FIRST_PAGE_ROWS_MAX) + 1;
+        let mut rows_wanted = first_page_rows(scan.max_bytes / self.row_sizes.of(table, &scan));
         let mut from = PagingState::start();
         loop {
             let page_rows = i32::try_from(rows_wanted).unwrap_or(i32::MAX);
@@ -208,6 +208,12 @@ impl Engine {
             limit *= 2;
         }
     }
+}
+
+/// Rows of the first page, where so many are thought to be enough: some more, since rows are not all alike, and a second page costs more than
+/// a few rows of which no use is made.
+fn first_page_rows(enough: usize) -> usize {
+    (enough + enough / 4 + 2).min(FIRST_PAGE_ROWS_MAX)
 }
 
 /// The first row of a partition.
