@@ -35,7 +35,7 @@ impl Shape {
             }
             match token.first() {
                 // Only a key has a colon behind it.
-                Some(b'"') if names_context(token) && rest.trim_ascii_start().first() == Some(&b':') => {
+                Some(b'"') if rest.trim_ascii_start().first() == Some(&b':') && names_context(token) => {
                     shape.contexts += 1;
                     is_context_next = true;
                 }
