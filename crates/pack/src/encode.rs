@@ -7,17 +7,15 @@ use crate::inflate::Inflater;
 use crate::{Level, Member, stored_len};
 use bytes::Bytes;
 use flate2::{Compress, FlushCompress};
-use std::sync::{Arc, LazyLock};
-use tokio::sync::Semaphore;
-use tokio_util::task::AbortOnDropHandle;
+use futures::channel::oneshot;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::LazyLock;
 
 /// A frame to encode: the index of its page (`None`: a METS document), what it should be, and the frame.
 pub(crate) type Input = (Option<u32>, Member, Bytes);
 
 /// An encoded frame: the index of its page as above, and its content of an entry.
 pub(crate) type Output = (Option<u32>, Result<Bytes, FrameError>);
-
-static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(parallelism())));
 
 /// How many batches are with the pool for each of its places: one that is being encoded, and one that is ready, so that no place waits
 /// while what is done is written.
@@ -29,22 +27,35 @@ pub(crate) fn parallelism() -> usize {
     *PROCESSORS
 }
 
-/// Starts a job as soon as the pool has a place for it; it is dropped with the handle, if it has not begun. `None` from it
-/// means that the runtime is shutting down, or that the job panicked.
-fn start<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> AbortOnDropHandle<Option<T>> {
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        let permit = PERMITS.clone().acquire_owned().await.ok()?;
-        let job = move || {
-            let _permit = permit; // kept until the job has ended, even if nobody waits for it any more
-            job()
-        };
-        tokio::task::spawn_blocking(job).await.ok()
-    }))
+/// A thread for each processor, which goes on with the next job by itself: where another thread has to be woken for it, a processor
+/// stands idle meanwhile. `None`: the system gives no threads.
+static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
+    let pool = ThreadPoolBuilder::new().num_threads(parallelism()).thread_name(|index| format!("encode-{index}"));
+    // A job that panics has been told on stderr, and whoever waits for it learns of it; the process goes on.
+    pool.panic_handler(|_| ()).build().ok()
+});
+
+/// What a job will come to; the error says that it panicked, or that there are no threads.
+type Job<T> = oneshot::Receiver<T>;
+
+/// Starts a job as soon as the pool has a thread for it, first come, first served; it is left out if it has not begun when what is
+/// returned is dropped.
+fn start<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Job<T> {
+    let (sender, receiver) = oneshot::channel();
+    if let Some(pool) = &*POOL {
+        pool.spawn_fifo(move || {
+            if !sender.is_canceled() {
+                // Whoever waits may have gone away meanwhile.
+                let _ = sender.send(job());
+            }
+        });
+    }
+    receiver
 }
 
-/// Runs a job on the pool and waits for it; `None` as with [`start`].
+/// Runs a job on the pool and waits for it; `None`: it panicked, or there are no threads.
 pub(crate) async fn on_pool<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    start(job).await.ok().flatten()
+    start(job).await.ok()
 }
 
 /// Entries that are being encoded.
@@ -52,7 +63,7 @@ pub(crate) enum Encoding {
     /// Frames as they are: there is nothing to do, and nothing to wait for.
     Done(Vec<Output>),
     /// A job on the pool.
-    Running(AbortOnDropHandle<Option<Vec<Output>>>),
+    Running(Job<Vec<Output>>),
 }
 
 impl Encoding {
@@ -64,11 +75,11 @@ impl Encoding {
         }
     }
 
-    /// Waits for the entries; `None` as with [`start`].
+    /// Waits for the entries; `None` as with [`on_pool`].
     pub(crate) async fn finish(self) -> Option<Vec<Output>> {
         match self {
             Self::Done(outputs) => Some(outputs),
-            Self::Running(job) => job.await.ok().flatten(),
+            Self::Running(job) => job.await.ok(),
         }
     }
 }
