@@ -13,6 +13,7 @@ use zip::CompressionMethod;
 use zip::read::Config;
 use zip::unstable::read::ZipIterable;
 
+use crate::buffered::Buffered;
 use crate::{MetsPage, VolumeError};
 
 /// The largest page text, in bytes.
@@ -32,7 +33,7 @@ const LOCAL_HEADER_LEN: usize = 30;
 /// A ZIP whose entries' names were checked.
 #[derive(Debug)]
 pub(crate) struct Archive<R> {
-    zip: R,
+    zip: Buffered<R>,
     /// By the last part of the entry's name.
     files: HashMap<String, ArchiveFile>,
     inflater: Decompress,
@@ -51,7 +52,8 @@ pub(crate) struct ArchiveFile {
 
 impl<R: Read + Seek> Archive<R> {
     /// Reads the central directory; one that announces too many entries is refused before it is read.
-    pub(crate) fn open(mut zip: R) -> Result<Self, VolumeError> {
+    pub(crate) fn open(zip: R) -> Result<Self, VolumeError> {
+        let mut zip = Buffered::new(zip).map_err(VolumeError::zip_io)?;
         let mut directory = ZipIterable::try_new(&mut zip, Config::default()).map_err(VolumeError::zip)?;
         if directory.len() > MAX_ENTRIES {
             return Err(VolumeError::TooManyEntries(directory.len()));
@@ -151,10 +153,8 @@ fn skip_local_header(zip: &mut (impl Read + Seek), header_start: u64) -> io::Res
     if !header.starts_with(&LOCAL_HEADER_SIGNATURE) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "its local header is not where the directory says"));
     }
-    let length_at = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
-    // Read rather than sought over, so that a buffered source keeps what it has read ahead.
-    io::copy(&mut zip.take(length_at(26) + length_at(28)), &mut io::sink())?;
-    Ok(())
+    let length_at = |at: usize| i64::from(u16::from_le_bytes([header[at], header[at + 1]]));
+    zip.seek_relative(length_at(26) + length_at(28))
 }
 
 /// Whether a name, unpacked on some system, could lie outside the folder that it is unpacked into (APPNOTE 4.4.17: names are

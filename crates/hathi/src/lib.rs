@@ -6,7 +6,7 @@
 //! - [`VolumeId`] and [`Seq`] (`id.rs`) name volumes and pages; `idlist.rs` reads the lists of them that clients send.
 //! - [`discover`] and [`locate`] (`pairtree.rs`) find a volume's files.
 //! - [`Mets`] (`mets.rs`) tells which file is which page, [`Record`] (`record.rs`) what the volume is and who may read it.
-//! - [`VolumeReader`] (`volume.rs`, over `archive.rs`) brings these together with the ZIP and gives out page texts that are proved to be right.
+//! - [`VolumeReader`] (`volume.rs`, over `archive.rs` and `buffered.rs`) brings these together with the ZIP and gives out page texts that are proved to be right.
 //! - [`Sampler`] (`synth.rs`) makes volumes of any number out of real pages.
 //!
 //! ```
@@ -28,6 +28,7 @@
 //! [`Record::parse`], and [`VolumeReader`] over a `Cursor`.
 
 pub mod archive;
+mod buffered;
 pub mod error;
 pub mod id;
 pub mod idlist;

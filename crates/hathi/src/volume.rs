@@ -4,7 +4,7 @@
 //! text may be follows from METS, and what METS may say from the limits here.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::{Read, Seek};
 use std::path::Path;
 
 use md5::{Digest, Md5};
@@ -45,14 +45,13 @@ pub struct Page {
 
 impl VolumeFiles {
     /// Opens the ZIP and reads METS and record, which are refused beyond their limits.
-    pub fn open(&self) -> Result<VolumeParts<BufReader<File>>, VolumeError> {
+    pub fn open(&self) -> Result<VolumeParts<File>, VolumeError> {
         let record = match &self.record {
             Some(path) => Some(read_at_most(path, MAX_RECORD_BYTES)?),
             None => None,
         };
         let mets = read_at_most(&self.mets, MAX_METS_BYTES)?;
-        let zip = open(&self.zip)?;
-        Ok(VolumeParts { id: self.id.clone(), zip: BufReader::new(zip), mets, record })
+        Ok(VolumeParts { id: self.id.clone(), zip: open(&self.zip)?, mets, record })
     }
 }
 

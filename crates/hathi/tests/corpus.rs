@@ -26,7 +26,7 @@ const CORPUS: [(&str, usize, usize, usize, usize); 16] = [
     ("yale.39002015008130", 412, 721_188, 52, 412),
 ];
 
-fn open(id: &str) -> VolumeReader<std::io::BufReader<std::fs::File>> {
+fn open(id: &str) -> VolumeReader<std::fs::File> {
     let files = locate(&samples(), &VolumeId::parse(id).unwrap()).unwrap();
     VolumeReader::new(files.open().unwrap()).unwrap()
 }

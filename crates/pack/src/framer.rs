@@ -1,6 +1,5 @@
 //! Making frames, each with the proof that it reads back.
 
-use bytes::Bytes;
 use flate2::{Compress, FlushCompress};
 
 use crate::deflate::{Deflater, append_deflated, stream_compressor};
@@ -10,9 +9,17 @@ use crate::inflate::Inflater;
 /// The bit of a block's header that makes it the final one (RFC 1951, 3.2.3).
 const FINAL: u8 = 1;
 
+/// Bits of the header of a block (RFC 1951, 3.2.3).
+const BLOCK_HEADER_BITS: u32 = 3;
+
 /// An empty stored block, which ends on a byte boundary (RFC 1951, 3.2.4): the three zero bits of its header are among those that fill
 /// the last byte before it up, or, where these are fewer than three, they reach into a byte more.
 const EMPTY_STORED: [&[u8]; 2] = [&[0, 0, 0xff, 0xff], &[0, 0, 0, 0xff, 0xff]];
+
+/// A longer text is compressed in parts of this many bytes, of which libdeflate makes one block as a rule. The parts do not refer to one
+/// another; all the same the frames of METS documents, the longest texts, are a quarter smaller (level 1) than those of the compressor
+/// that can flush, and take two thirds of the time. With longer parts more of them have several blocks.
+const PART_BYTES: usize = 32 << 10;
 
 /// Makes frames; the same text always becomes the same frame. Keeps its memory from one text to the next. One per thread.
 pub struct Framer {
@@ -39,29 +46,40 @@ impl Framer {
     pub fn frame(&mut self, text: &[u8]) -> Result<Frame, FrameError> {
         let size = u32::try_from(text.len()).ok().filter(|&size| size <= MAX_TEXT_BYTES);
         let size = size.ok_or(FrameError::TooLong { bytes: text.len() })?;
-        let crc32 = crc32fast::hash(text);
-        self.compressed.clear();
-        if !text.is_empty() && !self.one_block(text, size, crc32)? {
-            self.flushed_blocks(text, size, crc32)?;
+        let mut bytes = Vec::new();
+        for part in text.chunks(PART_BYTES) {
+            self.compress(part)?;
+            bytes.extend_from_slice(&self.compressed);
         }
-        Ok(Frame { bytes: Bytes::copy_from_slice(&self.compressed), size, crc32 })
+        Ok(Frame { bytes: bytes.into(), size, crc32: crc32fast::hash(text) })
     }
 
-    /// Makes the frame out of a whole stream of one block, which pages up to some thousand bytes are: it is not to be the final one,
-    /// and an empty stored block leads to the byte boundary. Where in its last byte the block ends is not known; of the two ways of
+    /// Makes a frame of a part.
+    fn compress(&mut self, part: &[u8]) -> Result<(), FrameError> {
+        let crc32 = crc32fast::hash(part);
+        if !self.one_block(part, crc32)? {
+            self.flushed_blocks(part, crc32)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the frame out of a whole stream of one block: it is not to be the final one, and an empty stored block leads to the byte
+    /// boundary. Where in its last byte the block ends is not known, but not before the last bit that is set; of the two ways of
     /// going on from there just one inflates (the other's stored block has a length that its complement does not fit). False: the
     /// stream has several blocks, so that the final one lies somewhere within.
-    fn one_block(&mut self, text: &[u8], size: u32, crc32: u32) -> Result<bool, FrameError> {
-        self.whole.deflate_into(text, &mut self.compressed)?;
+    fn one_block(&mut self, part: &[u8], crc32: u32) -> Result<bool, FrameError> {
+        self.whole.deflate_into(part, &mut self.compressed)?;
         let block_len = self.compressed.len();
         match self.compressed.first_mut() {
             Some(first) if *first & FINAL != 0 => *first &= !FINAL,
             _ => return Ok(false),
         }
-        for end in EMPTY_STORED {
+        let free_bits_max = self.compressed.last().map_or(0, |last| last.leading_zeros());
+        let ends = if free_bits_max < BLOCK_HEADER_BITS { &EMPTY_STORED[1..] } else { &EMPTY_STORED[..] };
+        for end in ends {
             self.compressed.truncate(block_len);
             self.compressed.extend_from_slice(end);
-            if self.prove(text, size, crc32).is_ok() {
+            if self.prove(part, crc32).is_ok() {
                 return Ok(true);
             }
         }
@@ -69,18 +87,18 @@ impl Framer {
     }
 
     /// Makes the frame out of a stream that is flushed at its end.
-    fn flushed_blocks(&mut self, text: &[u8], size: u32, crc32: u32) -> Result<(), FrameError> {
+    fn flushed_blocks(&mut self, part: &[u8], crc32: u32) -> Result<(), FrameError> {
         self.compressed.clear();
         self.flushed.reset();
-        append_deflated(&mut self.flushed, text, FlushCompress::Sync, &mut self.compressed)?;
-        self.prove(text, size, crc32)
+        append_deflated(&mut self.flushed, part, FlushCompress::Sync, &mut self.compressed)?;
+        self.prove(part, crc32)
     }
 
     /// Inflates the frame that was made.
-    fn prove(&mut self, text: &[u8], size: u32, crc32: u32) -> Result<(), FrameError> {
-        let inflated = self.inflater.inflate_into(&self.compressed, size, crc32, &mut self.proof);
+    fn prove(&mut self, part: &[u8], crc32: u32) -> Result<(), FrameError> {
+        let inflated = self.inflater.inflate_into(&self.compressed, part.len() as u32, crc32, &mut self.proof);
         inflated.map_err(|error| FrameError::Compress(error.to_string()))?;
-        if self.proof != text {
+        if self.proof != part {
             return Err(FrameError::Compress("another text came back".to_owned()));
         }
         Ok(())
@@ -93,6 +111,7 @@ mod tests {
     use super::*;
     use crate::frame::FRAME_END;
     use crate::inflate;
+    use bytes::Bytes;
     use proptest::prelude::*;
     use std::io::Read;
 
@@ -152,10 +171,25 @@ mod tests {
             (0..300_u32).flat_map(|n| format!("{} ", n.wrapping_mul(2_654_435_761)).into_bytes()).collect();
         let book: Vec<u8> = (0..90_000_u32).flat_map(|n| format!("{} ", n.wrapping_mul(n)).into_bytes()).collect();
         let mut framer = Framer::new(6);
-        let mut is_one_block = |text: &[u8]| framer.one_block(text, text.len() as u32, crc32fast::hash(text)).unwrap();
+        let mut is_one_block = |text: &[u8]| framer.one_block(text, crc32fast::hash(text)).unwrap();
         assert!(is_one_block(&page));
         assert!(!is_one_block(&book));
         let frame = framer.frame(&book).unwrap();
         assert_eq!(inflate(&frame.bytes, frame.size, frame.crc32).unwrap(), book);
+    }
+
+    #[test]
+    fn a_long_text_becomes_frames_of_its_parts_which_are_one_block_each() {
+        let mets: Vec<u8> = (0..2_000_u32)
+            .flat_map(|n| {
+                format!("<file ID=\"OCR{n:08}\" CHECKSUM=\"{:08x}\"/>\n", n.wrapping_mul(2_654_435_761)).into_bytes()
+            })
+            .collect();
+        let mut framer = Framer::new(1);
+        let whole = framer.frame(&mets).unwrap();
+        let parts: Vec<u8> = mets.chunks(PART_BYTES).flat_map(|part| framer.frame(part).unwrap().bytes).collect();
+        assert_eq!(whole.bytes, parts);
+        assert!(mets.chunks(PART_BYTES).all(|part| framer.one_block(part, crc32fast::hash(part)).unwrap()));
+        assert_eq!(inflate(&whole.bytes, whole.size, whole.crc32).unwrap(), mets);
     }
 }

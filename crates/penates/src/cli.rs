@@ -163,13 +163,13 @@ pub struct OutputArgs {
     pub json: bool,
 }
 
-/// Volumes to work on at once for each processor, where one is read or written on a disk while the other is worked on.
-pub const JOBS_PER_PROCESSOR: usize = 2;
+/// Volumes to work on at once for each processor, where most wait for the disk while one is worked on.
+pub const JOBS_PER_PROCESSOR: usize = 4;
 
 /// How much to do at once.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct JobsArgs {
-    /// Volumes to work on at once [default: twice the number of processors, since each waits for the disk at times; into Cassandra eight
+    /// Volumes to work on at once [default: four times the number of processors, since each waits for the disk at times; into Cassandra eight
     /// times, since each waits for the nodes most of the time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,

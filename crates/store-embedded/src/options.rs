@@ -37,7 +37,7 @@ impl Default for EmbeddedOptions {
             max_queue_age: Duration::from_secs(2),
             max_queued_bytes: 32 << 20,
             content_lease: Duration::from_secs(15 * 60),
-            worker_threads: 2,
+            worker_threads: 3,
         }
     }
 }

@@ -66,9 +66,10 @@ pub struct AtOnce {
 }
 
 impl Default for AtOnce {
-    /// One is at work while the other waits.
+    /// One reads while what the other has read is sent; most writers wait for a sync. Measured on two cores over the embedded engine: with two
+    /// writers for each, an import takes a tenth longer.
     fn default() -> Self {
-        Self { reads: 2, writers_per_processor: 2 }
+        Self { reads: 2, writers_per_processor: 4 }
     }
 }
 

@@ -7,10 +7,10 @@ use hathi::VolumeId;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
 use objects::{ImportProgress, Imported, Library, ObjectsError, Unchanged};
+use store::AtOnce;
 
 use super::meter::VolumeMeter;
 use super::{Done, FailedVolume, MemoryVolume, Result as Ended, Source};
-use crate::cli::JOBS_PER_PROCESSOR;
 use crate::client::multipart::{Content, Form, Part};
 use crate::client::{self, Client, ClientError};
 
@@ -49,7 +49,7 @@ impl Target {
     pub fn jobs_per_processor(&self) -> usize {
         match self {
             Self::Library(library) => library.store().at_once().writers_per_processor,
-            Self::Nowhere | Self::Server(_) => JOBS_PER_PROCESSOR,
+            Self::Nowhere | Self::Server(_) => AtOnce::default().writers_per_processor,
         }
     }
 
