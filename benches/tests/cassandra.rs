@@ -33,6 +33,7 @@ fn every_benchmark_is_measured_and_told_in_table_json_and_chart() {
     let mut command = Command::new(CASSANDRA);
     command.args(["all", "--volumes", "3", "--pages-per-volume", "4", "--repetitions", "1", "--seconds", "0.5"]);
     command.args(["--connections", "2", "--rate", "20", "--readers", "1,2", "--members", "300", "--heap", "384"]);
+    command.args(["--warm-up", "0"]);
     command.arg("--work").arg(folder.path().join("work")).arg("--json").arg(&file).arg("--charts").arg(&charts);
     if let Some(program) = built_penates(CASSANDRA) {
         command.arg("--penates").arg(program);

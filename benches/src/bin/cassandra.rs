@@ -39,6 +39,9 @@ struct Arguments {
     /// How long a measurement under load lasts.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     seconds: f64,
+    /// How long archives are asked for before they count: until the node has compiled what it runs.
+    #[arg(long, value_name = "SECONDS", default_value_t = 90.0)]
+    warm_up: f64,
     /// Connections of closed loops.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "32")]
     connections: Vec<usize>,
@@ -121,6 +124,7 @@ fn main() -> Result<()> {
         seed: arguments.seed,
         repetitions: arguments.repetitions,
         seconds: arguments.seconds,
+        warm_up_seconds: arguments.warm_up,
         connections: arguments.connections,
         rate: arguments.rate,
         readers: arguments.readers,

