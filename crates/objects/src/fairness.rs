@@ -25,7 +25,7 @@ const SHARE_BYTES_MIN: usize = 64 << 10;
 const SHARE_BYTES_MAX: usize = 8 << 20;
 
 /// The most that one piece of a stream has, bytes.
-const PIECE_BYTES_MAX: usize = 1 << 20;
+const PIECE_BYTES_MAX: usize = 512 << 10;
 
 /// With less than this, nothing is kept that can be read again, bytes.
 const KEEPING_SHARE_BYTES: usize = 1 << 20;

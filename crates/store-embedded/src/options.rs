@@ -25,6 +25,8 @@ pub struct EmbeddedOptions {
     /// How long an upload of content may stay silent before it may be collected.
     pub content_lease: Duration,
     /// Threads that flush and compact, of each lane. At least 2: with one, a flush waits for a compaction and writes wait for the flush.
+    /// With two, the one that fjall keeps for flushes puts every request to compact back into the queue, over and over, while the other
+    /// compacts; a third takes them out.
     pub worker_threads: usize,
 }
 
