@@ -88,7 +88,7 @@ pub enum ArchiveError<E: std::error::Error + 'static> {
         /// The byte after the last one asked for.
         end: u64,
     },
-    /// The thread that compresses went away (the runtime is shutting down).
+    /// A job that compresses panicked or could not begin (no threads), or nobody takes the pieces any more.
     #[error("compressing was broken off")]
     Interrupted,
 }
