@@ -79,6 +79,11 @@ pub fn cannot_open(error: StoreError) -> anyhow::Error {
             CliError::Unreachable(format!("{error} (a server, perhaps): {hint}")).into()
         }
         StoreError::Invalid(what) => CliError::Usage(what).into(),
+        StoreError::Unreadable { .. } => {
+            let hint = "Nothing was changed. Put back what is missing from a backup of the whole folder, or copy what can be read into a \
+                        new store: penates salvage --store OLD --to NEW";
+            CliError::Unreachable(format!("{error}\n{hint}")).into()
+        }
         error => CliError::Unreachable(error.to_string()).into(),
     }
 }

@@ -97,7 +97,7 @@ impl EmbeddedStore {
     /// left untouched then), [`StoreError::Unreadable`] if it is damaged beyond opening, [`StoreError::Full`] or
     /// [`StoreError::Io`] as the operating system says.
     pub fn open(folder: &Path, options: EmbeddedOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
-        let folder = Folder::hold(folder)?;
+        let folder = Folder::hold(folder, |database, lane| Tables::make(database, lane, &options.of_lane(lane)))?;
         let tables = Lanes::try_new(|lane| {
             let tables = Tables::open(&folder.database(lane), lane, &options.of_lane(lane))?;
             Ok(Arc::new(tables))

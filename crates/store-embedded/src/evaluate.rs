@@ -208,8 +208,9 @@ mod tests {
     /// Decides on lists as one group over an empty database: which are accepted, and which keys are left to write.
     fn decide(lists: Vec<Vec<Step>>) -> (Vec<bool>, usize) {
         let folder = tempfile::tempdir().unwrap();
-        let tables =
-            Tables::open(folder.path(), TABLE.lane(), &EmbeddedOptions::default().of_lane(TABLE.lane())).unwrap();
+        let (database, options) = (folder.path().join("text"), EmbeddedOptions::default().of_lane(TABLE.lane()));
+        Tables::make(&database, TABLE.lane(), &options).unwrap();
+        let tables = Tables::open(&database, TABLE.lane(), &options).unwrap();
         let view = tables.view();
         let mut group = Pending::default();
         let mut accepted = Vec::new();

@@ -3,21 +3,28 @@
 //! ```text
 //! format     name and version of the format, one line
 //! lock       held with a lock of the operating system by the process that has the folder open
-//! db/        a database of rows for each lane: `text`, `service`
+//! db/        for each lane (`text`, `service`) a database of rows, its record, and a list of its files: see [`crate::opening`]
 //! contents/  large contents, one file each, in up to 256 folders by the first byte of their id
+//! making/    `format` and `db`, while they are made; also what the death of a process has left of that
 //! ```
+//!
+//! A store is made within `making`, and moved to its place when it is whole: first `db`, then `format`. So whenever the process dies, the
+//! next start makes it anew or finishes it, and a `db` that has neither a `format` nor a `making/format` beside it has lost its own.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use store::{Lane, StoreError, StoreResult};
+
+use crate::private;
 
 /// The name of the format, without its version.
 const FORMAT_NAME: &str = "penates-embedded";
 
 /// The version that this program reads and writes. Raise it with any change of what is stored.
-const FORMAT_VERSION: u32 = 4;
+const FORMAT_VERSION: u32 = 5;
 
 /// A data folder that this process holds until the value is dropped.
 #[derive(Debug)]
@@ -37,12 +44,19 @@ impl Drop for Folder {
 }
 
 impl Folder {
-    /// Takes hold of a folder, making it if there is none, and checks its format before anything else is opened.
-    pub(crate) fn hold(path: &Path) -> StoreResult<Self> {
-        fs::create_dir_all(path).map_err(|source| io_error("making the data folder", path, source))?;
+    /// Takes hold of a folder, making a store in it if there is none, and checks its format before anything else is opened. `make` makes
+    /// the database of a lane.
+    pub(crate) fn hold(path: &Path, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<Self> {
+        private::create_folders(path).map_err(|source| io_error("making the data folder", path, source))?;
         let lock = lock(path)?;
         let folder = Self { path: path.to_path_buf(), lock };
-        folder.check_or_write_format()?;
+        folder.finish_making()?;
+        match fs::read(folder.format()) {
+            Ok(found) => folder.check_format(&String::from_utf8_lossy(&found))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => folder.make(make)?,
+            Err(error) => return Err(io_error("reading the format", &folder.format(), error)),
+        }
+        folder.close_to_others();
         Ok(folder)
     }
 
@@ -83,13 +97,12 @@ impl Folder {
         self.path.join("contents")
     }
 
-    fn check_or_write_format(&self) -> StoreResult<()> {
-        let path = self.path.join("format");
-        match fs::read(&path) {
-            Ok(found) => self.check_format(&String::from_utf8_lossy(&found)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.write_format(&path),
-            Err(error) => Err(io_error("reading the format", &path, error)),
-        }
+    fn format(&self) -> PathBuf {
+        self.path.join("format")
+    }
+
+    fn making(&self) -> PathBuf {
+        self.path.join("making")
     }
 
     fn check_format(&self, found: &str) -> StoreResult<()> {
@@ -99,16 +112,57 @@ impl Folder {
         Err(self.another_format(found.trim_end().chars().take(80).collect()))
     }
 
-    /// Marks a fresh folder. A database without a format is none of ours, or has lost it: it is left as it is.
-    fn write_format(&self, path: &Path) -> StoreResult<()> {
+    /// Makes a store in a folder that has none. A database without a format is none of ours, or has lost it: it is left as it is.
+    fn make(&self, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<()> {
         if self.databases().exists() {
             return Err(self.another_format("that no `format` file tells".to_owned()));
         }
-        let contents = self.contents();
-        fs::create_dir_all(&contents).map_err(|source| io_error("making", &contents, source))?;
-        write_whole(path, format!("{}\n", format_line()).as_bytes())
-            .map_err(|source| io_error("writing", path, source))?;
-        sync_folder(&self.path)
+        let making = self.making();
+        let databases = making.join("db");
+        for folder in [&self.contents(), &databases] {
+            private::create_folders(folder).map_err(|source| io_error("making", folder, source))?;
+        }
+        for lane in Lane::ALL {
+            make(&databases.join(lane.name()), lane)?;
+        }
+        sync_folder(&databases)?;
+        let format = making.join("format");
+        write_whole(&format, format!("{}\n", format_line()).as_bytes())
+            .map_err(|source| io_error("writing", &format, source))?;
+        sync_folder(&making)?;
+        move_to(&databases, &self.databases())?;
+        sync_folder(&self.path)?;
+        self.finish_making()
+    }
+
+    /// Deals with what a process has left that died while it made a store: what is whole is finished, the rest is deleted.
+    fn finish_making(&self) -> StoreResult<()> {
+        let making = self.making();
+        if !making.exists() {
+            return Ok(());
+        }
+        let format = making.join("format");
+        if format.exists() && !making.join("db").exists() && self.databases().exists() {
+            move_to(&format, &self.format())?;
+            sync_folder(&self.path)?;
+        }
+        fs::remove_dir_all(&making).map_err(|source| io_error("removing", &making, source))
+    }
+
+    /// What is kept here is for nobody else on this machine: whoever may read it asks the server.
+    fn close_to_others(&self) {
+        match private::close_folder(&self.path) {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!(
+                folder = %self.path.display(),
+                "other users of this machine could look into the data folder; now only its owner can (0700)"
+            ),
+            Err(error) => tracing::warn!(
+                %error,
+                folder = %self.path.display(),
+                "other users of this machine can look into the data folder: close it to them"
+            ),
+        }
     }
 
     fn another_format(&self, found: String) -> StoreError {
@@ -126,6 +180,7 @@ fn lock(folder: &Path) -> StoreResult<File> {
         .create(true)
         .truncate(false)
         .write(true)
+        .mode(private::FILE_MODE)
         .open(&path)
         .map_err(|source| io_error("opening", &path, source))?;
     match file.try_lock() {
@@ -138,10 +193,14 @@ fn lock(folder: &Path) -> StoreResult<File> {
 /// Writes a small file so that it is there either whole or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = path.with_extension("unfinished");
-    let mut file = File::create(&unfinished)?;
+    let mut file = private::create(&unfinished)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&unfinished, path)
+}
+
+fn move_to(from: &Path, to: &Path) -> StoreResult<()> {
+    fs::rename(from, to).map_err(|source| io_error("moving to its place", from, source))
 }
 
 /// Makes the names in a folder durable.
@@ -162,13 +221,18 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    /// Makes nothing but the folder.
+    fn hold(folder: &Path) -> StoreResult<Folder> {
+        Folder::hold(folder, |path, _| fs::create_dir(path).map_err(|source| io_error("making", path, source)))
+    }
+
     #[test]
     fn a_second_holder_is_told_that_the_folder_is_held() {
         let folder = tempfile::tempdir().unwrap();
-        let held = Folder::hold(folder.path()).unwrap();
-        assert!(matches!(Folder::hold(folder.path()), Err(StoreError::Held { .. })));
+        let held = hold(folder.path()).unwrap();
+        assert!(matches!(hold(folder.path()), Err(StoreError::Held { .. })));
         drop(held);
-        Folder::hold(folder.path()).unwrap();
+        hold(folder.path()).unwrap();
     }
 
     #[test]
@@ -178,7 +242,7 @@ mod tests {
             let format = folder.path().join("format");
             let line = format!("penates-embedded {version}\n");
             fs::write(&format, &line).unwrap();
-            let error = Folder::hold(folder.path()).unwrap_err();
+            let error = hold(folder.path()).unwrap_err();
             assert!(matches!(error, StoreError::Format { .. }));
             assert!(error.to_string().contains(line.trim_end()), "{error}");
             assert_eq!(fs::read_to_string(&format).unwrap(), line);
@@ -190,6 +254,38 @@ mod tests {
     fn a_database_without_a_format_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("db")).unwrap();
-        assert!(matches!(Folder::hold(folder.path()), Err(StoreError::Format { .. })));
+        assert!(matches!(hold(folder.path()), Err(StoreError::Format { .. })));
+        assert!(folder.path().join("db").is_dir());
+    }
+
+    #[test]
+    fn a_store_whose_making_was_cut_off_is_made_anew_or_finished() {
+        let whole = |folder: &Path| {
+            assert!(Lane::ALL.iter().all(|lane| folder.join("db").join(lane.name()).is_dir()));
+            assert_eq!(fs::read_to_string(folder.join("format")).unwrap().trim_end(), format_line());
+            assert!(!folder.join("making").exists());
+        };
+        // The maker dies with the second lane; then with the format half written.
+        for file in ["db/text/0.jnl", "format.unfinished", "format"] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir_all(folder.path().join("making/db/text")).unwrap();
+            fs::write(folder.path().join("making").join(file), "half").unwrap();
+            hold(folder.path()).unwrap();
+            whole(folder.path());
+            assert!(!folder.path().join("db/text/0.jnl").exists(), "a half is taken for a whole");
+        }
+        // With `db` in its place.
+        let folder = tempfile::tempdir().unwrap();
+        hold(folder.path()).unwrap();
+        fs::create_dir(folder.path().join("making")).unwrap();
+        fs::rename(folder.path().join("format"), folder.path().join("making/format")).unwrap();
+        fs::write(folder.path().join("db/text/kept"), "").unwrap();
+        hold(folder.path()).unwrap();
+        whole(folder.path());
+        assert!(folder.path().join("db/text/kept").exists());
+        // With all in its place.
+        fs::create_dir(folder.path().join("making")).unwrap();
+        hold(folder.path()).unwrap();
+        whole(folder.path());
     }
 }

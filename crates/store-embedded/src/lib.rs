@@ -9,9 +9,9 @@
 //! It is not for many processes (a second one gets [`store::StoreError::Held`]), not for another machine's disk, and its
 //! partitions have no order but that of their bytes.
 //!
-//! Damage on the disk is told, not served: fjall keeps a checksum of each block and of each batch in its journal. One gap is
-//! known: of a journal that was not replayed yet, a flip in the few bytes *between* rows can pass for its torn end, and what lies
-//! behind it is dropped then. Closing writes all to files, so that this needs a crash and a flip before the next start.
+//! Damage on the disk is told, not served: fjall keeps a checksum of each block and of each batch in its journal. But fjall takes what is
+//! missing for what never was, and deletes what it does not know. So `opening/` looks at all of a database before fjall does, and refuses
+//! one of which something is missing, foreign, cut or older than the rest; nothing is changed then, and [`salvage`] copies what is left.
 //!
 //! What damage costs: every row of the block that was hit, of whatever partition. All others are read as before. But fjall merges
 //! files in the background, and when it comes to a broken block it refuses all further writes of the database, and does so again
@@ -20,10 +20,11 @@
 //! in place; [`salvage`] copies what can still be read into a new folder.
 //!
 //! How to read it, from the outside in: `engine.rs` (the [`EmbeddedStore`], each call on its way to a thread that may block),
-//! `folder.rs` (format and lock of the data folder), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `writer.rs`
+//! `folder.rs` (format, lock and making of the data folder), `opening/` (what is checked at the start) and `recorder.rs` (what is written
+//! down for it), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `writer.rs`
 //! and `queue.rs` (the way to a lane's committer),
 //! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs` and `sweep.rs`; `salvage/`; at the bottom `tables.rs`, which alone
-//! knows fjall, and `key.rs`, `value.rs`, `expiry.rs`, which are the stored format.
+//! knows fjall's interface (`opening/` knows its files), and `key.rs`, `value.rs`, `expiry.rs`, which are the stored format.
 
 mod committer;
 mod contents;
@@ -32,11 +33,14 @@ mod evaluate;
 mod expiry;
 mod folder;
 mod key;
+mod opening;
 mod options;
 mod plan;
+mod private;
 mod prompt;
 mod queue;
 mod read;
+mod recorder;
 mod room;
 mod salvage;
 mod sweep;

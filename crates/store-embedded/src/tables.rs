@@ -1,17 +1,23 @@
-//! The database of a lane's rows: one fjall keyspace a table, and one that lists rows by their expiry.
+//! The database of a lane's rows: one fjall keyspace a table, one that lists rows by their expiry, and one for the mark of the last group.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use bytes::Bytes;
+use fjall::AbstractTree;
 use fjall::config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use parking_lot::Mutex;
 use store::{Lane, StoreError, StoreResult, Table, UnixMillis};
 
-use crate::folder::io_error;
+use crate::folder::{io_error, sync_folder};
 use crate::key::KeyRange;
+use crate::opening::record::{DatabaseId, Mark, Record, RecordFile};
+use crate::opening::versions::{self, Known, List};
+use crate::opening::{self, Found};
 use crate::options::LaneOptions;
+use crate::recorder::{Recorder, Seen};
 use crate::value::{self, Value};
 
 /// Packs are read in runs: larger blocks cost a third less CPU when a volume is scanned.
@@ -20,60 +26,111 @@ const RUN_BLOCK_BYTES: u32 = 32 << 10;
 /// All else is looked up row by row: of thousands of heads, each in another block, only what is near is read along.
 const ROW_BLOCK_BYTES: u32 = 4 << 10;
 
-/// A keyspace: a table's rows, or the list of expiries.
+/// A keyspace: a table's rows, or one of the engine's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Space {
+    /// The [`Mark`] of the last group, in one row.
+    Marks,
     /// A table's rows.
     Rows(Table),
     /// Rows by expiry: see [`crate::expiry`].
     Expiries,
 }
 
+impl Space {
+    /// The keyspaces of a lane in the order in which they are made, which numbers them from 1: the marks' is
+    /// [`opening::journal::MARKS_KEYSPACE`].
+    pub(crate) fn all(lane: Lane) -> impl Iterator<Item = Self> {
+        [Self::Marks].into_iter().chain(lane.tables().map(Self::Rows)).chain([Self::Expiries])
+    }
+
+    /// The keyspaces of a lane's database, fjall's own list of names included, which has the number 0.
+    pub(crate) fn count(lane: Lane) -> u64 {
+        1 + Self::all(lane).count() as u64
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Marks => "marks",
+            Self::Rows(table) => table.name(),
+            Self::Expiries => "expiries",
+        }
+    }
+
+    fn block_bytes(self) -> u32 {
+        if self == Self::Rows(Table::Packs) { RUN_BLOCK_BYTES } else { ROW_BLOCK_BYTES }
+    }
+}
+
 /// The open database of a lane.
 pub(crate) struct Tables {
     lane: Lane,
     database: Database,
-    /// By table; `None`: a table of another lane.
-    rows: [Option<Keyspace>; Table::ALL.len()],
-    expiries: Keyspace,
+    /// In the order of [`Space::all`].
+    keyspaces: Vec<(Space, Keyspace)>,
+    recorder: Mutex<Recorder>,
     memtable_bytes: u64,
 }
 
 impl Tables {
-    /// Opens the database, or makes it. What it is made of may be damaged anywhere, so a panic of fjall's is an answer too.
-    pub(crate) fn open(folder: &Path, lane: Lane, options: &LaneOptions) -> StoreResult<Self> {
-        match catch_unwind(AssertUnwindSafe(|| Self::open_unguarded(folder, lane, options))) {
-            Ok(Ok(tables)) => Ok(tables),
-            Ok(Err(error)) => Err(open_error(folder, error)),
-            Err(_) => Err(unreadable(folder, "its recovery failed, see the log".to_owned())),
+    /// Makes an empty database with all keyspaces and its record, durable but for the names in the folder above. What stands there must be
+    /// thrown away if this fails or the process dies.
+    pub(crate) fn make(folder: &Path, lane: Lane, options: &LaneOptions) -> StoreResult<()> {
+        let making = |source| io_error("making the database in", folder, source);
+        make_keyspaces(folder, lane, options).map_err(|error| open_error(folder, error))?;
+        let database = DatabaseId::fresh();
+        let mut versions = Vec::new();
+        for id in 0..Space::count(lane) {
+            let keyspace = versions::keyspace(folder, id);
+            versions::write_owner(&keyspace, database, id).map_err(making)?;
+            let list = List::current(&keyspace).map_err(|problem| unreadable(folder, problem.to_string()))?;
+            versions.push(list.version);
         }
+        sync_folder(&versions::keyspaces(folder))?;
+        sync_folder(folder)?;
+        let first = Record {
+            database,
+            group: 0,
+            sequence: Record::UNKNOWN,
+            written_to: 0,
+            needed_from: Record::NONE_NEEDED,
+            versions,
+        };
+        RecordFile::make(&opening::record_path(folder), &first).map_err(making)
     }
 
-    fn open_unguarded(folder: &Path, lane: Lane, options: &LaneOptions) -> fjall::Result<Self> {
-        let database = Database::builder(folder)
-            .cache_size(options.cache_bytes)
-            .journal_compression(CompressionType::None)
-            .max_journaling_size(options.journals_bytes)
-            .max_cached_files(Some(options.open_files))
-            .worker_threads(options.worker_threads.max(1))
-            .open()?;
-        let keyspace = |name: &str, block_bytes| database.keyspace(name, || keyspace_options(options, block_bytes));
-        let mut rows = [const { None }; Table::ALL.len()];
-        for table in lane.tables() {
-            let block_bytes = if table == Table::Packs { RUN_BLOCK_BYTES } else { ROW_BLOCK_BYTES };
-            rows[table as usize] = Some(keyspace(table.name(), block_bytes)?);
+    /// Opens the database, unless something of it is missing, foreign, cut or older than the rest: then nothing is changed. What it is made
+    /// of may be damaged anywhere, so a panic of fjall's is an answer too.
+    pub(crate) fn open(folder: &Path, lane: Lane, options: &LaneOptions) -> StoreResult<Self> {
+        let found = opening::inspect(folder, Space::count(lane));
+        refuse_unsound(folder, &found)?;
+        let path = opening::record_path(folder);
+        let opened = RecordFile::open(&path).map_err(|source| io_error("opening", &path, source))?;
+        let (file, record) = opened.ok_or_else(|| unreadable(folder, format!("{} is damaged", path.display())))?;
+        // Before the engine makes a file with an id that an older one had.
+        let known = opening::known_path(folder);
+        if Known::read(&known) != found.known {
+            found.known.write(&known).map_err(|source| io_error("writing", &known, source))?;
         }
-        let expiries = keyspace("expiries", ROW_BLOCK_BYTES)?;
-        Ok(Self { lane, rows, expiries, memtable_bytes: options.memtable_bytes, database })
+        let (database, keyspaces) = match catch_unwind(AssertUnwindSafe(|| {
+            open_keyspaces(folder, lane, options, options.worker_threads.max(1))
+        })) {
+            Ok(opened) => opened.map_err(|error| open_error(folder, error))?,
+            Err(_) => return Err(unreadable(folder, "its recovery failed, see the log".to_owned())),
+        };
+        check_names(folder, &keyspaces)?;
+        let group = last_group(folder, &keyspaces[0].1, &record, &found)?;
+        let recorder = Mutex::new(Recorder::new(folder, file, record, found, group));
+        Ok(Self { lane, database, keyspaces, recorder, memtable_bytes: options.memtable_bytes })
     }
 
     fn keyspace(&self, space: Space) -> StoreResult<&Keyspace> {
-        match space {
-            Space::Rows(table) => self.rows[table as usize]
-                .as_ref()
-                .ok_or_else(|| StoreError::Invalid(format!("table {table} is not one of lane {}", self.lane))),
-            Space::Expiries => Ok(&self.expiries),
-        }
+        let found = self.keyspaces.iter().find(|(found, _)| *found == space).map(|(_, keyspace)| keyspace);
+        found.ok_or_else(|| StoreError::Invalid(format!("{} is no table of lane {}", space.name(), self.lane)))
+    }
+
+    fn marks(&self) -> &Keyspace {
+        &self.keyspaces[0].1
     }
 
     /// A consistent view of what is committed now. Reads always go through one: fjall's plain reads may see the first rows of
@@ -82,9 +139,11 @@ impl Tables {
         View { tables: self, snapshot: self.database.snapshot() }
     }
 
-    /// Writes all changes as one batch, durable (and only then visible) when it answers.
+    /// Writes all changes as one group, durable (and only then visible) when it answers.
     pub(crate) fn commit(&self, changes: impl Iterator<Item = (Space, Bytes, Option<Bytes>)>) -> StoreResult<()> {
+        let mut recorder = self.recorder.lock();
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
+        batch.insert(self.marks(), Mark::KEY, recorder.next_mark().encode());
         for (space, key, value) in changes {
             match value {
                 Some(value) => batch.insert(self.keyspace(space)?, key, value),
@@ -94,6 +153,31 @@ impl Tables {
         batch.commit().map_err(|error| StoreError::Io {
             context: "committing a batch".to_owned(),
             source: io::Error::other(error),
+        })?;
+        recorder.committed(self.seen(), || self.files());
+        Ok(())
+    }
+
+    /// What the record says of the engine behind a group.
+    fn seen(&self) -> Seen {
+        let marks = &self.marks().tree;
+        // One view of it: a version and what is in its files belong together.
+        let version = marks.current_version();
+        let flushed = version.iter_tables().map(|table| table.get_highest_seqno()).max();
+        let of_others = self.keyspaces[1..].iter().map(|(_, keyspace)| keyspace.tree.current_version().id());
+        Seen {
+            sequence: marks.get_highest_memtable_seqno().max(flushed).unwrap_or(Record::UNKNOWN),
+            flushed,
+            versions: [version.id()].into_iter().chain(of_others).collect(),
+        }
+    }
+
+    /// All files of rows: number of the keyspace and id.
+    fn files(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.keyspaces.iter().flat_map(|(_, keyspace)| {
+            let files: Vec<_> =
+                keyspace.tree.current_version().iter_tables().map(|table| (keyspace.id(), table.id())).collect();
+            files
         })
     }
 
@@ -112,12 +196,15 @@ impl Tables {
         self.database.persist(PersistMode::Buffer).err().map(|error| error.to_string())
     }
 
-    /// Writes to files what is only in memory and in the journal, so that the next start has nothing to replay.
+    /// Writes to files what is only in memory and in the journal, so that the next start has nothing to replay. The marks are last: as long
+    /// as they are in the journal alone, the journals are needed.
     pub(crate) fn flush(&self) -> fjall::Result<()> {
-        for keyspace in self.rows.iter().flatten().chain([&self.expiries]) {
+        for (_, keyspace) in self.keyspaces.iter().rev() {
             keyspace.rotate_memtable_and_wait()?;
         }
-        self.database.persist(PersistMode::SyncAll)
+        self.database.persist(PersistMode::SyncAll)?;
+        self.recorder.lock().end(self.seen(), self.files());
+        Ok(())
     }
 }
 
@@ -163,6 +250,75 @@ pub(crate) fn live(table: Table, raw: &Bytes, now: UnixMillis) -> StoreResult<Op
     Ok((!value.is_expired(now)).then_some(value))
 }
 
+type Keyspaces = Vec<(Space, Keyspace)>;
+
+fn open_keyspaces(
+    folder: &Path,
+    lane: Lane,
+    options: &LaneOptions,
+    worker_threads: usize,
+) -> fjall::Result<(Database, Keyspaces)> {
+    let database = Database::builder(folder)
+        .cache_size(options.cache_bytes)
+        .journal_compression(CompressionType::None)
+        .max_journaling_size(options.journals_bytes)
+        .max_cached_files(Some(options.open_files))
+        .worker_threads_unchecked(worker_threads)
+        .open()?;
+    let open = |space: Space| {
+        let keyspace = database.keyspace(space.name(), || keyspace_options(options, space.block_bytes()))?;
+        Ok((space, keyspace))
+    };
+    let keyspaces = Space::all(lane).map(open).collect::<fjall::Result<_>>()?;
+    Ok((database, keyspaces))
+}
+
+/// Makes the keyspaces of a database and closes it.
+pub(crate) fn make_keyspaces(folder: &Path, lane: Lane, options: &LaneOptions) -> fjall::Result<()> {
+    open_keyspaces(folder, lane, options, 0).map(|_| ())
+}
+
+/// Refuses a database of which something is not as it has to be, and names what.
+fn refuse_unsound(folder: &Path, found: &Found) -> StoreResult<()> {
+    let mut problems = found.problems();
+    let Some(first) = problems.next() else { return Ok(()) };
+    found.problems().for_each(|problem| tracing::error!(%problem, "the database is not opened"));
+    let detail = match problems.count() {
+        0 => first.to_string(),
+        others => format!("{first} ({others} more in the log)"),
+    };
+    Err(unreadable(folder, detail))
+}
+
+/// Refuses a database whose list of names is not the one that it was made with.
+fn check_names(folder: &Path, keyspaces: &Keyspaces) -> StoreResult<()> {
+    for (number, (space, keyspace)) in (1..).zip(keyspaces) {
+        if keyspace.id() != number {
+            let detail =
+                format!("its list of names says that {} is number {}, not {number}", space.name(), keyspace.id());
+            return Err(unreadable(folder, detail));
+        }
+    }
+    Ok(())
+}
+
+/// The last group that a database shows, now that it is open.
+fn last_group(folder: &Path, marks: &Keyspace, record: &Record, found: &Found) -> StoreResult<u64> {
+    let mark = marks.get(Mark::KEY).map_err(|error| open_error(folder, error))?;
+    let group = match mark.as_ref().map(|mark| Mark::decode(mark)) {
+        None => 0,
+        Some(Some(mark)) if mark.database == record.database => mark.group,
+        Some(_) => return Err(unreadable(folder, "its last mark is none of its own".to_owned())),
+    };
+    let in_journals = found.journals.iter().rev().find_map(|journal| Some(journal.runs.last()?.last));
+    let expected = in_journals.unwrap_or(record.group);
+    // Files of rows may have a later one than the record, which a loss of power leaves behind.
+    if group < expected || in_journals.is_some_and(|last| group > last) {
+        return Err(unreadable(folder, format!("it shows group {group}, and should show {expected}")));
+    }
+    Ok(group)
+}
+
 /// Filters and indexes of all but the youngest levels are kept in parts of some KiB: whole ones have hundreds of KiB, do not stay in a
 /// small cache, and would be read and checked for nearly each row that is looked for among a million.
 fn keyspace_options(options: &LaneOptions, block_bytes: u32) -> KeyspaceCreateOptions {
@@ -179,8 +335,8 @@ fn keyspace_options(options: &LaneOptions, block_bytes: u32) -> KeyspaceCreateOp
 fn read_error(space: Space, error: fjall::Error) -> StoreError {
     let table = match space {
         Space::Rows(table) => table,
-        // The list has no name above the seam. Nearly all that expires is a selection or belongs to one.
-        Space::Expiries => Table::Selections,
+        // These have no name above the seam. Nearly all that expires is a selection or belongs to one.
+        Space::Expiries | Space::Marks => Table::Selections,
     };
     match error {
         fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
@@ -216,6 +372,6 @@ fn open_error(folder: &Path, error: fjall::Error) -> StoreError {
     }
 }
 
-fn unreadable(folder: &Path, detail: String) -> StoreError {
+pub(crate) fn unreadable(folder: &Path, detail: String) -> StoreError {
     StoreError::Unreadable { location: folder.display().to_string(), detail }
 }

@@ -4,6 +4,9 @@
 //! and is killed after a random number of acknowledgements; then the store is opened again and compared with what it told:
 //! nothing acknowledged is lost, and no list is there by half. Rounds go on with the same data folder. The number of rounds is
 //! taken from `PENATES_CRASH_ROUNDS` (10 by default), the seed from `PENATES_CRASH_SEED` (random by default, and printed).
+//!
+//! It is also killed at each stage of making a store, and while it writes so much that journals are sealed and deleted: whatever it leaves
+//! is opened, and nothing is taken for damage.
 
 #![allow(clippy::unwrap_used)]
 
@@ -45,10 +48,14 @@ fn main() {
     let folder = std::env::args().nth(1).unwrap_or_default();
     match std::env::var(ROLE).as_deref() {
         Ok("writer") => runtime().block_on(write_until_killed(Path::new(&folder))),
+        Ok("maker") => runtime().block_on(make(Path::new(&folder))),
+        Ok("bulk") => runtime().block_on(write_bulk_until_killed(Path::new(&folder))),
         Ok("poisoned") => runtime().block_on(write_until_poisoned(Path::new(&folder))),
         Ok(role) => panic!("no such role: {role}"),
         Err(_) => {
             nothing_acknowledged_is_lost_and_no_list_is_half_there();
+            journals_that_come_and_go_are_no_damage();
+            a_store_that_was_being_made_is_made_at_the_next_start();
             a_failed_write_poisons_and_loses_nothing_acknowledged();
         }
     }
@@ -224,6 +231,117 @@ fn nothing_acknowledged_is_lost_and_no_list_is_half_there() {
     println!(
         "kill -9: {lists} acknowledged lists and {} contents are all there, none by half",
         told.contents.len() + told.deleted.len()
+    );
+}
+
+/// A row that fills a journal after some sixty of its kind.
+const BULK_BYTES: usize = 1 << 20;
+
+async fn put_bulk(store: &EmbeddedStore, number: u32) {
+    let rows = |bytes| vec![NewRow::new(number.to_be_bytes().to_vec(), vec![number as u8; bytes])];
+    // The small rows keep their journal from being deleted until they are flushed too.
+    let [bulk, small] = [(Table::Packs, BULK_BYTES), (Table::Objects, 10)].map(|(table, bytes)| Step::Put {
+        table,
+        partition: "bulk".into(),
+        rows: rows(bytes),
+    });
+    assert!(store.run(call(), vec![bulk, small]).await.unwrap().is_applied());
+}
+
+async fn write_bulk_until_killed(folder: &Path) {
+    let store = open(folder);
+    for number in 0.. {
+        put_bulk(&store, number).await;
+        tell(format!("bulk {number}"));
+    }
+}
+
+fn journals_that_come_and_go_are_no_damage() {
+    let rounds = from_env("PENATES_CRASH_ROUNDS", 10_u32).div_ceil(4);
+    let folder = support::folder();
+    let mut newest = 0;
+    for _ in 0..rounds {
+        let (mut child, lines) = start("bulk", folder.path(), None);
+        let mut lines = lines.lines().map(Result::unwrap);
+        // The second journal is written to, and the first may be gone: that is when this one dies.
+        let journals = || journals_of_text(folder.path());
+        while journals().last().is_none_or(|id| *id <= newest) {
+            lines.next().expect("the writer ended by itself");
+        }
+        newest = *journals().last().unwrap();
+        child.kill().unwrap();
+        let told = lines.filter(|line| line.starts_with("bulk")).count();
+        child.wait().unwrap();
+        runtime().block_on(async {
+            let store = open(folder.path());
+            let page = store.scan(call(), Table::Objects, &"bulk".into(), Scan::prefix("", usize::MAX)).await.unwrap();
+            assert!(page.rows.len() >= told, "{} of {told} rows are there", page.rows.len());
+        });
+    }
+    println!("kill -9: {rounds} times while journals were sealed, the last was number {newest}");
+}
+
+fn journals_of_text(folder: &Path) -> Vec<u64> {
+    let Ok(entries) = std::fs::read_dir(folder.join("db/text")) else { return Vec::new() };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut ids: Vec<u64> = names.filter_map(|name| name.strip_suffix(".jnl")?.parse().ok()).collect();
+    ids.sort_unstable();
+    ids
+}
+
+async fn make(folder: &Path) {
+    let store = open(folder);
+    tell("made".to_owned());
+    store.close().await.unwrap();
+}
+
+/// What is there at some stage of making a store.
+const STAGES: [&str; 12] = [
+    "lock",
+    "making",
+    "making/db/text/lock",
+    "making/db/text/0.jnl",
+    "making/db/text/version",
+    "making/db/text/keyspaces/0/current",
+    "making/db/text/keyspaces/4/v0",
+    "making/db/text/keyspaces/1/database",
+    "making/db/service/keyspaces/2/current",
+    "making/db/service.record",
+    "making/format",
+    "format",
+];
+
+fn a_store_that_was_being_made_is_made_at_the_next_start() {
+    let mut killed_early = 0;
+    for stage in STAGES {
+        // On a disk, where syncs give the parent the time to see each stage.
+        let folder = tempfile::tempdir().unwrap();
+        let (mut child, lines) = start("maker", folder.path(), None);
+        while !folder.path().join(stage).exists() && child.try_wait().unwrap().is_none() {
+            std::hint::spin_loop();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        killed_early += u32::from(lines.lines().next().is_none());
+        runtime().block_on(async {
+            let store = open(folder.path());
+            put_bulk(&store, 1).await;
+            store.close().await.unwrap();
+            let store = open(folder.path());
+            assert!(
+                store
+                    .get(call(), Table::Objects, &"bulk".into(), &1_u32.to_be_bytes().to_vec().into())
+                    .await
+                    .unwrap()
+                    .is_some()
+            );
+        });
+        assert!(!folder.path().join("making").exists(), "{stage}: what was left over is still there");
+    }
+    assert!(killed_early > 0, "each maker was done before it was killed");
+    println!(
+        "kill -9: {killed_early} of {} stores were killed before they were made, and were made then",
+        STAGES.len()
     );
 }
 

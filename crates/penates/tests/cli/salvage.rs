@@ -106,3 +106,21 @@ fn a_sound_store_is_copied_whole_and_only_into_a_vacant_place() {
     let held = store.run(&["salvage", "--to", store.beside("other").to_str().unwrap()]).ends_with(3);
     assert!(held.stderr.contains("held by another process"), "{}", held.stderr);
 }
+
+#[test]
+fn a_store_that_misses_a_file_is_not_served_the_error_names_it_and_salvage_makes_a_new_one() {
+    let store = TestStore::with(&[SMALL]);
+    let missing = store.path().join("db/text/keyspaces/2/current");
+    fs::remove_file(&missing).unwrap();
+    for command in [&["ls"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+        let refused = store.run(command).ends_with(3);
+        assert!(refused.stderr.contains(missing.to_str().unwrap()), "{}", refused.stderr);
+        assert!(refused.stderr.contains("penates salvage"), "{}", refused.stderr);
+    }
+    let rescued = store.beside("rescued");
+    let rescued = rescued.to_str().unwrap();
+    // What was found is all there was, but nothing says so any more.
+    store.run(&["salvage", "--to", rescued]).ends_with(1);
+    let read = Ran::of(penates(&["get", SMALL, "--store", rescued])).ends_with(0).stdout;
+    assert_eq!(unzip(&read), expected_entries(&sample_folder(SMALL)));
+}

@@ -6,7 +6,8 @@
 //! within such a gap may have been changed by what is lost, and is left out too: a head is the last that was acknowledged, or it is
 //! not there. Of plain rows, which never change, some may come back that were removed; nothing points at them.
 //!
-//! What a file's index or the database's own records break cannot be got around: then that whole lane is lost, and said to be.
+//! What is missing, foreign or cut is left out, and said to be (`opening/`): files of rows, groups of the journals. What a file's index
+//! breaks cannot be got around: then that whole lane is lost, and said to be.
 
 mod merge;
 mod shadow;
@@ -21,6 +22,7 @@ use store::{ContentId, ContentState, Lane, StoreError, StoreResult, Table, envel
 use crate::contents;
 use crate::folder::{Folder, io_error, sync_folder};
 use crate::options::EmbeddedOptions;
+use crate::private;
 use crate::tables::{Space, Tables};
 use crate::value::{self, Value};
 use crate::{expiry, key};
@@ -76,9 +78,9 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
     if target.join("format").exists() {
         return Err(StoreError::Invalid(format!("{} holds a store already", target.display())));
     }
-    let target = Folder::hold(target)?;
-    let shadows = target.path().join("shadows");
     let options = EmbeddedOptions::default();
+    let target = Folder::hold(target, |database, lane| Tables::make(database, lane, &options.of_lane(lane)))?;
+    let shadows = target.path().join("shadows");
     let mut salvaging = Salvaging {
         source,
         target: &target,
@@ -132,9 +134,12 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
     fn lane(&mut self, lane: Lane, shadow: &Shadow, options: &EmbeddedOptions) -> StoreResult<()> {
         let tables = Tables::open(&self.target.database(lane), lane, &options.of_lane(lane))?;
         for table in lane.tables() {
-            self.salvaged.losses.extend(shadow.loss(table));
+            let loss = shadow.loss(table);
             match shadow.rows(table) {
-                Ok(rows) => self.table(table, rows, &tables)?,
+                Ok(rows) => {
+                    self.salvaged.losses.extend(loss);
+                    self.table(table, rows, &tables)?;
+                }
                 Err(detail) => self.salvaged.losses.push(Loss { table, after: None, before: None, detail }),
             }
         }
@@ -223,9 +228,10 @@ fn partition(key: &Bytes) -> Option<Bytes> {
 
 fn copy_synced(from: &Path, to: &Path) -> io::Result<u64> {
     if let Some(shard) = to.parent() {
-        fs::create_dir_all(shard)?;
+        private::create_folders(shard)?;
     }
-    let len = fs::copy(from, to)?;
-    File::open(to)?.sync_all()?;
+    let mut copied = private::create_new(to)?;
+    let len = io::copy(&mut File::open(from)?, &mut copied)?;
+    copied.sync_all()?;
     Ok(len)
 }

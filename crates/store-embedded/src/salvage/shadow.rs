@@ -1,44 +1,61 @@
-//! A shadow of a database: its small files copied, its large ones, which never change, linked to. It is opened in the place of the
-//! original, so that whatever opening changes, it changes the shadow. It has no threads that would merge anything.
+//! A shadow of a database: a new one with the same keyspaces, into which the lists of files are copied, the whole groups of the journals, and
+//! links to the files of rows, which never change. It is opened in the place of the original, so that whatever opening changes, it
+//! changes the shadow; and what the original lacks of the engine's own small files, the shadow has. It has no threads that would merge
+//! anything.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::symlink;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
-use store::{Lane, StoreResult, Table};
+use store::{Lane, StoreError, StoreResult, Table};
 
 use super::Loss;
 use super::merge::{Item, Items, Merged};
 use crate::folder::io_error;
-
-/// The folder in which fjall keeps files of rows, each written once.
-const ROWS_FOLDER: &str = "tables";
-
-/// What a file of fjall's journal ends with.
-const JOURNAL_EXTENSION: &str = "jnl";
+use crate::opening::{self, Found, Problem, journal, versions};
+use crate::options::EmbeddedOptions;
+use crate::private;
+use crate::tables::{Space, make_keyspaces};
 
 /// Bytes of the cache: each block is read once.
 const CACHE_BYTES: u64 = 1 << 20;
 
+/// As many problems of a table are named.
+const PROBLEMS_NAMED_MAX: usize = 3;
+
 /// A shadow that was opened, or why that is not possible.
 pub(super) struct Shadow {
+    lane: Lane,
     opened: Result<Database, String>,
-    /// Why the journal was left out, if it was.
-    without_journal: Option<String>,
+    found: Found,
 }
 
 impl Shadow {
-    /// Makes and opens a shadow of `database` in a folder of its own in `shadows`: with its journal, or without it if that is what
-    /// cannot be read. An error is one of writing the shadow.
+    /// Makes and opens a shadow of `database` in a folder of its own in `shadows`. An error is one of writing the shadow.
     pub(super) fn open(database: &Path, shadows: &Path, lane: Lane) -> StoreResult<Self> {
-        let with_journal = open_shadow(database, &shadows.join(lane.name()), true)?;
-        let Err(reason) = with_journal else { return Ok(Self { opened: with_journal, without_journal: None }) };
-        let opened = open_shadow(database, &shadows.join(format!("{lane}-without-journal")), false)?;
-        let without_journal = opened.is_ok().then_some(reason);
-        Ok(Self { opened, without_journal })
+        let found = opening::inspect(database, Space::count(lane));
+        let shadow = shadows.join(lane.name());
+        let making = |source| io_error("making a shadow in", &shadow, source);
+        private::create_folders(shadows).map_err(making)?;
+        make_keyspaces(&shadow, lane, &EmbeddedOptions::default().of_lane(lane))
+            .map_err(|error| StoreError::Unavailable(format!("making a shadow in {}: {error}", shadow.display())))?;
+        for (number, keyspace) in (0..).zip(&found.keyspaces) {
+            // The list of names is the shadow's own: keyspaces are always made in the same order.
+            if number > 0 && !keyspace.is_foreign {
+                copy_keyspace(database, &shadow, number, keyspace).map_err(making)?;
+            }
+        }
+        copy_journals(&found, &shadow).map_err(making)?;
+        let open = || Database::builder(&shadow).cache_size(CACHE_BYTES).worker_threads_unchecked(0).open();
+        // What it is made of may be damaged anywhere.
+        let opened = match catch_unwind(AssertUnwindSafe(open)) {
+            Ok(opened) => opened.map_err(|error| error.to_string()),
+            Err(_) => Err("its recovery failed, see the log".to_owned()),
+        };
+        Ok(Self { lane, opened, found })
     }
 
     /// Bytes of its files of rows.
@@ -46,10 +63,18 @@ impl Shadow {
         self.opened.as_ref().ok().and_then(|database| database.disk_space().ok()).unwrap_or(0)
     }
 
-    /// What is lost of each table of the lane alike.
+    /// What is lost of a table without being told by its rows.
     pub(super) fn loss(&self, table: Table) -> Option<Loss> {
-        let reason = self.without_journal.as_ref()?;
-        let detail = format!("the journal cannot be read, so what was written last may be missing: {reason}");
+        let place = Space::all(self.lane).position(|space| space == Space::Rows(table))?;
+        let problems: Vec<&Problem> = self.found.keyspaces[place + 1].problems.iter().chain(&self.found.last).collect();
+        if problems.is_empty() {
+            return None;
+        }
+        let named = problems.iter().take(PROBLEMS_NAMED_MAX).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let detail = match problems.len().saturating_sub(PROBLEMS_NAMED_MAX) {
+            0 => named,
+            others => format!("{named}; and {others} more"),
+        };
         Some(Loss { table, after: None, before: None, detail })
     }
 
@@ -87,42 +112,30 @@ impl Shadow {
     }
 }
 
-/// Copies and opens; the inner error says why it does not open.
-fn open_shadow(database: &Path, shadow: &Path, with_journal: bool) -> StoreResult<Result<Database, String>> {
-    if let Err(error) = copy(database, shadow, with_journal) {
-        match error {
-            CopyError::Reading(detail) => return Ok(Err(detail)),
-            CopyError::Writing(error) => return Err(io_error("making a shadow in", shadow, error)),
-        }
+/// Puts the files of a keyspace that are sound in the place of the empty one that the shadow was made with.
+fn copy_keyspace(database: &Path, shadow: &Path, number: u64, keyspace: &opening::Keyspace) -> io::Result<()> {
+    let Some(mut list) = keyspace.list.clone() else { return Ok(()) };
+    let from = fs::canonicalize(versions::tables(&versions::keyspace(database, number)));
+    let to = versions::keyspace(shadow, number);
+    list.retain(|table| !keyspace.unsound.contains(&table));
+    for table in list.tables() {
+        let name = table.id.to_string();
+        symlink(from.as_ref().map_err(|error| error.kind())?.join(&name), versions::tables(&to).join(&name))?;
     }
-    let open = || Database::builder(shadow).cache_size(CACHE_BYTES).worker_threads_unchecked(0).open();
-    // What it is made of may be damaged anywhere.
-    Ok(match catch_unwind(AssertUnwindSafe(open)) {
-        Ok(opened) => opened.map_err(|error| error.to_string()),
-        Err(_) => Err("its recovery failed, see the log".to_owned()),
-    })
+    list.write(&to)
 }
 
-enum CopyError {
-    Reading(String),
-    Writing(io::Error),
-}
-
-fn copy(from: &Path, to: &Path, with_journal: bool) -> Result<(), CopyError> {
-    let unread = |error: io::Error| CopyError::Reading(format!("{}: {error}", from.display()));
-    fs::create_dir_all(to).map_err(CopyError::Writing)?;
-    for entry in fs::read_dir(from).map_err(unread)? {
-        let path = entry.map_err(unread)?.path();
-        let Some(name) = path.file_name() else { continue };
-        let copied = to.join(name);
-        if path.is_dir() {
-            copy(&path, &copied, with_journal)?;
-        } else if from.ends_with(ROWS_FOLDER) {
-            let original = fs::canonicalize(&path).map_err(unread)?;
-            symlink(original, copied).map_err(CopyError::Writing)?;
-        } else if with_journal || path.extension().is_none_or(|extension| extension != JOURNAL_EXTENSION) {
-            let content = fs::read(&path).map_err(unread)?;
-            fs::write(copied, content).map_err(CopyError::Writing)?;
+/// Writes all whole groups into one journal.
+fn copy_journals(found: &Found, shadow: &Path) -> io::Result<()> {
+    for (_, made) in journal::list(shadow)? {
+        fs::remove_file(made)?;
+    }
+    let mut written = private::create_new(&journal::path(shadow, 0))?;
+    for journal in &found.journals {
+        let mut file = File::open(&journal.path)?;
+        for run in &journal.runs {
+            file.seek(SeekFrom::Start(run.bytes.start))?;
+            io::copy(&mut file.by_ref().take(run.bytes.end - run.bytes.start), &mut written)?;
         }
     }
     Ok(())

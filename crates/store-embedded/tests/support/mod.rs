@@ -3,7 +3,9 @@
 #![allow(dead_code)] // Not every test file uses all of it.
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -44,6 +46,26 @@ pub fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let free = rustix::fs::statvfs(memory).map_or(0, |room| room.f_bavail * room.f_frsize);
     if free > MEMORY_BYTES { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+/// Every file of a folder with its content.
+pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() { found.extend(files(&path)) } else { found.extend([(path.clone(), fs::read(path).unwrap())]) }
+    }
+    found
+}
+
+/// A copy of a folder as it is at this moment, as after the death of the process that holds it.
+pub fn copied(from: &Path) -> TempDir {
+    let copy = folder();
+    for (path, content) in files(from) {
+        let path = copy.path().join(path.strip_prefix(from).unwrap());
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    copy
 }
 
 /// Options for stores in small places.

@@ -1,0 +1,299 @@
+//! What is looked at before the engine opens a lane's database. The engine itself deletes: a keyspace that has lost the name of its list is
+//! taken for one that was never finished, and what lies behind a broken place of a journal for the torn end of it. So all that should
+//! be there is looked for first, and if something is missing, foreign, cut or older than the rest, nothing is opened.
+//!
+//! What should be there is known from three things: the record beside the database (`record.rs`), the marks that each group leaves in the
+//! journal (`journal.rs`), and the engine's own lists of files of rows (`versions.rs`). What is checked must hold at *every* moment at which
+//! the process may die:
+//!
+//! - Journals have ids without a gap; the engine deletes the oldest one once all that it holds is in files of rows. Groups are numbered
+//!   without a gap across journals, and sequence numbers rise. The last one may be torn if the record does not name it.
+//! - A journal that holds a group which the marks' keyspace has not in a file of rows is never deleted, since each group writes a mark. So
+//!   as long as the list of that keyspace is the one that the record saw, the journals that it needed are there.
+//! - The version of a list only rises.
+
+pub(crate) mod journal;
+pub(crate) mod record;
+pub(crate) mod versions;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use journal::{Journal, MARKS_KEYSPACE};
+use record::{DatabaseId, Record, RecordFile};
+use versions::{Known, List};
+
+/// Something that is not as it has to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) path: PathBuf,
+    pub(crate) what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.path.display(), self.what)
+    }
+}
+
+impl Problem {
+    fn reading(path: &Path, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => problem(path, "is missing"),
+            io::ErrorKind::InvalidData => problem(path, "is damaged"),
+            _ => problem(path, &format!("cannot be read: {error}")),
+        }
+    }
+}
+
+fn problem(path: &Path, what: &str) -> Problem {
+    Problem { path: path.to_path_buf(), what: what.to_owned() }
+}
+
+/// What was found of a keyspace.
+#[derive(Debug, Default)]
+pub(crate) struct Keyspace {
+    /// The list in force; where nothing says which that is, the newest one.
+    pub(crate) list: Option<List>,
+    /// Files of rows that are missing, or are not what the list names.
+    pub(crate) unsound: Vec<u64>,
+    /// What is wrong with it.
+    pub(crate) problems: Vec<Problem>,
+    /// Whether it is one of another database.
+    pub(crate) is_foreign: bool,
+}
+
+/// What was found of a database.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// By number.
+    pub(crate) keyspaces: Vec<Keyspace>,
+    /// The oldest first; those that can be read.
+    pub(crate) journals: Vec<Journal>,
+    /// Files of rows that are what they should be.
+    pub(crate) known: Known,
+    /// What is wrong with the record and the journals: what was written last may be missing.
+    pub(crate) last: Vec<Problem>,
+    /// What is wrong beside these and the keyspaces: files of the engine's that hold no rows.
+    pub(crate) others: Vec<Problem>,
+}
+
+impl Found {
+    /// All that is wrong.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
+        let of_keyspaces = self.keyspaces.iter().flat_map(|keyspace| &keyspace.problems);
+        self.others.iter().chain(of_keyspaces).chain(&self.last)
+    }
+}
+
+/// Where the record of a database is.
+pub(crate) fn record_path(database: &Path) -> PathBuf {
+    database.with_extension("record")
+}
+
+/// Where the list of its known files of rows is.
+pub(crate) fn known_path(database: &Path) -> PathBuf {
+    database.with_extension("tables")
+}
+
+/// Looks at a database of `keyspaces` keyspaces that nobody has open. Changes nothing.
+pub(crate) fn inspect(database: &Path, keyspaces: u64) -> Found {
+    let (mut others, mut last) = (Vec::new(), Vec::new());
+    let record = match RecordFile::look(&record_path(database)) {
+        Ok(Some(record)) if record.versions.len() as u64 == keyspaces => Some(record),
+        Ok(_) => {
+            last.push(problem(&record_path(database), "is damaged"));
+            None
+        }
+        Err(error) => {
+            last.push(Problem::reading(&record_path(database), &error));
+            None
+        }
+    };
+    check_small_files(database, &mut others);
+    check_strangers(database, keyspaces, &mut others);
+    let owner = record.as_ref().map(|record| record.database).or_else(|| owner_without_record(database, keyspaces));
+    let (keyspaces, known) = check_keyspaces(database, keyspaces, owner, record.as_ref());
+    let journals = owner.map_or_else(Vec::new, |owner| check_journals(database, owner, &mut last));
+    if let Some(record) = &record {
+        let marks_version = keyspaces[MARKS_KEYSPACE as usize].list.as_ref().map(|list| list.version);
+        check_end(database, record, marks_version, &journals, &mut last);
+    }
+    Found { keyspaces, journals, known, last, others }
+}
+
+/// Whose a database is that has lost its record, as the most of it says.
+fn owner_without_record(database: &Path, keyspaces: u64) -> Option<DatabaseId> {
+    let of_keyspaces = (0..keyspaces).filter_map(|id| versions::read_owner(&versions::keyspace(database, id), id).ok());
+    let of_journals = journal::list(database).unwrap_or_default().into_iter();
+    let of_journals = of_journals.filter_map(|(_, path)| journal::owner(&path).ok().flatten());
+    let owners: Vec<_> = of_keyspaces.chain(of_journals).collect();
+    owners.iter().copied().max_by_key(|owner| owners.iter().filter(|other| *other == owner).count())
+}
+
+/// The files that the engine makes once.
+fn check_small_files(database: &Path, problems: &mut Vec<Problem>) {
+    let version = database.join("version");
+    match std::fs::read(&version) {
+        Ok(content) if content == b"FJL\x03" => {}
+        Ok(_) => problems.push(problem(&version, "is damaged")),
+        Err(error) => problems.push(Problem::reading(&version, &error)),
+    }
+    let lock = database.join("lock");
+    if let Err(error) = std::fs::metadata(&lock) {
+        problems.push(Problem::reading(&lock, &error));
+    }
+}
+
+/// What the engine would delete because no list names it.
+fn check_strangers(database: &Path, keyspaces: u64, problems: &mut Vec<Problem>) {
+    // That it is missing is said for each keyspace.
+    let Ok(entries) = std::fs::read_dir(versions::keyspaces(database)) else { return };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let id = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse::<u64>().ok());
+        if id.is_none_or(|id| id >= keyspaces) {
+            problems.push(problem(&path, "does not belong there"));
+        }
+    }
+}
+
+fn check_keyspaces(
+    database: &Path,
+    count: u64,
+    owner: Option<DatabaseId>,
+    record: Option<&Record>,
+) -> (Vec<Keyspace>, Known) {
+    let known = Known::read(&known_path(database));
+    let mut checked = Known::default();
+    let mut read_whole = 0;
+    let keyspaces = (0..count).map(|id| {
+        let folder = versions::keyspace(database, id);
+        let mut keyspace = Keyspace::default();
+        if !folder.is_dir() {
+            keyspace.problems.push(problem(&folder, "is missing"));
+            return keyspace;
+        }
+        match versions::read_owner(&folder, id) {
+            Ok(found) if Some(found) == owner => {}
+            Ok(_) => {
+                keyspace.problems.push(problem(&folder, "is of another database"));
+                keyspace.is_foreign = true;
+            }
+            Err(problem) => keyspace.problems.push(problem),
+        }
+        keyspace.list = match List::current(&folder) {
+            Ok(list) => {
+                if record.is_some_and(|record| list.version < record.versions[id as usize]) {
+                    keyspace.problems.push(problem(&folder, "is older than the rest of the database"));
+                }
+                Some(list)
+            }
+            Err(problem) => {
+                keyspace.problems.push(problem);
+                List::newest(&folder)
+            }
+        };
+        for table in keyspace.list.iter().flat_map(List::tables) {
+            match known.check(&mut checked, &folder, id, table) {
+                Ok(is_read) => read_whole += u64::from(is_read),
+                Err(problem) => {
+                    keyspace.unsound.push(table.id);
+                    keyspace.problems.push(problem);
+                }
+            }
+        }
+        keyspace
+    });
+    let keyspaces = keyspaces.collect();
+    if read_whole > 0 {
+        tracing::info!(database = %database.display(), files = read_whole, "files of rows were read whole and are sound");
+    }
+    (keyspaces, checked)
+}
+
+fn check_journals(database: &Path, owner: DatabaseId, problems: &mut Vec<Problem>) -> Vec<Journal> {
+    let listed = match journal::list(database) {
+        Ok(listed) => listed,
+        Err(error) => {
+            problems.push(Problem::reading(database, &error));
+            return Vec::new();
+        }
+    };
+    for pair in listed.windows(2) {
+        if pair[0].0 + 1 != pair[1].0 {
+            problems.push(problem(&journal::path(database, pair[0].0 + 1), "is missing"));
+        }
+    }
+    let mut journals: Vec<Journal> = Vec::new();
+    for (id, path) in listed {
+        let journal = match journal::scan(id, path.clone(), owner) {
+            Ok(journal) => journal,
+            Err(error) => {
+                problems.push(Problem::reading(&path, &error));
+                continue;
+            }
+        };
+        if let Some(at) = journal.foreign_at {
+            problems.push(problem(&path, &format!("holds a group of another database at byte {at}")));
+        }
+        if let Some(at) = journal.damaged_at() {
+            problems.push(problem(&path, &format!("is damaged at byte {at}, and whole groups lie behind that")));
+        }
+        let before = journals.iter().rev().find_map(|journal| journal.runs.last());
+        if let (Some(before), Some(first)) = (before, journal.runs.first())
+            && (before.last + 1 != first.first || before.last_sequence >= first.last_sequence)
+        {
+            let what = format!("goes on with group {}, the journal before it ends with {}", first.first, before.last);
+            problems.push(problem(&path, &what));
+        }
+        journals.push(journal);
+    }
+    journals
+}
+
+/// Whether what the record saw last is there.
+fn check_end(
+    database: &Path,
+    record: &Record,
+    marks_version: Option<u64>,
+    journals: &[Journal],
+    problems: &mut Vec<Problem>,
+) {
+    let (Some(oldest), Some(newest)) = (journals.first(), journals.last()) else {
+        problems.push(problem(&journal::path(database, record.written_to), "is missing, as are all journals"));
+        return;
+    };
+    if newest.id < record.written_to {
+        problems.push(problem(&journal::path(database, record.written_to), "is missing"));
+        return;
+    }
+    // No file of rows of the marks was made since: so no journal that was needed could go.
+    let is_all_needed = marks_version == record.versions.get(MARKS_KEYSPACE as usize).copied();
+    if is_all_needed && oldest.id > record.needed_from {
+        problems.push(problem(&journal::path(database, record.needed_from), "is missing"));
+        return;
+    }
+    match journals.iter().rev().find_map(|journal| Some((journal, journal.runs.last()?))) {
+        Some((journal, last)) if last.last < record.group => {
+            let what = format!("ends with group {}, though group {} was written", last.last, record.group);
+            problems.push(problem(&journal.path, &what));
+        }
+        Some((journal, last))
+            if last.last == record.group
+                && record.sequence != Record::UNKNOWN
+                && last.last_sequence != record.sequence =>
+        {
+            problems.push(problem(&journal.path, "is damaged in its last group"));
+        }
+        Some(_) => {}
+        // A journal that is as old as the last group, or needed, held groups.
+        None if record.group > 0
+            && (oldest.id <= record.written_to || is_all_needed && newest.id >= record.needed_from) =>
+        {
+            let what = format!("holds nothing, though group {} was written", record.group);
+            problems.push(problem(&newest.path, &what));
+        }
+        None => {}
+    }
+}

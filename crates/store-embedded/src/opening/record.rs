@@ -1,0 +1,267 @@
+//! The record beside a lane's database: what must be found there at the next start.
+//!
+//! ```text
+//! a slot (two in the file, 4 KiB apart, written in turns); numbers are little-endian
+//!   8  "PNTREC" 0 1
+//!   8  how many slots were written before
+//!  16  the database's id
+//!   8  the last group that is durable
+//!   8  the engine's sequence number of that group
+//!   8  the journal that was written to when that group began: the group is in it or in a later one
+//!   8  the first journal that holds what no file of rows does
+//!   8  the number of keyspaces, and for each
+//!   8    the version of its list of files
+//!   8  XXH3-64 of all of this
+//! ```
+//!
+//! A slot is written after each group, without a sync: it survives the death of the process, and after a loss of power it is behind the
+//! database, never ahead of it, because a group is synced before its slot is written. So a database that is behind its record has
+//! lost something. Every group carries a [`Mark`] too, so that a journal shows whose it is and whether groups are missing.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::private;
+
+const MAGIC: [u8; 8] = *b"PNTREC\0\x01";
+
+/// How far the two slots are apart: they never share a block of the disk.
+const SLOT_BYTES: usize = 4 << 10;
+
+/// More keyspaces than any lane has.
+const KEYSPACES_MAX: u64 = 64;
+
+/// A database's name for itself, drawn when it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DatabaseId(pub(crate) [u8; 16]);
+
+impl DatabaseId {
+    /// A new one.
+    pub(crate) fn fresh() -> Self {
+        Self(rand::random())
+    }
+}
+
+/// What each group says of itself in its journal and in the lane's own keyspace: whose it is, and the how manieth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) database: DatabaseId,
+    /// Counts from 1, without a gap.
+    pub(crate) group: u64,
+}
+
+impl Mark {
+    /// The key of the one row of the lane's own keyspace.
+    pub(crate) const KEY: &'static [u8] = b"mark";
+
+    pub(crate) const BYTES: usize = 24;
+
+    pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
+        let mut encoded = [0; Self::BYTES];
+        encoded[..16].copy_from_slice(&self.database.0);
+        encoded[16..].copy_from_slice(&self.group.to_le_bytes());
+        encoded
+    }
+
+    /// `None`: these bytes are no mark.
+    pub(crate) fn decode(encoded: &[u8]) -> Option<Self> {
+        let encoded: &[u8; Self::BYTES] = encoded.try_into().ok()?;
+        let (database, group) = encoded.split_first_chunk::<16>()?;
+        Some(Self { database: DatabaseId(*database), group: u64::from_le_bytes(group.try_into().ok()?) })
+    }
+}
+
+/// What a slot says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) database: DatabaseId,
+    /// The last group that is durable; 0: there was none yet.
+    pub(crate) group: u64,
+    /// The engine's number of that group, or [`Record::UNKNOWN`].
+    pub(crate) sequence: u64,
+    /// The journal that was written to when that group began.
+    pub(crate) written_to: u64,
+    /// The first journal that holds what no file of rows does, [`Record::NONE_NEEDED`] if none does.
+    pub(crate) needed_from: u64,
+    /// By keyspace, from 0.
+    pub(crate) versions: Vec<u64>,
+}
+
+impl Record {
+    pub(crate) const NONE_NEEDED: u64 = u64::MAX;
+
+    pub(crate) const UNKNOWN: u64 = 0;
+
+    fn encode(&self, written: u64) -> Vec<u8> {
+        let mut slot = MAGIC.to_vec();
+        slot.extend(written.to_le_bytes());
+        slot.extend(self.database.0);
+        let numbers = [self.group, self.sequence, self.written_to, self.needed_from, self.versions.len() as u64];
+        slot.extend(numbers.iter().chain(&self.versions).flat_map(|number| number.to_le_bytes()));
+        slot.extend(xxh3_64(&slot).to_le_bytes());
+        slot
+    }
+
+    fn decode(slot: &[u8]) -> Option<(u64, Self)> {
+        let mut rest = slot.strip_prefix(&MAGIC)?;
+        let mut number = || {
+            let (number, behind) = rest.split_first_chunk::<8>()?;
+            rest = behind;
+            Some(u64::from_le_bytes(*number))
+        };
+        let written = number()?;
+        let id = [number()?, number()?];
+        let [group, sequence, written_to, needed_from] = [number()?, number()?, number()?, number()?];
+        let count = number().filter(|count| *count <= KEYSPACES_MAX)?;
+        let versions = (0..count).map(|_| number()).collect::<Option<Vec<_>>>()?;
+        let sum = number()?;
+        let sealed = slot.len() - rest.len() - 8;
+        if xxh3_64(&slot[..sealed]) != sum {
+            return None;
+        }
+        let mut database = [0; 16];
+        database[..8].copy_from_slice(&id[0].to_le_bytes());
+        database[8..].copy_from_slice(&id[1].to_le_bytes());
+        let database = DatabaseId(database);
+        Some((written, Self { database, group, sequence, written_to, needed_from, versions }))
+    }
+}
+
+/// The file of a lane's record.
+#[derive(Debug)]
+pub(crate) struct RecordFile {
+    file: File,
+    /// Slots that were written so far.
+    written: u64,
+}
+
+impl RecordFile {
+    /// Makes a record, durable but for its name.
+    pub(crate) fn make(path: &Path, record: &Record) -> io::Result<()> {
+        let mut file = Self { file: private::create_new(path)?, written: 0 };
+        file.file.set_len(2 * SLOT_BYTES as u64)?;
+        file.write(record)?;
+        file.write(record)?;
+        file.sync()
+    }
+
+    /// Reads what was written last. `Ok(None)`: neither slot is whole.
+    pub(crate) fn open(path: &Path) -> io::Result<Option<(Self, Record)>> {
+        let file = File::options().read(true).write(true).open(path)?;
+        Ok(read(&file)?.map(|(last, record)| (Self { file, written: last + 1 }, record)))
+    }
+
+    /// Reads without being able to write.
+    pub(crate) fn look(path: &Path) -> io::Result<Option<Record>> {
+        Ok(read(&File::open(path)?)?.map(|(_, record)| record))
+    }
+
+    /// Writes a slot over the older one.
+    pub(crate) fn write(&mut self, record: &Record) -> io::Result<()> {
+        let at = self.written % 2 * SLOT_BYTES as u64;
+        self.file.write_all_at(&record.encode(self.written), at)?;
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Makes what was written durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+/// The newer of the slots that are whole, and its number.
+fn read(file: &File) -> io::Result<Option<(u64, Record)>> {
+    let slots = [read_slot(file, 0)?, read_slot(file, 1)?];
+    Ok(slots.into_iter().flatten().max_by_key(|(written, _)| *written))
+}
+
+fn read_slot(file: &File, slot: u64) -> io::Result<Option<(u64, Record)>> {
+    let mut bytes = [0; SLOT_BYTES];
+    let mut len = 0;
+    while len < SLOT_BYTES {
+        match file.read_at(&mut bytes[len..], slot * SLOT_BYTES as u64 + len as u64)? {
+            0 => break,
+            read => len += read,
+        }
+    }
+    Ok(Record::decode(&bytes[..len]))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn record(group: u64) -> Record {
+        Record {
+            database: DatabaseId(*b"a database of us"),
+            group,
+            sequence: 7,
+            written_to: 3,
+            needed_from: Record::NONE_NEEDED,
+            versions: vec![1, 258],
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_slot_are_as_they_were() {
+        let mut expected = b"PNTREC\0\x01".to_vec();
+        expected.extend([5, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend(b"a database of us");
+        expected.extend([9, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend([0xFF; 8]);
+        expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
+        let sum = xxh3_64(&expected);
+        expected.extend(sum.to_le_bytes());
+        assert_eq!(record(9).encode(5), expected);
+        assert_eq!(Record::decode(&expected), Some((5, record(9))));
+    }
+
+    #[test]
+    fn the_bytes_of_a_mark_are_as_they_were() {
+        let mark = Mark { database: DatabaseId(*b"a database of us"), group: 0x0102 };
+        let mut expected = b"a database of us".to_vec();
+        expected.extend([2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(mark.encode()[..], expected);
+        assert_eq!(Mark::decode(&expected), Some(mark));
+        assert_eq!(Mark::decode(&expected[1..]), None);
+    }
+
+    #[test]
+    fn the_slot_that_was_written_last_counts_and_if_it_is_torn_the_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        RecordFile::make(&path, &record(0)).unwrap();
+        let (mut file, found) = RecordFile::open(&path).unwrap().unwrap();
+        assert_eq!(found, record(0));
+        for group in 1..=5 {
+            file.write(&record(group)).unwrap();
+            assert_eq!(RecordFile::look(&path).unwrap().unwrap(), record(group));
+        }
+        // Slots are written in turns: the last but one is in the other half.
+        let newest = (file.written - 1) % 2 * SLOT_BYTES as u64;
+        file.file.write_all_at(&[0; 40], newest + 8).unwrap();
+        assert_eq!(RecordFile::look(&path).unwrap().unwrap(), record(4));
+        let (mut file, _) = RecordFile::open(&path).unwrap().unwrap();
+        file.write(&record(6)).unwrap();
+        assert_eq!(RecordFile::look(&path).unwrap().unwrap(), record(6));
+        file.file.write_all_at(&[0; 40], 8).unwrap();
+        file.file.write_all_at(&[0; 40], SLOT_BYTES as u64 + 8).unwrap();
+        assert_eq!(RecordFile::look(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_slot_is_noticed() {
+        let slot = record(9).encode(5);
+        for bit in 0..slot.len() * 8 {
+            let mut flipped = slot.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Record::decode(&flipped), None, "bit {bit}");
+        }
+    }
+}
