@@ -3,17 +3,17 @@
 //! These are recompressed archives, and report mode, in which a page that cannot be read is left out. 24 bytes an entry
 //! are kept for the central directory.
 
-use crate::encode::{self, Encoding, Input, Joiner, Output};
+use crate::encode::{self, Encoding, Form, Input, Output};
 use crate::entry::{End, Entry, Sink, Sizes};
 use crate::exact::put_errors;
 use crate::frame::FRAME_END;
 use crate::map::{text_entry, wordseq_entry};
 use crate::names::{self, PageNames};
 use crate::out::Out;
-use crate::reader::{PageRuns, Reader, page_count};
+use crate::reader::{JOB_TEXT_BYTES, PageRuns, Reader, page_count};
 use crate::source::{ArchiveError, Source};
 use crate::spec::LIMIT32;
-use crate::{FrameError, Group, Layout, Level, Member, crc32_combine};
+use crate::{FrameError, Group, Layout, Level, Member, PageMember, crc32_combine};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -31,6 +31,8 @@ impl Kept {
     const METS: u32 = u32::MAX;
     /// Of all pages of a group, or of the archive.
     const TEXT: u32 = u32::MAX - 1;
+    /// A text entry without pages.
+    const EMPTY_TEXT: Self = Self { size: 0, compressed: 0, crc32: 0, seq: Self::TEXT };
 
     fn entry(&self, utf8: bool, zip64: bool) -> Entry {
         let sizes = Sizes::Described { zip64 };
@@ -45,34 +47,50 @@ pub(crate) struct Described<S> {
     kept: Vec<Kept>,
     /// How many entries are kept up to the end of each group.
     kept_to: Vec<usize>,
-    /// Batches of entries that are being encoded, in order.
+    /// What is being encoded, and what is written between, in the order of the archive.
     pipeline: VecDeque<Batch>,
+    /// The text entry that is being written.
+    text: Kept,
 }
 
-/// Entries that follow one another in [`Layout::Pages`].
-struct Batch {
-    group: usize,
-    kind: BatchKind,
+/// A part of the archive.
+enum Batch {
+    /// The directory entry of a group.
+    Directory { group: usize },
+    /// Members of a group that are entries of their own, with their numbers.
+    Entries { group: usize, members: Vec<(u32, Member)>, encoded: Encoding },
+    /// The local header of a text entry.
+    TextBegin { name: Vec<u8>, planned: Entry },
+    /// Pages of the text entry, each with its group.
+    Text { members: Vec<(usize, Member)>, encoded: Encoding },
+    /// What ends the text entry.
+    TextEnd { planned: Entry },
+    /// Nothing more of a group.
+    GroupEnd,
 }
 
-enum BatchKind {
-    /// The directory entry of the group.
-    Directory,
-    /// Members with what they are encoded as.
-    Members { members: Vec<(u32, Member)>, encoded: Encoding },
-    /// Nothing more of this group.
-    End,
+impl Batch {
+    /// Whether the pool works on it, so that who wants to write it may have to wait.
+    fn is_encoding(&self) -> bool {
+        match self {
+            Self::Entries { encoded, .. } | Self::Text { encoded, .. } => matches!(encoded, Encoding::Running(_)),
+            _ => false,
+        }
+    }
 }
 
-/// The text entry that is being written.
-struct Joined {
-    joiner: Joiner,
-    kept: Kept,
+/// Pages of a text entry that will make one batch. Where batches begin follows from the lengths of the texts alone, so that
+/// an archive has the same bytes each time it is sent.
+#[derive(Default)]
+struct TextBatch {
+    members: Vec<(usize, Member)>,
+    inputs: Vec<Input>,
+    text_bytes: u64,
 }
 
 impl<S: Source> Described<S> {
     pub(crate) fn new(reader: Reader<S>, out: Out<S>) -> Self {
-        Self { reader, out, kept: Vec::new(), kept_to: Vec::new(), pipeline: VecDeque::new() }
+        Self { reader, out, kept: Vec::new(), kept_to: Vec::new(), pipeline: VecDeque::new(), text: Kept::EMPTY_TEXT }
     }
 
     /// Produces everything, in the order of the archive.
@@ -81,6 +99,9 @@ impl<S: Source> Described<S> {
             Layout::Pages => self.pages_apart().await?,
             Layout::Volumes => self.volumes().await?,
             Layout::WordSeq => self.wordseq().await?,
+        }
+        while !self.pipeline.is_empty() {
+            self.write_batch().await?;
         }
         let errors = if self.reader.archive.descriptors { self.reader.source.late_errors() } else { None };
         let errors = errors.or_else(|| self.reader.archive.errors.clone());
@@ -106,15 +127,15 @@ impl<S: Source> Described<S> {
         Ok(count)
     }
 
-    /// [`Layout::Pages`]: reading runs ahead of writing by twice as many batches as the pool has places.
+    /// [`Layout::Pages`].
     async fn pages_apart(&mut self) -> Result<(), ArchiveError<S::Error>> {
         for index in 0..self.reader.archive.groups.len() {
             let count = self.before_group(index).await?;
-            self.push(Batch { group: index, kind: BatchKind::Directory }).await?;
+            self.push(Batch::Directory { group: index }).await?;
             let mut pages = PageRuns::new(index, count);
             let (mut members, mut inputs) = (Vec::new(), Vec::new());
             while let Some(run) = pages.next(&self.reader).await? {
-                self.push_members(index, std::mem::take(&mut members), std::mem::take(&mut inputs)).await?;
+                self.push_entries(index, std::mem::take(&mut members), std::mem::take(&mut inputs)).await?;
                 members = run.iter().map(|(_, page, _)| (page.seq, page.member)).collect();
                 inputs = run.into_iter().map(|(page, member, frame)| (Some(page), member.member, frame)).collect();
             }
@@ -123,16 +144,13 @@ impl<S: Source> Described<S> {
                 members.push((Kept::METS, mets));
                 inputs.push((None, mets, frame));
             }
-            self.push_members(index, members, inputs).await?;
-            self.push(Batch { group: index, kind: BatchKind::End }).await?;
-        }
-        while !self.pipeline.is_empty() {
-            self.write_batch().await?;
+            self.push_entries(index, members, inputs).await?;
+            self.push(Batch::GroupEnd).await?;
         }
         Ok(())
     }
 
-    async fn push_members(
+    async fn push_entries(
         &mut self,
         group: usize,
         members: Vec<(u32, Member)>,
@@ -141,46 +159,81 @@ impl<S: Source> Described<S> {
         if members.is_empty() {
             return Ok(());
         }
-        let level = self.reader.archive.level;
-        let encoded = Encoding::start(level, inputs);
-        self.push(Batch { group, kind: BatchKind::Members { members, encoded } }).await
+        let encoded = Encoding::start(self.reader.archive.level, Form::Entries, inputs);
+        self.push(Batch::Entries { group, members, encoded }).await
     }
 
+    /// Appends a batch. Reading runs ahead of writing until the pool has enough to do.
     async fn push(&mut self, batch: Batch) -> Result<(), ArchiveError<S::Error>> {
         self.pipeline.push_back(batch);
-        while self.encoding() > encode::AHEAD * encode::parallelism() {
+        while self.pipeline.front().is_some_and(|batch| !batch.is_encoding()) || self.encoding() > encode::batches_max()
+        {
             self.write_batch().await?;
         }
         Ok(())
     }
 
-    /// How many batches of the pipeline the pool has to do with.
+    /// How many batches of the pipeline the pool has.
     fn encoding(&self) -> usize {
-        let members = |batch: &&Batch| matches!(batch.kind, BatchKind::Members { .. });
-        self.pipeline.iter().filter(members).count()
+        self.pipeline.iter().filter(|batch| batch.is_encoding()).count()
     }
 
     async fn write_batch(&mut self) -> Result<(), ArchiveError<S::Error>> {
-        let Some(Batch { group, kind }) = self.pipeline.pop_front() else { return Ok(()) };
-        match kind {
-            BatchKind::Directory => {
+        let Some(batch) = self.pipeline.pop_front() else { return Ok(()) };
+        match batch {
+            Batch::Directory { group } => {
                 let name = names::directory(self.group(group));
                 Entry::directory(&name).put_local(&mut self.out, &name);
             }
-            BatchKind::Members { members, encoded } => {
-                let encoded = encoded.finish().await.ok_or(ArchiveError::Interrupted)?;
-                let mut names = PageNames::new(self.group(group));
-                let mets_name = names::mets(self.reader.archive.layout, self.group(group));
-                for ((seq, member), output) in members.into_iter().zip(encoded) {
-                    if let Some(content) = self.unless_omitted(group, output)? {
-                        let name = if seq == Kept::METS { &mets_name } else { names.of(seq) };
-                        self.member_entry(group, name, seq, &member, &content);
-                    }
-                }
+            Batch::Entries { group, members, encoded } => self.write_entries(group, members, encoded).await?,
+            Batch::TextBegin { name, planned } => {
+                described(&planned).put_local(&mut self.out, &name);
+                self.text = Kept::EMPTY_TEXT;
             }
-            BatchKind::End => self.kept_to.push(self.kept.len()),
+            Batch::Text { members, encoded } => self.write_text(members, encoded).await?,
+            Batch::TextEnd { planned } => {
+                self.out.put(&FRAME_END);
+                self.text.compressed += FRAME_END.len() as u64;
+                self.text.entry(planned.utf8, planned.size >= LIMIT32).put_descriptor(&mut self.out);
+                self.kept.push(std::mem::replace(&mut self.text, Kept::EMPTY_TEXT));
+            }
+            Batch::GroupEnd => self.kept_to.push(self.kept.len()),
         }
         self.out.drain().await
+    }
+
+    async fn write_entries(
+        &mut self,
+        group: usize,
+        members: Vec<(u32, Member)>,
+        encoded: Encoding,
+    ) -> Result<(), ArchiveError<S::Error>> {
+        let encoded = encoded.finish().await.ok_or(ArchiveError::Interrupted)?;
+        let mut names = PageNames::new(self.group(group));
+        let mets_name = names::mets(self.reader.archive.layout, self.group(group));
+        for ((seq, member), output) in members.into_iter().zip(encoded) {
+            if let Some(content) = self.unless_omitted(group, output)? {
+                let name = if seq == Kept::METS { &mets_name } else { names.of(seq) };
+                self.member_entry(group, name, seq, &member, &content);
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_text(
+        &mut self,
+        members: Vec<(usize, Member)>,
+        encoded: Encoding,
+    ) -> Result<(), ArchiveError<S::Error>> {
+        let encoded = encoded.finish().await.ok_or(ArchiveError::Interrupted)?;
+        for ((group, member), output) in members.into_iter().zip(encoded) {
+            let Some(content) = self.unless_omitted(group, output)? else { continue };
+            self.out.put_frame(&content);
+            self.text.compressed += content.len() as u64;
+            self.text.size += u64::from(member.size);
+            self.text.crc32 = crc32_combine(self.text.crc32, member.crc32, u64::from(member.size));
+        }
+        Ok(())
     }
 
     /// The content of an entry, or `None` if it is damaged and left out.
@@ -227,22 +280,16 @@ impl<S: Source> Described<S> {
     async fn volumes(&mut self) -> Result<(), ArchiveError<S::Error>> {
         for index in 0..self.reader.archive.groups.len() {
             let count = self.before_group(index).await?;
-            let name = names::text(self.group(index));
             let planned = text_entry(&self.reader.archive, index);
-            let mut joined = self.begin_joined(&planned, &name);
-            self.join(index, count, &mut joined).await?;
-            self.end_joined(&planned, index, joined).await?;
+            self.push(Batch::TextBegin { name: names::text(self.group(index)), planned }).await?;
+            let mut batch = TextBatch::default();
+            self.text_of(index, count, &mut batch).await?;
+            self.push_text(batch).await?;
+            self.push(Batch::TextEnd { planned }).await?;
             if let Some((mets, frame)) = self.mets(index).await? {
-                let encoded = Encoding::start(self.reader.archive.level, vec![(None, mets, frame)]).finish().await;
-                let name = names::mets(Layout::Volumes, self.group(index));
-                for output in encoded.ok_or(ArchiveError::Interrupted)? {
-                    if let Some(content) = self.unless_omitted(index, output)? {
-                        self.member_entry(index, &name, Kept::METS, &mets, &content);
-                    }
-                }
-                self.out.drain().await?;
+                self.push_entries(index, vec![(Kept::METS, mets)], vec![(None, mets, frame)]).await?;
             }
-            self.kept_to.push(self.kept.len());
+            self.push(Batch::GroupEnd).await?;
         }
         Ok(())
     }
@@ -250,63 +297,39 @@ impl<S: Source> Described<S> {
     /// [`Layout::WordSeq`].
     async fn wordseq(&mut self) -> Result<(), ArchiveError<S::Error>> {
         let Some(planned) = wordseq_entry(&self.reader.archive) else { return Ok(()) };
-        let mut joined = self.begin_joined(&planned, names::WORDSEQ);
+        self.push(Batch::TextBegin { name: names::WORDSEQ.to_vec(), planned }).await?;
+        // Batches span volumes: of many a request may name only a page.
+        let mut batch = TextBatch::default();
         for index in 0..self.reader.archive.groups.len() {
             let count = self.before_group(index).await?;
-            self.join(index, count, &mut joined).await?;
+            self.text_of(index, count, &mut batch).await?;
         }
-        self.end_joined(&planned, 0, joined).await
+        self.push_text(batch).await?;
+        self.push(Batch::TextEnd { planned }).await
     }
 
-    fn begin_joined(&mut self, planned: &Entry, name: &[u8]) -> Joined {
-        described(planned).put_local(&mut self.out, name);
-        let kept = Kept { size: 0, compressed: 0, crc32: 0, seq: Kept::TEXT };
-        Joined { joiner: Joiner::new(self.reader.archive.level), kept }
-    }
-
-    /// Appends the pages of a group to the entry.
-    async fn join(&mut self, index: usize, count: u32, joined: &mut Joined) -> Result<(), ArchiveError<S::Error>> {
+    /// Adds the pages of a group to a batch of the text entry, and to those after it.
+    async fn text_of(&mut self, index: usize, count: u32, batch: &mut TextBatch) -> Result<(), ArchiveError<S::Error>> {
         let mut pages = PageRuns::new(index, count);
         while let Some(run) = pages.next(&self.reader).await? {
-            let members: Vec<Member> = run.iter().map(|(_, page, _)| page.member).collect();
-            let inputs: Vec<Input> =
-                run.into_iter().map(|(page, member, frame)| (Some(page), member.member, frame)).collect();
-            // The joiner goes to the pool and comes back; meanwhile another of no use stands in its place.
-            let mut joiner = std::mem::replace(&mut joined.joiner, Joiner::Blocks(Level::Frames));
-            let done = if self.reader.archive.level == Level::Frames {
-                Some((joiner.join(inputs), joiner))
-            } else {
-                encode::on_pool(move || (joiner.join(inputs), joiner)).await
-            };
-            let (outputs, joiner) = done.ok_or(ArchiveError::Interrupted)?;
-            joined.joiner = joiner;
-            for (member, output) in members.iter().zip(outputs) {
-                let Some(content) = self.unless_omitted(index, output)? else { continue };
-                self.out.put_frame(&content);
-                joined.kept.compressed += content.len() as u64;
-                joined.kept.size += u64::from(member.size);
-                joined.kept.crc32 = crc32_combine(joined.kept.crc32, member.crc32, u64::from(member.size));
+            for (page, PageMember { member, .. }, frame) in run {
+                if batch.text_bytes + u64::from(member.size) > JOB_TEXT_BYTES {
+                    self.push_text(std::mem::take(batch)).await?;
+                }
+                batch.text_bytes += u64::from(member.size);
+                batch.members.push((index, member));
+                batch.inputs.push((Some(page), member, frame));
             }
-            self.out.drain().await?;
         }
         Ok(())
     }
 
-    async fn end_joined(
-        &mut self,
-        planned: &Entry,
-        index: usize,
-        mut joined: Joined,
-    ) -> Result<(), ArchiveError<S::Error>> {
-        let end = joined
-            .joiner
-            .end()
-            .map_err(|error| ArchiveError::Damaged { group: self.group(index).name.clone(), error })?;
-        self.out.put(&end);
-        joined.kept.compressed += end.len() as u64;
-        joined.kept.entry(planned.utf8, planned.size >= LIMIT32).put_descriptor(&mut self.out);
-        self.kept.push(joined.kept);
-        self.out.drain().await
+    async fn push_text(&mut self, batch: TextBatch) -> Result<(), ArchiveError<S::Error>> {
+        if batch.members.is_empty() {
+            return Ok(());
+        }
+        let encoded = Encoding::start(self.reader.archive.level, Form::Text, batch.inputs);
+        self.push(Batch::Text { members: batch.members, encoded }).await
     }
 
     /// The central directory, of what has been kept, and the end.

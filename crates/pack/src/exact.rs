@@ -5,7 +5,7 @@
 
 use crate::encode;
 use crate::entry::{Entry, Sink};
-use crate::frame::{FRAME_END, stored_blocks};
+use crate::frame::FRAME_END;
 use crate::map::{Map, text_entry};
 use crate::names::{self, PageNames};
 use crate::out::Out;
@@ -22,6 +22,7 @@ pub(crate) struct Exact<S> {
 }
 
 /// How the pages of a group become bytes.
+#[derive(Clone)]
 enum Pages {
     /// Each an entry of its own.
     Entries { names: PageNames, utf8: bool },
@@ -38,15 +39,17 @@ impl Pages {
         }
     }
 
-    /// Appends a page.
-    fn put(&mut self, out: &mut Out<impl Source>, level: Level, page: &PageMember, content: &Bytes) {
-        match self {
-            Self::Entries { names, utf8 } => {
-                names::member_entry(level, *utf8, &page.member).put_local(out, names.of(page.seq));
-                out.put_frame(content);
-                out.put(&FRAME_END);
-            }
-            Self::Joined => out.put_frame(content),
+    /// Appends what comes before a page.
+    fn begin(&mut self, out: &mut impl Sink, level: Level, page: &PageMember) {
+        if let Self::Entries { names, utf8 } = self {
+            names::member_entry(level, *utf8, &page.member).put_local(out, names.of(page.seq));
+        }
+    }
+
+    /// Appends what comes after a page.
+    fn end(&self, out: &mut impl Sink) {
+        if let Self::Entries { .. } = self {
+            out.put(&FRAME_END);
         }
     }
 }
@@ -143,10 +146,18 @@ impl<S: Source> Exact<S> {
                 pages = later;
             }
             while !pages.is_empty() && !self.out.is_past() {
-                let contents = self.contents(index, next - pages.len() as u32, pages).await?;
-                let (now, later) = pages.split_at(contents.len());
-                for (page, content) in now.iter().zip(&contents) {
-                    form.put(&mut self.out, level, page, content);
+                let from = next - pages.len() as u32;
+                let max_bytes = self.out.remaining().min(reader.source.piece_bytes() as u64).max(1) as usize;
+                let frames = reader.frames(index, from, pages, max_bytes).await?;
+                let (now, later) = pages.split_at(frames.len());
+                if level == Level::Frames {
+                    for (page, frame) in now.iter().zip(&frames) {
+                        form.begin(&mut self.out, level, page);
+                        self.out.put_frame(frame);
+                        form.end(&mut self.out);
+                    }
+                } else {
+                    self.put_stored(index, from, now, frames, &form);
                 }
                 pages = later;
                 self.out.drain().await?;
@@ -155,42 +166,18 @@ impl<S: Source> Exact<S> {
         Ok(())
     }
 
-    /// The first of some pages, as they stand within an entry.
-    async fn contents(
-        &self,
-        index: usize,
-        from: u32,
-        pages: &[PageMember],
-    ) -> Result<Vec<Bytes>, ArchiveError<S::Error>> {
-        let max_bytes = self.out.remaining().min(self.reader.source.piece_bytes() as u64).max(1) as usize;
-        let frames = self.reader.frames(index, from, pages, max_bytes).await?;
-        if self.level() == Level::Frames {
-            return Ok(frames);
-        }
-        let members = pages.iter().map(|page| page.member);
-        let indices = (from..).map(Some);
-        self.stored(index, indices.zip(members.zip(frames)).map(|(page, (member, frame))| (page, member, frame))).await
-    }
-
-    /// Frames made into stored blocks, on the pool.
-    async fn stored(
-        &self,
-        index: usize,
-        frames: impl Iterator<Item = encode::Input>,
-    ) -> Result<Vec<Bytes>, ArchiveError<S::Error>> {
-        let frames: Vec<encode::Input> = frames.collect();
-        let outputs = encode::on_pool(move || encode::stored(&frames)).await.ok_or(ArchiveError::Interrupted)?;
-        let mut contents = Vec::with_capacity(outputs.len());
-        for (page, content) in outputs {
-            contents.push(content.map_err(|error| self.damaged(index, page, error))?);
-        }
-        Ok(contents)
-    }
-
-    fn damaged(&self, index: usize, page: Option<u32>, error: crate::FrameError) -> ArchiveError<S::Error> {
-        // There is nothing to leave out here: the length is promised.
-        self.reader.source.omit_damaged(index, page, &error);
-        ArchiveError::Damaged { group: self.group(index).name.clone(), error }
+    /// Appends pages as stored blocks, which the pool makes.
+    fn put_stored(&mut self, index: usize, from: u32, pages: &[PageMember], frames: Vec<Bytes>, form: &Pages) {
+        let level = self.level();
+        let len = pages.iter().map(|page| form.len(level, page)).sum::<u64>() as usize;
+        let inputs = (from..).zip(pages).zip(frames).map(|((page, member), frame)| (Some(page), member.member, frame));
+        let (pages, mut form) = (pages.to_vec(), form.clone());
+        let job = encode::start_members(inputs.collect(), len, move |out, nth, text| {
+            form.begin(out, level, &pages[nth]);
+            encode::put_stored(out, text);
+            form.end(out);
+        });
+        self.out.put_encoding(index, len, job);
     }
 
     async fn mets(&mut self, index: usize, utf8: bool) -> Result<(), ArchiveError<S::Error>> {
@@ -203,13 +190,19 @@ impl<S: Source> Exact<S> {
             return Ok(());
         }
         let frame = self.reader.mets_frame(index, &mets).await?;
-        let contents = match self.level() {
-            Level::Frames => vec![frame],
-            _ => self.stored(index, [(None, mets, frame)].into_iter()).await?,
-        };
-        entry.put_local(&mut self.out, &name);
-        contents.iter().for_each(|content| self.out.put_frame(content));
-        self.out.put(&FRAME_END);
+        if self.level() == Level::Frames {
+            entry.put_local(&mut self.out, &name);
+            self.out.put_frame(&frame);
+            self.out.put(&FRAME_END);
+        } else {
+            let len = entry.len(name.len()) as usize;
+            let job = encode::start_members(vec![(None, mets, frame)], len, move |out, _, text| {
+                entry.put_local(out, &name);
+                encode::put_stored(out, text);
+                out.put(&FRAME_END);
+            });
+            self.out.put_encoding(index, len, job);
+        }
         self.out.drain().await
     }
 
@@ -291,9 +284,6 @@ impl<S: Source> Exact<S> {
 /// The entry `ERROR.err`, in stored blocks.
 pub(crate) fn put_errors(out: &mut impl Sink, text: &[u8]) {
     names::errors_entry(text).put_local(out, names::ERRORS);
-    for (header, block) in stored_blocks(text) {
-        out.put(&header);
-        out.put(block);
-    }
+    encode::put_stored(out, text);
     out.put(&FRAME_END);
 }

@@ -11,6 +11,7 @@ pub(crate) const WORDSEQ: &[u8] = b"wordseq.txt";
 pub(crate) const ERRORS: &[u8] = b"ERROR.err";
 
 /// The names of a group's pages, one at a time in a buffer of its own: no name is allocated.
+#[derive(Clone)]
 pub(crate) struct PageNames {
     name: Vec<u8>,
     digits_at: usize,

@@ -1,13 +1,15 @@
 //! The way out of a stream: a window of the archive's bytes, cut into pieces.
 
+use crate::FrameError;
+use crate::encode::{self, Job, Members};
 use crate::entry::Sink;
+use crate::reader::Reader;
 use crate::source::{ArchiveError, Source};
 use bytes::{Bytes, BytesMut};
 use futures::SinkExt;
 use futures::channel::mpsc::Sender;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// A frame of this length or more leaves as a piece of its own, without being copied.
 const OWN_PIECE_BYTES: usize = 64 * 1024;
@@ -20,7 +22,7 @@ const PIECE_BYTES_MIN: usize = 4 * 1024;
 /// Appending never waits: pieces that are full queue up until [`drain`](Self::drain) sends them. Producers drain after
 /// each batch that they read, which bounds the queue.
 pub(crate) struct Out<S> {
-    source: Arc<S>,
+    reader: Reader<S>,
     sender: Sender<Bytes>,
     window: Range<u64>,
     /// Place in the archive of the byte that is appended next.
@@ -28,12 +30,26 @@ pub(crate) struct Out<S> {
     piece: BytesMut,
     /// What the piece has room for yet; 0 as long as there is no piece.
     room: usize,
-    ready: VecDeque<Bytes>,
+    queue: VecDeque<Queued>,
+    /// How many of the queue the pool still has to do with.
+    encoding: usize,
+}
+
+/// What is to be sent.
+enum Queued {
+    Piece(Bytes),
+    /// Members of a group that are being encoded, of which a part is asked for.
+    Encoding {
+        group: usize,
+        job: Job<Members>,
+        wanted: Range<usize>,
+    },
 }
 
 impl<S: Source> Out<S> {
-    pub(crate) fn new(source: Arc<S>, sender: Sender<Bytes>, window: Range<u64>) -> Self {
-        Self { source, sender, window, position: 0, piece: BytesMut::new(), room: 0, ready: VecDeque::new() }
+    pub(crate) fn new(reader: Reader<S>, sender: Sender<Bytes>, window: Range<u64>) -> Self {
+        let (piece, queue) = (BytesMut::new(), VecDeque::new());
+        Self { reader, sender, window, position: 0, piece, room: 0, queue, encoding: 0 }
     }
 
     pub(crate) fn position(&self) -> u64 {
@@ -84,21 +100,25 @@ impl<S: Source> Out<S> {
             return self.put(frame);
         }
         let wanted = self.pass(frame.len());
-        let mut frame = frame.slice(wanted);
         self.end_piece();
-        while !frame.is_empty() {
-            let piece = frame.split_to(self.piece_bytes().min(frame.len()));
-            self.ready.push_back(piece);
-        }
+        self.queue.push_back(Queued::Piece(frame.slice(wanted)));
+    }
+
+    /// Appends members of a group that the pool encodes, of which the length is known. What comes after them can be appended at once.
+    pub(crate) fn put_encoding(&mut self, group: usize, len: usize, job: Job<Members>) {
+        let wanted = self.pass(len);
+        self.end_piece();
+        self.encoding += 1;
+        self.queue.push_back(Queued::Encoding { group, job, wanted });
     }
 
     fn piece_bytes(&self) -> usize {
-        self.source.piece_bytes().max(PIECE_BYTES_MIN)
+        self.reader.source.piece_bytes().max(PIECE_BYTES_MIN)
     }
 
     fn end_piece(&mut self) {
         if !self.piece.is_empty() {
-            self.ready.push_back(std::mem::take(&mut self.piece).freeze());
+            self.queue.push_back(Queued::Piece(std::mem::take(&mut self.piece).freeze()));
         }
         self.room = 0;
     }
@@ -119,18 +139,50 @@ impl<S: Source> Out<S> {
         }
     }
 
-    /// Sends the pieces that are full, and waits until they are taken.
+    /// Sends what is ready, and waits until it is taken. What is being encoded holds up what comes after it; it is waited for only
+    /// if the pool has enough to do.
     pub(crate) async fn drain(&mut self) -> Result<(), ArchiveError<S::Error>> {
-        while let Some(piece) = self.ready.pop_front() {
-            self.sender.send(piece).await.map_err(|_| ArchiveError::Interrupted)?;
-        }
-        Ok(())
+        self.send_until(encode::batches_max()).await
     }
 
     /// Sends all that is left.
     pub(crate) async fn finish(&mut self) -> Result<(), ArchiveError<S::Error>> {
         self.end_piece();
-        self.drain().await
+        self.send_until(0).await
+    }
+
+    /// Sends the queue up to what is being encoded, of which no more than `encoding_max` stays.
+    async fn send_until(&mut self, encoding_max: usize) -> Result<(), ArchiveError<S::Error>> {
+        while let Some(queued) = self.queue.front() {
+            if matches!(queued, Queued::Encoding { .. }) && self.encoding <= encoding_max {
+                return Ok(());
+            }
+            let bytes = match self.queue.pop_front() {
+                Some(Queued::Piece(piece)) => piece,
+                Some(Queued::Encoding { group, job, wanted }) => {
+                    self.encoding -= 1;
+                    let encoded = job.await.map_err(|_| ArchiveError::Interrupted)?;
+                    Bytes::from(encoded.map_err(|(page, error)| self.damaged(group, page, error))?).slice(wanted)
+                }
+                None => return Ok(()),
+            };
+            self.send(bytes).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, mut bytes: Bytes) -> Result<(), ArchiveError<S::Error>> {
+        while !bytes.is_empty() {
+            let piece = bytes.split_to(self.piece_bytes().min(bytes.len()));
+            self.sender.send(piece).await.map_err(|_| ArchiveError::Interrupted)?;
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, group: usize, page: Option<u32>, error: FrameError) -> ArchiveError<S::Error> {
+        // There is nothing to leave out here: the length is promised.
+        self.reader.source.omit_damaged(group, page, &error);
+        ArchiveError::Damaged { group: self.reader.archive.groups[group].name.clone(), error }
     }
 }
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The text that one job on the pool makes or compresses, in bytes (or one page, if it is longer).
-const JOB_TEXT_BYTES: u64 = 256 * 1024;
+pub(crate) const JOB_TEXT_BYTES: u64 = 256 * 1024;
 
 /// The longest frame of a member in bytes: incompressible text grows by far less than this allows.
 const FRAME_MAX_BYTES: u32 = MAX_TEXT_BYTES + MAX_TEXT_BYTES / 16;

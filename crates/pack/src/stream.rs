@@ -72,12 +72,12 @@ async fn produce<S: Source>(
         if range != WHOLE {
             return Err(ArchiveError::Range { start: range.start, end: range.end });
         }
-        return Described::new(reader, Out::new(source, sender, range)).run().await;
+        return Described::new(reader.clone(), Out::new(reader, sender, range)).run().await;
     }
     let map = Map::new(&archive, &*source).await?;
     let window = if range == WHOLE { 0..map.len() } else { range };
     if window.start > window.end || window.end > map.len() {
         return Err(ArchiveError::Range { start: window.start, end: window.end });
     }
-    Exact::new(reader, map, Out::new(source, sender, window)).run().await
+    Exact::new(reader.clone(), map, Out::new(reader, sender, window)).run().await
 }
