@@ -32,7 +32,7 @@ const HELD: [(&str, &str); 16] = [
     ("java", "POST of ids: of Java's rate at level 0"),
     ("java", "selection: of Java's rate at level 1"),
     ("https", "6 volumes, selection: of nginx's rate"),
-    ("levels", "level 9: of the library's rate"),
+    ("levels", "pages, level 9: of the library's rate"),
     ("selection", "GET of the selection: first byte"),
     ("selection", "POST /selections: whole answer"),
     ("range", "1 MB, median of 20"),

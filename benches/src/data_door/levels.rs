@@ -1,5 +1,5 @@
-//! Archives that are compressed anew, beside the DEFLATE library alone on as many processors: when it only compresses the texts, and when
-//! it also inflates the frames that they come from, as the door has to.
+//! Archives at other levels than the stored frames', beside the library that does the same with the frames in memory, on as many processors:
+//! it inflates them, and compresses the texts where the level says so.
 
 use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use objects::LibraryOptions;
 use pack::{Frame, Framer};
 
 use super::bench::Bench;
-use super::deflate::{Deflate, Libdeflate};
+use super::deflate::{Deflate, Flate2, Libdeflate};
 use super::parallel::on_all_processors;
 use crate::rig::client::{Client, Request};
 use crate::rig::download::measure;
@@ -18,10 +18,12 @@ use crate::rig::figures::{Figures, Target};
 use crate::rig::work::{Texts, text_bytes};
 
 /// Levels that are asked for.
-const LEVELS: [u8; 3] = [1, 6, 9];
+const LEVELS: [u8; 4] = [0, 1, 6, 9];
+/// Layouts that are asked for. `wordseq` joins as `volumes` does.
+const LAYOUTS: [&str; 3] = ["pages", "volumes", "wordseq"];
 const OF_LIBRARY: Target = Target::AtLeast(0.9);
-/// Texts that a thread takes at once.
-const BATCH: usize = 64;
+/// Pages that a thread takes at once; joined, they make one stream, as a volume does. A volume has 234 on average.
+const BATCH: usize = 234;
 
 /// Measures it for few volumes.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
@@ -29,41 +31,31 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     let volumes = bench.settings.few;
     let server = bench.server()?;
     let text_bytes = text_bytes(&server, &bench.corpus, volumes)?;
-    let texts = bench.work.texts(&server, &bench.corpus, volumes)?;
-    let ids = bench.corpus.ids(volumes);
-    let frames = frames(&texts)?;
+    let frames = frames(&bench.work.texts(&server, &bench.corpus, volumes)?)?;
+    let ids = bench.corpus.ids(volumes).trim_end().replace('\n', "|");
     let mut client = Client::connect(server.http)?;
     let mut requests = Vec::new();
-    for level in LEVELS {
-        let request = Request::post_form(
-            "/volumes",
-            &[("volumeIDs", &ids.trim_end().replace('\n', "|")), ("level", &level.to_string())],
-        );
+    for (layout, level) in LAYOUTS.iter().flat_map(|layout| LEVELS.map(|level| (*layout, level))) {
+        let fields = [("volumeIDs", &*ids), ("layout", layout), ("level", &level.to_string())];
+        let request = Request::post_form("/volumes", &fields);
         // Always the same bytes; this once also warms caches up.
         let zip_bytes = client.fetch(&request)?.body_bytes;
-        requests.push((level, request, zip_bytes));
+        requests.push((layout, level, request, zip_bytes));
     }
     for _ in 0..bench.settings.repetitions {
-        for (level, request, zip_bytes) in &requests {
+        for (layout, level, request, zip_bytes) in &requests {
             let sample = measure(&mut client, slice::from_ref(request), *zip_bytes, &server.process)?;
             let by_door = sample.rate_of(text_bytes) * 1e3;
-            let deflate = |library: &mut Libdeflate, text: &Vec<u8>| Ok(library.deflate(text)?.len() as u64);
-            let (alone, deflated_bytes) = alone(&texts, text_bytes, *level, deflate)?;
-            let recompress = |library: &mut Libdeflate, frame: &Frame| {
-                Ok(library.deflate(&pack::inflate(&frame.bytes, frame.size, frame.crc32)?)?.len() as u64)
-            };
-            let (recompressing, _) = self::alone(&frames, text_bytes, *level, recompress)?;
-            figures.tell(format!("level {level}: page text through the door"), "MB/s", by_door);
-            figures.tell(format!("level {level}: page text by the library alone"), "MB/s", alone);
-            figures.hold(format!("level {level}: of the library's rate"), "times", OF_LIBRARY, by_door / alone);
-            figures.tell(format!("level {level}: page text by the library, inflating too"), "MB/s", recompressing);
-            figures.tell(format!("level {level}: of that rate"), "times", by_door / recompressing);
+            let (by_library, library_bytes) = by_library(&frames, text_bytes, *level, *layout != "pages")?;
+            let what = format!("{layout}, level {level}");
+            figures.tell(format!("{what}: page text through the door"), "MB/s", by_door);
+            figures.tell(format!("{what}: page text by the library"), "MB/s", by_library);
+            figures.hold(format!("{what}: of the library's rate"), "times", OF_LIBRARY, by_door / by_library);
             let busy = sample.server_cpu_seconds / sample.seconds;
-            figures.tell(format!("level {level}: processors that the server keeps busy"), "", busy);
-            let ratio = *zip_bytes as f64 / text_bytes as f64;
-            figures.tell(format!("level {level}: ZIP over text"), "times", ratio);
-            let ratio = deflated_bytes as f64 / text_bytes as f64;
-            figures.tell(format!("level {level}: the library's streams over text"), "times", ratio);
+            figures.tell(format!("{what}: processors that the server keeps busy"), "", busy);
+            figures.tell(format!("{what}: ZIP over text"), "times", *zip_bytes as f64 / text_bytes as f64);
+            let ratio = library_bytes as f64 / text_bytes as f64;
+            figures.tell(format!("{what}: the library's streams over text"), "times", ratio);
         }
     }
     Ok(figures)
@@ -75,24 +67,31 @@ fn frames(texts: &Texts) -> Result<Vec<Frame>> {
     texts.iter().map(|text| Ok(framer.frame(text)?)).collect()
 }
 
-/// Deflates everything on all processors, each item by itself; MB/s of text, and bytes that come out.
-fn alone<T: Sync>(
-    items: &[T],
-    text_bytes: u64,
-    level: u8,
-    deflate: impl Fn(&mut Libdeflate, &T) -> Result<u64> + Sync,
-) -> Result<(f64, u64)> {
+/// Inflates everything, and compresses it unless the level is 0, on all processors; MB/s of text, and bytes that come out. Pages become
+/// streams of their own by libdeflate; joined ones become parts of a stream by flate2, as libdeflate makes whole streams only.
+fn by_library(frames: &[Frame], text_bytes: u64, level: u8, joined: bool) -> Result<(f64, u64)> {
     let next = AtomicUsize::new(0);
     let begun = Instant::now();
     let worker = || {
-        let (mut library, mut bytes) = (Libdeflate::new(level)?, 0_u64);
+        let (mut apart, mut together) = (Libdeflate::new(level)?, Flate2::new(level));
+        let (mut bytes, mut text) = (0_u64, Vec::new());
         loop {
             let from = next.fetch_add(BATCH, Ordering::Relaxed);
-            let Some(batch) = items.get(from..items.len().min(from + BATCH)).filter(|batch| !batch.is_empty()) else {
+            let to = frames.len().min(from.saturating_add(BATCH));
+            let Some(batch) = frames.get(from..to).filter(|batch| !batch.is_empty()) else {
                 return anyhow::Ok(bytes);
             };
-            for item in batch {
-                bytes += deflate(&mut library, item)?;
+            text.clear();
+            for frame in batch {
+                let page = pack::inflate(&frame.bytes, frame.size, frame.crc32)?;
+                match (level, joined) {
+                    (0, _) => bytes += page.len() as u64,
+                    (_, false) => bytes += apart.deflate(&page)?.len() as u64,
+                    (_, true) => text.extend_from_slice(&page),
+                }
+            }
+            if !text.is_empty() {
+                bytes += together.deflate(&text)?.len() as u64;
             }
         }
     };

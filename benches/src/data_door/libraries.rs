@@ -1,8 +1,9 @@
-//! DEFLATE libraries beside each other: how small they make pages, and how fast, on one processor.
+//! DEFLATE libraries beside each other: how small they make pages, and how fast, and how fast they inflate them, on one processor.
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow, ensure};
+use objects::LibraryOptions;
 
 use super::bench::Bench;
 use super::deflate::{Deflate, Flate2, Libdeflate, ZlibRs};
@@ -31,6 +32,10 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             taken <= TEXT_BYTES
         })
         .collect();
+    let mut library = Libdeflate::new(LibraryOptions::default().frame_level)?;
+    let streams = texts.iter().filter(|text| !text.is_empty());
+    let streams: Vec<(Vec<u8>, usize)> =
+        streams.map(|text| Ok((library.deflate(text)?.to_vec(), text.len()))).collect::<Result<_>>()?;
     for repetition in 0..=bench.settings.repetitions {
         // The first round warms up.
         let mut ignored = Figures::default();
@@ -45,8 +50,56 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 once(&format!("{name}, level {level}"), library.as_mut(), &texts, figures)?;
             }
         }
+        for (name, mut inflate) in inflaters() {
+            let mut text = Vec::new();
+            let begun = Instant::now();
+            for (stream, size) in &streams {
+                text.resize(*size, 0);
+                inflate(stream, &mut text)?;
+            }
+            let text_bytes: usize = streams.iter().map(|(_, size)| size).sum();
+            let rate = text_bytes as f64 / 1e6 / begun.elapsed().as_secs_f64();
+            figures.tell(format!("{name}, inflating: page text"), "MB/s", rate);
+        }
     }
     Ok(figures)
+}
+
+/// Inflates a stream into a buffer of exactly the text's length.
+type Inflate = Box<dyn FnMut(&[u8], &mut [u8]) -> Result<()>>;
+
+fn inflaters() -> [(&'static str, Inflate); 3] {
+    let mut libdeflate = libdeflater::Decompressor::new();
+    let mut zlib_rs = zlib_rs::Inflate::new(false, 15);
+    let mut flate2 = flate2::Decompress::new(false);
+    [
+        (
+            "libdeflate",
+            Box::new(move |stream, text| {
+                ensure!(libdeflate.deflate_decompress(stream, text)? == text.len(), "libdeflate made less");
+                Ok(())
+            }),
+        ),
+        (
+            "zlib-rs",
+            Box::new(move |stream, text| {
+                zlib_rs.reset(false);
+                let status = zlib_rs.decompress(stream, text, zlib_rs::InflateFlush::Finish);
+                let status = status.map_err(|error| anyhow!("zlib-rs: {}", error.as_str()))?;
+                ensure!(status == zlib_rs::Status::StreamEnd, "zlib-rs made less");
+                Ok(())
+            }),
+        ),
+        (
+            FLATE2,
+            Box::new(move |stream, text| {
+                flate2.reset(false);
+                let status = flate2.decompress(stream, text, flate2::FlushDecompress::Finish)?;
+                ensure!(status == flate2::Status::StreamEnd, "flate2 made less");
+                Ok(())
+            }),
+        ),
+    ]
 }
 
 fn once(name: &str, library: &mut dyn Deflate, texts: &Texts, figures: &mut Figures) -> Result<()> {
