@@ -127,6 +127,10 @@ impl Store for ServedStore {
         content(&self.0, &format!("/admin/store/contents/{id}?from={}&to={}", range.start, range.end)).await
     }
 
+    fn check_home(&self) -> StoreResult<()> {
+        Err(StoreError::ReadOnly("a store that a server holds is only read from here".to_owned()))
+    }
+
     async fn condemn_content(&self, _: Call, _: ContentId) -> StoreResult<bool> {
         reads_only()
     }

@@ -179,8 +179,12 @@ impl Engine {
         Ok(true)
     }
 
-    /// Takes away condemned contents, and uploads whose lease has run out. Expired rows Cassandra takes away by itself.
+    /// Takes away condemned contents, and uploads whose lease has run out; only where headers have their home. Expired rows Cassandra
+    /// takes away by itself.
     pub(crate) async fn sweep(&self, call: Call) -> StoreResult<u64> {
+        if self.away_from_home.is_some() {
+            return Ok(0);
+        }
         let (mut swept, mut seen) = (0, 0);
         while seen < SWEPT_MAX {
             let from = self.swept_until.lock().clone();

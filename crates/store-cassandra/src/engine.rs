@@ -165,6 +165,13 @@ impl Store for CassandraStore {
         self.engine()?.sweep(call).await
     }
 
+    fn check_home(&self) -> StoreResult<()> {
+        match &self.engine()?.away_from_home {
+            Some(why) => Err(StoreError::ReadOnly(why.clone())),
+            None => Ok(()),
+        }
+    }
+
     async fn health(&self) -> Health {
         let asked = async {
             // Any row does: what counts is whether enough replicas answer.

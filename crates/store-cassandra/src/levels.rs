@@ -163,7 +163,7 @@ impl InForce {
     pub(crate) fn read(&self, call: Call) -> Level {
         match call.strength {
             Strength::Usual => self.levels.of(call.class).read,
-            Strength::Strong => self.strong(call.class),
+            Strength::Strong | Strength::Serial => self.strong(call.class),
         }
     }
 

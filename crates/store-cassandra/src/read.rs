@@ -7,7 +7,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use scylla::response::PagingState;
 use scylla::statement::Consistency;
-use store::{Call, Deadline, Direction, Row, Rows, Scan, StoreError, StoreResult, Table, UnixMillis, WalkPage};
+use store::{
+    Call, Deadline, Direction, Row, Rows, Scan, StoreError, StoreResult, Strength, Table, UnixMillis, WalkPage,
+};
 
 use crate::engine::Engine;
 use crate::failure::readable;
@@ -74,7 +76,12 @@ impl Engine {
         partition: &[u8],
         sort: &Bytes,
     ) -> StoreResult<Option<Row>> {
-        self.row_at(call.deadline, self.levels.read(call).consistency(), table, partition, sort).await
+        let level = match call.strength {
+            // Away from home nothing is decided that such a read could finish.
+            Strength::Serial if self.away_from_home.is_none() => self.levels.serial().read(),
+            _ => self.levels.read(call).consistency(),
+        };
+        self.row_at(call.deadline, level, table, partition, sort).await
     }
 
     pub(crate) async fn get_many(

@@ -20,8 +20,16 @@ pub enum Class {
 pub enum Strength {
     /// The class's usual level.
     Usual,
-    /// Never older than a finished write of the same row (Cassandra: SERIAL or the class's strongest level).
+    /// Never older than a finished write of the same row.
     Strong,
+    /// Strong, and never older than a compare-and-write that was decided, whether or not its writer was told: it finishes what is under
+    /// way. What such a read of a guarded row has shown, with all rows that appeared with it and before it, every later serial read
+    /// of a row of the same partition finds. So who does not know what came of a compare-and-write reads the guarded row first, and
+    /// what appeared with its successor afterwards.
+    ///
+    /// For [`Store::get`](crate::Store::get); pages of scans are strong. It costs more than a strong read, and gets in the way of
+    /// writers of the same partition.
+    Serial,
 }
 
 /// The moment by which a call must have ended, with an answer, a refusal or "unknown".
@@ -65,6 +73,11 @@ impl Call {
     /// The same call, strong.
     pub fn strong(self) -> Self {
         Self { strength: Strength::Strong, ..self }
+    }
+
+    /// The same call, serial.
+    pub fn serial(self) -> Self {
+        Self { strength: Strength::Serial, ..self }
     }
 
     /// The same call for another class of data.

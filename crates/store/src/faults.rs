@@ -92,7 +92,7 @@ pub struct Damage {
     pub sort: Option<Bytes>,
     /// What is wrong with it.
     pub harm: Harm,
-    /// Whether reads of [`Strength::Strong`] find it whole, as where only one of several replicas is damaged.
+    /// Whether reads that are stronger than [`Strength::Usual`] find it whole, as where only one of several replicas is damaged.
     pub strong_reads_are_whole: bool,
 }
 
@@ -282,7 +282,7 @@ impl State {
 
 impl Damage {
     fn hits(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> bool {
-        let is_read_whole = self.strong_reads_are_whole && call.strength == Strength::Strong;
+        let is_read_whole = self.strong_reads_are_whole && call.strength != Strength::Usual;
         let names_row = self.sort.as_ref().is_none_or(|damaged| damaged == sort);
         self.table == table && self.partition == *partition && names_row && !is_read_whole
     }
@@ -394,6 +394,10 @@ impl Store for Faults {
     async fn sweep(&self, call: Call) -> StoreResult<u64> {
         self.meet(Kind::ChangeContent).await?;
         if self.pass(1) == 0 { Err(crashed()) } else { self.inner.sweep(call).await }
+    }
+
+    fn check_home(&self) -> StoreResult<()> {
+        self.inner.check_home()
     }
 
     async fn health(&self) -> Health {

@@ -160,6 +160,10 @@ impl Store for Limited {
         self.inner.sweep(call).await
     }
 
+    fn check_home(&self) -> StoreResult<()> {
+        self.inner.check_home()
+    }
+
     async fn health(&self) -> Health {
         self.inner.health().await
     }

@@ -163,6 +163,14 @@ impl Store for ReadOnlyGate {
         }
     }
 
+    fn check_home(&self) -> StoreResult<()> {
+        match self.closed.try_read().as_deref() {
+            Ok(None) => self.inner.check_home(),
+            Ok(Some(reason)) => Err(StoreError::ReadOnly(reason.clone())),
+            Err(_) => Err(StoreError::ReadOnly("it is being made read-only, or takes changes again soon".to_owned())),
+        }
+    }
+
     async fn health(&self) -> Health {
         let mut health = self.inner.health().await;
         // What serving writes besides (selections, tokens) is refused too, but nobody is kept from reading by that.

@@ -152,6 +152,13 @@ pub trait Store: Send + Sync + 'static {
         Ok(0)
     }
 
+    /// Whether guarded rows can be changed from here; [`StoreError::ReadOnly`](crate::StoreError::ReadOnly) says why not: they are decided
+    /// in another data center, or the store is read-only. Strong reads may lag behind them then. So whoever repairs something by
+    /// what guarded rows say asks this first, and repairs nothing where it is refused, not even by plain writes.
+    fn check_home(&self) -> StoreResult<()> {
+        Ok(())
+    }
+
     /// How it feels.
     async fn health(&self) -> Health;
 

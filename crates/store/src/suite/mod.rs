@@ -259,6 +259,7 @@ macro_rules! behaviour_suite {
                 require_a_stamp
                 require_a_tag
                 contended_writers_count_exactly
+                a_serial_read_finds_all_that_was_decided_before
                 of_many_creators_one_wins
             }
             lists {

@@ -42,7 +42,9 @@ pub async fn a_read_only_store_refuses_changes_and_says_why(subject: &mut impl S
     assert_eq!(store.value("p", "before").await, Some(bytes("v")));
     assert_eq!(store.value("p", "a").await, None);
     assert!(store.health().await.refusing_writes.contains_key(&Lane::Text));
+    assert!(matches!(store.check_home(), Err(StoreError::ReadOnly(why)) if why == "it moves"), "nothing is repaired");
     read_only::set(store.as_ref(), None).await.unwrap();
+    store.check_home().unwrap();
     assert!(!is_refused(store.as_ref()).await);
 }
 

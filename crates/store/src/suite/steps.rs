@@ -223,6 +223,45 @@ pub async fn contended_writers_count_exactly(subject: &mut impl Subject) {
     assert_eq!(u64::from_be_bytes(head.value[..].try_into().unwrap()), writers * times);
 }
 
+/// Adds one to the counter with a row that appears with it, named by the count before, so many times.
+async fn increment_with_log(store: Arc<dyn Store>, times: u64) {
+    let mut done = 0;
+    while done < times {
+        let head = store.row("p", "head").await;
+        let count = head.as_ref().map_or(0, |head| u64::from_be_bytes(head.value[..].try_into().unwrap()));
+        let expect = head.map_or(Expect::Absent, |head| Expect::Stamp(head.guard.as_ref().unwrap().stamp));
+        let mut step = write_head("p", expect, &guard(""), (count + 1).to_be_bytes());
+        if let Step::CompareAndWrite { rows, .. } = &mut step {
+            rows.push(row(format!("log{count}"), ""));
+        }
+        done += u64::from(store.run(call(), vec![step]).await.unwrap().is_applied());
+    }
+}
+
+/// While writers are at work, and at once: what appeared with a guarded row that a serial read has shown, and before it, the next one
+/// finds.
+pub async fn a_serial_read_finds_all_that_was_decided_before(subject: &mut impl Subject) {
+    let store = subject.store();
+    let (writers, times) = (3, 8);
+    let tasks: Vec<_> = (0..writers).map(|_| tokio::spawn(increment_with_log(store.clone(), times))).collect();
+    let mut count = 0;
+    while count < writers * times {
+        let head = store.get(call().serial(), Table::Objects, &bytes("p"), &bytes("head")).await.unwrap();
+        let shown = head.map_or(0, |head| u64::from_be_bytes(head.value[..].try_into().unwrap()));
+        assert!(shown >= count, "a serial read went back from {count} to {shown}");
+        for entry in count..shown {
+            let sort = bytes(format!("log{entry}"));
+            let logged = store.get(call().serial(), Table::Objects, &bytes("p"), &sort).await.unwrap();
+            assert!(logged.is_some(), "{entry} was decided before {shown} was shown");
+        }
+        count = shown;
+        tokio::task::yield_now().await;
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
 /// Exactly one, and its value stands.
 pub async fn of_many_creators_one_wins(subject: &mut impl Subject) {
     let store = subject.store();
