@@ -34,22 +34,34 @@ pub(crate) struct Creation {
 
 impl Library {
     /// Creates a child: the intent, the container required, the head, the confirmation. [`Switched::Required`]: the container is
-    /// not what it was any more, or changes all the time.
+    /// not what it was any more, or changes all the time; the child was surely not created, and never will be under this incarnation.
     pub(crate) async fn create_child(&self, creation: Creation) -> ObjectsResult<Switched> {
         let mut parent = creation.parent.clone();
         let mut tries = Tries::new();
+        let mut unsure = false;
         loop {
-            let switched = self.switch(creation.switch(self, &parent)).await?;
-            if matches!(switched, Switched::Applied) {
-                self.note_size(&parent, &creation.name, creation.incarnation).await;
+            match self.switch(Switch { unsure, ..creation.switch(self, &parent) }).await? {
+                Switched::Applied => {
+                    self.note_size(&parent, &creation.name, creation.incarnation).await;
+                    return Ok(Switched::Applied);
+                }
+                Switched::Required { unsure: maybe } => unsure = maybe,
+                switched => return Ok(switched),
             }
-            if !matches!(switched, Switched::Required { .. }) || !tries.again().await {
-                return Ok(switched);
+            let stands = match tries.again().await {
+                true => self.patiently(|| self.parent(parent.container())).await.ok(),
+                false => None,
+            };
+            match stands.filter(|stands| stands.incarnation() == parent.incarnation()) {
+                Some(stands) => parent = stands,
+                None => break,
             }
-            match self.patiently(|| self.parent(parent.container())).await {
-                Ok(stands) if stands.incarnation() == parent.incarnation() => parent = stands,
-                _ => return Ok(switched),
-            }
+        }
+        // What may still arrive would be taken for somebody else's, or be there beside what is created instead.
+        let partition = parent.container().child_partition(&creation.name);
+        match unsure && self.settle_creation(&partition, creation.incarnation).await? {
+            true => Ok(Switched::Applied),
+            false => Ok(Switched::Required { unsure: false }),
         }
     }
 
@@ -86,6 +98,7 @@ impl Creation {
             },
             before,
             after,
+            unsure: false,
         }
     }
 }
@@ -100,7 +113,8 @@ impl Parent {
             State::Deleted => self.settle(name, incarnation, Mark::Removed, head.revision),
             _ => self.tell_change(name, head.revision),
         };
-        Switch { partition: self.container().child_partition(name), base: Some(base), head, before, after: vec![after] }
+        let partition = self.container().child_partition(name);
+        Switch { partition, base: Some(base), head, before, after: vec![after], unsure: false }
     }
 }
 

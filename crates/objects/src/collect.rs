@@ -73,6 +73,9 @@ impl Library {
 
     async fn collect_volumes(&self, limits: CollectLimits) -> ObjectsResult<Collected> {
         let mut collected = Collected::default();
+        if !self.is_home() {
+            return Ok(collected);
+        }
         let partition = keys::collecting_partition();
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
         while let Some(range) = scan {

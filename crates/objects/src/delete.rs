@@ -4,9 +4,9 @@ use hathi::VolumeId;
 
 use crate::containment::Container;
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head::{Body, Head, State};
+use crate::head::{Body, Head, HeadRow, State};
 use crate::library::Library;
-use crate::switch::{Switched, Tries};
+use crate::switch::{Switch, Switched, Tries};
 
 impl Library {
     /// Deletes a volume. What it held is kept for the grace and for selections that pin it, then collected.
@@ -25,17 +25,36 @@ impl Library {
             };
             let revision = self.inner.revisions.mint_above(live.head.revision.max(live.head.floor));
             let head = Head { state: State::Deleted, revision, body: Body::Nothing, ..live.head.clone() };
-            let parent = self.patiently(|| self.parent(&Container::Volumes)).await?;
-            let switch = parent.removal(id.as_str(), live, head, vec![self.work_record(revision, id)?]);
-            let unsure = match self.switch(switch).await? {
-                Switched::Applied => {
-                    self.inner.unwritten_marks.forget(id, |_| true);
-                    return Ok(());
-                }
-                // Replaced meanwhile, or the shard is being rewritten: it is still to be deleted.
-                Switched::Moved | Switched::Fenced => false,
-                Switched::Required { unsure } => unsure,
-            };
+            if self.switch_to_deleted(id, &live, head, &mut tries).await? {
+                self.inner.unwritten_marks.forget(id, |_| true);
+                return Ok(());
+            }
+            // It was replaced meanwhile, and is still to be deleted.
+            if !tries.again().await {
+                return Err(changes_all_the_time(id, false));
+            }
+        }
+    }
+
+    /// Deletes what was read, in whatever shards the container has; false: it is not what was read any more.
+    async fn switch_to_deleted(
+        &self,
+        id: &VolumeId,
+        live: &HeadRow,
+        head: Head,
+        tries: &mut Tries,
+    ) -> ObjectsResult<bool> {
+        let mut unsure = false;
+        loop {
+            let parent = self.patiently(|| self.parent(&Container::Volumes)).await;
+            let parent = parent.map_err(|error| error.if_unsure(unsure))?;
+            let record = vec![self.work_record(head.revision, id)?];
+            let switch = parent.removal(id.as_str(), live.clone(), head.clone(), record);
+            match self.switch(Switch { unsure, ..switch }).await? {
+                Switched::Applied => return Ok(true),
+                Switched::Moved | Switched::Fenced => return Ok(false),
+                Switched::Required { unsure: maybe } => unsure = maybe,
+            }
             if !tries.again().await {
                 return Err(changes_all_the_time(id, unsure));
             }

@@ -71,6 +71,15 @@ impl ObjectsError {
         }
     }
 
+    /// The same, where an earlier try of the same change may still arrive: then nobody can say that nothing was done.
+    pub(crate) fn if_unsure(self, unsure: bool) -> Self {
+        match self {
+            Self::Unknown(_) => self,
+            error if unsure => Self::Unknown(error.to_string()),
+            error => error,
+        }
+    }
+
     /// Whether what is stored is wrong, rather than out of reach for now.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Store(StoreError::Corrupt { .. }))

@@ -144,6 +144,9 @@ impl Library {
     /// how many containers grew. Whatever it does not end, a later call does.
     pub async fn grow_containers(&self) -> ObjectsResult<u64> {
         let mut grown = 0;
+        if !self.is_home() {
+            return Ok(grown);
+        }
         for (sort, value) in self.records(keys::growing_partition()).await? {
             let job: Job = head::open(Table::Work, &value)?;
             match self.grow(&job).await? {

@@ -129,6 +129,8 @@ impl Library {
         unchanged: Unchanged,
         progress: impl Fn(ImportProgress) + Send + Sync + 'static,
     ) -> ObjectsResult<Imported> {
+        // Otherwise rows would be put for a head that cannot be switched from here.
+        self.inner.store.check_home()?;
         let library = self.clone();
         let runtime = Handle::current();
         on_blocking_thread(move || {
@@ -359,7 +361,7 @@ impl<'a> Attempt<'a> {
             Some(live) => {
                 let head = Head { revision, body: Body::Volume(body), ..live.head.clone() };
                 let partition = keys::volume_partition(self.id);
-                let switched = Switch { partition, base, head, before: last, after: Vec::new() };
+                let switched = Switch { partition, base, head, before: last, after: Vec::new(), unsure: false };
                 (self.library.switch(switched).await?, Imported::Replaced { id, revision, pages, bytes })
             }
             None => (self.create(base, body, last).await?, Imported::New { id, revision, pages, bytes }),
@@ -373,10 +375,7 @@ impl<'a> Attempt<'a> {
             Switched::Moved => {
                 Err(ObjectsError::Conflict(format!("{} was changed by somebody else during its import", self.id)))
             }
-            Switched::Required { unsure: true } => {
-                Err(ObjectsError::Unknown(format!("the import of {}: the container changes all the time", self.id)))
-            }
-            Switched::Required { unsure: false } => {
+            Switched::Required { .. } => {
                 Err(ObjectsError::Overloaded(format!("the import of {}: the container changes all the time", self.id)))
             }
         }

@@ -160,6 +160,11 @@ impl Library {
         &self.inner.options
     }
 
+    /// Whether heads are changed from here. Elsewhere what is read of them lags, and nothing is repaired, collected or rewritten.
+    pub(crate) fn is_home(&self) -> bool {
+        self.inner.store.check_home().is_ok()
+    }
+
     /// A call for a class of data, with the usual time to answer.
     pub(crate) fn call(&self, class: Class) -> Call {
         Call::new(class, Deadline::within(self.inner.options.call_timeout))

@@ -186,6 +186,9 @@ impl Library {
                     if is_live_at(head, marked.incarnation) {
                         live = Some(marked.note.clone());
                     }
+                    if !self.is_home() {
+                        continue;
+                    }
                     if let Err(error) = self.sweep(parent, &name.name, marked, head).await {
                         tracing::debug!(name = %name.name, %error, "a sweep was left for later");
                     }
@@ -205,7 +208,9 @@ impl Library {
                 false => self.put_mark(settled(Mark::Confirmed)).await,
             };
         }
-        if self.inner.clock.now().since(incarnation.time()) < SWEEP_AFTER {
+        // It is not gone before all that is in it: until then the job that deletes its container has to find it.
+        let is_being_deleted = |row: &HeadRow| row.head.state == State::Deleting && row.head.incarnation == incarnation;
+        if head.is_some_and(is_being_deleted) || self.inner.clock.now().since(incarnation.time()) < SWEEP_AFTER {
             return Ok(());
         }
         let live_otherwise = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation != incarnation;

@@ -38,7 +38,10 @@ impl Library {
         let floor = base.as_ref().map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
         let incarnation = self.inner.revisions.mint_above(floor);
         let head = Head { state: State::Live, incarnation, revision: incarnation, body, ..Head::free() };
-        match self.switch(Switch { partition, base, head, before: Vec::new(), after: Vec::new() }).await? {
+        match self
+            .switch(Switch { partition, base, head, before: Vec::new(), after: Vec::new(), unsure: false })
+            .await?
+        {
             Switched::Applied => Ok(()),
             // Somebody else was first; that container is as good.
             _ => self.parent(&container).await.map(|_| ()),

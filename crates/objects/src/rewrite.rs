@@ -38,6 +38,9 @@ impl Library {
     /// Looks at the shard of volumes whose turn it is: goes on with a rewriting that was begun, drops what an earlier one left, or rewrites
     /// it if that is worth it. Answers whether it was rewritten. [`Library::collect_once`] does this too.
     pub async fn tend_next_shard(&self) -> ObjectsResult<bool> {
+        if !self.is_home() {
+            return Ok(false);
+        }
         let parent = self.patiently(|| self.parent(&Container::Volumes)).await?;
         let shard = self.inner.shard_in_turn.fetch_add(1, Ordering::Relaxed) % parent.shards().max(1);
         self.tend_shard(&parent, shard).await

@@ -229,8 +229,9 @@ impl Library {
                 let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
                 let mut removals = Vec::new();
                 for ((name, partition), head) in names.iter().zip(&partitions).zip(heads) {
-                    let live = head?.map(|row| row.head).filter(|head| head.state == State::Live);
-                    let stands = live.map(|head| head.incarnation);
+                    // What is being deleted stands until the job that deletes it has found it.
+                    let is_there = |head: &Head| matches!(head.state, State::Live | State::Deleting);
+                    let stands = head?.map(|row| row.head).filter(is_there).map(|head| head.incarnation);
                     let listed = name.incarnations.iter().filter(|marked| marked.marks.settled() == Settled::Live);
                     let headless: Vec<_> = listed.filter(|marked| stands != Some(marked.incarnation)).collect();
                     removals.extend(

@@ -37,6 +37,8 @@ pub(crate) struct Switch {
     pub before: Vec<Step>,
     /// Steps that come last, and may be lost.
     pub after: Vec<Step>,
+    /// Whether an earlier try of the same change may still arrive.
+    pub unsure: bool,
 }
 
 /// What came of a switch.
@@ -110,7 +112,7 @@ impl Library {
         let revision = switch.head.revision;
         let mut tries = Tries::new();
         // Whether a try may still be on its way; none is, once the stamp that it compares with has moved.
-        let mut unsure = false;
+        let mut unsure = switch.unsure;
         loop {
             let answer = self.try_switch(&switch).await?;
             unsure |= matches!(answer, Answer::Unknown(_));
@@ -149,6 +151,14 @@ impl Library {
         }
     }
 
+    /// Finds out what becomes of a creation of which a try may still arrive, by seeing to it that none does any more. Whether it came
+    /// to be; [`ObjectsError::Unknown`] if that cannot be found out.
+    pub(crate) async fn settle_creation(&self, partition: &Bytes, incarnation: RevisionId) -> ObjectsResult<bool> {
+        self.fence(partition, incarnation).await.map_err(|error| error.if_unsure(true))?;
+        // Whatever was compared with has moved: it is fenced off, or something else was created since.
+        Ok(matches!(self.look(partition, incarnation, true).await?, Stands::Switched))
+    }
+
     async fn try_switch(&self, switch: &Switch) -> ObjectsResult<Answer> {
         let outcome = self.inner.store.run(self.call(Class::Description), switch.steps()?).await;
         Ok(match outcome {
@@ -160,15 +170,21 @@ impl Library {
         })
     }
 
-    /// Whether `revision` was ever switched in: the head first, then its log.
+    /// Whether `revision` was ever switched in: the head first, then its log. In this order: a revision that the head does not show was
+    /// replaced before the head was read, and then its entry is in the log by now; or its writer compared with a stamp that the head
+    /// shows still, or never will be applied. The other way round it could come and be replaced between the two reads.
+    ///
+    /// Who is unsure reads serially: an entry of the log that was decided need not have arrived where a strong read looks.
     async fn look(&self, partition: &Bytes, revision: RevisionId, unsure: bool) -> ObjectsResult<Stands> {
+        let call =
+            || if unsure { self.call(Class::Description).serial() } else { self.call(Class::Description).strong() };
         let look = || async {
-            let head = self.head_at(partition).await?;
+            let head = self.inner.store.get(call(), Table::Objects, partition, &keys::head()).await?;
+            let head = head.as_ref().map(HeadRow::open).transpose()?;
             if head.as_ref().is_some_and(|row| row.head.revision == revision) {
                 return Ok(Stands::Switched);
             }
-            let call = self.call(Class::Description).strong();
-            let logged = self.inner.store.get(call, Table::Objects, partition, &keys::log(revision)).await?;
+            let logged = self.inner.store.get(call(), Table::Objects, partition, &keys::log(revision)).await?;
             Ok(if logged.is_some() { Stands::Switched } else { Stands::Otherwise(head.map(Box::new)) })
         };
         match self.patiently(look).await {

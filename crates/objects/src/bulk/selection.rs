@@ -226,6 +226,9 @@ impl Library {
     pub async fn sweep_selections(&self) -> ObjectsResult<u64> {
         const AT_ONCE: usize = 1_000;
         let mut swept = 0;
+        if !self.is_home() {
+            return Ok(swept);
+        }
         let mut next = None;
         loop {
             let call = self.call(Class::Description);
@@ -307,7 +310,10 @@ impl Library {
         let description = NewRow { expires_at: forgotten_at, ..NewRow::new(row::INFO, head::seal(&stored)?) };
         self.put_acknowledged(Class::Description, vec![put(vec![description])]).await?;
         for (chunks, first) in chunks.chunks(CHUNKS_AT_ONCE).zip((0..).step_by(CHUNKS_AT_ONCE)) {
-            let chunk = |(chunk, number): (&&[u8], u32)| NewRow::new(chunk_key(number), envelope::seal(chunk));
+            let chunk = |(chunk, number): (&&[u8], u32)| NewRow {
+                expires_at: forgotten_at,
+                ..NewRow::new(chunk_key(number), envelope::seal(chunk))
+            };
             let rows = chunks.iter().zip(first..).map(chunk).collect();
             self.put_acknowledged(Class::Description, vec![put(rows)]).await?;
         }
@@ -378,11 +384,8 @@ impl Library {
 
     /// Sweeps one selection, if it is time; false: it is not, or it was done before.
     async fn sweep_selection(&self, id: &str) -> ObjectsResult<bool> {
-        let Some(standing) = self.standing(id).await? else {
-            // Its description is forgotten, and so are its pins: what may be left of it is of no use to anybody.
-            self.remove_rows(id, Removal::Range(Bytes::new(), None)).await?;
-            return Ok(false);
-        };
+        // Its description is forgotten, or has not arrived here yet. What may be left of it ends by itself.
+        let Some(standing) = self.standing(id).await? else { return Ok(false) };
         let info = &standing.stored.info;
         let ended = standing.ended_early.map_or(info.ends, |early| early.min(info.ends));
         if standing.swept || self.inner.clock.now() < ended.plus(self.options().plan_life) {

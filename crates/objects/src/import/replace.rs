@@ -43,6 +43,7 @@ impl Library {
     /// [`ObjectsError::Damaged`] if what is to be taken over cannot be.
     pub async fn replace_member(&self, volume: &Volume, replacement: Replacement) -> ObjectsResult<RevisionId> {
         let (library, volume) = (self.clone(), volume.clone());
+        self.inner.store.check_home()?;
         let runtime = Handle::current();
         on_blocking_thread(move || {
             for _ in 0..ATTEMPTS_MAX {

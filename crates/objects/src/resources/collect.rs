@@ -21,6 +21,9 @@ const SCAN_BYTES: usize = 64 << 10;
 impl Library {
     /// Looks at some contents, the next in turn, and takes away those that nothing names. Answers how many those were.
     pub async fn collect_contents(&self) -> ObjectsResult<u64> {
+        if !self.is_home() {
+            return Ok(0);
+        }
         let from = self.inner.content_in_turn.lock().take();
         let walk = async || {
             let call = self.call(Class::Description);

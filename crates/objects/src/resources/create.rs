@@ -66,7 +66,6 @@ impl Library {
         }
         let chain: Vec<_> = path.chain().collect();
         let mut tries = Tries::new();
-        let mut unsure = false;
         loop {
             let Located { live, end, at_end } = self.locate(path).await?;
             let at = chain.get(live.len()).unwrap_or(path);
@@ -85,10 +84,10 @@ impl Library {
             match made {
                 Made::Created(revision) if is_path => return Ok(Written { path: path.clone(), revision }),
                 Made::Created(_) => continue,
-                Made::Not { unsure: maybe } => unsure |= maybe,
+                Made::Not => {}
             }
             if !tries.again().await {
-                return Err(changes_all_the_time(format!("/{path}"), unsure).into());
+                return Err(changes_all_the_time(format!("/{path}"), false).into());
             }
         }
     }
@@ -104,7 +103,6 @@ impl Library {
         let mut wish = wish.map(shortened);
         let mut name = None;
         let mut tries = Tries::new();
-        let mut unsure = false;
         loop {
             let resource = self.resource(container).await?;
             let parent = Parent::of(&Container::At(container.clone()), &resource.row)
@@ -121,12 +119,12 @@ impl Library {
             let new = make(&resource, &path)?;
             match self.try_create(&parent, &tried, base, &new).await? {
                 Made::Created(revision) => return Ok(Written { path, revision }),
-                Made::Not { unsure: maybe } => unsure |= maybe,
+                Made::Not => {}
             }
             // Somebody took the name, or the container changed: another name does no harm in either case.
             name = Some(wish.take().map_or_else(|| fresh(FRESH_CHARS), beside));
             if !tries.again().await {
-                let error = changes_all_the_time(format!("/{container}"), unsure);
+                let error = changes_all_the_time(format!("/{container}"), false);
                 return Err(ResourceError::from(error).into());
             }
         }
@@ -189,8 +187,7 @@ impl Library {
         };
         Ok(match self.create_child(creation).await? {
             Switched::Applied => Made::Created(incarnation),
-            Switched::Required { unsure } => Made::Not { unsure },
-            Switched::Moved | Switched::Fenced => Made::Not { unsure: false },
+            Switched::Required { .. } | Switched::Moved | Switched::Fenced => Made::Not,
         })
     }
 }
@@ -199,8 +196,8 @@ impl Library {
 enum Made {
     /// It is there, at this incarnation.
     Created(RevisionId),
-    /// It is not, unless an earlier step may still arrive.
-    Not { unsure: bool },
+    /// It is not, and never will be.
+    Not,
 }
 
 impl Uploaded {

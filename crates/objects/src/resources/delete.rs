@@ -47,6 +47,15 @@ struct Emptying {
     children: ContainerBody,
 }
 
+/// How far the end of a child is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChildEnd {
+    /// It is over, and never comes to be any more.
+    Over,
+    /// It is a container that is being deleted.
+    Begun,
+}
+
 /// The jobs that this process is at.
 #[derive(Default)]
 pub(crate) struct RunningJobs(Mutex<HashSet<Bytes>>);
@@ -93,21 +102,22 @@ impl Library {
         before.extend(self.superseding(path, revision));
         let running = self.inner.running_jobs.begin(&record);
         let mut tries = Tries::new();
+        let mut unsure = false;
         loop {
             let parent = match self.patiently(|| self.parent(&above)).await {
                 Ok(parent) if parent.incarnation() == base.head.parent_incarnation => parent,
-                Ok(_) | Err(ObjectsError::Gone(_)) => return Err(ResourceError::Moved(path.clone())),
-                Err(error) => return Err(error.into()),
+                Ok(_) | Err(ObjectsError::Gone(_)) if !unsure => return Err(ResourceError::Moved(path.clone())),
+                Ok(_) => return Err(ObjectsError::Unknown(format!("what /{path} is in was deleted")).into()),
+                Err(error) => return Err(error.if_unsure(unsure).into()),
             };
             let switch = parent.removal(path.name(), base.clone(), head.clone(), before.clone());
-            match self.switch(switch).await? {
+            match self.switch(Switch { unsure, ..switch }).await? {
                 Switched::Applied => break,
                 Switched::Moved | Switched::Fenced => return Err(ResourceError::Moved(path.clone())),
-                Switched::Required { unsure } => {
-                    if !tries.again().await {
-                        return Err(changes_all_the_time(format!("/{path}"), unsure).into());
-                    }
-                }
+                Switched::Required { unsure: maybe } => unsure = maybe,
+            }
+            if !tries.again().await {
+                return Err(changes_all_the_time(format!("/{path}"), unsure).into());
             }
         }
         if is_container {
@@ -121,6 +131,9 @@ impl Library {
     /// many were finished.
     pub async fn resume_deletions(&self, age_min: Duration) -> ObjectsResult<u64> {
         let mut finished = 0;
+        if !self.is_home() {
+            return Ok(finished);
+        }
         let partition = keys::deleting_partition();
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
         while let Some(range) = scan {
@@ -194,6 +207,7 @@ impl Library {
                     base: Some(row),
                     before: vec![put_record(keys::emptying_partition(), record, emptying)],
                     after: Vec::new(),
+                    unsure: false,
                 };
                 match self.switch(switch).await? {
                     Switched::Applied => return Ok(()),
@@ -223,18 +237,25 @@ impl Library {
                     let marked = name.incarnations.iter().filter(|marked| !marked.marks.removed());
                     ends.extend(marked.map(|marked| (child.clone(), marked.incarnation)));
                 }
-                stream::iter(ends)
-                    .map(|(child, incarnation)| async move { self.end_child(&child, incarnation).await })
+                let nested: Vec<_> = stream::iter(ends)
+                    .map(|(child, incarnation)| async move {
+                        Ok::<_, ObjectsError>((self.end_child(&child, incarnation).await?, child, incarnation))
+                    })
                     .buffer_unordered(DELETED_AT_ONCE)
-                    .try_collect::<()>()
+                    .try_filter(|(end, ..)| std::future::ready(*end == ChildEnd::Begun))
+                    .try_collect()
                     .await?;
+                // One after the other: how many are deleted at once does not grow with the depth of a tree.
+                for (_, child, incarnation) in nested {
+                    self.end_container(&child, incarnation).await?;
+                }
             }
         }
         Ok(())
     }
 
-    /// Sees to it that one incarnation of a child is over and never comes to be.
-    async fn end_child(&self, path: &ResourcePath, incarnation: RevisionId) -> ObjectsResult<()> {
+    /// Sees to it that one incarnation of a child is over and never comes to be; of a container, that its deletion has begun.
+    async fn end_child(&self, path: &ResourcePath, incarnation: RevisionId) -> ObjectsResult<ChildEnd> {
         let partition = keys::resource_partition(path);
         let mut tries = Tries::new();
         loop {
@@ -242,10 +263,12 @@ impl Library {
             match row {
                 Some(row) if row.head.incarnation == incarnation => match row.head.state {
                     State::Live => self.begin_end(path, row).await?,
-                    State::Deleting => return self.end_container(path, incarnation).await,
-                    State::Deleted | State::Free => return Ok(()),
+                    State::Deleting => return Ok(ChildEnd::Begun),
+                    State::Deleted | State::Free => return Ok(ChildEnd::Over),
                 },
-                Some(row) if row.head.state == State::Live || row.head.floor >= incarnation => return Ok(()),
+                Some(row) if row.head.state == State::Live || row.head.floor >= incarnation => {
+                    return Ok(ChildEnd::Over);
+                }
                 _ => _ = self.fence(&partition, incarnation).await?,
             }
             if !tries.again().await {
@@ -263,7 +286,7 @@ impl Library {
         };
         let (partition, base) = (keys::resource_partition(path), Some(row));
         let before = self.superseding(path, revision).into_iter().collect();
-        self.switch(Switch { partition, base, head, before, after: Vec::new() }).await.map(|_| ())
+        self.switch(Switch { partition, base, head, before, after: Vec::new(), unsure: false }).await.map(|_| ())
     }
 
     /// Takes away what says that something was deleted at a path, so that its name can be used again.
@@ -296,6 +319,9 @@ impl Library {
     /// of how many containers.
     pub async fn empty_deleted_containers(&self) -> ObjectsResult<u64> {
         let mut emptied = 0;
+        if !self.is_home() {
+            return Ok(emptied);
+        }
         let partition = keys::emptying_partition();
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
         while let Some(range) = scan {

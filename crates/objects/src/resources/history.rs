@@ -83,6 +83,9 @@ impl Library {
     /// One pass over the resources of which versions were superseded. Answers of how many resources something was removed.
     pub async fn collect_versions(&self) -> ObjectsResult<u64> {
         let mut removed = 0;
+        if !self.is_home() {
+            return Ok(removed);
+        }
         let partition = keys::superseded_partition();
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
         while let Some(range) = scan {

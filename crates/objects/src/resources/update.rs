@@ -50,7 +50,7 @@ impl Library {
         rows.extend(self.superseding(&path, revision));
         let head = Head { revision, body: Body::Resource(body), ..base.clone() };
         let base = Some(resource.row.clone());
-        match self.switch(Switch { partition, base, head, before: rows, after: Vec::new() }).await? {
+        match self.switch(Switch { partition, base, head, before: rows, after: Vec::new(), unsure: false }).await? {
             Switched::Applied => Ok(Written { path, revision }),
             Switched::Moved | Switched::Fenced | Switched::Required { .. } => Err(ResourceError::Moved(path)),
         }

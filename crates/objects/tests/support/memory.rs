@@ -5,86 +5,21 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
 use parking_lot::Mutex;
 use store::{
-    Call, ContentHeader, ContentId, ContentStream, Direction, Guard, Health, Outcome, Removal, Row, Rows, Scan, Step,
-    Store, StoreError, StoreResult, Strength, Table, WalkPage,
+    Call, ContentHeader, ContentId, ContentState, ContentStream, Direction, Guard, Health, Outcome, Removal, Row, Rows,
+    Scan, Step, Store, StoreError, StoreResult, Strength, Table, UnixMillis, WalkPage,
 };
-use tokio::sync::Semaphore;
 
+pub use super::fault::*;
 use super::turns::Turns;
 
 type Key = (Table, Bytes, Bytes);
 type AllRows = BTreeMap<Key, (Bytes, Option<Guard>)>;
-
-/// What happens at a step.
-#[derive(Clone)]
-pub enum Fault {
-    /// The process dies before it: from then on nothing is answered but errors.
-    Crash,
-    /// It is applied, and nobody is told.
-    UnknownApplied,
-    /// It is not applied, and nobody is told.
-    UnknownLost,
-    /// It is not applied yet; it arrives when `deliver` is called or so many further steps were run.
-    UnknownLate(usize),
-    /// There is no room, from then on.
-    Full,
-    /// It is refused for the moment.
-    Overloaded,
-    /// It waits until the gate is opened.
-    Hold(Arc<Gate>),
-    /// It is applied, then waits until the gate is opened, and nobody is told.
-    HoldUnknown(Arc<Gate>),
-}
-
-impl std::fmt::Debug for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Fault::Crash => f.write_str("Crash"),
-            Fault::UnknownApplied => f.write_str("UnknownApplied"),
-            Fault::UnknownLost => f.write_str("UnknownLost"),
-            Fault::UnknownLate(steps) => write!(f, "UnknownLate({steps})"),
-            Fault::Full => f.write_str("Full"),
-            Fault::Overloaded => f.write_str("Overloaded"),
-            Fault::Hold(_) => f.write_str("Hold"),
-            Fault::HoldUnknown(_) => f.write_str("HoldUnknown"),
-        }
-    }
-}
-
-/// Where a step waits.
-pub struct Gate {
-    reached: Semaphore,
-    open: Semaphore,
-}
-
-impl Gate {
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self { reached: Semaphore::new(0), open: Semaphore::new(0) })
-    }
-
-    /// Returns when a step waits here.
-    pub async fn reached(&self) {
-        self.reached.acquire().await.unwrap().forget();
-    }
-
-    pub fn open(&self) {
-        self.open.add_permits(1);
-    }
-
-    /// Waits, but not for ever: the runtime of a test that failed meanwhile ends only when its imports do.
-    async fn wait(&self) {
-        self.reached.add_permits(1);
-        if let Ok(opened) = tokio::time::timeout(Duration::from_secs(30), self.open.acquire()).await {
-            opened.unwrap().forget();
-        }
-    }
-}
 
 type Trigger = Box<dyn Fn(usize, &Step) -> bool + Send>;
 
@@ -97,6 +32,9 @@ struct State {
     broken: Option<Fault>,
     /// Rows that weak reads find as they were, with what that is.
     stale: Vec<(Key, Option<Row>)>,
+    /// Rows that all reads find as they were, until a serial read of the partition.
+    undecided: Vec<(Key, Option<Row>)>,
+    contents: BTreeMap<ContentId, (ContentHeader, Bytes)>,
     /// What stood when this was begun with and after each change since; `None`: nobody wants to know.
     moments: Option<Vec<AllRows>>,
 }
@@ -106,6 +44,8 @@ pub struct Memory {
     state: Mutex<State>,
     steps: AtomicUsize,
     turns: Mutex<Option<Arc<Turns>>>,
+    /// Where heads are switched, if not here: what is put here is put there too, and what is put there is seen here when it is brought.
+    home: Option<Arc<Memory>>,
 }
 
 /// Whether a step changes the head of a volume.
@@ -138,6 +78,11 @@ impl Memory {
         let mut state = self.state.lock();
         state.armed.clear();
         state.broken = None;
+    }
+
+    /// What is late arrives now.
+    pub fn deliver(&self) {
+        self.state.lock().deliver(usize::MAX);
     }
 
     /// Keeps what stands now and after each change from now on.
@@ -176,6 +121,31 @@ impl Memory {
         let key = (table, partition, sort);
         let row = state.row(&key);
         state.stale.push((key, row));
+    }
+
+    /// From now on reads find a row as it is now, whatever becomes of it, until a serial read of its partition: a compare-and-write that
+    /// changes it is decided, but has not arrived everywhere.
+    pub fn leave_undecided(&self, table: Table, partition: Bytes, sort: Bytes) {
+        let mut state = self.state.lock();
+        let key = (table, partition, sort);
+        let row = state.row(&key);
+        state.undecided.push((key, row));
+    }
+
+    /// Another data center, where heads are not switched. It has seen what stands now.
+    pub fn away(self: &Arc<Self>) -> Arc<Self> {
+        let away = Self { home: Some(self.clone()), ..Self::default() };
+        away.catch_up(|_| true);
+        Arc::new(away)
+    }
+
+    /// The rows of these tables arrive here as they stand at home.
+    pub fn catch_up(&self, tables: impl Fn(Table) -> bool) {
+        let home = self.home.as_ref().unwrap().state.lock();
+        let mut state = self.state.lock();
+        state.rows.retain(|(table, _, _), _| !tables(*table));
+        let arrived = home.rows.iter().filter(|((table, _, _), _)| tables(*table));
+        state.rows.extend(arrived.map(|(key, row)| (key.clone(), row.clone())));
     }
 
     /// Waits until it is its turn; answers what happens then.
@@ -244,11 +214,15 @@ impl Memory {
                 return Ok(unknown());
             }
             Some(Fault::Overloaded) => return Err(StoreError::Overloaded("for the moment".to_owned())),
+            Some(Fault::Refused) => return Ok(Some(Outcome::Refused { step: index, stands: None })),
             Some(fault @ (Fault::Crash | Fault::Full)) => self.state.lock().broken = Some(fault),
         }
         self.check()?;
         if matches!(self.state.lock().broken, Some(Fault::Full)) {
             return Err(StoreError::Full("no room".to_owned()));
+        }
+        if let Some(home) = &self.home {
+            home.state.lock().apply(index, &step);
         }
         Ok(self.state.lock().apply(index, &step))
     }
@@ -328,10 +302,14 @@ impl Store for Memory {
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         self.turn().await;
         self.check()?;
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        if call.strength == Strength::Serial {
+            state.undecided.retain(|((of, undecided, _), _)| *of != table || undecided != partition);
+        }
         let key = (table, partition.clone(), sort.clone());
-        let stale = state.stale.iter().find(|(stale, _)| *stale == key && call.strength == Strength::Usual);
-        Ok(stale.map_or_else(|| state.row(&key), |(_, row)| row.clone()))
+        let stale = state.stale.iter().filter(|_| call.strength == Strength::Usual);
+        let before = state.undecided.iter().chain(stale).find(|(of, _)| *of == key);
+        Ok(before.map_or_else(|| state.row(&key), |(_, row)| row.clone()))
     }
 
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
@@ -345,17 +323,26 @@ impl Store for Memory {
     async fn scan(&self, _: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         self.turn().await;
         self.check()?;
-        assert_eq!(scan.direction, Direction::Forward, "nothing here scans backward");
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let within = |key: &Key| {
+            key.0 == table && key.1 == *partition && key.2 >= scan.from && scan.to.as_ref().is_none_or(|to| key.2 < *to)
+        };
+        let from = (table, partition.clone(), scan.from.clone());
+        let range = state.rows.range(from..).take_while(|(key, _)| key.0 == table && key.1 == *partition);
+        let mut range: Vec<_> = range.filter(|(key, _)| within(key)).collect();
+        if scan.direction == Direction::Backward {
+            range.reverse();
+        }
         let mut page = Rows::default();
         let mut bytes = 0;
-        let from = (table, partition.clone(), scan.from.clone());
-        for (key, (value, guard)) in state.rows.range(from..) {
-            if key.0 != table || key.1 != *partition || scan.to.as_ref().is_some_and(|to| key.2 >= *to) {
-                break;
-            }
+        for (key, (value, guard)) in range {
             if bytes >= scan.max_bytes {
-                page.next = Some(key.2.clone());
+                // Where a range ends is exclusive.
+                page.next = match scan.direction {
+                    Direction::Forward => Some(key.2.clone()),
+                    Direction::Backward => page.rows.last().map(|row: &Row| row.sort.clone()),
+                };
                 break;
             }
             bytes += key.2.len() + value.len();
@@ -366,6 +353,9 @@ impl Store for Memory {
 
     async fn run(&self, _: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         Step::lane_of(&steps)?;
+        if steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. })) {
+            self.check_home()?;
+        }
         for (index, step) in steps.into_iter().enumerate() {
             match self.step(index, step).await {
                 Ok(None) => {}
@@ -378,28 +368,84 @@ impl Store for Memory {
         Ok(Outcome::Applied)
     }
 
-    async fn walk(&self, _: Call, _: Table, _: Option<Bytes>, _: usize) -> StoreResult<WalkPage> {
-        Err(StoreError::Invalid("not in this store".to_owned()))
+    async fn walk(&self, _: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+        self.turn().await;
+        self.check()?;
+        let state = self.state.lock();
+        let mut partitions: Vec<Bytes> = match table {
+            Table::Contents => state.contents.keys().map(|id| Bytes::copy_from_slice(&id.0)).collect(),
+            _ => {
+                state.rows.keys().filter(|(of, _, _)| *of == table).map(|(_, partition, _)| partition.clone()).collect()
+            }
+        };
+        partitions.dedup();
+        partitions.retain(|partition| from.as_ref().is_none_or(|from| partition >= from));
+        let next = partitions.get(max).cloned();
+        partitions.truncate(max);
+        Ok(WalkPage { partitions, next })
     }
 
-    async fn put_content_as(&self, _: Call, _: ContentId, _: Bytes, _: ContentStream) -> StoreResult<()> {
-        Err(StoreError::Invalid("not in this store".to_owned()))
+    async fn put_content_as(
+        &self,
+        _: Call,
+        id: ContentId,
+        owner: Bytes,
+        mut content: ContentStream,
+    ) -> StoreResult<()> {
+        self.check()?;
+        self.check_home()?;
+        let mut bytes = BytesMut::new();
+        while let Some(piece) = content.next().await {
+            bytes.extend_from_slice(&piece?);
+        }
+        let lease_until = UnixMillis::default();
+        let header = ContentHeader { state: ContentState::Sealed, owner, len: bytes.len() as u64, lease_until };
+        self.state.lock().contents.insert(id, (header, bytes.freeze()));
+        Ok(())
     }
 
-    async fn content_header(&self, _: Call, _: ContentId) -> StoreResult<Option<ContentHeader>> {
-        Ok(None)
+    async fn content_header(&self, _: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
+        self.check()?;
+        Ok(self.state.lock().contents.get(&id).map(|(header, _)| header.clone()))
     }
 
-    async fn read_content(&self, _: Call, _: ContentId, _: Range<u64>) -> StoreResult<Option<ContentStream>> {
-        Ok(None)
+    async fn read_content(&self, _: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
+        self.check()?;
+        let state = self.state.lock();
+        let Some((_, bytes)) = state.contents.get(&id).filter(|(header, _)| header.state == ContentState::Sealed)
+        else {
+            return Ok(None);
+        };
+        let clip = |at: u64| usize::try_from(at).unwrap().min(bytes.len());
+        let piece = bytes.slice(clip(range.start)..clip(range.end));
+        Ok(Some(futures::stream::iter([Ok(piece)]).boxed()))
     }
 
-    async fn condemn_content(&self, _: Call, _: ContentId) -> StoreResult<bool> {
-        Ok(false)
+    async fn condemn_content(&self, _: Call, id: ContentId) -> StoreResult<bool> {
+        self.check()?;
+        self.check_home()?;
+        if let Some((header, _)) = self.state.lock().contents.get_mut(&id) {
+            header.state = ContentState::Condemned;
+        }
+        Ok(true)
     }
 
-    async fn delete_content(&self, _: Call, _: ContentId) -> StoreResult<bool> {
-        Ok(false)
+    async fn delete_content(&self, _: Call, id: ContentId) -> StoreResult<bool> {
+        self.check()?;
+        self.check_home()?;
+        let mut state = self.state.lock();
+        let is_condemned = state.contents.get(&id).is_none_or(|(header, _)| header.state == ContentState::Condemned);
+        if is_condemned {
+            state.contents.remove(&id);
+        }
+        Ok(is_condemned)
+    }
+
+    fn check_home(&self) -> StoreResult<()> {
+        match &self.home {
+            Some(_) => Err(StoreError::ReadOnly("heads are switched elsewhere".to_owned())),
+            None => Ok(()),
+        }
     }
 
     async fn health(&self) -> Health {

@@ -13,6 +13,7 @@ use store::{Limits, ManualClock, Store, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 
+pub mod fault;
 pub mod memory;
 pub mod turns;
 

@@ -1,0 +1,152 @@
+//! A data center that is not the home of heads: what is seen there lags, so that nothing is repaired by what is seen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use objects::containment::Mark;
+use objects::resources::Update;
+use objects::{CollectLimits, History, Keep, Library, LibraryOptions, ObjectsError, ResourceError, keys};
+use store::{Step, StoreError, Table};
+
+use crate::support::memory::{Fault, Memory};
+use crate::support::{Faulty, faulty, faulty_with, id, import, volume};
+use crate::tree::{children, container, create, delete, path, said, source, update};
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// After so long an intent is nobody's any more.
+const OLD: Duration = Duration::from_secs(120);
+
+/// A library in another data center, which has seen all that stands now.
+async fn away(faulty: &Faulty) -> (Arc<Memory>, Library) {
+    let away = faulty.store.away();
+    let library = Library::open(away.clone(), faulty.clock.clone(), faulty.library.options().clone()).await.unwrap();
+    (away, library)
+}
+
+/// Creates a child whose confirmation is lost.
+async fn create_unconfirmed(faulty: &Faulty, at: &str) {
+    for _ in 0..2 {
+        faulty.store.arm(Fault::UnknownLost, |_, step| {
+            let Step::Put { table: Table::Children, rows, .. } = step else { return false };
+            rows.iter().any(|row| keys::child_of(&row.sort).is_some_and(|(_, _, mark)| mark == Mark::Confirmed))
+        });
+    }
+    create(&faulty.library, at, "").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_away_from_home_does_not_write_off_a_child_that_is_live_there() {
+    let faulty = faulty().await;
+    faulty.library.create_resource(&path("p"), &container()).await.unwrap();
+    create(&faulty.library, "p/child", "first").await.unwrap();
+    let (away, there) = away(&faulty).await;
+    delete(&faulty.library, "p/child").await.unwrap();
+    faulty.library.remove_tombstone(&path("p/child")).await.unwrap();
+    create_unconfirmed(&faulty, "p/child").await;
+    // The marks have arrived, the head has not.
+    away.catch_up(|table| table == Table::Children);
+    faulty.clock.advance(OLD);
+    assert_eq!(children(&there, &path("p")).await, Vec::<String>::new(), "neither incarnation is known to be live");
+    assert_eq!(children(&faulty.library, &path("p")).await, ["child"]);
+    away.catch_up(|_| true);
+    assert_eq!(children(&there, &path("p")).await, ["child"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_away_from_home_shows_what_heads_say_and_writes_nothing() {
+    let faulty = faulty().await;
+    faulty.library.create_resource(&path("p"), &container()).await.unwrap();
+    create_unconfirmed(&faulty, "p/child").await;
+    faulty.clock.advance(OLD);
+    let (away, there) = away(&faulty).await;
+    assert_eq!(children(&there, &path("p")).await, ["child"]);
+    assert_eq!(away.steps(), 0, "a listing away from home has written");
+}
+
+/// Something for each pass to do: what is superseded, past members, a deletion that was cut off, a container that has grown large.
+async fn with_work() -> Faulty {
+    let options = LibraryOptions {
+        shards: 1,
+        resource_shards: 1,
+        rewrite_dead_rows_min: 1,
+        shard_bytes_max: 1_000,
+        sample_one_of: 1,
+        history: History { resources: Keep::None, volumes: Keep::None },
+        ..LibraryOptions::default()
+    };
+    let faulty = faulty_with(options).await;
+    let library = &faulty.library;
+    import(library, volume("t.a", &["old"])).await.unwrap();
+    import(library, volume("t.a", &["new"])).await.unwrap();
+    import(library, volume("t.b", &["gone"])).await.unwrap();
+    library.delete(&id("t.b")).await.unwrap();
+    for n in 0..24 {
+        create(library, &format!("large/n{n:02}"), "").await.unwrap();
+    }
+    update(library, "large/n00", "new").await.unwrap();
+    create(library, "emptied/child", "").await.unwrap();
+    delete(library, "emptied").await.unwrap();
+    create(library, "cut/off", "").await.unwrap();
+    faulty.store.arm(Fault::Crash, |_, step| step.partition() == "r/cut/off");
+    delete(library, "cut").await.unwrap_err();
+    faulty.store.recover();
+    faulty.clock.advance(10 * DAY);
+    faulty
+}
+
+/// Each pass; what it says that it did.
+async fn all_passes(library: &Library) -> Vec<u64> {
+    let collected = library.collect_once(CollectLimits::default()).await.unwrap();
+    vec![
+        library.resume_deletions(Duration::ZERO).await.unwrap(),
+        library.empty_deleted_containers().await.unwrap(),
+        library.sweep_selections().await.unwrap(),
+        collected.volumes,
+        collected.shards_rewritten,
+        library.collect_versions().await.unwrap(),
+        library.collect_contents().await.unwrap(),
+        library.grow_containers().await.unwrap(),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_pass_in_the_background_changes_anything_away_from_home() {
+    let faulty = with_work().await;
+    let (away, there) = away(&faulty).await;
+    assert_eq!(all_passes(&there).await, vec![0; 8]);
+    assert_eq!(away.steps(), 0, "a pass away from home has written");
+    let done = all_passes(&faulty.library).await;
+    for (pass, what) in [(0, "resuming"), (1, "emptying"), (3, "collecting"), (4, "rewriting"), (7, "growing")] {
+        assert!(done[pass] > 0, "there was no work for {what}: {done:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_away_from_home_is_refused_before_anything_is_written() {
+    let faulty = faulty().await;
+    create(&faulty.library, "p/child", "").await.unwrap();
+    import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
+    let (away, there) = away(&faulty).await;
+    let is_refused = |error: ResourceError| {
+        assert!(matches!(&error, ResourceError::Objects(ObjectsError::Store(StoreError::ReadOnly(_)))), "{error}");
+    };
+    is_refused(there.create_resource(&path("p/new"), &source("")).await.unwrap_err());
+    let resource = there.resource(&path("p/child")).await.unwrap();
+    is_refused(there.delete_resource(&resource).await.unwrap_err());
+    let new = Update::Description {
+        description: "new".into(),
+        membership: objects::resources::Membership::Basic,
+        members_for: None,
+    };
+    is_refused(there.update_resource(&resource, &new).await.unwrap_err());
+    for refused in [
+        import(&there, volume("t.b", &["new"])).await.map(|_| ()),
+        import(&there, volume("t.a", &["new"])).await.map(|_| ()),
+        there.delete(&id("t.a")).await,
+    ] {
+        assert!(matches!(refused, Err(ObjectsError::Store(StoreError::ReadOnly(_)))), "{refused:?}");
+    }
+    assert_eq!(away.steps(), 0, "a change that is refused has written");
+    assert_eq!(said(&there, "p/child").await.as_deref(), Some(""));
+}
