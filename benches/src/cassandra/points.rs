@@ -85,7 +85,7 @@ fn put(number: u64) -> Step {
 /// As many reads a second as `rate` says, and as many writes.
 fn calls(bench: &Bench, store: &Arc<CassandraStore>, rate: f64) -> Result<Calls> {
     let call = |number: u64, deadline: Instant| {
-        let (store, call) = (store.clone(), Call::new(Class::Record, Deadline(deadline)));
+        let (store, call) = (store.clone(), Call::new(Class::Record, Deadline(deadline.into())));
         async move {
             match number.is_multiple_of(2) {
                 true => {

@@ -130,7 +130,7 @@ impl Library {
         let doomed = unnamed.into_iter().filter(|generation| !pinned.contains(generation)).filter(is_over);
         let Some(floor) = doomed.max() else { return Ok(Progress::Waiting) };
         let stands = row.as_ref().map_or_else(Head::free, |row| row.head.clone());
-        let condemned = Condemned { named, floor, at: self.inner.clock.now() };
+        let condemned = Condemned { named, floor, at: self.inner.surroundings.clock.now() };
         let head = Head { floor: stands.floor.max(floor), condemned: Some(condemned), ..stands };
         let partition = keys::volume_partition(id);
         let amended = self.try_amend(&partition, row.as_ref(), head, Vec::new(), Vec::new()).await?;
@@ -183,7 +183,7 @@ impl Library {
         }
         if let (Some(row), true) = (row, self.inner.options.history.volumes != Keep::None && !generations.is_empty()) {
             let log = self.head_log(&keys::volume_partition(id)).await?;
-            let kept = self.inner.options.history.volumes.count(&log, &row.head, self.inner.clock.now());
+            let kept = self.inner.options.history.volumes.count(&log, &row.head, self.inner.surroundings.clock.now());
             let kept = log.iter().rev().take(kept).filter_map(Head::live_volume);
             kept.for_each(|volume| _ = generations.remove(&volume.generation));
         }
@@ -210,11 +210,11 @@ impl Library {
 
     /// Whether a revision is older than this time.
     fn since(&self, revision: RevisionId, time: Duration) -> bool {
-        self.inner.clock.now().since(revision.time()) >= time
+        self.inner.surroundings.clock.now().since(revision.time()) >= time
     }
 
     pub(crate) fn grace_passed(&self, since: UnixMillis) -> bool {
-        self.inner.clock.now().since(since) >= self.inner.options.grace
+        self.inner.surroundings.clock.now().since(since) >= self.inner.options.grace
     }
 }
 

@@ -2,7 +2,6 @@
 //! their own: they take no turn here, so that no queue of bulk readers stands before them.
 
 use std::collections::VecDeque;
-use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +11,11 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::library::{Library, LibraryOptions};
+use crate::surroundings::Compute;
 
 /// The least that a request may hold ahead of its client, bytes.
 const SHARE_BYTES_MIN: usize = 64 << 10;
@@ -43,6 +43,7 @@ pub struct Fairness {
     planning: Semaphore,
     recording: Semaphore,
     counting: Arc<Semaphore>,
+    compute: Compute,
 }
 
 /// The right of one bulk request to stream; given back when it is dropped.
@@ -53,8 +54,8 @@ pub struct Admission {
 
 impl Fairness {
     /// Rules as `options` say; as many turns at once as keep the processors busy while some readers wait for a disk.
-    pub fn new(options: &LibraryOptions) -> Arc<Self> {
-        let processors = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
+    pub fn new(options: &LibraryOptions, compute: Compute) -> Arc<Self> {
+        let processors = options.processors.max(1);
         Arc::new(Self {
             read_ahead_bytes: options.read_ahead_bytes,
             requests_max: options.bulk_requests_max,
@@ -63,6 +64,7 @@ impl Fairness {
             planning: Semaphore::new(processors),
             recording: Semaphore::new(processors),
             counting: Arc::new(Semaphore::new(options.counting_threads.max(1))),
+            compute,
         })
     }
 
@@ -124,11 +126,11 @@ impl Fairness {
     pub async fn count<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> ObjectsResult<T> {
         let turn = self.counting.clone().acquire_owned().await;
         let turn = turn.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))?;
-        let counted = tokio::task::spawn_blocking(move || {
+        let job = move || {
             let _turn = turn;
             job()
-        });
-        counted.await.map_err(|_| ObjectsError::Internal("the thread that counts went away".to_owned()))
+        };
+        self.compute.run(job).await
     }
 }
 
@@ -157,8 +159,9 @@ impl Admission {
         S: Stream<Item = ObjectsResult<Bytes>> + Send + 'static,
     {
         let (sender, receiver) = mpsc::channel(1);
-        let task = tokio::spawn(produce(pieces, sender, self.fairness.clone()));
-        BulkStream { pieces: Pieces::Ahead { task, receiver, batch: VecDeque::new() }, ended: false, _admission: self }
+        let task = AbortOnDropHandle::new(tokio::spawn(produce(pieces, sender, self.fairness.clone())));
+        let pieces = Pieces::Ahead { _task: task, receiver, batch: VecDeque::new() };
+        BulkStream { pieces, ended: false, _admission: self }
     }
 
     /// Makes `pieces`, which cost little to make: ahead, if the share allows batches that are worth waking a task for, or else when the
@@ -213,7 +216,7 @@ pub struct BulkStream {
 /// Where its pieces are made.
 enum Pieces {
     /// In a task of their own, ahead of the client.
-    Ahead { task: JoinHandle<()>, receiver: mpsc::Receiver<VecDeque<Produced>>, batch: VecDeque<Produced> },
+    Ahead { _task: AbortOnDropHandle<()>, receiver: mpsc::Receiver<VecDeque<Produced>>, batch: VecDeque<Produced> },
     /// In the client's task.
     Along(BoxStream<'static, ObjectsResult<Bytes>>),
 }
@@ -262,14 +265,6 @@ impl Stream for BulkStream {
     }
 }
 
-impl Drop for Pieces {
-    fn drop(&mut self) {
-        if let Self::Ahead { task, .. } = self {
-            task.abort();
-        }
-    }
-}
-
 impl std::fmt::Debug for BulkStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "BulkStream(ended: {})", self.ended)
@@ -292,11 +287,10 @@ mod tests {
     use super::*;
 
     fn fairness(read_ahead_bytes: usize, requests_max: usize) -> Arc<Fairness> {
-        Fairness::new(&LibraryOptions {
-            read_ahead_bytes,
-            bulk_requests_max: requests_max,
-            ..LibraryOptions::default()
-        })
+        Fairness::new(
+            &LibraryOptions { read_ahead_bytes, bulk_requests_max: requests_max, ..LibraryOptions::default() },
+            Compute::Threads,
+        )
     }
 
     /// Lets other tasks run until `reached`, or gives up.

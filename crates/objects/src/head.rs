@@ -258,8 +258,8 @@ pub struct HeadRow {
 
 impl Head {
     /// The guard for writing this head: a fresh stamp, and the tag.
-    pub fn guard(&self) -> Guard {
-        Guard { stamp: Stamp::fresh(), tag: self.tag() }
+    pub fn guard(&self, stamp: Stamp) -> Guard {
+        Guard { stamp, tag: self.tag() }
     }
 
     /// What others may require of this head without reading all of it: state, incarnation, and for a container its shards and epochs.

@@ -10,7 +10,6 @@ use hathi::{Page, Record, VolumeId, VolumeParts, VolumeReader};
 use pack::Framer;
 use sha2::{Digest, Sha256};
 use store::{Class, NewRow, Step, Table};
-use tokio::runtime::Handle;
 
 use crate::child::{Creation, put_record, remove_record};
 use crate::containment::Container;
@@ -21,6 +20,7 @@ use crate::keys;
 use crate::library::Library;
 use crate::packer::Packer;
 use crate::revision::RevisionId;
+use crate::surroundings::Compute;
 use crate::switch::{Switch, Switched};
 
 pub use replace::Replacement;
@@ -105,15 +105,16 @@ pub struct Checked {
 
 /// Reads and checks a volume in the way an import does, and keeps nothing.
 pub async fn check<R: Read + Seek + Send + 'static>(source: VolumeParts<R>) -> ObjectsResult<Checked> {
-    on_blocking_thread(move || {
-        let mut reader = VolumeReader::new(source)?;
-        let mut bytes = 0;
-        for index in 0..reader.page_count() {
-            bytes += reader.read_page(index)?.text.len() as u64;
-        }
-        Ok(Checked { id: reader.id().clone(), pages: reader.page_count() as u64, bytes })
-    })
-    .await
+    Compute::Threads
+        .run(move || {
+            let mut reader = VolumeReader::new(source)?;
+            let mut bytes = 0;
+            for index in 0..reader.page_count() {
+                bytes += reader.read_page(index)?.text.len() as u64;
+            }
+            Ok(Checked { id: reader.id().clone(), pages: reader.page_count() as u64, bytes })
+        })
+        .await?
 }
 
 impl Library {
@@ -132,30 +133,27 @@ impl Library {
         // Otherwise rows would be put for a head that cannot be switched from here.
         self.inner.store.check_home()?;
         let library = self.clone();
-        let runtime = Handle::current();
-        on_blocking_thread(move || {
+        let work = move || async move {
             let mut reader = VolumeReader::new(source)?;
             let id = reader.id().clone();
             let digests = Digests::of(&reader);
             for _ in 0..ATTEMPTS_MAX {
-                let base = runtime.block_on(library.patiently(|| library.head(&id)))?;
+                let base = library.patiently(|| library.head(&id)).await?;
                 if unchanged == Unchanged::Skip
                     && let Some(same) = digests.unchanged(&library, &id, base.as_ref())
                 {
                     return Ok(same);
                 }
-                let mut attempt = Attempt::new(&library, &runtime, &id, base.as_ref());
-                let switched = attempt.pages(&mut reader, &progress).and_then(|()| {
-                    let body = attempt.rest(&reader, &digests)?;
-                    runtime.block_on(attempt.switch(base, body))
-                })?;
-                if let Some(imported) = switched {
+                let mut attempt = Attempt::new(&library, &id, base.as_ref());
+                attempt.pages(&mut reader, &progress).await?;
+                let body = attempt.rest(&reader, &digests)?;
+                if let Some(imported) = attempt.switch(base, body).await? {
                     return Ok(imported);
                 }
             }
             Err(ObjectsError::Conflict(format!("the import of {id} was fenced off again and again")))
-        })
-        .await
+        };
+        self.inner.surroundings.compute.drive(work).await
     }
 
     /// The step that records that `revision` of a volume leaves something to collect, or may if its writer does not end.
@@ -167,16 +165,6 @@ impl Library {
     /// The step that takes such a record away.
     pub(crate) fn work_done(&self, revision: RevisionId, id: &VolumeId) -> Step {
         remove_record(keys::collecting_partition(), keys::collecting(revision, id))
-    }
-}
-
-/// Runs something that blocks where it may.
-async fn on_blocking_thread<T: Send + 'static>(
-    work: impl FnOnce() -> ObjectsResult<T> + Send + 'static,
-) -> ObjectsResult<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => Err(ObjectsError::Internal(format!("a blocking task ended without an answer: {error}"))),
     }
 }
 
@@ -218,7 +206,6 @@ impl Digests {
 /// One attempt at an import, under one revision.
 struct Attempt<'a> {
     library: &'a Library,
-    runtime: &'a Handle,
     id: &'a VolumeId,
     revision: RevisionId,
     framer: Framer,
@@ -228,15 +215,15 @@ struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    fn new(library: &'a Library, runtime: &'a Handle, id: &'a VolumeId, base: Option<&HeadRow>) -> Self {
+    fn new(library: &'a Library, id: &'a VolumeId, base: Option<&HeadRow>) -> Self {
         let above = base.map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
         let revision = library.inner.revisions.mint_above(above);
         let framer = Framer::new(library.inner.options.frame_level);
-        Self { library, runtime, id, revision, framer, packer: Packer::new(revision), recorded: false }
+        Self { library, id, revision, framer, packer: Packer::new(revision), recorded: false }
     }
 
     /// Reads, checks, frames and packs all pages; puts rows whenever a step is full.
-    fn pages<R: Read + Seek>(
+    async fn pages<R: Read + Seek>(
         &mut self,
         reader: &mut VolumeReader<R>,
         progress: &impl Fn(ImportProgress),
@@ -248,7 +235,7 @@ impl<'a> Attempt<'a> {
             bytes += page.text.len() as u64;
             let file_name = reader.mets().pages.get(index).map(|page| page.file_name.clone()).unwrap_or_default();
             self.page(page, file_name)?;
-            self.put_full_steps()?;
+            self.put_full_steps().await?;
             progress(ImportProgress { pages: index as u64 + 1, pages_total, bytes });
         }
         Ok(())
@@ -306,14 +293,14 @@ impl<'a> Attempt<'a> {
         self.library.inner.store.limits().step_bytes.saturating_sub(STEP_SLACK_BYTES)
     }
 
-    fn put_full_steps(&mut self) -> ObjectsResult<()> {
+    async fn put_full_steps(&mut self) -> ObjectsResult<()> {
         // A further row must still fit.
         if self.packer.rows_bytes() + STEP_SLACK_BYTES < self.step_bytes() {
             return Ok(());
         }
         for portion in self.full_rows() {
             let list = self.record_before(portion)?;
-            self.runtime.block_on(self.library.put_acknowledged(Class::Content, list))?;
+            self.library.put_acknowledged(Class::Content, list).await?;
         }
         Ok(())
     }
@@ -381,7 +368,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    async fn create(&self, base: Option<HeadRow>, body: VolumeBody, rows: Vec<Step>) -> ObjectsResult<Switched> {
+    async fn create(&mut self, base: Option<HeadRow>, body: VolumeBody, rows: Vec<Step>) -> ObjectsResult<Switched> {
         let library = self.library;
         let base = match base {
             Some(deleted) if deleted.head.state == State::Deleted => {

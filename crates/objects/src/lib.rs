@@ -7,7 +7,8 @@
 //! How to read it:
 //!
 //! - `revision.rs`, `keys.rs`, `head.rs`, `directory.rs`: what is stored, and under which keys.
-//! - `library.rs`: [`Library`], the handle that everything else hangs on, with its options; `read.rs`: how heads, directories and
+//! - `library.rs`: [`Library`], the handle that everything else hangs on, with its options; `surroundings.rs`: what it takes from the
+//!   machine (time, randomness, threads); `read.rs`: how heads, directories and
 //!   frames are read (twice, before anything is called damaged).
 //! - `switch.rs` and `containment.rs`: the protocols that change heads and say what a container contains.
 //! - `import.rs` (with `packer.rs`, the pure part), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
@@ -45,6 +46,7 @@ pub mod revision;
 mod rewrite;
 pub mod salvage;
 pub mod statistics;
+pub mod surroundings;
 mod switch;
 pub mod verify;
 
@@ -70,4 +72,5 @@ pub use resources::{ResourceError, ResourceResult};
 pub use revision::{RevisionClock, RevisionId};
 pub use salvage::SetRight;
 pub use statistics::Statistics;
+pub use surroundings::{Compute, Surroundings};
 pub use verify::{DamagedMember, Verified};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use store::{Call, Class, Clock, Deadline, Store};
+use store::{Call, Class, Clock, Deadline, Stamp, Store};
 
 use crate::bulk::Bulk;
 use crate::damage::UnwrittenMarks;
@@ -14,6 +14,7 @@ use crate::error::{ObjectsError, ObjectsResult};
 use crate::history::History;
 use crate::resources::RunningJobs;
 use crate::revision::RevisionClock;
+use crate::surroundings::Surroundings;
 
 /// The container whose children the volumes are.
 pub const VOLUMES: &str = "volumes";
@@ -33,6 +34,8 @@ pub struct LibraryOptions {
     pub selection_life: Duration,
     /// How long a selection may last at most.
     pub selection_life_max: Duration,
+    /// How old an intent must be before a sweep fences it: politeness towards a creator that is still at work, nothing more.
+    pub sweep_after: Duration,
     /// How long one call of the store may take.
     pub call_timeout: Duration,
     /// DEFLATE level of frames, 1 to 9. Pages become 1 % smaller at 6 and at 9, but take 1.6 and 1.8 times as long as at 1.
@@ -53,6 +56,8 @@ pub struct LibraryOptions {
     pub read_ahead_bytes: usize,
     /// Bulk requests that may be streaming at once; one more is told to come again later.
     pub bulk_requests_max: usize,
+    /// Processors that requests share: so many plan, and tell the audit what they ask for, at the same time.
+    pub processors: usize,
     /// Threads that may count tokens at once.
     pub counting_threads: usize,
     /// Until when the audit may lag before new requests are refused.
@@ -62,6 +67,7 @@ pub struct LibraryOptions {
 impl Default for LibraryOptions {
     fn default() -> Self {
         const HOUR: Duration = Duration::from_secs(3_600);
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
         Self {
             grace: 24 * HOUR,
             history: History::default(),
@@ -69,6 +75,7 @@ impl Default for LibraryOptions {
             clock_skew_max: Duration::from_secs(300),
             selection_life: 7 * 24 * HOUR,
             selection_life_max: 30 * 24 * HOUR,
+            sweep_after: Duration::from_secs(60),
             call_timeout: Duration::from_secs(10),
             frame_level: 1,
             shards: 16,
@@ -79,7 +86,8 @@ impl Default for LibraryOptions {
             rewrite_dead_rows_min: 1_000,
             read_ahead_bytes: 8 << 20,
             bulk_requests_max: 256,
-            counting_threads: std::thread::available_parallelism().map_or(2, usize::from),
+            processors,
+            counting_threads: processors,
             audit_max_lag: Duration::from_secs(5),
         }
     }
@@ -113,7 +121,7 @@ pub struct Library {
 
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) surroundings: Surroundings,
     pub(crate) revisions: RevisionClock,
     pub(crate) options: LibraryOptions,
     pub(crate) bulk: Bulk,
@@ -127,12 +135,12 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// The parts of a library whose options were checked.
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: LibraryOptions) -> Self {
-        let revisions = RevisionClock::new(clock.clone());
-        let bulk = Bulk::new(&store, &clock, &options);
+    pub(crate) fn new(store: Arc<dyn Store>, surroundings: Surroundings, options: LibraryOptions) -> Self {
+        let revisions = RevisionClock::new(surroundings.clock.clone(), &*surroundings.random);
+        let bulk = Bulk::new(&store, &surroundings, &options);
         Self {
             store,
-            clock,
+            surroundings,
             revisions,
             options,
             bulk,
@@ -152,7 +160,12 @@ impl Library {
 
     /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.inner.clock
+        &self.inner.surroundings.clock
+    }
+
+    /// A stamp for a head that is about to be written.
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp::drawn(&*self.inner.surroundings.random)
     }
 
     /// What is set.

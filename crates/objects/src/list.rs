@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,9 +16,6 @@ use crate::head::{HeadRow, State};
 use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
-
-/// How old an intent must be before a sweep fences it: politeness towards a creator that is still at work, nothing more.
-const SWEEP_AFTER: Duration = Duration::from_secs(60);
 
 /// Where a listing goes on: after this name of this shard, of as many as there were when it began: it goes through those to its end, however
 /// many there are by then. Its text is opaque and safe in a URL.
@@ -210,7 +206,8 @@ impl Library {
         }
         // It is not gone before all that is in it: until then the job that deletes its container has to find it.
         let is_being_deleted = |row: &HeadRow| row.head.state == State::Deleting && row.head.incarnation == incarnation;
-        if head.is_some_and(is_being_deleted) || self.inner.clock.now().since(incarnation.time()) < SWEEP_AFTER {
+        let age = self.inner.surroundings.clock.now().since(incarnation.time());
+        if head.is_some_and(is_being_deleted) || age < self.inner.options.sweep_after {
             return Ok(());
         }
         let live_otherwise = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation != incarnation;

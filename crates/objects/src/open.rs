@@ -11,14 +11,24 @@ use crate::library::{Inner, Library, LibraryOptions};
 use crate::resources::body::ResourceBody;
 use crate::resources::path::ResourcePath;
 use crate::revision::RevisionId;
+use crate::surroundings::Surroundings;
 use crate::switch::{Switch, Switched};
 
 impl Library {
     /// Opens a library: checks the options, and makes the containers that everything else is in, if there are none. Several may open the same
     /// store at once; one of them makes each.
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: LibraryOptions) -> ObjectsResult<Self> {
+        Self::open_within(store, Surroundings::of_this_machine(clock), options).await
+    }
+
+    /// The same, within other surroundings than those of this machine.
+    pub async fn open_within(
+        store: Arc<dyn Store>,
+        surroundings: Surroundings,
+        options: LibraryOptions,
+    ) -> ObjectsResult<Self> {
         options.check()?;
-        let library = Self { inner: Arc::new(Inner::new(store, clock, options)) };
+        let library = Self { inner: Arc::new(Inner::new(store, surroundings, options)) };
         let LibraryOptions { shards, resource_shards, .. } = *library.options();
         library.make_container(Container::Volumes, Body::Container(ContainerBody::new(shards))).await?;
         let root = ResourceBody::empty_container(resource_shards);

@@ -113,7 +113,7 @@ impl Library {
         let pin: Pin = head::open(Table::Pins, &row.value)?;
         let options = &self.inner.options;
         let end = pin.until.plus(options.plan_life).plus(options.clock_skew_max);
-        Ok((self.inner.clock.now() <= end).then_some(pin.revision))
+        Ok((self.inner.surroundings.clock.now() <= end).then_some(pin.revision))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use store::{Clock, UnixMillis};
+use store::{Clock, Random, UnixMillis};
 
 /// Sixteen bytes whose byte order is the order of making: 6 bytes of milliseconds, 2 bytes of a counter within one
 /// millisecond, 8 bytes that tell writers apart. A hybrid clock makes them, so that they never run back in one process.
@@ -55,8 +55,8 @@ pub struct RevisionClock {
 
 impl RevisionClock {
     /// A clock for one writer (one process).
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, nonce: rand::random(), last: Mutex::new(0) }
+    pub fn new(clock: Arc<dyn Clock>, random: &dyn Random) -> Self {
+        Self { clock, nonce: random.bytes(), last: Mutex::new(0) }
     }
 
     /// A new id, above all that this clock has minted before.
@@ -82,14 +82,14 @@ impl RevisionClock {
 mod tests {
     use std::time::Duration;
 
-    use store::ManualClock;
+    use store::{ManualClock, SystemRandom};
 
     use super::*;
 
     #[test]
     fn ids_rise_even_when_the_clock_runs_back() {
         let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
-        let revisions = RevisionClock::new(clock.clone());
+        let revisions = RevisionClock::new(clock.clone(), &SystemRandom);
         let first = revisions.mint();
         clock.set(UnixMillis(10));
         let second = revisions.mint();
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn an_id_is_minted_above_a_floor_from_a_faster_clock() {
-        let fast = RevisionClock::new(Arc::new(ManualClock::new(UnixMillis(9_000))));
-        let slow = RevisionClock::new(Arc::new(ManualClock::new(UnixMillis(1_000))));
+        let fast = RevisionClock::new(Arc::new(ManualClock::new(UnixMillis(9_000))), &SystemRandom);
+        let slow = RevisionClock::new(Arc::new(ManualClock::new(UnixMillis(1_000))), &SystemRandom);
         let floor = fast.mint();
         assert!(slow.mint_above(floor) > floor);
     }
@@ -110,12 +110,15 @@ mod tests {
     #[test]
     fn two_writers_never_mint_the_same_id() {
         let clock = Arc::new(ManualClock::new(UnixMillis(5)));
-        assert_ne!(RevisionClock::new(clock.clone()).mint(), RevisionClock::new(clock).mint());
+        assert_ne!(
+            RevisionClock::new(clock.clone(), &SystemRandom).mint(),
+            RevisionClock::new(clock, &SystemRandom).mint()
+        );
     }
 
     #[test]
     fn an_id_reads_back_from_its_text() {
-        let id = RevisionClock::new(Arc::new(ManualClock::new(UnixMillis(77)))).mint();
+        let id = RevisionClock::new(Arc::new(ManualClock::new(UnixMillis(77))), &SystemRandom).mint();
         assert_eq!(RevisionId::parse(&id.to_string()), Some(id));
         assert_eq!(RevisionId::parse("not hexadecimal"), None);
     }

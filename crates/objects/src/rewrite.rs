@@ -158,7 +158,7 @@ impl Library {
         }
         let since = found.iter().filter_map(|row| keys::dropping_since(&row.sort, children)).min();
         let Some(since) = since else {
-            let row = NewRow::new(keys::dropping(children, self.inner.clock.now()), envelope::seal(&[]));
+            let row = NewRow::new(keys::dropping(children, self.inner.surroundings.clock.now()), envelope::seal(&[]));
             let record = Step::Put { table: Table::Work, partition: records, rows: vec![row] };
             self.put_acknowledged(Class::Description, vec![record]).await?;
             return Ok(false);

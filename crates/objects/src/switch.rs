@@ -82,7 +82,7 @@ impl Tries {
 }
 
 impl Switch {
-    fn steps(&self) -> ObjectsResult<Vec<Step>> {
+    fn steps(&self, stamp: Stamp) -> ObjectsResult<Vec<Step>> {
         let mut head = self.head.clone();
         if let Some(base) = &self.base {
             head.floor = base.head.floor;
@@ -94,7 +94,13 @@ impl Switch {
             }
         }
         let mut steps = self.before.clone();
-        steps.push(compare_and_write(&self.partition, self.base.as_ref(), &head, head.guard(), self.log_entry()?)?);
+        steps.push(compare_and_write(
+            &self.partition,
+            self.base.as_ref(),
+            &head,
+            head.guard(stamp),
+            self.log_entry()?,
+        )?);
         steps.extend(self.after.iter().cloned());
         Ok(steps)
     }
@@ -160,7 +166,7 @@ impl Library {
     }
 
     async fn try_switch(&self, switch: &Switch) -> ObjectsResult<Answer> {
-        let outcome = self.inner.store.run(self.call(Class::Description), switch.steps()?).await;
+        let outcome = self.inner.store.run(self.call(Class::Description), switch.steps(self.stamp())?).await;
         Ok(match outcome {
             Ok(Outcome::Applied) => Answer::Applied,
             Ok(Outcome::Refused { step, .. }) if step < switch.before.len() => Answer::Required,
@@ -235,9 +241,8 @@ impl Library {
         rows: Vec<NewRow>,
         mut before: Vec<Step>,
     ) -> ObjectsResult<Option<HeadRow>> {
-        let guard = head.guard();
-        let stamp = guard.stamp;
-        before.push(compare_and_write(partition, base, &head, guard, rows)?);
+        let stamp = self.stamp();
+        before.push(compare_and_write(partition, base, &head, head.guard(stamp), rows)?);
         match self.inner.store.run(self.call(Class::Description), before).await {
             Ok(Outcome::Applied) => Ok(Some(HeadRow { head, stamp })),
             Ok(Outcome::Refused { .. } | Outcome::Unknown { .. }) => Ok(None),

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::damage::WHOLE_VOLUME;
 use crate::directory::{Entry, FIXITY_SEGMENT_PAGES, PageFixity};
-use crate::error::{ObjectsError, ObjectsResult};
+use crate::error::ObjectsResult;
 use crate::library::Library;
 use crate::read::Volume;
 use crate::revision::RevisionId;
@@ -138,8 +138,8 @@ impl Library {
             let checked: Vec<_> = checked.into_iter().zip(fixity.by_ref()).collect();
             findings.members += batch.len() as u64;
             findings.bytes += batch.iter().map(|entry| u64::from(entry.member.size)).sum::<u64>();
-            let damaged = tokio::task::spawn_blocking(move || check_pages(first, checked)).await;
-            findings.damaged.extend(damaged.map_err(|error| ObjectsError::Internal(error.to_string()))?);
+            let damaged = self.inner.surroundings.compute.run(move || check_pages(first, checked)).await?;
+            findings.damaged.extend(damaged);
             first += u32::try_from(batch.len()).unwrap_or(u32::MAX);
             rest = after;
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use objects::head::ShardEpochs;
 use objects::{Body, ContainerBody, Head, HeadRow, Imported, ObjectsError, keys};
-use store::{Call, Class, Deadline, Expect, Step, Store, Table};
+use store::{Call, Class, Deadline, Expect, Stamp, Step, Store, Table};
 use support::memory::{Fault, Gate, switches_a_volume};
 use support::{Faulty, faulty, id, import, listed, texts, volume};
 
@@ -149,7 +149,7 @@ async fn name_next_epochs(faulty: &Faulty) {
         partition: keys::container_partition("volumes"),
         sort: keys::head(),
         expect: Expect::Stamp(stamp),
-        guard: head.guard(),
+        guard: head.guard(Stamp::fresh()),
         value: head.seal().unwrap(),
         rows: Vec::new(),
     };

@@ -27,7 +27,7 @@ impl ServedStore {
 
     async fn ask(&self, call: Call, question: Question) -> StoreResult<Answer> {
         let asked = ask(&self.0, wire::encode(&question)?);
-        let answer = tokio::time::timeout_at(call.deadline.0.into(), asked).await;
+        let answer = tokio::time::timeout_at(call.deadline.0, asked).await;
         wire::decode(&answer.map_err(|_| StoreError::DeadlinePassed)?.map_err(of_client)?)
     }
 }

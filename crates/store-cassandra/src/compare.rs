@@ -38,7 +38,7 @@ impl Lanes {
         if call.deadline.passed() {
             return Err(busy());
         }
-        timeout_at(call.deadline.0.into(), self.lanes[lane].lock()).await.map_err(|_| busy())
+        timeout_at(call.deadline.0, self.lanes[lane].lock()).await.map_err(|_| busy())
     }
 }
 

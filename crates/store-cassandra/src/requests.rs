@@ -204,7 +204,7 @@ impl Requests {
         if deadline.passed() {
             return None;
         }
-        timeout_at(deadline.0.into(), self.permits.acquire()).await.ok()?.ok()
+        timeout_at(deadline.0, self.permits.acquire()).await.ok()?.ok()
     }
 }
 

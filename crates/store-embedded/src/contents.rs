@@ -111,7 +111,7 @@ impl EmbeddedStore {
         let (from, to) = (range.start.min(len), range.end.min(len));
         let path = path(&self.engine()?.folder.contents(), id);
         let step = call.deadline.remaining();
-        let opened = timeout_at(call.deadline.0.into(), async {
+        let opened = timeout_at(call.deadline.0, async {
             let mut file = File::open(&path).await?;
             file.set_max_buf_size(PIECE_BYTES as usize);
             file.seek(std::io::SeekFrom::Start(from)).await?;

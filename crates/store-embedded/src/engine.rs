@@ -370,7 +370,7 @@ async fn blocking<T: Send + 'static>(
     }
     let work =
         tokio::task::spawn_blocking(move || if deadline.passed() { Err(StoreError::DeadlinePassed) } else { work() });
-    match timeout_at(Instant::from_std(deadline.0), work).await {
+    match timeout_at(deadline.0, work).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(failed)) => Err(StoreError::Unavailable(format!("a read failed: {failed}"))),
         Err(_) => Err(StoreError::DeadlinePassed),

@@ -67,10 +67,10 @@ impl Writer {
 
     /// Has the committer apply a plan.
     pub(crate) async fn submit(&self, deadline: Deadline, plan: Plan) -> StoreResult<Outcome> {
-        let admitted = deadline.0.min(std::time::Instant::now() + self.max_queue_age);
+        let admitted = deadline.0.min(Instant::now() + self.max_queue_age);
         let share = permits(plan.bytes).min(self.waiting_room_permits);
         let share = u32::try_from(share).unwrap_or(u32::MAX);
-        let permit = timeout_at(admitted.into(), self.waiting_room.clone().acquire_many_owned(share))
+        let permit = timeout_at(admitted, self.waiting_room.clone().acquire_many_owned(share))
             .await
             .map_err(|_| StoreError::Overloaded("too many bytes of writes are waiting".to_owned()))?
             .map_err(|_| StoreError::Unavailable("the store is closed".to_owned()))?;
@@ -78,7 +78,7 @@ impl Writer {
         let (answer, answered) = oneshot::channel();
         let ticket = Ticket::default();
         self.queue.push(Job { plan, deadline, ticket: ticket.clone(), answer, permit })?;
-        match timeout_at(Instant::from_std(deadline.0), answered).await {
+        match timeout_at(deadline.0, answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Ok(Outcome::Unknown { reason: "the committer ended before it answered".to_owned() }),
             Err(_) if ticket.withdraw() => {

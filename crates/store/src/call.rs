@@ -1,6 +1,8 @@
 //! What travels with each call of the store.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// The class of data a call touches. An engine picks consistency and durability by it, apart for reads and for writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +34,8 @@ pub enum Strength {
     Serial,
 }
 
-/// The moment by which a call must have ended, with an answer, a refusal or "unknown".
+/// The moment by which a call must have ended, with an answer, a refusal or "unknown". It is one of tokio's time, which stands still
+/// where a test or the simulator pauses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(pub Instant);
 

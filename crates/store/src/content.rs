@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::UnixMillis;
 use crate::error::StoreResult;
+use crate::random::{Random, SystemRandom};
 
 /// The name of a content, given by the store.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -17,7 +18,12 @@ pub struct ContentId(pub [u8; 16]);
 impl ContentId {
     /// A fresh random id.
     pub fn fresh() -> Self {
-        Self(rand::random())
+        Self::drawn(&SystemRandom)
+    }
+
+    /// A fresh id that is drawn from `random`.
+    pub fn drawn(random: &dyn Random) -> Self {
+        Self(random.bytes())
     }
 }
 

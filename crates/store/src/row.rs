@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::UnixMillis;
+use crate::random::{Random, SystemRandom};
 
 /// A table: a name space for partitions. The set is closed, so that an engine can make all of them beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -126,7 +127,12 @@ pub struct Stamp(pub [u8; 16]);
 impl Stamp {
     /// A fresh random stamp.
     pub fn fresh() -> Self {
-        Self(rand::random())
+        Self::drawn(&SystemRandom)
+    }
+
+    /// A fresh stamp that is drawn from `random`.
+    pub fn drawn(random: &dyn Random) -> Self {
+        Self(random.bytes())
     }
 }
 

@@ -19,14 +19,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hathi::{Seq, VolumeId};
-use store::{Clock, Store};
-use tokio::task::JoinHandle;
+use store::Store;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use read::AuditTop;
 pub use record::{AuditAction, AuditEntry, AuditRecord, AuditedVolume, DamagedRecord, Requester};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::library::LibraryOptions;
+use crate::surroundings::Surroundings;
 use pages::PageWindows;
 use queue::{Queue, Writer};
 use recorder::Recorder;
@@ -36,18 +37,18 @@ pub struct Auditor {
     recorder: Arc<Recorder>,
     pages: Arc<PageWindows>,
     max_lag: Duration,
-    tasks: [JoinHandle<()>; 2],
+    _tasks: [AbortOnDropHandle<()>; 2],
 }
 
 impl Auditor {
     /// An auditor that writes to `store`. Must be called within a tokio runtime, on which its tasks run.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: &LibraryOptions) -> Self {
-        let queue = Arc::new(Queue::new(clock.clone()));
+    pub fn new(store: Arc<dyn Store>, surroundings: &Surroundings, options: &LibraryOptions) -> Self {
+        let queue = Arc::new(Queue::new(surroundings.clock.clone()));
         let writer = Writer::new(queue.clone(), store, options.call_timeout);
-        let recorder = Arc::new(Recorder::new(queue, clock, options.call_timeout));
+        let recorder = Arc::new(Recorder::new(queue, surroundings, options.call_timeout));
         let pages = Arc::new(PageWindows::new(recorder.clone()));
         let tasks = [tokio::spawn(writer.run()), tokio::spawn(pages.clone().look_after())];
-        Self { recorder, pages, max_lag: options.audit_max_lag, tasks }
+        Self { recorder, pages, max_lag: options.audit_max_lag, _tasks: tasks.map(AbortOnDropHandle::new) }
     }
 
     /// How long the oldest record that is not acknowledged has been waiting.
@@ -107,11 +108,5 @@ impl Auditor {
     /// Has the audit say exactly which single pages were read. To be called before the store is closed.
     pub async fn finish(&self) {
         self.pages.close_all().await;
-    }
-}
-
-impl Drop for Auditor {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }

@@ -5,8 +5,8 @@
 //! noted in memory. When it is closed, the record is replaced by one of just those pages. So a crash reports a window too much and never
 //! too little. A window that is in use is renewed before it ends, so that only who opens one waits.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const RENEWED_AFTER: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(20);
 
 /// Who reads what.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Reading {
     name: Option<String>,
     address: Option<IpAddr>,
@@ -48,7 +48,8 @@ pub(super) struct PageWindows {
 
 #[derive(Default)]
 struct State {
-    readings: HashMap<Reading, Lately>,
+    /// In order, so that ids are minted and rows written in the same order in each run of the same.
+    readings: BTreeMap<Reading, Lately>,
     /// Windows that take no more pages and are to be closed.
     ended: Vec<Ended>,
 }
@@ -213,7 +214,7 @@ impl PageWindows {
         let now = self.recorder.clock.now();
         let mut state = self.state.lock();
         let State { readings, ended } = &mut *state;
-        let past = readings.extract_if(|_, lately| now.since(lately.since) >= age);
+        let past = readings.extract_if(.., |_, lately| now.since(lately.since) >= age);
         ended.extend(past.filter_map(|(_, lately)| lately.ended()));
     }
 

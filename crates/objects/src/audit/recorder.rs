@@ -10,6 +10,7 @@ use super::record::{AuditAction, AuditRecord, AuditedVolume, Requester};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head;
 use crate::revision::{RevisionClock, RevisionId};
+use crate::surroundings::Surroundings;
 
 /// Bytes of volumes and pages in one record; what is longer goes on in further records.
 const RECORD_BYTES: usize = 48 << 10;
@@ -32,8 +33,9 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(queue: Arc<Queue>, clock: Arc<dyn Clock>, wait_max: Duration) -> Self {
-        Self { queue, ids: RevisionClock::new(clock.clone()), clock, wait_max }
+    pub(super) fn new(queue: Arc<Queue>, surroundings: &Surroundings, wait_max: Duration) -> Self {
+        let clock = surroundings.clock.clone();
+        Self { queue, ids: RevisionClock::new(clock.clone(), &*surroundings.random), clock, wait_max }
     }
 
     /// A new place for a record.

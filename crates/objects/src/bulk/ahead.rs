@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pack::{Archive, Group, GroupPages};
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::plan::{PlannedVolume, volume_id};
 use crate::directory::{Entry, SEGMENT_PAGES};
@@ -56,7 +56,7 @@ struct State {
 }
 
 /// What a batch comes to: the rows of each of its groups that could be read.
-type Reading = JoinHandle<ObjectsResult<Vec<Option<VolumeRows>>>>;
+type Reading = AbortOnDropHandle<ObjectsResult<Vec<Option<VolumeRows>>>>;
 
 impl ReadAhead {
     pub(super) fn new(
@@ -97,9 +97,7 @@ impl ReadAhead {
     /// The batch with this group, being read already or from now on; `None`: it does not suit.
     fn reading_of(&self, group: usize) -> Option<(Range<usize>, Reading)> {
         let mut state = self.state.lock();
-        while let Some((_, passed)) = state.reading.pop_front_if(|(batch, _)| batch.end <= group) {
-            passed.abort();
-        }
+        while state.reading.pop_front_if(|(batch, _)| batch.end <= group).is_some() {}
         match state.reading.front() {
             Some((batch, _)) if batch.contains(&group) => state.reading.pop_front(),
             // It was left out when what follows it was begun.
@@ -145,7 +143,7 @@ impl ReadAhead {
             let _turn = library.inner.bulk.fairness.turn().await?;
             library.volume_rows(&extents).await
         };
-        Some((batch, tokio::spawn(reading)))
+        Some((batch, AbortOnDropHandle::new(tokio::spawn(reading))))
     }
 
     /// How many batches are read at the same time, at most. Measured on two cores over the embedded engine: with one, whoever sends waits
@@ -193,12 +191,6 @@ impl ReadAhead {
             pages: u32::try_from(described.pages.sums().count).ok()?,
             frame_bytes: (self.what == What::Volumes).then(|| frame_bytes(described)),
         })
-    }
-}
-
-impl Drop for ReadAhead {
-    fn drop(&mut self) {
-        self.state.lock().reading.iter().for_each(|(_, reading)| reading.abort());
     }
 }
 

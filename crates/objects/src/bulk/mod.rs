@@ -22,7 +22,7 @@ mod trail;
 
 use std::sync::Arc;
 
-use store::{Clock, Store};
+use store::Store;
 
 pub use errors::{Missing, MissingPart, MissingReason};
 pub use plan::{BulkPlan, LAYOUT_VERSION, PlannedPage, PlannedVolume, Planning};
@@ -37,6 +37,7 @@ use shared_plans::SharedPlans;
 use crate::audit::Auditor;
 use crate::fairness::Fairness;
 use crate::library::LibraryOptions;
+use crate::surroundings::Surroundings;
 
 /// What the bulk readers of one process share.
 pub(crate) struct Bulk {
@@ -47,8 +48,9 @@ pub(crate) struct Bulk {
 
 impl Bulk {
     /// Must be called within a tokio runtime.
-    pub(crate) fn new(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, options: &LibraryOptions) -> Self {
-        let auditor = Auditor::new(store.clone(), clock.clone(), options);
-        Self { fairness: Fairness::new(options), auditor, plans: SharedPlans::default() }
+    pub(crate) fn new(store: &Arc<dyn Store>, surroundings: &Surroundings, options: &LibraryOptions) -> Self {
+        let auditor = Auditor::new(store.clone(), surroundings, options);
+        let fairness = Fairness::new(options, surroundings.compute);
+        Self { fairness, auditor, plans: SharedPlans::default() }
     }
 }

@@ -173,7 +173,7 @@ impl Library {
     }
 
     async fn plan_once(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
-        let started = self.inner.clock.now();
+        let started = self.inner.surroundings.clock.now();
         let mut draft = Draft::of(request.wanted.len());
         for wanted in request.wanted.chunks(HEADS_AT_ONCE) {
             let ids: Vec<VolumeId> = wanted.iter().map(|wanted| wanted.volume.clone()).collect();

@@ -147,7 +147,7 @@ impl Planning<'_> {
         if too_many && !terms.reuse {
             return Err(over_limit(terms.owned_max));
         }
-        let created = library.inner.clock.now();
+        let created = library.inner.surroundings.clock.now();
         let ends = created.plus(life);
         for _ in 0..ATTEMPTS_MAX {
             let plan = self.plan(request, OnDamage::Break).await?;
@@ -159,7 +159,7 @@ impl Planning<'_> {
             if too_many {
                 return Err(over_limit(terms.owned_max));
             }
-            let id = hex::encode(rand::random::<[u8; 16]>());
+            let id = hex::encode(library.inner.surroundings.random.bytes::<16>());
             if library.pin_plan(&plan, &id, ends).await? {
                 let info = describe(id, owner, created, ends, &plan)?;
                 library.store_selection(&info, &plan).await?;
@@ -190,7 +190,7 @@ impl Library {
     /// [`ObjectsError::Absent`] if there never was one (or so long ago that it is forgotten), [`ObjectsError::Expired`] if it has
     /// ended or was deleted.
     pub async fn selection(&self, id: &str) -> ObjectsResult<Arc<BulkPlan>> {
-        let started = self.inner.clock.now();
+        let started = self.inner.surroundings.clock.now();
         let stored = self.live_selection(id).await?;
         let plan = self.stored_plan(id, stored.chunks).await?.into_plan(stored.info, started);
         let etag = plan.etag.as_deref().unwrap_or_default();
@@ -208,7 +208,7 @@ impl Library {
         let info = self.live_selection(id).await?.info;
         let ended = NewRow {
             expires_at: Some(self.forgotten_at(&info)),
-            ..NewRow::new(row::ENDED_EARLY, head::seal(&self.inner.clock.now())?)
+            ..NewRow::new(row::ENDED_EARLY, head::seal(&self.inner.surroundings.clock.now())?)
         };
         let disowned = Removal::Rows(vec![Bytes::from(info.id.clone())]);
         self.put_acknowledged(
@@ -337,7 +337,7 @@ impl Library {
         }
         let standing = self.standing(id).await?.filter(|standing| standing.complete);
         let standing = standing.ok_or_else(|| ObjectsError::Absent(named()))?;
-        let ended = standing.ended_early.is_some() || self.inner.clock.now() >= standing.stored.info.ends;
+        let ended = standing.ended_early.is_some() || self.inner.surroundings.clock.now() >= standing.stored.info.ends;
         // What another version of this program stored cannot be sent byte by byte as it would have been.
         if ended || standing.swept || standing.stored.layout_version != LAYOUT_VERSION {
             return Err(ObjectsError::Expired(named()));
@@ -388,7 +388,7 @@ impl Library {
         let Some(standing) = self.standing(id).await? else { return Ok(false) };
         let info = &standing.stored.info;
         let ended = standing.ended_early.map_or(info.ends, |early| early.min(info.ends));
-        if standing.swept || self.inner.clock.now() < ended.plus(self.options().plan_life) {
+        if standing.swept || self.inner.surroundings.clock.now() < ended.plus(self.options().plan_life) {
             return Ok(false);
         }
         match self.stored_plan(id, standing.stored.chunks).await {

@@ -193,7 +193,7 @@ impl PlanSource {
 
     /// A plan that has run out must not be read from: what it names may be collected already.
     fn check_life(&self) -> ObjectsResult<()> {
-        if self.library.inner.clock.now().since(self.started) > self.library.inner.options.plan_life {
+        if self.library.inner.surroundings.clock.now().since(self.started) > self.library.inner.options.plan_life {
             return Err(ObjectsError::Expired("the plan of this download".to_owned()));
         }
         Ok(())

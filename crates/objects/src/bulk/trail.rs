@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pack::Archive;
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::plan::BulkPlan;
 use super::retry::retried;
@@ -37,8 +37,8 @@ impl Writer {
     }
 }
 
-/// A window that is being written.
-type Ahead = (Range<usize>, JoinHandle<ObjectsResult<()>>);
+/// A window that is being written; nobody does so any more once the stream is gone.
+type Ahead = (Range<usize>, AbortOnDropHandle<ObjectsResult<()>>);
 
 /// The trail of one stream.
 pub(super) struct AuditTrail {
@@ -95,7 +95,8 @@ impl AuditTrail {
         }
         let window = self.windows.at(written.end, written.len());
         let (writer, to_write) = (self.writer.clone(), window.clone());
-        *ahead = Some((window, tokio::spawn(async move { writer.write(to_write).await })));
+        let writing = tokio::spawn(async move { writer.write(to_write).await });
+        *ahead = Some((window, AbortOnDropHandle::new(writing)));
     }
 }
 

@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use hathi::{Mets, Page, Seq};
 use md5::Md5;
 use sha2::{Digest, Sha256};
-use tokio::runtime::Handle;
 
-use super::{ATTEMPTS_MAX, Attempt, not_framed, on_blocking_thread};
+use super::{ATTEMPTS_MAX, Attempt, not_framed};
 use crate::damage::WHOLE_VOLUME;
 use crate::directory::{Entry, FIXITY_SEGMENT_PAGES, PageFixity};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -44,54 +43,51 @@ impl Library {
     pub async fn replace_member(&self, volume: &Volume, replacement: Replacement) -> ObjectsResult<RevisionId> {
         let (library, volume) = (self.clone(), volume.clone());
         self.inner.store.check_home()?;
-        let runtime = Handle::current();
-        on_blocking_thread(move || {
+        let work = move || async move {
             for _ in 0..ATTEMPTS_MAX {
-                let replaced =
-                    Replacing { library: &library, runtime: &runtime, volume: &volume }.attempt(&replacement)?;
+                let replaced = Replacing { library: &library, volume: &volume }.attempt(&replacement).await?;
                 if let Some(revision) = replaced {
                     return Ok(revision);
                 }
             }
             Err(ObjectsError::Conflict(format!("a change of {} was fenced off again and again", volume.id)))
-        })
-        .await
+        };
+        self.inner.surroundings.compute.drive(work).await
     }
 }
 
 /// A replacement under way.
 struct Replacing<'a> {
     library: &'a Library,
-    runtime: &'a Handle,
     volume: &'a Volume,
 }
 
 impl Replacing<'_> {
     /// `None`: it was fenced off and has to begin anew.
-    fn attempt(&self, replacement: &Replacement) -> ObjectsResult<Option<RevisionId>> {
+    async fn attempt(&self, replacement: &Replacement) -> ObjectsResult<Option<RevisionId>> {
         let Volume { id, revision, .. } = self.volume;
-        let base: Option<HeadRow> = self.runtime.block_on(self.library.patiently(|| self.library.head(id)))?;
+        let base: Option<HeadRow> = self.library.patiently(|| self.library.head(id)).await?;
         if base.as_ref().is_none_or(|row| row.head.live_volume().is_none() || row.head.revision != *revision) {
             return Err(ObjectsError::Conflict(format!("{id} was changed by somebody else")));
         }
-        let mut attempt = Attempt::new(self.library, self.runtime, id, base.as_ref());
-        let stands = self.stands()?;
+        let mut attempt = Attempt::new(self.library, id, base.as_ref());
+        let stands = self.stands().await?;
         let pages = self.plan(replacement, &stands)?;
-        let members_digest = self.pages(&mut attempt, replacement, pages, &stands)?;
-        let body = self.rest(&mut attempt, replacement, members_digest)?;
+        let members_digest = self.pages(&mut attempt, replacement, pages, &stands).await?;
+        let body = self.rest(&mut attempt, replacement, members_digest).await?;
         let made = attempt.revision;
-        Ok(self.runtime.block_on(attempt.switch(base, body))?.map(|_| made))
+        Ok(attempt.switch(base, body).await?.map(|_| made))
     }
 
     /// All pages as they are there.
-    fn stands(&self) -> ObjectsResult<Vec<(Entry, PageFixity)>> {
+    async fn stands(&self) -> ObjectsResult<Vec<(Entry, PageFixity)>> {
         let Volume { id, body, .. } = self.volume;
         let count = self.volume.page_count();
-        let entries = self.runtime.block_on(self.library.entries(id, body.generation, 0..count))?;
+        let entries = self.library.entries(id, body.generation, 0..count).await?;
         let mut fixity = Vec::with_capacity(entries.len());
         for start in (0..count).step_by(FIXITY_SEGMENT_PAGES as usize) {
             let pages = start..count.min(start + FIXITY_SEGMENT_PAGES);
-            fixity.extend(self.runtime.block_on(self.library.fixity(id, body.generation, pages))?);
+            fixity.extend(self.library.fixity(id, body.generation, pages).await?);
         }
         if entries.len() != count as usize || fixity.len() != entries.len() {
             return Err(self.volume.damaged(WHOLE_VOLUME, "its directory is shorter than its head says"));
@@ -140,7 +136,7 @@ impl Replacing<'_> {
     }
 
     /// Packs the pages; answers the digest by which an import knows them.
-    fn pages(
+    async fn pages(
         &self,
         attempt: &mut Attempt<'_>,
         replacement: &Replacement,
@@ -158,12 +154,12 @@ impl Replacing<'_> {
                     (u32::try_from(text.len()).unwrap_or(u32::MAX), crc32fast::hash(text))
                 }
                 _ => {
-                    let frame = self.frame(u32::try_from(index).unwrap_or(WHOLE_VOLUME), entry)?;
+                    let frame = self.frame(u32::try_from(index).unwrap_or(WHOLE_VOLUME), entry).await?;
                     attempt.packer.page(seq, &frame, PageFixity { label, features, ..known.clone() })?;
                     (frame.size, frame.crc32)
                 }
             };
-            attempt.put_full_steps()?;
+            attempt.put_full_steps().await?;
             digest.update(seq.to_le_bytes());
             digest.update(u64::from(size).to_le_bytes());
             digest.update(crc32.to_le_bytes());
@@ -172,10 +168,10 @@ impl Replacing<'_> {
     }
 
     /// A frame of the generation that is there, proved to be what it was.
-    fn frame(&self, index: u32, entry: &Entry) -> ObjectsResult<pack::Frame> {
+    async fn frame(&self, index: u32, entry: &Entry) -> ObjectsResult<pack::Frame> {
         let Volume { id, body, .. } = self.volume;
         let read = self.library.frames(id, body.generation, std::slice::from_ref(entry));
-        let frame = self.runtime.block_on(read).map_err(|error| error.at_member(index))?.pop();
+        let frame = read.await.map_err(|error| error.at_member(index))?.pop();
         let bytes = frame.ok_or_else(|| self.volume.damaged(index, "its frame is missing"))?;
         pack::inflate(&bytes, entry.member.size, entry.member.crc32)
             .map_err(|error| self.volume.damaged(index, &error.to_string()))?;
@@ -183,7 +179,7 @@ impl Replacing<'_> {
     }
 
     /// METS and record follow the pages.
-    fn rest(
+    async fn rest(
         &self,
         attempt: &mut Attempt<'_>,
         replacement: &Replacement,
@@ -194,11 +190,11 @@ impl Replacing<'_> {
             Replacement::Mets(bytes) => {
                 (attempt.framer.frame(bytes).map_err(not_framed)?, <[u8; 32]>::from(Sha256::digest(bytes)))
             }
-            Replacement::Page(..) => (self.frame(self.volume.mets_index(), &body.mets)?, body.mets_sha256),
+            Replacement::Page(..) => (self.frame(self.volume.mets_index(), &body.mets).await?, body.mets_sha256),
         };
         let mets = attempt.packer.member(0, &mets)?;
         let record = match &body.record {
-            Some(entry) => Some(attempt.packer.member(0, &self.frame(self.volume.record_index(), entry)?)?),
+            Some(entry) => Some(attempt.packer.member(0, &self.frame(self.volume.record_index(), entry).await?)?),
             None => None,
         };
         let packed = attempt.packer.finish()?;

@@ -1,8 +1,7 @@
 //! Creating resources: at a path of the client's choice, or under a fresh name in a container.
 
 use bytes::Bytes;
-use rand::Rng;
-use store::{ContentId, NewRow, Step, Table, envelope};
+use store::{ContentId, NewRow, Random, Step, Table, envelope};
 
 use crate::child::Creation;
 use crate::containment::{Container, Parent};
@@ -100,6 +99,7 @@ impl Library {
         wish: Option<&str>,
         make: impl Fn(&Resource, &ResourcePath) -> Result<NewResource, E>,
     ) -> Result<Written, E> {
+        let random = &*self.inner.surroundings.random;
         let mut wish = wish.map(shortened);
         let mut name = None;
         let mut tries = Tries::new();
@@ -111,9 +111,9 @@ impl Library {
                 (Some(fresh), _) => (fresh, None),
                 (None, Some(wish)) => match self.vacancy(&parent, wish).await.map_err(ResourceError::from)? {
                     Some(base) => (wish.to_owned(), base),
-                    None => (beside(wish), None),
+                    None => (beside(random, wish), None),
                 },
-                (None, None) => (fresh(FRESH_CHARS), None),
+                (None, None) => (fresh(random, FRESH_CHARS), None),
             };
             let path = container.child(&tried).map_err(ResourceError::from)?;
             let new = make(&resource, &path)?;
@@ -122,7 +122,7 @@ impl Library {
                 Made::Not => {}
             }
             // Somebody took the name, or the container changed: another name does no harm in either case.
-            name = Some(wish.take().map_or_else(|| fresh(FRESH_CHARS), beside));
+            name = Some(wish.take().map_or_else(|| fresh(random, FRESH_CHARS), |wish| beside(random, wish)));
             if !tries.again().await {
                 let error = changes_all_the_time(format!("/{container}"), false);
                 return Err(ResourceError::from(error).into());
@@ -242,14 +242,14 @@ pub(super) fn members_record(resource: &ResourcePath, container: &ResourcePath) 
 }
 
 /// A name that nobody has used: so many characters drawn at random.
-fn fresh(chars: usize) -> String {
-    let mut random = rand::rng();
-    (0..chars).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect()
+fn fresh(random: &dyn Random, chars: usize) -> String {
+    let drawn = random.bytes::<FRESH_CHARS>().into_iter().take(chars);
+    drawn.map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()])).collect()
 }
 
 /// A name beside one that is taken.
-fn beside(wish: &str) -> String {
-    format!("{wish}-{}", fresh(ADDED_CHARS))
+fn beside(random: &dyn Random, wish: &str) -> String {
+    format!("{wish}-{}", fresh(random, ADDED_CHARS))
 }
 
 /// A wish, cut so that something can be added to it.

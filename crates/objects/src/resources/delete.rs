@@ -141,7 +141,7 @@ impl Library {
             let page = self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?;
             for row in &page.rows {
                 let since = keys::container_job_since(&row.sort).unwrap_or(RevisionId::ZERO);
-                if self.inner.clock.now().since(since.time()) < age_min {
+                if self.inner.surroundings.clock.now().since(since.time()) < age_min {
                     return Ok(finished);
                 }
                 let Some(_running) = self.inner.running_jobs.begin(&row.sort) else { continue };

@@ -113,7 +113,7 @@ impl Library {
         let partition = keys::resource_partition(path);
         let Some(row) = self.head_at(&partition).await? else { return Ok(Progress::Finished) };
         let log = self.head_log(&partition).await?;
-        let kept = self.inner.options.history.resources.count(&log, &row.head, self.inner.clock.now());
+        let kept = self.inner.options.history.resources.count(&log, &row.head, self.inner.surroundings.clock.now());
         let mut written = self.written(&partition).await?;
         written.extend(log.iter().flat_map(contents_of).map(|(revision, _)| (revision, Part::Bytes)));
         let versions = Versions { row, log, kept, written };
@@ -137,7 +137,7 @@ impl Library {
             let will_pass = matches!(self.inner.options.history.resources, Keep::For(_)) && versions.kept > 0;
             return Ok(if unnamed.is_empty() && !will_pass { Progress::Finished } else { Progress::Waiting });
         };
-        let condemned = Condemned { named: head.revision, floor: *floor, at: self.inner.clock.now() };
+        let condemned = Condemned { named: head.revision, floor: *floor, at: self.inner.surroundings.clock.now() };
         let amended = Head { floor: head.floor.max(*floor), condemned: Some(condemned), ..head.clone() };
         // If the head moved, or nobody knows, the next pass sees what stands there.
         let amended = self.try_amend(partition, Some(&versions.row), amended, Vec::new(), Vec::new()).await?;

@@ -165,7 +165,7 @@ async fn a_record_that_cannot_be_read_is_told_and_those_behind_it_come_all_the_s
     page("t.a").await;
     let written = bench.clock.now();
     let hour = u32::try_from(written.0 / 3_600_000).unwrap().to_be_bytes();
-    let row = NewRow::new(RevisionClock::new(bench.clock.clone()).mint().0.to_vec(), "no record");
+    let row = NewRow::new(RevisionClock::new(bench.clock.clone(), &store::SystemRandom).mint().0.to_vec(), "no record");
     let put = Step::Put { table: Table::Audit, partition: [b"h/".as_slice(), &hour].concat().into(), rows: vec![row] };
     let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(10)));
     assert!(bench.faults.run(call, vec![put]).await.unwrap().is_applied());
