@@ -1,8 +1,15 @@
 //! Bodies of graphs: what is read comes back from the stored form, and from every syntax that can express it, with as many triples.
 #![no_main]
 
+use std::alloc::System;
+
+use cap::Cap;
 use libfuzzer_sys::fuzz_target;
 use rdf::{ContentType, Iri, Limits, Syntax};
+
+/// An allocation beyond this ends the process.
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, 256 << 20);
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, body) = input;

@@ -1,9 +1,16 @@
 //! N-Quads in pieces: the same resources however the stream is cut.
 #![no_main]
 
+use std::alloc::System;
+
+use cap::Cap;
 use libfuzzer_sys::fuzz_target;
 use rdf::Limits;
 use rdf::quads::{Resource, Resources};
+
+/// An allocation beyond this ends the process.
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, 256 << 20);
 
 fn read(text: &[u8], piece_bytes: usize) -> (Vec<Resource>, bool) {
     let mut resources = Resources::new(Limits::default());

@@ -10,28 +10,39 @@ use crate::{cargo, root};
 /// The smallest of the sample volumes.
 const SEEDS: &str = "samples/pairtree/psia";
 
+/// Megabytes of the process, and seconds for one input: far more than any of what the targets read may take.
+const MEMORY_MB: u32 = 768;
+const INPUT_SECONDS: u32 = 10;
+
 /// How to fuzz.
 #[derive(Args)]
 pub struct Options {
     /// Seconds for each target
     #[arg(long, default_value_t = 60)]
     seconds: u32,
+    /// Only this target
+    #[arg(long)]
+    target: Option<String>,
 }
 
 /// Fuzzes each target; fails if one finds something, or if fuzzing cannot be done here.
 pub fn run(options: &Options) -> Result<()> {
-    run_all(options.seconds)?.map_err(anyhow::Error::msg)
+    run_some(options.seconds, options.target.as_deref())?.map_err(anyhow::Error::msg)
 }
 
 /// Fuzzes each target; the inner error says why it was not done at all.
 pub fn run_all(seconds: u32) -> Result<Result<(), String>> {
+    run_some(seconds, None)
+}
+
+fn run_some(seconds: u32, only: Option<&str>) -> Result<Result<(), String>> {
     if seconds == 0 {
         return Ok(Err("asked for 0 seconds".to_owned()));
     }
     if !provide_cargo_fuzz() {
         return Ok(Err("cargo-fuzz is not installed and could not be (cargo install cargo-fuzz)".to_owned()));
     }
-    for target in targets()? {
+    for target in targets()?.into_iter().filter(|target| only.is_none_or(|only| only == target)) {
         println!("fuzzing {target} for {seconds} s");
         fuzz_one(&target, seconds)?;
     }
@@ -56,11 +67,16 @@ fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
     // What is found goes into the first folder; a real volume (ZIP, METS and record) is what all targets may begin with.
     let corpus = format!("fuzz/corpus/{target}");
     std::fs::create_dir_all(root().join(&corpus)).with_context(|| format!("cannot make {corpus}"))?;
-    let arguments = ["fuzz", "run", "--sanitizer", "none", target, corpus.as_str(), SEEDS, "--"];
+    let own_seeds = format!("fuzz/seeds/{target}");
+    let mut arguments = vec!["fuzz", "run", "--sanitizer", "none", target, corpus.as_str(), SEEDS];
+    if root().join(&own_seeds).is_dir() {
+        arguments.push(&own_seeds);
+    }
+    arguments.push("--");
     let limits = [
         format!("-max_total_time={seconds}"),
-        "-timeout=20".into(),
-        "-rss_limit_mb=2048".into(),
+        format!("-timeout={INPUT_SECONDS}"),
+        format!("-rss_limit_mb={MEMORY_MB}"),
         "-verbosity=0".into(),
         "-print_funcs=0".into(),
     ];

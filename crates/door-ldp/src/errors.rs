@@ -187,9 +187,11 @@ impl LdpError {
             Self::Elsewhere { .. } => (StatusCode::BAD_GATEWAY, "elsewhere"),
             Self::Line(_) | Self::Graph(_) => (StatusCode::BAD_REQUEST, "malformed-graph"),
             Self::Update(error) if error.is_too_large() => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
-            Self::Update(UpdateError::NotSupported { .. }) => {
+            Self::Update(UpdateError::NotSupported { .. } | UpdateError::Pattern { .. }) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "update-not-supported")
             }
+            // Nobody hears it: an update is cancelled when its client has left.
+            Self::Update(UpdateError::Cancelled) => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
             Self::Update(_) | Self::UpdateNotUtf8 => (StatusCode::BAD_REQUEST, "malformed-update"),
             Self::Header { .. } => (StatusCode::BAD_REQUEST, "malformed-header"),
             Self::Model(_) => (StatusCode::CONFLICT, "interaction-model"),

@@ -7,7 +7,7 @@ use axum::response::Response;
 use objects::ResourceError;
 use objects::resources::Kind;
 use rdf::Limits;
-use rdf::update::Updated;
+use rdf::update::{Cancellation, Updated};
 
 use crate::address::Facet;
 use crate::ask::{Asked, TRIES_MAX};
@@ -20,6 +20,15 @@ use crate::statements::{kept_description, map, map_removal};
 /// SPARQL 1.1 Update, section 1 (the media type is registered by SPARQL 1.1 Protocol).
 pub const SPARQL_UPDATE: &str = "application/sparql-update";
 
+/// Cancels an update when its request is dropped.
+struct GivenUp(Cancellation);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
 impl Asked {
     /// Changes statements.
     pub async fn patch(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
@@ -27,12 +36,14 @@ impl Asked {
         if self.target.facet == Facet::Itself && matches!(resource.kind(), Kind::Binary(_)) {
             return Err(self.not_allowed(self.allow(&resource)));
         }
-        let asked = self.clone();
-        let change = tokio::spawn(async move { asked.update(body).await });
+        let (asked, given_up) = (self.clone(), GivenUp(Cancellation::default()));
+        let cancellation = given_up.0.clone();
+        // What is written is written to its end; finding out what to write stops when the client leaves.
+        let change = tokio::spawn(async move { asked.update(body, &cancellation).await });
         change.await.map_err(|error| LdpError::Internal(error.to_string()))?
     }
 
-    async fn update(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
+    async fn update(self: Arc<Self>, body: Body, cancellation: &Cancellation) -> Result<Response, LdpError> {
         refuse_codings(&self.headers)?;
         let said = content_type(&self.headers).unwrap_or_default();
         if !said.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(SPARQL_UPDATE) {
@@ -49,7 +60,9 @@ impl Asked {
             let shown = map(graph, |iri| self.site.shown(iri));
             let (text, base) = (text.clone(), self.site.base(self.path())?);
             let limits = Limits { triples: self.settings().triples_max, ..Limits::default() };
-            let updated = tokio::task::spawn_blocking(move || rdf::update::apply(&shown, &text, &base, &limits));
+            let cancellation = cancellation.clone();
+            let updated =
+                tokio::task::spawn_blocking(move || rdf::update::apply(&shown, &text, &base, &limits, &cancellation));
             let Updated { graph, removals } =
                 updated.await.map_err(|error| LdpError::Internal(error.to_string()))??;
             let updated = map(graph, |iri| self.site.kept(iri));

@@ -38,6 +38,7 @@ mod negotiate;
 mod parse;
 mod stored;
 mod syntax;
+mod tokens;
 mod writer;
 
 pub mod quads;

@@ -3,13 +3,16 @@
 mod contexts;
 mod json_ld;
 mod json_shape;
+mod json_terms;
+mod json_tokens;
 mod rdf_xml;
+mod turtle;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 
 use oxrdf::{BlankNode, NamedOrBlankNode, Term, Triple};
-use oxttl::{NTriplesParser, TurtleParser, TurtleSyntaxError};
+use oxttl::{NTriplesParser, TurtleSyntaxError};
 
 use crate::Iri;
 use crate::graph::Graph;
@@ -22,28 +25,36 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Triples.
     pub triples: usize,
-    /// Bytes of one IRI, of one blank node's label, of one literal's text.
+    /// Bytes of one blank node's label, of one literal's text.
     pub term_bytes: usize,
-    /// Objects and arrays inside each other, in JSON. The other syntaxes are read without recursion.
-    pub json_depth: usize,
+    /// Bytes of one IRI.
+    pub iri_bytes: usize,
+    /// Bytes of all statements with their names written out: prefixes, terms and bases make much of little. In JSON-LD, RDF/XML and SPARQL,
+    /// whose parsers make much before they give anything, it is an upper bound that is taken from the text. A body needs up to twice as
+    /// much memory while it is read.
+    pub expanded_bytes: usize,
+    /// How far things lie inside each other: objects and arrays in JSON, brackets in Turtle, nodes in XML.
+    pub depth: usize,
     /// Contexts of one document in JSON-LD, those that it only names included.
     pub json_contexts: usize,
-    /// Where contexts belong to terms (JSON-LD 1.1, section 4.1.8): bytes of all contexts of a document times its objects, since such a
-    /// context is read for each object that uses its term.
+    /// Bytes of contexts that are copied because others hold in them. Where contexts belong to terms (JSON-LD 1.1, section 4.1.8) it is the bytes
+    /// of these contexts times the document's values, since such a context is read for each value of its term.
     pub json_scoped_bytes: usize,
     /// Solutions that the `WHERE` of an update could have at most, those of its parts included.
     pub solutions: usize,
 }
 
 impl Default for Limits {
-    /// 8 MiB with 100,000 triples, terms of 1 MiB, JSON 64 deep with 1,000 contexts, of which those of terms are 64 MiB for all objects; a million
-    /// solutions.
+    /// 8 MiB with 100,000 triples, which are 64 MiB when written out; texts of 1 MiB, IRIs of 64 KiB; 64 levels; 1,000 contexts, of which 64 MiB
+    /// are copied; a million solutions.
     fn default() -> Self {
         Self {
             body_bytes: 8 << 20,
             triples: 100_000,
             term_bytes: 1 << 20,
-            json_depth: 64,
+            iri_bytes: 64 << 10,
+            expanded_bytes: 64 << 20,
+            depth: 64,
             json_contexts: 1_000,
             json_scoped_bytes: 64 << 20,
             solutions: 1_000_000,
@@ -145,24 +156,19 @@ pub fn parse(body: &[u8], syntax: Syntax, base: &Iri, limits: &Limits) -> Result
     if body.len() > limits.body_bytes {
         return Err(ParseError::TooLarge { of: "bytes", limit: limits.body_bytes });
     }
-    if let Err(error) = std::str::from_utf8(body) {
-        return Err(ParseError::NotUtf8 { location: Location::of(body, error.valid_up_to()) });
-    }
-    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    let text = std::str::from_utf8(body)
+        .map_err(|error| ParseError::NotUtf8 { location: Location::of(body, error.valid_up_to()) })?;
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     let mut graph = Collector::new(*limits);
     match syntax {
-        Syntax::Turtle => {
-            for triple in with_base(TurtleParser::new().with_base_iri(base.as_str()))?.for_slice(body) {
-                graph.add(triple?)?;
-            }
-        }
+        Syntax::Turtle => turtle::parse(text, base, &mut graph)?,
         Syntax::NTriples => {
-            for triple in NTriplesParser::new().for_slice(body) {
+            for triple in NTriplesParser::new().for_slice(text) {
                 graph.add(triple?)?;
             }
         }
-        Syntax::JsonLd(_) => json_ld::parse(body, base, &mut graph)?,
-        Syntax::RdfXml => rdf_xml::parse(body, base, &mut graph)?,
+        Syntax::JsonLd(_) => json_ld::parse(text.as_bytes(), base, &mut graph)?,
+        Syntax::RdfXml => rdf_xml::parse(text.as_bytes(), base, &mut graph)?,
     }
     Ok(graph.finish())
 }
@@ -173,48 +179,94 @@ fn with_base<T>(parser: Result<T, impl Display>) -> Result<T, ParseError> {
 }
 
 /// A graph that grows within limits.
-struct Collector {
+pub(crate) struct Collector {
     limits: Limits,
     graph: Graph,
+    /// Of all triples that came, also of those that came before.
+    bytes: usize,
 }
 
 impl Collector {
-    fn new(limits: Limits) -> Self {
-        Self { limits, graph: Graph::new() }
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, graph: Graph::new(), bytes: 0 }
     }
 
-    fn add(&mut self, triple: Triple) -> Result<(), ParseError> {
-        let longest = longest_term_bytes(&triple);
-        if longest > self.limits.term_bytes {
-            return Err(ParseError::TooLarge { of: "bytes of one term", limit: self.limits.term_bytes });
+    /// Adds a triple, unless it is too much: what is refused is never kept.
+    pub(crate) fn add(&mut self, triple: Triple) -> Result<(), ParseError> {
+        let too_large = |of, limit| Err(ParseError::TooLarge { of, limit });
+        let size = Size::of(&triple);
+        if size.text > self.limits.term_bytes {
+            return too_large("bytes of one term", self.limits.term_bytes);
+        }
+        if size.iri > self.limits.iri_bytes {
+            return too_large("bytes of one IRI", self.limits.iri_bytes);
+        }
+        self.bytes = self.bytes.saturating_add(size.all);
+        if self.bytes > self.limits.expanded_bytes {
+            return too_large("bytes once all names are written out", self.limits.expanded_bytes);
         }
         self.graph.insert(triple);
         if self.graph.len() > self.limits.triples {
-            return Err(ParseError::TooLarge { of: "triples", limit: self.limits.triples });
+            return too_large("triples", self.limits.triples);
         }
         Ok(())
     }
 
-    fn finish(self) -> Graph {
+    /// Forgets all triples.
+    fn clear(&mut self) {
+        *self = Self::new(self.limits);
+    }
+
+    pub(crate) fn finish(self) -> Graph {
         label_blank_nodes(self.graph)
     }
 }
 
-/// Length of the longest IRI, label or text in a triple.
-pub(crate) fn longest_term_bytes(triple: &Triple) -> usize {
-    let subject = match &triple.subject {
-        NamedOrBlankNode::NamedNode(node) => node.as_str().len(),
-        NamedOrBlankNode::BlankNode(node) => node.as_str().len(),
-    };
-    let object = match &triple.object {
-        Term::NamedNode(node) => node.as_str().len(),
-        Term::BlankNode(node) => node.as_str().len(),
-        Term::Literal(literal) => {
-            let tag = literal.language().map_or(0, str::len);
-            literal.value().len().max(literal.datatype().as_str().len()).max(tag)
+/// Bytes of a triple.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Of its longest IRI.
+    pub(crate) iri: usize,
+    /// Of its longest label, text or language.
+    pub(crate) text: usize,
+    /// Of all of it.
+    pub(crate) all: usize,
+}
+
+impl Size {
+    pub(crate) fn of(triple: &Triple) -> Self {
+        let mut size = Self::default();
+        match &triple.subject {
+            NamedOrBlankNode::NamedNode(node) => size.add_iri(node.as_str()),
+            NamedOrBlankNode::BlankNode(node) => size.add_text(node.as_str()),
         }
-    };
-    subject.max(triple.predicate.as_str().len()).max(object)
+        size.add_iri(triple.predicate.as_str());
+        match &triple.object {
+            Term::NamedNode(node) => size.add_iri(node.as_str()),
+            Term::BlankNode(node) => size.add_text(node.as_str()),
+            Term::Literal(literal) => {
+                size.add_text(literal.value());
+                size.add_iri(literal.datatype().as_str());
+                size.add_text(literal.language().unwrap_or_default());
+            }
+        }
+        size
+    }
+
+    /// Of the longest IRI, label, text or language.
+    pub(crate) fn longest(self) -> usize {
+        self.iri.max(self.text)
+    }
+
+    fn add_iri(&mut self, iri: &str) {
+        self.iri = self.iri.max(iri.len());
+        self.all += iri.len();
+    }
+
+    fn add_text(&mut self, text: &str) {
+        self.text = self.text.max(text.len());
+        self.all += text.len();
+    }
 }
 
 /// Gives blank nodes that have a random label one that depends on nothing but the graph: `b` and the first number that is free.

@@ -6,7 +6,7 @@ use oxttl::NQuadsParser;
 use oxttl::nquads::LowLevelNQuadsParser;
 
 use crate::graph::Graph;
-use crate::parse::{Limits, ParseError, label_blank_nodes, longest_term_bytes};
+use crate::parse::{Collector, Limits, ParseError};
 
 /// Statements of one graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Resources {
     parser: LowLevelNQuadsParser,
     /// Bytes of the line that has begun.
     line_bytes: usize,
-    current: Option<Resource>,
+    current: Option<(NamedNode, Collector)>,
     failed: Option<ParseError>,
 }
 
@@ -76,7 +76,7 @@ impl Resources {
             };
             match quad.map_err(ParseError::from).and_then(|quad| self.add(quad)) {
                 Ok(None) => {}
-                Ok(Some(resource)) => return Some(Ok(finished(resource))),
+                Ok(Some(resource)) => return Some(Ok(resource)),
                 Err(error) => self.failed = Some(error),
             }
         }
@@ -89,25 +89,18 @@ impl Resources {
             return Err(ParseError::Syntax { location: None, message });
         };
         let before = match &mut self.current {
-            Some(current) if current.name == *name => None,
-            current => current.replace(Resource { name: name.clone(), graph: Graph::new() }),
+            Some((current, _)) if current == name => None,
+            current => current.replace((name.clone(), Collector::new(self.limits))),
         };
-        let triple = quad.into();
-        if longest_term_bytes(&triple) > self.limits.term_bytes {
-            return Err(ParseError::TooLarge { of: "bytes of one term", limit: self.limits.term_bytes });
+        if let Some((_, graph)) = &mut self.current {
+            graph.add(quad.into())?;
         }
-        if let Some(current) = &mut self.current {
-            current.graph.insert(triple);
-            if current.graph.len() > self.limits.triples {
-                return Err(ParseError::TooLarge { of: "triples of one resource", limit: self.limits.triples });
-            }
-        }
-        Ok(before)
+        Ok(before.map(finished))
     }
 }
 
-fn finished(resource: Resource) -> Resource {
-    Resource { graph: label_blank_nodes(resource.graph), ..resource }
+fn finished((name, graph): (NamedNode, Collector)) -> Resource {
+    Resource { name, graph: graph.finish() }
 }
 
 #[cfg(test)]
@@ -177,10 +170,12 @@ mod tests {
         let told = |limits| read(TWO, 10, limits).1.map(|error| error.to_string());
         assert_eq!(told(Limits { triples: 2, body_bytes: 60, term_bytes: 40, ..Limits::default() }), None);
         let error = told(Limits { triples: 1, ..Limits::default() });
-        assert_eq!(error.unwrap(), "too large: more than 1 triples of one resource");
+        assert_eq!(error.unwrap(), "too large: more than 1 triples");
         let error = told(Limits { body_bytes: 40, ..Limits::default() });
         assert_eq!(error.unwrap(), "too large: more than 40 bytes of one line");
-        let error = told(Limits { term_bytes: 10, ..Limits::default() });
-        assert_eq!(error.unwrap(), "too large: more than 10 bytes of one term");
+        let error = told(Limits { iri_bytes: 10, ..Limits::default() });
+        assert_eq!(error.unwrap(), "too large: more than 10 bytes of one IRI");
+        let error = told(Limits { expanded_bytes: 40, ..Limits::default() });
+        assert_eq!(error.unwrap(), "too large: more than 40 bytes once all names are written out");
     }
 }

@@ -1,25 +1,31 @@
 //! SPARQL 1.1 Update on one graph, as `PATCH` carries it.
 //!
 //! The parser and the evaluator are those of the Oxigraph project. Neither has limits of its own, so that what they are given is
-//! measured before: the text by `lexical.rs` (both are recursive), the solutions that a `WHERE` could have by `cost.rs`.
+//! measured before: the text by `lexical.rs` (both are recursive), the solutions that a `WHERE` could have by `cost.rs`, regular
+//! expressions by `regex.rs`. While it runs an update can be cancelled wherever it reads the graph (`view.rs`).
 
 mod cost;
 mod lexical;
+mod regex;
 mod removal;
+mod view;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use oxrdf::{BlankNode, Dataset, NamedOrBlankNode, Term, Triple};
-use spareval::{DeleteInsertQuad, QueryEvaluator};
+use oxrdf::{BlankNode, NamedOrBlankNode, Term, Triple};
+use spareval::{CancellationToken, DeleteInsertQuad, QueryEvaluationError, QueryEvaluator};
 use spargebra::algebra::GraphPattern;
 use spargebra::term::{GraphName, GraphNamePattern, GroundQuad, GroundQuadPattern, GroundTerm, Quad, QuadPattern};
 use spargebra::{GraphUpdateOperation, SparqlParser, SparqlSyntaxError};
 
 use crate::Iri;
 use crate::graph::Graph;
-use crate::parse::{Limits, Location, label_blank_nodes, longest_term_bytes};
+use crate::parse::{Limits, Location, Size, label_blank_nodes};
 
+use cost::Gate;
 pub use removal::Removal;
+use view::{View, ViewError};
 
 /// Stack of the thread that evaluates patterns: reserved, not used unless needed.
 const STACK_BYTES: usize = 256 << 20;
@@ -49,6 +55,15 @@ pub enum UpdateError {
         /// The limit.
         limit: usize,
     },
+    /// A regular expression is not taken.
+    #[error("a regular expression is not taken: {why}")]
+    Pattern {
+        /// Why not.
+        why: String,
+    },
+    /// It was cancelled.
+    #[error("the update was cancelled")]
+    Cancelled,
     /// A `WHERE` cannot be evaluated.
     #[error("{0}")]
     Evaluation(String),
@@ -78,6 +93,21 @@ impl From<SparqlSyntaxError> for UpdateError {
     }
 }
 
+/// Stops an update from another thread: within about a second, since what the evaluator does without looking is bounded to that.
+#[derive(Clone, Default)]
+pub struct Cancellation(CancellationToken);
+
+impl Cancellation {
+    /// Stops the update, also one that has not begun.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    fn check(&self) -> Result<(), UpdateError> {
+        if self.0.is_cancelled() { Err(UpdateError::Cancelled) } else { Ok(()) }
+    }
+}
+
 /// What came of an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Updated {
@@ -95,15 +125,26 @@ pub struct Updated {
 ///
 /// # Errors
 /// [`UpdateError`].
-pub fn apply(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Result<Updated, UpdateError> {
-    let shape = lexical::check(update, limits)?;
+pub fn apply(
+    graph: &Graph,
+    update: &str,
+    base: &Iri,
+    limits: &Limits,
+    cancellation: &Cancellation,
+) -> Result<Updated, UpdateError> {
+    if update.len() > limits.body_bytes {
+        return Err(UpdateError::TooLarge { of: "bytes", limit: limits.body_bytes });
+    }
+    let update = &*lexical::unescaped(update)?;
+    let shape = lexical::check(update, base, limits)?;
+    cancellation.check()?;
     if !shape.has_where {
-        return apply_here(graph, update, base, limits);
+        return apply_here(graph, update, base, limits, cancellation);
     }
     // The evaluator takes up to 40 KiB of stack for each operator of a pattern.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("sparql-update".to_owned()).stack_size(STACK_BYTES);
-        let evaluation = thread.spawn_scoped(scope, || apply_here(graph, update, base, limits));
+        let evaluation = thread.spawn_scoped(scope, || apply_here(graph, update, base, limits, cancellation));
         let failed = |what: &str| UpdateError::Evaluation(format!("the update could not be evaluated: {what}"));
         match evaluation.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(result)) => result,
@@ -113,15 +154,24 @@ pub fn apply(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Result
     })
 }
 
-fn apply_here(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Result<Updated, UpdateError> {
+fn apply_here(
+    graph: &Graph,
+    update: &str,
+    base: &Iri,
+    limits: &Limits,
+    cancellation: &Cancellation,
+) -> Result<Updated, UpdateError> {
     let parser = SparqlParser::new().with_base_iri(base.as_str());
     let parser = parser.map_err(|error| UpdateError::Evaluation(format!("the base is not an IRI: {error}")))?;
     let update = parser.parse_update(update)?;
     let mut graph = graph.clone();
     let mut removals = Vec::new();
-    for operation in &update.operations {
+    let mut budget = cost::Budget::new(limits);
+    for operation in update.operations {
+        cancellation.check()?;
+        budget.take_graph(&graph)?;
         match operation {
-            GraphUpdateOperation::InsertData { data } => insert_data(&mut graph, data)?,
+            GraphUpdateOperation::InsertData { data } => insert_data(&mut graph, &data)?,
             GraphUpdateOperation::DeleteData { data } => {
                 let triples = data.iter().map(ground_triple).collect::<Result<Vec<_>, _>>()?;
                 removals.extend(triples.iter().map(Removal::of));
@@ -131,8 +181,9 @@ fn apply_here(graph: &Graph, update: &str, base: &Iri, limits: &Limits) -> Resul
                 if using.is_some() {
                     return Err(UpdateError::NotSupported { operation: "USING or WITH" });
                 }
-                delete_insert(&mut graph, delete, insert, pattern, base, limits)?;
                 removals.extend(delete.iter().map(Removal::of_template));
+                let change = Change { delete, insert, pattern: *pattern };
+                change.carry_out(&mut graph, base, limits, &mut budget, cancellation)?;
             }
             GraphUpdateOperation::Load { .. } => return Err(UpdateError::NotSupported { operation: "LOAD" }),
             GraphUpdateOperation::Clear { .. } => return Err(UpdateError::NotSupported { operation: "CLEAR" }),
@@ -148,10 +199,17 @@ fn check_size(graph: &Graph, limits: &Limits) -> Result<(), UpdateError> {
     if graph.len() > limits.triples {
         return Err(UpdateError::TooLarge { of: "triples", limit: limits.triples });
     }
-    if graph.iter().any(|triple| longest_term_bytes(triple) > limits.term_bytes) {
-        return Err(UpdateError::TooLarge { of: "bytes of one term", limit: limits.term_bytes });
+    let mut bytes = 0_usize;
+    for size in graph.iter().map(Size::of) {
+        if size.text > limits.term_bytes {
+            return Err(UpdateError::TooLarge { of: "bytes of one term", limit: limits.term_bytes });
+        }
+        if size.iri > limits.iri_bytes {
+            return Err(UpdateError::TooLarge { of: "bytes of one IRI", limit: limits.iri_bytes });
+        }
+        bytes = bytes.saturating_add(size.all);
     }
-    Ok(())
+    if bytes > limits.expanded_bytes { Err(too_much(limits)) } else { Ok(()) }
 }
 
 /// Section 3.1.1: its blank nodes are new ones, whatever their labels.
@@ -185,39 +243,88 @@ fn ground_triple(quad: &GroundQuad) -> Result<Triple, UpdateError> {
     Ok(Triple { subject: quad.subject.clone().into(), predicate: quad.predicate.clone(), object })
 }
 
-/// Section 3.1.3: all solutions are found in the graph as it is, then all that is to go goes, then all that is to come comes.
-fn delete_insert(
-    graph: &mut Graph,
-    delete: &[GroundQuadPattern],
-    insert: &[QuadPattern],
-    pattern: &GraphPattern,
-    base: &Iri,
-    limits: &Limits,
-) -> Result<(), UpdateError> {
-    let graph_names = delete.iter().map(|quad| &quad.graph_name).chain(insert.iter().map(|quad| &quad.graph_name));
-    if graph_names.into_iter().any(|name| *name != GraphNamePattern::DefaultGraph) {
-        return Err(UpdateError::NotSupported { operation: "GRAPH" });
-    }
-    cost::check(pattern, delete.len() + insert.len(), graph, limits)?;
+/// `DELETE` and `INSERT` with a `WHERE`.
+struct Change {
+    delete: Vec<GroundQuadPattern>,
+    insert: Vec<QuadPattern>,
+    pattern: GraphPattern,
+}
 
-    let dataset: Dataset =
-        graph.iter().map(|triple| triple.as_ref().in_graph(oxrdf::GraphNameRef::DefaultGraph)).collect();
-    let evaluator = QueryEvaluator::new();
-    let evaluation = |error: spareval::QueryEvaluationError| UpdateError::Evaluation(error.to_string());
-    let changes = evaluator
-        .prepare_delete_insert(delete.to_vec(), insert.to_vec(), Some(base.clone()), None, pattern)
-        .execute(&dataset)
-        .map_err(evaluation)?;
-    let (mut removed, mut added) = (Vec::new(), Vec::new());
-    for change in changes {
-        match change.map_err(evaluation)? {
-            DeleteInsertQuad::Delete(quad) => removed.push(Triple::from(quad)),
-            DeleteInsertQuad::Insert(quad) => added.push(Triple::from(quad)),
+impl Change {
+    /// Section 3.1.3: all solutions are found in the graph as it is, then all that is to go goes, then all that is to come comes.
+    fn carry_out(
+        mut self,
+        graph: &mut Graph,
+        base: &Iri,
+        limits: &Limits,
+        budget: &mut cost::Budget,
+        cancellation: &Cancellation,
+    ) -> Result<(), UpdateError> {
+        let deleted = self.delete.iter().map(|quad| &quad.graph_name);
+        let graph_names = deleted.chain(self.insert.iter().map(|quad| &quad.graph_name));
+        if graph_names.into_iter().any(|name| *name != GraphNamePattern::DefaultGraph) {
+            return Err(UpdateError::NotSupported { operation: "GRAPH" });
         }
+        let templates = self.delete.len() + self.insert.len();
+        let gates = cost::check(&mut self.pattern, templates, graph, limits, budget)?;
+
+        let meter = Arc::new(regex::Meter::default());
+        let stop = cancellation.0.clone();
+        let view = View::new(graph, limits.expanded_bytes, stop.clone());
+        let mut evaluator = QueryEvaluator::new().with_cancellation_token(stop.clone());
+        for Gate { name, compiled_bytes } in gates {
+            evaluator = evaluator.with_custom_function(name, meter.gate(compiled_bytes, stop.clone()));
+        }
+        let changed = changes(&evaluator, self, base, &view, limits);
+        meter.check()?;
+        let (removed, added) = changed?;
+        cancellation.check()?;
+        remove_all(graph, removed);
+        graph.extend(added);
+        Ok(())
     }
-    remove_all(graph, removed);
-    graph.extend(added);
-    Ok(())
+}
+
+/// What is removed and what is added.
+fn changes(
+    evaluator: &QueryEvaluator,
+    Change { delete, insert, pattern }: Change,
+    base: &Iri,
+    view: &View,
+    limits: &Limits,
+) -> Result<(Vec<Triple>, Vec<Triple>), UpdateError> {
+    let failed = |error: QueryEvaluationError| evaluation(&error, limits);
+    let prepared = evaluator.prepare_delete_insert(delete, insert, Some(base.clone()), None, &pattern);
+    let (mut removed, mut added, mut bytes) = (Vec::new(), Vec::new(), 0_usize);
+    for change in prepared.execute(view).map_err(failed)? {
+        let (triples, quad) = match change.map_err(failed)? {
+            DeleteInsertQuad::Delete(quad) => (&mut removed, quad),
+            DeleteInsertQuad::Insert(quad) => (&mut added, quad),
+        };
+        let triple = Triple::from(quad);
+        bytes = bytes.saturating_add(Size::of(&triple).all);
+        if bytes > limits.expanded_bytes {
+            return Err(too_much(limits));
+        }
+        triples.push(triple);
+    }
+    Ok((removed, added))
+}
+
+fn too_much(limits: &Limits) -> UpdateError {
+    UpdateError::TooLarge { of: "bytes once all names are written out", limit: limits.expanded_bytes }
+}
+
+fn evaluation(error: &QueryEvaluationError, limits: &Limits) -> UpdateError {
+    match error {
+        QueryEvaluationError::Cancelled => UpdateError::Cancelled,
+        QueryEvaluationError::Dataset(error) => match error.downcast_ref() {
+            Some(ViewError::Cancelled) => UpdateError::Cancelled,
+            Some(ViewError::TooLarge) => too_much(limits),
+            None => UpdateError::Evaluation(error.to_string()),
+        },
+        other => UpdateError::Evaluation(other.to_string()),
+    }
 }
 
 fn remove_all(graph: &mut Graph, triples: Vec<Triple>) {

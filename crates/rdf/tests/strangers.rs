@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 use rdf::quads::Resources;
+use rdf::update::Cancellation;
 use rdf::{ContentType, Iri, Limits, Offer, Syntax};
 
 /// Texts that are right, to be broken.
@@ -76,7 +77,7 @@ proptest! {
         let base = Iri::parse("http://example.org/base".to_owned()).unwrap();
         let graph = rdf::parse(SEEDS[0].as_bytes(), Syntax::Turtle, &base, &Limits::default()).unwrap();
         let limits = Limits { solutions: 10_000, ..Limits::default() };
-        if let Ok(updated) = rdf::update::apply(&graph, &String::from_utf8_lossy(&update), &base, &limits) {
+        if let Ok(updated) = rdf::update::apply(&graph, &String::from_utf8_lossy(&update), &base, &limits, &Cancellation::default()) {
             prop_assert_eq!(rdf::from_stored(&rdf::to_stored(&updated.graph)).unwrap(), updated.graph);
         }
     }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use rdf::update::{UpdateError, apply};
+use rdf::update::{Cancellation, UpdateError, apply};
 use rdf::{Graph, Iri, Limits, Location, Syntax, isomorphic};
 
 fn base() -> Iri {
@@ -14,7 +14,7 @@ fn graph(turtle: &str) -> Graph {
 }
 
 fn updated(before: &str, update: &str) -> Result<Graph, UpdateError> {
-    Ok(apply(&graph(before), update, &base(), &Limits::default())?.graph)
+    Ok(apply(&graph(before), update, &base(), &Limits::default(), &Cancellation::default())?.graph)
 }
 
 fn assert_update(before: &str, update: &str, after: &str) {
@@ -115,7 +115,10 @@ fn what_is_about_other_graphs_or_servers_is_refused_by_name() {
 #[test]
 fn an_update_that_fails_later_changes_nothing() {
     let before = graph("<> <p> 1 .");
-    assert!(apply(&before, "DELETE DATA { <> <p> 1 } ; CLEAR ALL", &base(), &Limits::default()).is_err());
+    assert!(
+        apply(&before, "DELETE DATA { <> <p> 1 } ; CLEAR ALL", &base(), &Limits::default(), &Cancellation::default())
+            .is_err()
+    );
     assert_eq!(before, graph("<> <p> 1 ."));
 }
 
@@ -160,7 +163,7 @@ fn updates_that_could_make_too_long_values_are_refused_before_they_begin() {
 fn what_is_to_be_taken_away_is_told_whether_it_is_there_or_not() {
     let update = "PREFIX e: <http://example.org/> DELETE DATA { <> e:p 1 . <a> e:p <b> } ; \
                   DELETE { <> e:q ?x . ?s ?p \"o\" } INSERT { <> e:new 1 } WHERE { <> e:none ?x . ?s ?p ?o } ; DELETE WHERE { ?s e:r ?o }";
-    let told = apply(&graph("<> <p> 2 ."), update, &base(), &Limits::default()).unwrap();
+    let told = apply(&graph("<> <p> 2 ."), update, &base(), &Limits::default(), &Cancellation::default()).unwrap();
     assert_eq!(told.graph, graph("<> <p> 2 ."));
     let removals: Vec<_> = told.removals.iter().map(ToString::to_string).collect();
     let r = "<http://example.org/r>";
@@ -182,16 +185,23 @@ fn what_is_to_be_taken_away_is_told_whether_it_is_there_or_not() {
 fn the_result_keeps_the_limits_of_a_graph() {
     let limits = Limits { triples: 2, term_bytes: 60, ..Limits::default() };
     let before = graph("<> <p> 1 .");
-    let error = |update: &str| apply(&before, update, &base(), &limits).unwrap_err().to_string();
+    let error =
+        |update: &str| apply(&before, update, &base(), &limits, &Cancellation::default()).unwrap_err().to_string();
     assert_eq!(error("INSERT DATA { <> <p> 2, 3 }"), "too large: more than 2 triples");
     assert_eq!(
         error(&format!("INSERT DATA {{ <> <p> \"{}\" }}", "x".repeat(61))),
         "too large: more than 60 bytes of one term"
     );
     assert_eq!(
-        apply(&before, "INSERT DATA { <> <p> 2 }", &base(), &Limits { body_bytes: 10, ..limits })
-            .unwrap_err()
-            .to_string(),
+        apply(
+            &before,
+            "INSERT DATA { <> <p> 2 }",
+            &base(),
+            &Limits { body_bytes: 10, ..limits },
+            &Cancellation::default()
+        )
+        .unwrap_err()
+        .to_string(),
         "too large: more than 10 bytes"
     );
 }

@@ -1,5 +1,7 @@
 //! Bad input: a clear answer, and nothing changed.
 
+use std::time::{Duration, Instant};
+
 use http::{Method, StatusCode};
 
 use crate::support::{ROOT, fixture, fixture_with};
@@ -84,4 +86,70 @@ async fn charsets_of_old_libraries_are_understood() {
         ask.body(&b"<> a <http://www.w3.org/ns/ldp#RDFSource> ; <http://purl.org/dc/terms/title> \"caf\xE9\" ."[..]);
     assert_eq!(put.answer().await.status, StatusCode::CREATED);
     assert!(fixture.get("/rest/a").await.says("<a> dc:title \"café\" ."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_are_too_deep_or_become_too_much_are_refused_as_too_large() {
+    let fixture = fixture().await;
+    let terms: String = (0..2_000).map(|n| format!("\"t{n}\": \"t{}:a\",", n + 1)).collect();
+    let chain = format!("{{\"@context\": {{{terms} \"t2000\": \"http://a/\"}}}}");
+    let prefix = format!("@prefix a: <http://{}/> . {}", "x".repeat(50_000), "a:s a:p a:o . ".repeat(10_000));
+    let nested = format!("<> <p> {}", "[ <p> ".repeat(10_000));
+    for (content_type, body) in [("application/ld+json", chain), ("text/turtle", prefix), ("text/turtle", nested)] {
+        let refused =
+            fixture.ask(Method::PUT, "/rest/a").header("content-type", content_type).body(body).answer().await;
+        assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE, "{}", refused.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_may_cost_too_much_is_refused() {
+    let fixture = fixture().await;
+    fixture.put("/rest/a", "<> <http://a/p> \"x\" .").answer().await;
+    let product: String = (0..30).map(|n| format!("VALUES ?v{n} {{ 1 2 }} ")).collect();
+    for (pattern, status) in [
+        (r"FILTER(REGEX(?o, '(\\p{L}{100}){100}'))", StatusCode::UNPROCESSABLE_ENTITY),
+        ("FILTER(REGEX(?o, STR(?p)))", StatusCode::UNPROCESSABLE_ENTITY),
+        (&*product, StatusCode::PAYLOAD_TOO_LARGE),
+    ] {
+        let update = format!("INSERT {{ <> <http://a/q> 1 }} WHERE {{ ?s ?p ?o . {pattern} }}");
+        let ask = fixture.ask(Method::PATCH, "/rest/a").header("content-type", "application/sparql-update");
+        let refused = ask.body(update).answer().await;
+        assert_eq!(refused.status, status, "{pattern}: {}", refused.text());
+    }
+}
+
+/// Whether an update is being evaluated in this process: each has a thread of its own.
+fn is_evaluating() -> bool {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.into_iter().any(|name| name.trim() == "sparql-update")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_whose_client_leaves_ends_and_changes_nothing() {
+    let fixture = fixture().await;
+    let statements: String = (0..980).map(|n| format!("<#{n}> <http://a/p> {n} . ")).collect();
+    assert_eq!(fixture.put("/rest/a", &statements).answer().await.status, StatusCode::CREATED);
+    let before = fixture.get("/rest/a").await.etag();
+    // A million solutions.
+    let update = "INSERT { ?a <http://a/q> ?y } WHERE { ?a <http://a/p> ?x . ?b <http://a/p> ?y }";
+    let deadline = Instant::now() + Duration::from_secs(60);
+    {
+        let ask = fixture.ask(Method::PATCH, "/rest/a").header("content-type", "application/sparql-update");
+        let mut answer = std::pin::pin!(ask.body(update).response());
+        while !is_evaluating() {
+            assert!(Instant::now() < deadline, "it never began");
+            tokio::select! {
+                biased;
+                response = &mut answer => panic!("it was not stopped: {response:?}"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+    }
+    while is_evaluating() {
+        assert!(Instant::now() < deadline, "it runs on");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fixture.get("/rest/a").await.etag(), before);
 }

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use oxjsonld::{JsonLdParseError, JsonLdParser, JsonLdSyntaxError};
 use oxrdf::{GraphName, NamedNodeRef};
 
-use super::json_shape::{Shape, token_bytes};
+use super::json_shape::Shape;
+use super::json_tokens::token_bytes;
 use super::{Collector, Location, ParseError, contexts, with_base};
 use crate::Iri;
 
@@ -23,8 +24,7 @@ const NOT_FETCHED: &str = "contexts are not fetched";
 
 /// Reads a document's default graph.
 pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<(), ParseError> {
-    // Contexts are read recursively, and one that belongs to a term for each object: what would take too long must not get there.
-    Shape::of(body, graph.limits.json_depth).check(&graph.limits)?;
+    Shape::check(body, &graph.limits)?;
     let refused = Arc::new(Mutex::new(None));
     let remember = refused.clone();
     let parser = parser(base)?.for_slice(body).with_load_document_callback(move |iri, _| {

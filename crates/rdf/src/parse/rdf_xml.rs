@@ -1,15 +1,24 @@
-//! RDF/XML: well-formed to its end, without document type.
+//! RDF/XML: well-formed to its end, without document type, and not too deep.
 
 use oxrdfxml::RdfXmlParser;
 use quick_xml::Reader;
-use quick_xml::events::Event;
+use quick_xml::events::{BytesStart, Event};
 
-use super::{Collector, Location, ParseError, with_base};
+use super::{Collector, Limits, Location, ParseError, with_base};
 use crate::Iri;
+
+/// Attributes of one element: the parser compares each with all others.
+const ATTRIBUTES: usize = 1_000;
+
+/// Declarations of namespaces that hold in one place: the parser looks through them for each name.
+const NAMESPACES: usize = 1_000;
+
+/// What the parser keeps for each name besides its text, roughly.
+const NAME_BYTES: usize = 100;
 
 /// Reads a document.
 pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<(), ParseError> {
-    check_well_formed(body)?;
+    check(body, base, &graph.limits)?;
     let mut parser = with_base(RdfXmlParser::new().with_base_iri(base.as_str()))?.for_slice(body);
     while let Some(triple) = parser.next() {
         let triple = triple.map_err(|error| wrong(body, parser.buffer_position(), error.to_string()))?;
@@ -18,22 +27,123 @@ pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<()
     Ok(())
 }
 
-/// The parser takes a document that ends too early for one that ends, and lets entities grow: both are found before.
-fn check_well_formed(body: &[u8]) -> Result<(), ParseError> {
+/// The parser takes a document that ends too early for one that ends, lets entities grow, and makes all statements of an element, and some of
+/// a whole document, before it gives the first: all of this is found before.
+fn check(body: &[u8], base: &Iri, limits: &Limits) -> Result<(), ParseError> {
     let mut reader = Reader::from_reader(body);
-    let (mut depth, mut elements) = (0_usize, 0_usize);
+    let mut elements = 0_usize;
+    let mut shape = Shape { around: Vec::new(), here: Open::outside(base), expanded_bytes: 0 };
     loop {
         let start = reader.buffer_position();
         match reader.read_event().map_err(|error| wrong(body, reader.error_position(), error.to_string()))? {
             Event::DocType(_) => return Err(wrong(body, start, "document types and entities are not taken")),
-            Event::Start(_) => (depth, elements) = (depth + 1, elements + 1),
-            Event::Empty(_) => elements += 1,
+            Event::Start(element) => {
+                elements += 1;
+                shape.start(&element, limits)?;
+            }
+            Event::Empty(element) => {
+                elements += 1;
+                shape.start(&element, limits)?;
+                shape.end();
+            }
             // That it ends what began last, the reader has checked.
-            Event::End(_) => depth -= 1,
-            Event::Eof if depth > 0 => return Err(wrong(body, start, "the document ends inside an element")),
+            Event::End(_) => shape.end(),
+            Event::Eof if !shape.around.is_empty() => {
+                return Err(wrong(body, start, "the document ends inside an element"));
+            }
             Event::Eof if elements == 0 => return Err(wrong(body, start, "there is no element")),
             Event::Eof => return Ok(()),
             _ => {}
+        }
+    }
+}
+
+/// What has to be known of a document before it is read. All bytes are upper bounds.
+struct Shape {
+    /// What is around the innermost element that is open.
+    around: Vec<Open>,
+    here: Open,
+    /// What the parser makes of the names, in all.
+    expanded_bytes: usize,
+}
+
+/// An element that has begun, or all of the document.
+#[derive(Clone, Copy)]
+struct Open {
+    /// Declarations of namespaces that hold in it, and their bytes.
+    namespaces: usize,
+    namespaces_bytes: usize,
+    /// Of the longest of them, and of the longest base and language.
+    longest_bytes: usize,
+    content: Content,
+}
+
+/// What an element holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Statements,
+    /// XML that may be the text of a literal (RDF 1.1 XML Syntax, section 7.2.17). Elements right in it get all namespaces.
+    Text,
+    /// Something in such a text.
+    InText,
+}
+
+impl Open {
+    fn outside(base: &Iri) -> Self {
+        let longest_bytes = base.as_str().len();
+        Self { namespaces: 0, namespaces_bytes: 0, longest_bytes, content: Content::Statements }
+    }
+}
+
+impl Shape {
+    fn start(&mut self, element: &BytesStart<'_>, limits: &Limits) -> Result<(), ParseError> {
+        let too_large = |of, limit| Err(ParseError::TooLarge { of, limit });
+        // Elements for nodes and for properties lie inside each other in turn.
+        if self.around.len() == 2 * limits.depth {
+            return too_large("levels of XML", 2 * limits.depth);
+        }
+        // There may be less, if an equals sign is in a value.
+        let attributes = element.bytes().filter(|byte| *byte == b'=').count();
+        if attributes > ATTRIBUTES && element.attributes().with_checks(false).count() > ATTRIBUTES {
+            return too_large("attributes of one element", ATTRIBUTES);
+        }
+        let mut inside = self.here;
+        let mut longest_value = 0;
+        let mut is_text = false;
+        for attribute in element.attributes().with_checks(false).flatten() {
+            let (key, bytes) = (attribute.key, attribute.value.len());
+            if key.as_ref().starts_with("xmlns") {
+                inside.namespaces += 1;
+                inside.namespaces_bytes += key.as_ref().len() + bytes + 4;
+            }
+            match key.as_ref().starts_with("xml") {
+                true => inside.longest_bytes = inside.longest_bytes.max(bytes),
+                false => longest_value = longest_value.max(bytes),
+            }
+            is_text |= key.local_name().as_ref() == "parseType"
+                && !matches!(attribute.value.as_ref(), "Resource" | "Collection");
+        }
+        if inside.namespaces > NAMESPACES {
+            return too_large("declarations of namespaces in one place", NAMESPACES);
+        }
+        let names_bytes = (1 + attributes).saturating_mul(NAME_BYTES + 2 * inside.longest_bytes + longest_value);
+        let declared_bytes = if self.here.content == Content::Text { inside.namespaces_bytes } else { 0 };
+        self.expanded_bytes = self.expanded_bytes.saturating_add(names_bytes).saturating_add(declared_bytes);
+        if self.expanded_bytes > limits.expanded_bytes {
+            return too_large("bytes once all names are written out", limits.expanded_bytes);
+        }
+        inside.content = match self.here.content {
+            Content::Statements if is_text => Content::Text,
+            Content::Statements => Content::Statements,
+            Content::Text | Content::InText => Content::InText,
+        };
+        self.around.push(std::mem::replace(&mut self.here, inside));
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        if let Some(around) = self.around.pop() {
+            self.here = around;
         }
     }
 }

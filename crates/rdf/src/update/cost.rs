@@ -1,36 +1,89 @@
 //! What evaluating a `WHERE` could cost at most: an upper bound, made from the pattern and from how many triples of the graph fit its
 //! parts, before anything is evaluated. It is exact where parts have nothing in common, and too high where they share variables.
+//!
+//! The evaluator can be stopped where it reads the graph, and nowhere else. So all that it does without reading is bounded to about a second.
 
 use std::collections::HashMap;
 
-use oxrdf::{NamedOrBlankNode, Term, Triple, Variable};
+use oxrdf::{NamedNode, NamedOrBlankNode, Term, Triple, Variable};
 use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, Function, GraphPattern, OrderExpression};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-use super::UpdateError;
+use super::{UpdateError, regex};
 use crate::graph::Graph;
-use crate::parse::{Limits, longest_term_bytes};
+use crate::parse::{Limits, Size};
 
 /// Bytes of all values that are computed, together.
 const COMPUTED_BYTES: usize = 64 << 20;
 
+/// Functions that only look at their arguments take a fraction of what others take for a byte.
+const LOOKED_AT: usize = 16;
+
 /// Triple patterns: the evaluator's search for a good order takes the third power of their number.
 const TRIPLE_PATTERNS: usize = 100;
 
-/// Refuses a pattern that could have too many solutions or make too long values, and one that asks for other graphs or servers.
+/// What is done for a solution, and for each part of an expression, in multiples of the solutions that there may be: each takes less than a
+/// microsecond.
+const STEPS_PER_SOLUTION: usize = 2;
+
+/// Steps for compiling a regular expression.
+const COMPILE_STEPS: usize = 5_000;
+
+/// Triples that are looked at in one step.
+const TRIPLES_PER_STEP: usize = 10;
+
+/// What is left to all operations of an update together.
+pub(super) struct Budget {
+    steps: usize,
+    max_steps: usize,
+}
+
+impl Budget {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let max_steps = limits.solutions.saturating_mul(STEPS_PER_SOLUTION);
+        Self { steps: max_steps, max_steps }
+    }
+
+    /// Takes what going through a graph costs.
+    pub(super) fn take_graph(&mut self, graph: &Graph) -> Result<(), UpdateError> {
+        self.take(graph.len() / TRIPLES_PER_STEP)
+    }
+
+    fn take(&mut self, steps: usize) -> Result<(), UpdateError> {
+        let too_large = UpdateError::TooLarge { of: "steps that this update could take", limit: self.max_steps };
+        self.steps = self.steps.checked_sub(steps).ok_or(too_large)?;
+        Ok(())
+    }
+}
+
+/// A function that a text goes through before it is matched.
+#[derive(Debug)]
+pub(super) struct Gate {
+    /// Its name.
+    pub(super) name: NamedNode,
+    /// Bytes of the compiled pattern.
+    pub(super) compiled_bytes: usize,
+}
+
+/// Refuses a pattern that could have too many solutions or make too long values, and one that asks for other graphs or servers. Puts a gate
+/// before each text that is matched.
 pub(super) fn check(
-    pattern: &GraphPattern,
+    pattern: &mut GraphPattern,
     template_triples: usize,
     graph: &Graph,
     limits: &Limits,
-) -> Result<(), UpdateError> {
-    let longest_bytes = graph.iter().map(longest_term_bytes).max().unwrap_or(0);
+    budget: &mut Budget,
+) -> Result<Vec<Gate>, UpdateError> {
+    budget.take_graph(graph)?;
+    let longest_bytes = graph.iter().map(|triple| Size::of(triple).longest()).max().unwrap_or(0);
     let mut estimate = Estimate {
         graph,
         term_bytes: longest_bytes.max(1_024),
         computed: HashMap::new(),
         computed_bytes: 0,
         triple_patterns: 0,
+        steps: 0,
+        gates: Vec::new(),
     };
     let solutions = estimate.pattern(pattern)?;
     if estimate.triple_patterns > TRIPLE_PATTERNS {
@@ -42,7 +95,8 @@ pub(super) fn check(
     if estimate.computed_bytes > COMPUTED_BYTES {
         return Err(UpdateError::TooLarge { of: "bytes that this WHERE could compute", limit: COMPUTED_BYTES });
     }
-    Ok(())
+    budget.take(estimate.steps)?;
+    Ok(estimate.gates)
 }
 
 /// Upper bounds. Sums and products stay at the greatest number once they are beyond it.
@@ -56,6 +110,9 @@ struct Estimate<'a> {
     computed_bytes: usize,
     /// Triple patterns and paths.
     triple_patterns: usize,
+    /// What is done without reading the graph.
+    steps: usize,
+    gates: Vec<Gate>,
 }
 
 /// What an expression costs for each solution.
@@ -65,11 +122,32 @@ struct ExpressionCost {
     solutions: usize,
     /// Bytes of the value.
     bytes: usize,
+    /// Bytes that functions inside make or look at.
+    worked: usize,
+    /// Functions, operators and terms.
+    parts: usize,
+}
+
+impl ExpressionCost {
+    /// Of a term.
+    fn term(bytes: usize) -> Self {
+        Self { solutions: 1, bytes, worked: 0, parts: 1 }
+    }
 }
 
 impl Estimate<'_> {
     /// Solutions of a pattern and of all that is evaluated for it; at least 1.
-    fn pattern(&mut self, pattern: &GraphPattern) -> Result<usize, UpdateError> {
+    fn pattern(&mut self, pattern: &mut GraphPattern) -> Result<usize, UpdateError> {
+        // What is read from the graph is read one by one, and can be stopped.
+        let is_read = matches!(pattern, GraphPattern::Bgp { .. } | GraphPattern::Path { .. });
+        let solutions = self.solutions(pattern)?;
+        if !is_read {
+            self.steps = self.steps.saturating_add(solutions);
+        }
+        Ok(solutions)
+    }
+
+    fn solutions(&mut self, pattern: &mut GraphPattern) -> Result<usize, UpdateError> {
         Ok(match pattern {
             GraphPattern::Bgp { patterns } => {
                 self.triple_patterns += patterns.len();
@@ -129,7 +207,7 @@ impl Estimate<'_> {
     fn aggregate(
         &mut self,
         variable: &Variable,
-        aggregate: &AggregateExpression,
+        aggregate: &mut AggregateExpression,
         solutions: usize,
     ) -> Result<usize, UpdateError> {
         let AggregateExpression::FunctionCall { name, expr, .. } = aggregate else { return Ok(solutions) };
@@ -152,28 +230,26 @@ impl Estimate<'_> {
     }
 
     /// An expression that is evaluated for each of `solutions`: evaluations including those of patterns inside, and bytes of a value.
-    fn computed(&mut self, expression: &Expression, solutions: usize) -> Result<(usize, usize), UpdateError> {
+    fn computed(&mut self, expression: &mut Expression, solutions: usize) -> Result<(usize, usize), UpdateError> {
         let cost = self.expression(expression)?;
         let solutions = solutions.saturating_mul(cost.solutions);
-        if !is_plain(expression) {
-            self.computed_bytes = self.computed_bytes.saturating_add(solutions.saturating_mul(cost.bytes));
-        }
+        self.computed_bytes = self.computed_bytes.saturating_add(solutions.saturating_mul(cost.worked));
+        self.steps = self.steps.saturating_add(solutions.saturating_mul(cost.parts));
         Ok((solutions, cost.bytes))
     }
 
-    fn expression(&mut self, expression: &Expression) -> Result<ExpressionCost, UpdateError> {
+    fn expression(&mut self, expression: &mut Expression) -> Result<ExpressionCost, UpdateError> {
         use Expression as E;
         Ok(match expression {
-            E::NamedNode(node) => ExpressionCost { solutions: 1, bytes: node.as_str().len() },
-            E::Literal(literal) => ExpressionCost { solutions: 1, bytes: literal.value().len() + 64 },
-            E::Variable(variable) => ExpressionCost {
-                solutions: 1,
-                bytes: self.computed.get(variable).copied().unwrap_or(0).max(self.term_bytes),
-            },
-            E::Bound(_) => ExpressionCost { solutions: 1, bytes: 8 },
-            E::Exists(pattern) => ExpressionCost { solutions: self.pattern(pattern)?, bytes: 8 },
+            E::NamedNode(node) => ExpressionCost::term(node.as_str().len()),
+            E::Literal(literal) => ExpressionCost::term(literal.value().len() + 64),
+            E::Variable(variable) => {
+                ExpressionCost::term(self.computed.get(variable).copied().unwrap_or(0).max(self.term_bytes))
+            }
+            E::Bound(_) => ExpressionCost::term(8),
+            E::Exists(pattern) => ExpressionCost { solutions: self.pattern(pattern)?, ..ExpressionCost::term(8) },
             E::FunctionCall(function, arguments) => self.call(function, arguments)?,
-            E::UnaryPlus(inner) | E::UnaryMinus(inner) | E::Not(inner) => self.all([inner.as_ref()])?,
+            E::UnaryPlus(inner) | E::UnaryMinus(inner) | E::Not(inner) => self.all([inner.as_mut()])?,
             E::Or(left, right)
             | E::And(left, right)
             | E::Equal(left, right)
@@ -185,47 +261,93 @@ impl Estimate<'_> {
             | E::Add(left, right)
             | E::Subtract(left, right)
             | E::Multiply(left, right)
-            | E::Divide(left, right) => self.all([left.as_ref(), right.as_ref()])?,
-            E::If(condition, one, other) => self.all([condition.as_ref(), one.as_ref(), other.as_ref()])?,
-            E::In(value, values) => self.all(std::iter::once(value.as_ref()).chain(values))?,
-            E::Coalesce(values) => self.all(values)?,
+            | E::Divide(left, right) => self.all([left.as_mut(), right.as_mut()])?,
+            E::If(condition, one, other) => self.all([condition.as_mut(), one.as_mut(), other.as_mut()])?.made(),
+            E::In(value, values) => self.all(std::iter::once(value.as_mut()).chain(values))?,
+            E::Coalesce(values) => self.all(values)?.made(),
         })
     }
 
     /// Patterns inside multiply; a value is at most as long as all that it is made of, and some more for a name of a type.
     fn all<'e>(
         &mut self,
-        expressions: impl IntoIterator<Item = &'e Expression>,
+        expressions: impl IntoIterator<Item = &'e mut Expression>,
     ) -> Result<ExpressionCost, UpdateError> {
-        expressions.into_iter().try_fold(ExpressionCost { solutions: 1, bytes: 128 }, |sum, expression| {
+        expressions.into_iter().try_fold(ExpressionCost::term(128), |sum, expression| {
             let cost = self.expression(expression)?;
             Ok(ExpressionCost {
                 solutions: sum.solutions.saturating_mul(cost.solutions),
                 bytes: sum.bytes.saturating_add(cost.bytes),
+                worked: sum.worked.saturating_add(cost.worked),
+                parts: sum.parts.saturating_add(cost.parts),
             })
         })
     }
 
-    fn call(&mut self, function: &Function, arguments: &[Expression]) -> Result<ExpressionCost, UpdateError> {
-        let all = self.all(arguments)?;
-        let bytes = match (function, arguments) {
+    fn call(&mut self, function: &Function, arguments: &mut [Expression]) -> Result<ExpressionCost, UpdateError> {
+        let all = self.all(&mut *arguments)?;
+        Ok(match (function, &mut *arguments) {
+            (Function::Regex, [text, pattern, flags @ ..]) => {
+                self.put_gate(text, pattern, flags.first())?;
+                // What is matched is counted at the gate.
+                all.looking()
+            }
             // Each byte can become a replacement, and each reference in it (`$1`) as long as the text.
-            (Function::Replace, [text, _, replacement, ..]) => {
+            (Function::Replace, [text, pattern, replacement, flags @ ..]) => {
                 let text_bytes = self.expression(text)?.bytes.saturating_add(1);
                 let replacement_bytes = self.expression(replacement)?.bytes.saturating_add(1);
-                text_bytes.saturating_mul(replacement_bytes)
+                self.put_gate(text, pattern, flags.first())?;
+                ExpressionCost { bytes: text_bytes.saturating_mul(replacement_bytes), ..all }.made()
             }
             // A byte becomes three; a character in another case can be three.
-            (Function::EncodeForUri | Function::UCase | Function::LCase, _) => all.bytes.saturating_mul(3),
-            _ => all.bytes,
-        };
-        Ok(ExpressionCost { bytes, ..all })
+            (Function::EncodeForUri | Function::UCase | Function::LCase, _) => {
+                ExpressionCost { bytes: all.bytes.saturating_mul(3), ..all }.made()
+            }
+            (
+                Function::Lang
+                | Function::LangMatches
+                | Function::Datatype
+                | Function::IsIri
+                | Function::IsBlank
+                | Function::IsLiteral
+                | Function::IsNumeric
+                | Function::Contains
+                | Function::StrStarts
+                | Function::StrEnds
+                | Function::StrLen,
+                _,
+            ) => all.looking(),
+            _ => all.made(),
+        })
+    }
+
+    /// Lets a text that is matched go through a gate.
+    fn put_gate(
+        &mut self,
+        text: &mut Expression,
+        pattern: &Expression,
+        flags: Option<&Expression>,
+    ) -> Result<(), UpdateError> {
+        let compiled_bytes = regex::compiled_bytes(pattern, flags)?;
+        self.steps = self.steps.saturating_add(COMPILE_STEPS);
+        let name = NamedNode::new_unchecked(format!("penates:/gate/{}", self.gates.len()));
+        let behind = std::mem::replace(text, Expression::Bound(Variable::new_unchecked("x")));
+        *text = Expression::FunctionCall(Function::Custom(name.clone()), vec![behind]);
+        self.gates.push(Gate { name, compiled_bytes });
+        Ok(())
     }
 }
 
-/// Whether the value of an expression is no longer than what the graph or the update hold anyway.
-fn is_plain(expression: &Expression) -> bool {
-    !matches!(expression, Expression::FunctionCall(..) | Expression::If(..) | Expression::Coalesce(..))
+impl ExpressionCost {
+    /// Of a function that makes its value.
+    fn made(self) -> Self {
+        Self { worked: self.worked.saturating_add(self.bytes), ..self }
+    }
+
+    /// Of a function that only looks at its arguments.
+    fn looking(self) -> Self {
+        Self { worked: self.worked.saturating_add(self.bytes / LOOKED_AT), ..self }
+    }
 }
 
 fn fits(pattern: &TriplePattern, triple: &Triple) -> bool {

@@ -1,14 +1,21 @@
 //! How deep and how long an update's text is, told without parsing it: parser and evaluator go down into it recursively, and must not
-//! run out of stack.
+//! run out of stack; the parser writes out all names before it gives anything.
+
+use std::borrow::Cow;
 
 use super::UpdateError;
+use crate::Iri;
 use crate::parse::Limits;
+use crate::tokens::Tokens;
 
 /// Brackets inside each other.
 const DEPTH: usize = 32;
 
 /// Words, operators and brackets outside of `DATA { ... }`, where each can be one more level of the evaluator's.
 const TOKENS: usize = 1_000;
+
+/// What the parser keeps for each name and text besides its bytes, roughly.
+const TERM_BYTES: usize = 64;
 
 /// What an update's text tells before it is parsed.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,13 +24,48 @@ pub(super) struct Shape {
     pub(super) has_where: bool,
 }
 
-/// Refuses an update that is too long or too deep.
-pub(super) fn check(update: &str, limits: &Limits) -> Result<Shape, UpdateError> {
-    if update.len() > limits.body_bytes {
-        return Err(UpdateError::TooLarge { of: "bytes", limit: limits.body_bytes });
+/// The text without escapes of code points (SPARQL 1.1 Query, section 19.2), which could stand for brackets.
+///
+/// # Errors
+/// [`UpdateError::Syntax`]: an escape is wrong, or what it stands for is part of another one.
+pub(super) fn unescaped(update: &str) -> Result<Cow<'_, str>, UpdateError> {
+    let wrong = |message: &str| UpdateError::Syntax { location: None, message: message.to_owned() };
+    let is_escape = |text: &str| text.starts_with("\\u") || text.starts_with("\\U");
+    let mut text = String::new();
+    let mut rest = update;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        if !is_escape(escape) {
+            text.push_str(before);
+            text.push('\\');
+            rest = &escape[1..];
+            continue;
+        }
+        let digits = if escape.starts_with("\\u") { 4 } else { 8 };
+        let code = escape.get(2..2 + digits).filter(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let character = code.and_then(|code| u32::from_str_radix(code, 16).ok()).and_then(char::from_u32);
+        let character = character.ok_or_else(|| wrong("an escape is not of a code point: \\uXXXX or \\UXXXXXXXX"))?;
+        text.push_str(before);
+        text.push(character);
+        rest = &escape[2 + digits..];
     }
+    if text.is_empty() {
+        return Ok(Cow::Borrowed(update));
+    }
+    text.push_str(rest);
+    if text.contains("\\u") || text.contains("\\U") {
+        return Err(wrong("an escape of a code point stands for a part of another one"));
+    }
+    Ok(Cow::Owned(text))
+}
+
+/// Refuses an update that is too long or too deep, or whose names are too long once they are written out. It has no escapes of code points.
+pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, UpdateError> {
     let mut has_where = false;
     let (mut depth, mut tokens, mut data_depth, mut is_after_data) = (0_usize, 0_usize, None, false);
+    // Outside of DATA `<` can be less-than, and what looks like an IRI an expression.
+    let mut hidden = 0_usize;
+    let mut names = Names::new(base);
     for token in Tokens(update) {
         match token {
             "{" | "(" | "[" => {
@@ -44,70 +86,92 @@ pub(super) fn check(update: &str, limits: &Limits) -> Result<Shape, UpdateError>
         if data_depth.is_none() {
             tokens += 1;
             has_where |= token.eq_ignore_ascii_case("where");
+            if token.starts_with('<') {
+                hidden += token.bytes().filter(|byte| matches!(byte, b'(' | b'[')).count();
+            }
         }
-        if depth > DEPTH {
+        if depth + hidden > DEPTH {
             return Err(UpdateError::TooLarge { of: "levels of brackets", limit: DEPTH });
         }
         if tokens > TOKENS {
             return Err(UpdateError::TooLarge { of: "words outside of DATA", limit: TOKENS });
         }
+        names.add(token, limits)?;
     }
     Ok(Shape { has_where })
 }
 
-/// Tokens of a SPARQL text (SPARQL 1.1 Query, section 19.8), roughly: strings and IRIs are one token each, comments none, every other
-/// character that is not part of a word is one by itself.
-struct Tokens<'a>(&'a str);
+/// What the names of a text come to once they are written out: an upper bound.
+struct Names {
+    /// All bases so far, since each can be relative to the one before.
+    base_bytes: usize,
+    /// Of the longest prefix.
+    prefix_bytes: usize,
+    /// What the last words could begin: the declaration of a base, or of a prefix.
+    declared: Declared,
+    /// Of the longest name of the statement: it can be its subject or its predicate, and is written out for each object.
+    longest_bytes: usize,
+    all_bytes: usize,
+}
 
-impl<'a> Iterator for Tokens<'a> {
-    type Item = &'a str;
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Declared {
+    Nothing,
+    Base,
+    PrefixName,
+    Prefix,
+}
 
-    fn next(&mut self) -> Option<&'a str> {
-        let mut rest = self.0.trim_ascii_start();
-        while rest.starts_with('#') {
-            rest = rest.find('\n').map_or("", |end| &rest[end..]).trim_ascii_start();
+impl Names {
+    fn new(base: &Iri) -> Self {
+        let base_bytes = base.as_str().len();
+        Self { base_bytes, prefix_bytes: 0, declared: Declared::Nothing, longest_bytes: 0, all_bytes: 0 }
+    }
+
+    fn add(&mut self, token: &str, limits: &Limits) -> Result<(), UpdateError> {
+        let is_iri = token.starts_with('<') && token.len() > 1;
+        if is_iri && token.len() > limits.iri_bytes {
+            return Err(UpdateError::TooLarge { of: "bytes of one IRI", limit: limits.iri_bytes });
         }
-        let first = rest.chars().next()?;
-        let len_bytes = match first {
-            '"' | '\'' => string_bytes(rest, first),
-            '<' => iri_bytes(rest).unwrap_or(1),
-            c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
-            c => c.len_utf8(),
+        self.declared = match self.declared {
+            Declared::Base if is_iri => {
+                self.base_bytes = self.base_bytes.saturating_add(token.len());
+                Declared::Nothing
+            }
+            Declared::Prefix if is_iri => {
+                self.prefix_bytes = self.prefix_bytes.max(self.base_bytes.saturating_add(token.len()));
+                Declared::Nothing
+            }
+            Declared::PrefixName => Declared::Prefix,
+            _ if token.eq_ignore_ascii_case("base") => Declared::Base,
+            _ if token.eq_ignore_ascii_case("prefix") => Declared::PrefixName,
+            _ => Declared::Nothing,
         };
-        let (token, after) = rest.split_at(len_bytes);
-        self.0 = after;
-        Some(token)
-    }
-}
-
-/// Names with prefix are one word. (`#` in them would have to be escaped: it begins a comment.)
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '_' | ':' | '.' | '%' | '?' | '$' | '@')
-}
-
-/// Length of a string with its quotes; all of the text if it does not end.
-fn string_bytes(text: &str, quote: char) -> usize {
-    let long = quote.to_string().repeat(3);
-    let end = if text.starts_with(&long) { long } else { quote.to_string() };
-    let mut at = end.len();
-    while let Some(rest) = text.get(at..) {
-        if rest.starts_with(&end) {
-            return at + end.len();
+        let is_text = token.starts_with(['"', '\'']);
+        let is_word = token.starts_with(crate::tokens::is_word);
+        if is_iri || is_word || is_text {
+            let bytes = match is_iri || token.contains(':') {
+                true => token.len().saturating_add(self.base_bytes.max(self.prefix_bytes)),
+                false => token.len(),
+            };
+            if !is_text {
+                self.longest_bytes = self.longest_bytes.max(bytes);
+            }
+            let all = bytes.saturating_add(TERM_BYTES).saturating_add(self.longest_bytes.saturating_mul(2));
+            self.all_bytes = self.all_bytes.saturating_add(all);
         }
-        let mut characters = rest.chars();
-        match characters.next() {
-            None => break,
-            Some('\\') => at += 1 + characters.next().map_or(0, char::len_utf8),
-            Some(c) => at += c.len_utf8(),
+        // No name ends with a full stop.
+        if token.ends_with('.') && !is_iri && !is_text {
+            self.longest_bytes = 0;
         }
+        if self.all_bytes > limits.expanded_bytes {
+            return Err(UpdateError::TooLarge {
+                of: "bytes once all names are written out",
+                limit: limits.expanded_bytes,
+            });
+        }
+        Ok(())
     }
-    text.len()
-}
-
-/// Length of an IRI with its brackets. `None`: it is a less-than sign.
-fn iri_bytes(text: &str) -> Option<usize> {
-    let end = text[1..].find(|c: char| c <= ' ' || "<>\"{}|^`\\".contains(c))? + 1;
-    text[end..].starts_with('>').then_some(end + 1)
 }
 
 #[cfg(test)]
@@ -115,39 +179,40 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn tokens(text: &str) -> Vec<&str> {
-        Tokens(text).collect()
-    }
-
-    #[test]
-    fn strings_iris_and_comments_are_told_from_brackets() {
-        assert_eq!(
-            tokens("INSERT{<a(> dc:b \"(\\\"{\" , '''\n'{[''' # ((\n;?x<3}"),
-            ["INSERT", "{", "<a(>", "dc:b", "\"(\\\"{\"", ",", "'''\n'{['''", ";", "?x", "<", "3", "}"]
-        );
-    }
-
-    #[test]
-    fn what_does_not_end_is_one_token() {
-        for text in ["\"abc", "'''a''", "\"a\\", "<", "#", "é\u{1F600}"] {
-            assert!(tokens(text).len() <= 2, "{text}");
-        }
+    fn check(update: &str) -> Result<Shape, UpdateError> {
+        super::check(update, &Iri::parse("http://a/".to_owned()).unwrap(), &Limits::default())
     }
 
     #[test]
     fn data_may_be_long_and_patterns_may_not() {
         let long = "<a> <b> 1 . ".repeat(1_000);
-        let limits = Limits::default();
         assert_eq!(
-            check(&format!("INSERT DATA {{ {long} }} ; DELETE DATA{{ {long} }}"), &limits),
+            check(&format!("INSERT DATA {{ {long} }} ; DELETE DATA{{ {long} }}")),
             Ok(Shape { has_where: false })
         );
-        let error = check(&format!("INSERT {{ <a> <b> 1 }} WHERE {{ {long} }}"), &limits).unwrap_err();
+        let error = check(&format!("INSERT {{ <a> <b> 1 }} WHERE {{ {long} }}")).unwrap_err();
         assert_eq!(error.to_string(), "too large: more than 1000 words outside of DATA");
-        assert!(check(&format!("INSERT DATA {{ <a> <b> 1 }} ; DELETE WHERE {{ {long} }}"), &limits).is_err());
-        assert_eq!(check("INSERT { <a> <b> 1 } Where{}", &limits), Ok(Shape { has_where: true }));
+        assert!(check(&format!("INSERT DATA {{ <a> <b> 1 }} ; DELETE WHERE {{ {long} }}")).is_err());
+        assert_eq!(check("INSERT { <a> <b> 1 } Where{}"), Ok(Shape { has_where: true }));
         for open in ["[", "{", "("] {
-            assert!(check(&format!("INSERT DATA {{ <a> <b> {} }}", open.repeat(33)), &limits).is_err());
+            assert!(check(&format!("INSERT DATA {{ <a> <b> {} }}", open.repeat(33))).is_err());
+        }
+    }
+
+    #[test]
+    fn brackets_in_an_iri_may_be_those_of_an_expression() {
+        let many = "<http://en.example.org/A_(b)> <b> 1 . ".repeat(40);
+        assert!(check(&format!("INSERT DATA {{ {many} }}")).is_ok());
+        assert!(check(&format!("INSERT {{ {many} }} WHERE {{}}")).is_err());
+        assert!(check("DELETE WHERE { <http://en.example.org/A_(b)> <b> ?c }").is_ok());
+    }
+
+    #[test]
+    fn escapes_of_code_points_are_taken_out_once_and_for_all() {
+        assert_eq!(unescaped("a").unwrap(), "a");
+        assert_eq!(unescaped("'\\n\\u00E9\\U0001F600\\\\'").unwrap(), "'\\n\u{e9}\u{1F600}\\\\'");
+        for wrong in ["\\u", "\\u00", "\\uD800", "\\u\\\u{e9}xxu1234", "\\u005Cu0028", "\\U00110000", "\\u+028"] {
+            assert!(matches!(unescaped(wrong), Err(UpdateError::Syntax { .. })), "{wrong}");
         }
     }
 }

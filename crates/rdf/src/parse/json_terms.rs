@@ -1,0 +1,196 @@
+//! The terms of a JSON-LD context: how far their definitions lead from one to the next, and how long they make what they shorten. The
+//! parser follows them recursively and writes each out in full.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// What the parser keeps for a term besides its text, roughly.
+const TERM_BYTES: usize = 256;
+
+/// What is known of a context that is built in: none of its terms leads further than to a prefix.
+const BUILT_IN: Terms = Terms { chain: 2, longest_bytes: 128, kept_bytes: 64 * 1_024 };
+
+/// What the terms of a context are like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// Definitions that have to be followed for one term, each inside the one before; contexts of terms are inside their term.
+    pub(super) chain: usize,
+    /// Bytes that a name can become longer by.
+    pub(super) longest_bytes: usize,
+    /// Bytes of all definitions, written out.
+    pub(super) kept_bytes: usize,
+}
+
+impl Terms {
+    /// Of the value of `@context`.
+    pub(super) fn of(context: &Value) -> Self {
+        match context {
+            Value::Object(terms) => Self::of_object(terms),
+            Value::Array(contexts) => contexts.iter().map(Self::of).fold(Self::default(), |sum, terms| sum.with(terms)),
+            Value::String(_) => BUILT_IN,
+            Value::Null | Value::Bool(_) | Value::Number(_) => Self::default(),
+        }
+    }
+
+    /// One context, and another that holds in it.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            chain: self.chain.max(other.chain),
+            longest_bytes: self.longest_bytes.saturating_add(other.longest_bytes),
+            kept_bytes: self.kept_bytes.saturating_add(other.kept_bytes),
+        }
+    }
+
+    fn of_object(context: &Map<String, Value>) -> Self {
+        let mut sum = Self::default();
+        if context.contains_key("@import") {
+            sum = sum.with(BUILT_IN);
+        }
+        // `@vocab` and `@base` come before names, `@language` goes along with texts.
+        for (_, value) in context.iter().filter(|(key, _)| key.starts_with('@')) {
+            let bytes = value.as_str().map_or(0, str::len);
+            sum.longest_bytes = sum.longest_bytes.saturating_add(bytes);
+            sum.kept_bytes = sum.kept_bytes.saturating_add(bytes);
+        }
+        let keywords_bytes = sum.longest_bytes;
+        let mut longest = 0_usize;
+        for definition in Definition::all_of(context) {
+            let bytes = definition.bytes().saturating_add(definition.scoped.longest_bytes);
+            longest = longest.max(bytes);
+            sum.chain = sum.chain.max(definition.chain);
+            let kept = definition.bytes().saturating_add(keywords_bytes).saturating_mul(3) + TERM_BYTES;
+            sum.kept_bytes = sum.kept_bytes.saturating_add(kept).saturating_add(definition.scoped.kept_bytes);
+        }
+        sum.longest_bytes = sum.longest_bytes.saturating_add(longest);
+        sum
+    }
+}
+
+/// The definition of a term.
+struct Definition {
+    /// Of the term and of the texts of its definition.
+    own_bytes: usize,
+    /// Of the longest of the terms that it uses.
+    used_bytes: usize,
+    /// Definitions on the way from it, itself included.
+    chain: usize,
+    /// Of the context inside.
+    scoped: Terms,
+}
+
+impl Definition {
+    /// Of what the term stands for, at most.
+    fn bytes(&self) -> usize {
+        self.own_bytes.saturating_add(self.used_bytes)
+    }
+
+    /// All definitions of a context, in linear time. Those that lead in a circle are not followed: each is taken for as deep as all of them
+    /// (the parser refuses them once it has gone around).
+    fn all_of(context: &Map<String, Value>) -> Vec<Self> {
+        let numbers: HashMap<&str, usize> =
+            context.keys().enumerate().map(|(number, term)| (term.as_str(), number)).collect();
+        let mut definitions = Vec::with_capacity(context.len());
+        let mut users = vec![Vec::new(); context.len()];
+        let mut open = vec![0_usize; context.len()];
+        for (number, (term, value)) in context.iter().enumerate() {
+            let mut texts = vec![term.as_str()];
+            let mut scoped = Terms::default();
+            match value {
+                Value::String(text) => texts.push(text),
+                Value::Object(entries) => {
+                    scoped = entries.get("@context").map(Terms::of).unwrap_or_default();
+                    texts.extend(entries.values().filter_map(Value::as_str));
+                }
+                _ => {}
+            }
+            let own_bytes = texts.iter().map(|text| text.len()).sum();
+            let chain = 1 + if scoped == Terms::default() { 0 } else { 1 + scoped.chain };
+            definitions.push(Self { own_bytes, used_bytes: 0, chain, scoped });
+            let used = texts.iter().flat_map(|text| names_in(text)).filter_map(|name| numbers.get(name).copied());
+            for used in used.filter(|used| *used != number) {
+                users[used].push(number);
+                open[number] += 1;
+            }
+        }
+        let mut ready: Vec<usize> = (0..open.len()).filter(|number| open[*number] == 0).collect();
+        let mut done = 0;
+        while let Some(used) = ready.pop() {
+            done += 1;
+            let (bytes, chain) = (definitions[used].bytes(), definitions[used].chain);
+            for user in std::mem::take(&mut users[used]) {
+                let definition = &mut definitions[user];
+                definition.used_bytes = definition.used_bytes.max(bytes);
+                definition.chain = definition.chain.max(1 + chain);
+                open[user] -= 1;
+                if open[user] == 0 {
+                    ready.push(user);
+                }
+            }
+        }
+        let in_circles = definitions.len() - done;
+        if in_circles > 0 {
+            for (number, definition) in definitions.iter_mut().enumerate() {
+                if open[number] > 0 {
+                    definition.chain = definition.chain.saturating_add(in_circles);
+                }
+            }
+        }
+        definitions
+    }
+}
+
+/// The terms that a text could use: all of it, or what stands before a colon.
+fn names_in(text: &str) -> impl Iterator<Item = &str> {
+    let before = text.split_once(':').map(|(before, _)| before);
+    // An empty prefix is passed over.
+    let after_empty = text.strip_prefix(':').and_then(|rest| rest.split_once(':')).map(|(before, _)| before);
+    [Some(text), before, after_empty].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn terms(context: &str) -> Terms {
+        Terms::of(&serde_json::from_str(context).unwrap())
+    }
+
+    fn chain(context: &str) -> usize {
+        terms(context).chain
+    }
+
+    #[test]
+    fn a_chain_is_as_long_as_the_definitions_that_have_to_be_followed() {
+        assert_eq!(chain(r#"{"a": "http://a/", "b": "http://b/"}"#), 1);
+        assert_eq!(chain(r#"{"a": "http://a/", "b": "a:b", "c": {"@id": "b:c"}}"#), 3);
+        assert_eq!(chain(r#"{"a": "http://a/", "a:b": {"@id": "a:b", "@type": "@id"}}"#), 2);
+        assert_eq!(chain(r#"{"a": "http://a/", "b": {"@reverse": "a:b"}, "c": {"@id": "http://c", "@type": "b"}}"#), 3);
+        assert_eq!(chain(r#"[{"a": "http://a/"}, {"b": "a:b"}, null, "http://www.w3.org/ns/anno.jsonld"]"#), 2);
+        assert_eq!(chain(r#"{":a:b": "x:", "a": "y:"}"#), 2);
+    }
+
+    #[test]
+    fn a_context_of_a_term_is_one_step_further_in() {
+        assert_eq!(chain(r#"{"a": {"@id": "http://a", "@context": {"b": "http://b/", "c": "b:c"}}}"#), 4);
+    }
+
+    #[test]
+    fn definitions_in_a_circle_are_as_deep_as_all_of_them() {
+        let around: String = (0..100).map(|n| format!(r#""t{n}": "t{}:x","#, (n + 1) % 100)).collect();
+        assert!(chain(&format!("{{{around} \"u\": \"t0:y\"}}")) >= 100);
+    }
+
+    #[test]
+    fn a_name_becomes_longer_by_all_that_its_term_is_made_of() {
+        let long = "x".repeat(1_000);
+        let longest = |context: &str| terms(&context.replace("LONG", &long)).longest_bytes;
+        assert!(longest(r#"{"a": "http://LONG/"}"#) >= 1_000);
+        assert!(longest(r#"{"a": "http://LONG/", "b": "a:LONG"}"#) >= 2_000);
+        assert!(longest(r#"[{"a": "http://LONG/"}, {"b": "a:LONG"}]"#) >= 2_000);
+        assert!(longest(r#"{"@vocab": "http://LONG/"}"#) >= 1_000);
+        assert!(longest(r#"{"a": "http://a/", "b": "http://b/"}"#) < 100);
+        assert!(terms(&r#"{"a": "http://LONG/", "b": "a:b", "c": "a:c"}"#.replace("LONG", &long)).kept_bytes >= 9_000);
+    }
+}

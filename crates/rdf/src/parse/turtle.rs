@@ -1,0 +1,75 @@
+//! Turtle. The parser is not recursive, but it keeps the names of all that is open: how much that is, is bounded before.
+
+use oxttl::{TurtleParser, TurtleSyntaxError};
+
+use super::{Collector, Limits, ParseError, with_base};
+use crate::Iri;
+use crate::tokens::Tokens;
+
+/// Reads a document. The full stop of its last statement may be missing.
+pub(super) fn parse(body: &str, base: &Iri, graph: &mut Collector) -> Result<(), ParseError> {
+    check_iris(body, &graph.limits)?;
+    check_depth(body, &graph.limits)?;
+    match read(body, base, graph)? {
+        None => Ok(()),
+        Some(error) if ends_in_a_statement(&error) => {
+            graph.clear();
+            // Where it does not help, the error is that of the text as it was sent.
+            read(&format!("{body}\n."), base, graph)?.map_or(Ok(()), |_| Err(error.into()))
+        }
+        Some(error) => Err(error.into()),
+    }
+}
+
+/// Reads up to a syntax error.
+fn read(body: &str, base: &Iri, graph: &mut Collector) -> Result<Option<TurtleSyntaxError>, ParseError> {
+    for triple in with_base(TurtleParser::new().with_base_iri(base.as_str()))?.for_slice(body) {
+        match triple {
+            Ok(triple) => graph.add(triple)?,
+            Err(error) => return Ok(Some(error)),
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the parser missed something where the text ends. It says so in words only.
+fn ends_in_a_statement(error: &TurtleSyntaxError) -> bool {
+    ["Unexpected end", "Triples should be followed by a dot"].contains(&error.message())
+}
+
+/// Refuses brackets that lie inside each other too deep.
+fn check_depth(body: &str, limits: &Limits) -> Result<(), ParseError> {
+    // Most documents have few brackets: those that cannot be too deep are not looked at closely.
+    let opening = body.bytes().filter(|byte| matches!(byte, b'[' | b'(')).count();
+    if opening <= limits.depth {
+        return Ok(());
+    }
+    let mut depth = 0_usize;
+    for token in Tokens(body) {
+        match token {
+            "[" | "(" => depth += 1,
+            "]" | ")" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > limits.depth {
+            return Err(ParseError::TooLarge { of: "levels of brackets", limit: limits.depth });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses IRIs that are too long, those of prefixes included: they are in no statement, and yet in the names that they shorten.
+fn check_iris(body: &str, limits: &Limits) -> Result<(), ParseError> {
+    let mut started = None;
+    for (at, byte) in body.bytes().enumerate() {
+        match byte {
+            b'<' => started = Some(at),
+            b'>' | b'"' | b'{' | b'}' | b'|' | b'^' | b'`' | 0..=b' ' => started = None,
+            _ => {}
+        }
+        if started.is_some_and(|start| at - start > limits.iri_bytes) {
+            return Err(ParseError::TooLarge { of: "bytes of one IRI", limit: limits.iri_bytes });
+        }
+    }
+    Ok(())
+}

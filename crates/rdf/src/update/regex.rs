@@ -1,0 +1,155 @@
+//! Regular expressions of an update. The evaluator compiles one for each solution if it could not before, and looks at nothing else while it
+//! matches: so they are compiled here first, within a limit, and what is matched is counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use oxrdf::Term;
+use regex::RegexBuilder;
+use spareval::CancellationToken;
+use spargebra::algebra::Expression;
+
+use super::UpdateError;
+
+/// Bytes of a pattern.
+const PATTERN_BYTES: usize = 4 << 10;
+
+/// Bytes that a compiled pattern may have. The least that suffices says what matching could cost.
+const COMPILED_BYTES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
+
+/// Bytes of a text times bytes of the compiled pattern, for one match: about a second at worst, and usually a hundredth of that.
+const MATCH: usize = 4 << 30;
+
+/// The same for all matches of an update.
+const ALL_MATCHES: usize = 10 * MATCH;
+
+/// Bytes of the pattern once it is compiled, at most.
+///
+/// # Errors
+/// [`UpdateError::Pattern`]: it is computed, wrong or too large.
+pub(super) fn compiled_bytes(pattern: &Expression, flags: Option<&Expression>) -> Result<usize, UpdateError> {
+    let wrong = |why: &str| UpdateError::Pattern { why: why.to_owned() };
+    let text = |expression: &Expression| match expression {
+        Expression::Literal(text) if text.datatype() == oxrdf::vocab::xsd::STRING => Some(text.value().to_owned()),
+        _ => None,
+    };
+    let computed =
+        || wrong("it is computed, and would have to be compiled for each solution: write it out as a string");
+    let pattern = text(pattern).ok_or_else(computed)?;
+    let flags = flags.map_or(Some(String::new()), text).ok_or_else(computed)?;
+    if pattern.len() > PATTERN_BYTES {
+        return Err(wrong("it is longer than 4096 bytes"));
+    }
+    let pattern = if flags.contains('q') { regex::escape(&pattern) } else { pattern };
+    let mut builder = RegexBuilder::new(&pattern);
+    for flag in flags.chars() {
+        match flag {
+            's' => _ = builder.dot_matches_new_line(true),
+            'm' => _ = builder.multi_line(true),
+            'i' => _ = builder.case_insensitive(true),
+            'x' => _ = builder.ignore_whitespace(true),
+            'q' => {}
+            other => return Err(wrong(&format!("`{other}` is none of the flags s, m, i, x and q"))),
+        }
+    }
+    for bytes in COMPILED_BYTES {
+        match builder.size_limit(bytes).build() {
+            Ok(_) => return Ok(bytes),
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(error) => return Err(wrong(&error.to_string())),
+        }
+    }
+    Err(wrong("it is too large once it is compiled: repeat less"))
+}
+
+/// Counts what is matched in an update.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    matched: AtomicUsize,
+    is_exceeded: AtomicBool,
+}
+
+impl Meter {
+    /// A function that gives the text that it is given, if that may be matched with a pattern of this size.
+    pub(super) fn gate(
+        self: &Arc<Self>,
+        compiled_bytes: usize,
+        cancellation: CancellationToken,
+    ) -> impl Fn(&[Term]) -> Option<Term> + Send + Sync + 'static {
+        let meter = self.clone();
+        move |arguments| {
+            let text = arguments.first()?;
+            let bytes = match text {
+                Term::Literal(literal) => literal.value().len(),
+                Term::NamedNode(_) | Term::BlankNode(_) => 0,
+            };
+            let steps = bytes.saturating_mul(compiled_bytes);
+            let before = meter.matched.fetch_add(steps.min(ALL_MATCHES), Ordering::Relaxed);
+            if steps > MATCH || before.saturating_add(steps) > ALL_MATCHES {
+                meter.is_exceeded.store(true, Ordering::Relaxed);
+                cancellation.cancel();
+            }
+            (!cancellation.is_cancelled()).then(|| text.clone())
+        }
+    }
+
+    /// Refuses an update of which a match was refused.
+    pub(super) fn check(&self) -> Result<(), UpdateError> {
+        match self.is_exceeded.load(Ordering::Relaxed) {
+            true => Err(UpdateError::TooLarge { of: "steps of matching regular expressions", limit: ALL_MATCHES }),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use oxrdf::{Literal, Variable};
+
+    use super::*;
+
+    fn literal(text: &str) -> Expression {
+        Expression::Literal(Literal::new_simple_literal(text))
+    }
+
+    fn size(pattern: &str, flags: &str) -> Result<usize, UpdateError> {
+        compiled_bytes(&literal(pattern), Some(&literal(flags)))
+    }
+
+    #[test]
+    fn usual_patterns_are_taken() {
+        for pattern in [
+            "^a",
+            "old",
+            "^https?://",
+            r"^\w+@\w+\.\w+$",
+            r"\d{4}-\d{2}-\d{2}",
+            r"^(\p{L}+) (\p{L}+)$",
+            "a|b|c",
+            "(?i)x",
+            "",
+        ] {
+            assert!(size(pattern, "i").is_ok(), "{pattern}: {:?}", size(pattern, "i"));
+        }
+        assert_eq!(size("((((", "q"), Ok(4 << 10));
+        assert_eq!(compiled_bytes(&literal("a"), None), Ok(4 << 10));
+    }
+
+    #[test]
+    fn patterns_that_are_computed_wrong_or_too_large_are_refused() {
+        for (pattern, flags, why) in [
+            (r"(\p{L}{100}){100}", "", "too large"),
+            ("((a{100}){100}){100}", "", "too large"),
+            ("((((", "", "regex parse error"),
+            ("a", "z", "none of the flags"),
+            (&"a".repeat(5_000), "", "longer than"),
+        ] {
+            let error = size(pattern, flags).unwrap_err().to_string();
+            assert!(error.contains(why), "{pattern}: {error}");
+        }
+        let variable = Expression::Variable(Variable::new("x").unwrap());
+        assert!(compiled_bytes(&variable, None).unwrap_err().to_string().contains("computed"));
+        assert!(compiled_bytes(&literal("a"), Some(&variable)).is_err());
+    }
+}

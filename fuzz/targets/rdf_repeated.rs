@@ -1,0 +1,58 @@
+//! Bodies in which a piece comes again and again: little that becomes much, and things that lie inside each other. No fuzzer would write
+//! out the thousands of pieces that it takes.
+#![no_main]
+
+use std::alloc::System;
+
+use cap::Cap;
+use libfuzzer_sys::fuzz_target;
+use rdf::update::Cancellation;
+use rdf::{Graph, Iri, Limits, Syntax};
+
+/// An allocation beyond this ends the process: four times what a graph may come to.
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, 256 << 20);
+
+/// The stack of a thread that answers requests.
+const STACK_BYTES: usize = 2 << 20;
+
+/// Pieces at most, and bytes of what they make.
+const PIECES: usize = 50_000;
+const BODY_BYTES: usize = 1 << 20;
+
+/// Head, piece and tail are parted by `\x01`. In a piece `\x02` becomes its number and `\x03` the next one; `\x04` is a long name anywhere, and a
+/// piece behind `\x05` is put behind the tail once for each piece, as the end of what the piece begins.
+fn body(count: usize, text: &str) -> String {
+    let text = text.replace('\x04', &"x".repeat(50_000));
+    let mut parts = text.splitn(3, '\x01');
+    let (head, piece, tail) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default(), parts.next());
+    let (piece, end) = piece.split_once('\x05').unwrap_or((piece, ""));
+    let mut body = head.to_owned();
+    let count = count.min(PIECES).min(BODY_BYTES / (piece.len() + end.len() + 1));
+    for number in 0..count {
+        body.push_str(&piece.replace('\x02', &number.to_string()).replace('\x03', &(number + 1).to_string()));
+    }
+    body.push_str(tail.unwrap_or_default());
+    body.push_str(&end.repeat(count));
+    body
+}
+
+fn read(choice: u8, body: &str) {
+    let Ok(base) = Iri::parse("http://example.org/base".to_owned()) else { return };
+    let limits = Limits::default();
+    match Syntax::ALL.get(usize::from(choice) % (Syntax::ALL.len() + 1)) {
+        Some(syntax) => _ = rdf::parse(body.as_bytes(), *syntax, &base, &limits),
+        None => {
+            let limits = Limits { solutions: 100_000, ..limits };
+            _ = rdf::update::apply(&Graph::new(), body, &base, &limits, &Cancellation::default());
+        }
+    }
+}
+
+fuzz_target!(|input: (u8, u16, &str)| {
+    let (choice, count, text) = input;
+    let body = body(usize::from(count), text);
+    let reading = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || read(choice, &body));
+    // What panics in there is found as well.
+    reading.map(|reading| reading.join()).expect("a thread can be started").expect("reading does not panic");
+});
