@@ -2,7 +2,7 @@
 //! is listed and what is reachable the same at every moment, whatever happens between any two of them.
 
 use bytes::Bytes;
-use store::{Class, NewRow, Scan, Step, Table};
+use store::{Class, Scan, Step, Table};
 
 use crate::containment::{Mark, Parent};
 use crate::error::ObjectsResult;
@@ -116,14 +116,4 @@ impl Parent {
         let partition = self.container().child_partition(name);
         Switch { partition, base: Some(base), head, before, after: vec![after], unsure: false }
     }
-}
-
-/// The record of a job, put where it is found by whoever resumes it.
-pub(crate) fn put_record(partition: Bytes, sort: Bytes, value: Bytes) -> Step {
-    Step::Put { table: Table::Work, partition, rows: vec![NewRow::new(sort, value)] }
-}
-
-/// Takes such a record away.
-pub(crate) fn remove_record(partition: Bytes, sort: Bytes) -> Step {
-    Step::Remove { table: Table::Work, partition, rows: store::Removal::Rows(vec![sort]) }
 }

@@ -6,20 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bytes::Bytes;
 use hathi::VolumeId;
 use store::row::prefix_end;
-use store::{Class, Removal, Scan, Step, Table, UnixMillis};
+use store::{Class, Removal, Scan, Step, UnixMillis};
 
 use crate::error::ObjectsResult;
 use crate::head::{Condemned, Head, HeadRow};
 use crate::history::Keep;
 use crate::keys;
 use crate::library::Library;
+use crate::queue::{Entry, Queue};
 use crate::revision::RevisionId;
 
-/// Bytes of one page of a scan over records.
-const SCAN_BYTES: usize = 256 << 10;
+/// When versions that are kept for a time are looked at again.
+pub(crate) const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
 
 /// Bounds of one pass of the collector.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,9 @@ pub struct Collected {
 enum Progress {
     Condemned,
     Removed(u64),
-    Waiting,
+    /// Nothing can be done before this time, or nobody knows before when.
+    Waiting(UnixMillis),
+    /// There is nothing left to do, and nobody who left these records is at work any more.
     Finished,
 }
 
@@ -76,66 +78,84 @@ impl Library {
         if !self.is_home() {
             return Ok(collected);
         }
-        let partition = keys::collecting_partition();
-        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
-        while let Some(range) = scan {
-            let scanned = self.patiently(|| async {
-                let call = self.call(Class::Description);
-                Ok(self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?)
-            });
-            let page = scanned.await?;
-            for (id, records) in by_volume(page.rows.iter().map(|row| &row.sort)) {
+        let mut pass = self.pass(Queue::Collecting).await?;
+        while let Some(entries) = self.next_due(&mut pass).await? {
+            for (id, records) in by_volume(entries) {
                 if collected.condemned + collected.removed >= limits.volumes_max {
                     return Ok(collected);
                 }
                 collected.volumes += 1;
-                match self.patiently(|| self.collect_volume(&id, &records)).await {
-                    Ok(Progress::Condemned) => collected.condemned += 1,
-                    Ok(Progress::Removed(generations)) => collected.removed += generations,
-                    Ok(Progress::Waiting) => collected.waiting += 1,
-                    Ok(Progress::Finished) => collected.finished += 1,
+                let now = self.inner.surroundings.clock.now();
+                let until = match self.patiently(|| self.collect_volume(&id, &records)).await {
+                    Ok(Progress::Condemned) => {
+                        collected.condemned += 1;
+                        now.plus(self.inner.options.grace)
+                    }
+                    Ok(Progress::Removed(generations)) => {
+                        collected.removed += generations;
+                        now
+                    }
+                    Ok(Progress::Waiting(until)) => {
+                        collected.waiting += 1;
+                        until
+                    }
+                    Ok(Progress::Finished) => {
+                        collected.finished += 1;
+                        self.finish(&records).await?;
+                        continue;
+                    }
                     Err(error) if error.is_passing() => return Err(error),
                     Err(error) => {
                         tracing::warn!(volume = %id, %error, "a volume could not be collected");
                         collected.failed += 1;
+                        now
                     }
-                }
+                };
+                self.postpone(&records, id.as_str().as_bytes(), until).await?;
             }
-            scan = range.resumed(page.next);
         }
+        self.end_pass(pass).await?;
         Ok(collected)
     }
 
-    async fn collect_volume(&self, id: &VolumeId, records: &[RevisionId]) -> ObjectsResult<Progress> {
+    async fn collect_volume(&self, id: &VolumeId, records: &[Entry]) -> ObjectsResult<Progress> {
         let row = self.head(id).await?;
         match row.as_ref().and_then(|row| row.head.condemned) {
             Some(condemned) if self.grace_passed(condemned.at) => self.remove_condemned(id, condemned).await,
-            Some(_) => Ok(Progress::Waiting),
+            Some(condemned) => Ok(Progress::Waiting(condemned.at.plus(self.inner.options.grace))),
             None => self.condemn(id, row, records).await,
         }
     }
 
     /// Condemns what the head does not name; or, if there is nothing, forgets the records that are old enough.
-    async fn condemn(&self, id: &VolumeId, row: Option<HeadRow>, records: &[RevisionId]) -> ObjectsResult<Progress> {
+    async fn condemn(&self, id: &VolumeId, row: Option<HeadRow>, records: &[Entry]) -> ObjectsResult<Progress> {
+        let now = self.inner.surroundings.clock.now();
         let named = row.as_ref().map_or(RevisionId::ZERO, |row| row.head.revision);
         let unnamed = self.unnamed_generations(id, row.as_ref()).await?;
         if unnamed.is_empty() {
-            let may_leave_history =
-                matches!(self.inner.options.history.volumes, Keep::For(time) if !self.since(named, time));
-            return if may_leave_history { Ok(Progress::Waiting) } else { self.forget(id, records).await };
+            if let Keep::For(time) = self.inner.options.history.volumes
+                && now < named.time().plus(time)
+            {
+                return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
+            }
+            // Whoever left a record a grace ago cannot be at work any more.
+            let revisions = records.iter().filter_map(|entry| keys::collecting_of(entry.sort())).map(|(of, _)| of);
+            let until = revisions.map(|revision| revision.time().plus(self.inner.options.grace)).max();
+            let until = until.unwrap_or_default();
+            return Ok(if until > now { Progress::Waiting(until) } else { Progress::Finished });
         }
         let pinned = self.pinned_revisions(id).await?;
         // What is above the head may be an import that still runs: it is left alone for as long as a grace.
         let is_over = |generation: &RevisionId| *generation < named || self.grace_passed(generation.time());
         let doomed = unnamed.into_iter().filter(|generation| !pinned.contains(generation)).filter(is_over);
-        let Some(floor) = doomed.max() else { return Ok(Progress::Waiting) };
+        let Some(floor) = doomed.max() else { return Ok(Progress::Waiting(now)) };
         let stands = row.as_ref().map_or_else(Head::free, |row| row.head.clone());
         let condemned = Condemned { named, floor, at: self.inner.surroundings.clock.now() };
         let head = Head { floor: stands.floor.max(floor), condemned: Some(condemned), ..stands };
         let partition = keys::volume_partition(id);
         let amended = self.try_amend(&partition, row.as_ref(), head, Vec::new(), Vec::new()).await?;
         // If the head moved, or nobody knows, the next pass sees what stands there.
-        Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting })
+        Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting(now) })
     }
 
     /// Removes what is at or below the floor and was not named when it was condemned, except what is pinned; then lifts the
@@ -162,17 +182,6 @@ impl Library {
         })
         .await?;
         Ok(Progress::Removed(doomed.len() as u64))
-    }
-
-    /// Takes away the records whose writers cannot be at work any more.
-    async fn forget(&self, id: &VolumeId, records: &[RevisionId]) -> ObjectsResult<Progress> {
-        let old = records.iter().filter(|revision| self.grace_passed(revision.time()));
-        let steps: Vec<_> = old.map(|revision| self.work_done(*revision, id)).collect();
-        let finished = steps.len() == records.len();
-        if !steps.is_empty() {
-            self.put_acknowledged(Class::Description, steps).await?;
-        }
-        Ok(if finished { Progress::Finished } else { Progress::Waiting })
     }
 
     /// The generations of which there are rows, but which the head does not name.
@@ -208,21 +217,18 @@ impl Library {
         Ok(generations)
     }
 
-    /// Whether a revision is older than this time.
-    fn since(&self, revision: RevisionId, time: Duration) -> bool {
-        self.inner.surroundings.clock.now().since(revision.time()) >= time
-    }
-
     pub(crate) fn grace_passed(&self, since: UnixMillis) -> bool {
         self.inner.surroundings.clock.now().since(since) >= self.inner.options.grace
     }
 }
 
-/// The volumes that records are of, with the revisions that left them.
-fn by_volume<'a>(records: impl Iterator<Item = &'a Bytes>) -> BTreeMap<VolumeId, Vec<RevisionId>> {
-    let mut volumes: BTreeMap<VolumeId, Vec<RevisionId>> = BTreeMap::new();
-    for (revision, id) in records.filter_map(keys::collecting_of) {
-        volumes.entry(id).or_default().push(revision);
+/// The volumes that records are of.
+fn by_volume(entries: Vec<Entry>) -> BTreeMap<VolumeId, Vec<Entry>> {
+    let mut volumes: BTreeMap<VolumeId, Vec<Entry>> = BTreeMap::new();
+    for entry in entries {
+        if let Some((_, id)) = keys::collecting_of(entry.sort()) {
+            volumes.entry(id).or_default().push(entry);
+        }
     }
     volumes
 }

@@ -15,13 +15,13 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use store::{Class, NewRow, Scan, Step, Strength, Table, envelope};
 
-use crate::child::{put_record, remove_record};
 use crate::children::Children;
 use crate::containment::{Container, Parent, change_row};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{self, ContainerBody, Head, shard_of};
 use crate::keys;
 use crate::library::Library;
+use crate::queue::{Entry, Queue};
 use crate::resources::stored_path;
 use crate::revision::RevisionId;
 use crate::rewrite::{COPY_ROWS, Counted};
@@ -38,7 +38,7 @@ const SHARDS_MAX: u16 = 4_096;
 /// Bytes that a row takes besides its key and its payload: the envelope, and what Cassandra writes of a row and its cell.
 const ROW_BYTES: usize = 20;
 
-/// Bytes of one page of a scan over samples or records.
+/// Bytes of one page of a scan over samples.
 const SCAN_BYTES: usize = 64 << 10;
 
 /// Which children are samples.
@@ -136,7 +136,8 @@ impl Library {
         }
         let (incarnation, first_epoch) = (parent.incarnation(), parent.body().first_epoch);
         let job = head::seal(&Job { of: Of::container(parent.container()), incarnation, first_epoch })?;
-        let record = put_record(keys::growing_partition(), keys::growing(incarnation, first_epoch), job);
+        let sort = keys::growing(incarnation, first_epoch);
+        let record = self.queued(Queue::Growing, self.inner.surroundings.clock.now(), &[], sort).put(job);
         self.put_acknowledged(Class::Description, vec![record]).await
     }
 
@@ -147,36 +148,32 @@ impl Library {
         if !self.is_home() {
             return Ok(grown);
         }
-        for (sort, value) in self.records(keys::growing_partition()).await? {
-            let job: Job = head::open(Table::Work, &value)?;
-            match self.grow(&job).await? {
-                Grew::Now => grown += 1,
-                Grew::NotNow => continue,
-                Grew::Before => {}
-            }
-            let done = remove_record(keys::growing_partition(), sort);
-            self.put_acknowledged(Class::Description, vec![done]).await?;
-        }
-        for (sort, value) in self.records(keys::outgrown_partition()).await? {
-            if self.drop_outgrown(&head::open(Table::Work, &value)?).await? {
-                let done = remove_record(keys::outgrown_partition(), sort);
-                self.put_acknowledged(Class::Description, vec![done]).await?;
+        let mut pass = self.pass(Queue::Growing).await?;
+        while let Some(entries) = self.next_due(&mut pass).await? {
+            for entry in &entries {
+                let job: Job = head::open(Table::Work, &entry.value)?;
+                let grew = self.grow(&job).await?;
+                grown += u64::from(matches!(grew, Grew::Now));
+                self.finish_or_leave(entry, !matches!(grew, Grew::NotNow)).await?;
             }
         }
+        self.end_pass(pass).await?;
+        let mut pass = self.pass(Queue::Outgrown).await?;
+        while let Some(entries) = self.next_due(&mut pass).await? {
+            for entry in &entries {
+                let is_dropped = self.drop_outgrown(&head::open(Table::Work, &entry.value)?).await?;
+                self.finish_or_leave(entry, is_dropped).await?;
+            }
+        }
+        self.end_pass(pass).await?;
         Ok(grown)
     }
 
-    /// The records of some work: few, since each is of a container that grew large.
-    async fn records(&self, partition: Bytes) -> ObjectsResult<Vec<(Bytes, Bytes)>> {
-        let mut records = Vec::new();
-        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
-        while let Some(range) = scan {
-            let call = self.call(Class::Description).strong();
-            let page = self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?;
-            records.extend(page.rows.into_iter().map(|row| (row.sort, row.value)));
-            scan = range.resumed(page.next);
+    async fn finish_or_leave(&self, entry: &Entry, is_done: bool) -> ObjectsResult<()> {
+        match is_done {
+            true => self.finish([entry]).await,
+            false => self.postpone(std::slice::from_ref(entry), &[], self.inner.surroundings.clock.now()).await,
         }
-        Ok(records)
     }
 
     /// The container as it stands, if it is live at this incarnation.
@@ -210,7 +207,8 @@ impl Library {
             children: ContainerBody { growing: None, ..begun.clone() },
         };
         let sort = keys::growing(job.incarnation, job.first_epoch);
-        let record = put_record(keys::outgrown_partition(), sort, head::seal(&record)?);
+        let record =
+            self.queued(Queue::Outgrown, self.inner.surroundings.clock.now(), &[], sort).put(head::seal(&record)?);
         self.put_acknowledged(Class::Description, vec![record]).await?;
         match self.name_shards(&stands, &begun, &grown).await? {
             true => Ok(Grew::Now),

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use hathi::{Page, Record, VolumeId, VolumeParts, VolumeReader};
 use pack::Framer;
 use sha2::{Digest, Sha256};
-use store::{Class, NewRow, Step, Table};
+use store::{Class, NewRow, Step, Table, envelope};
 
-use crate::child::{Creation, put_record, remove_record};
+use crate::child::Creation;
 use crate::containment::Container;
 use crate::directory::PageFixity;
 use crate::error::{ObjectsError, ObjectsResult};
@@ -19,6 +19,7 @@ use crate::head::{Body, Head, HeadRow, State, VolumeBody};
 use crate::keys;
 use crate::library::Library;
 use crate::packer::Packer;
+use crate::queue::{Queue, WorkRecord};
 use crate::revision::RevisionId;
 use crate::surroundings::Compute;
 use crate::switch::{Switch, Switched};
@@ -156,15 +157,10 @@ impl Library {
         self.inner.surroundings.compute.drive(work).await
     }
 
-    /// The step that records that `revision` of a volume leaves something to collect, or may if its writer does not end.
-    pub(crate) fn work_record(&self, revision: RevisionId, id: &VolumeId) -> ObjectsResult<Step> {
-        let value = crate::head::seal(&id.as_str())?;
-        Ok(put_record(keys::collecting_partition(), keys::collecting(revision, id), value))
-    }
-
-    /// The step that takes such a record away.
-    pub(crate) fn work_done(&self, revision: RevisionId, id: &VolumeId) -> Step {
-        remove_record(keys::collecting_partition(), keys::collecting(revision, id))
+    /// The record that `revision` of a volume leaves something to collect, or may if its writer does not end.
+    pub(crate) fn work_record(&self, revision: RevisionId, id: &VolumeId) -> WorkRecord {
+        let subject = id.as_str().as_bytes();
+        self.queued(Queue::Collecting, self.inner.surroundings.clock.now(), subject, keys::collecting(revision, id))
     }
 }
 
@@ -210,8 +206,8 @@ struct Attempt<'a> {
     revision: RevisionId,
     framer: Framer,
     packer: Packer,
-    /// Whether the record that this attempt may leave something behind was acknowledged.
-    recorded: bool,
+    /// The record that this attempt may leave something behind, once it goes before the first rows.
+    recorded: Option<WorkRecord>,
 }
 
 impl<'a> Attempt<'a> {
@@ -219,7 +215,7 @@ impl<'a> Attempt<'a> {
         let above = base.map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
         let revision = library.inner.revisions.mint_above(above);
         let framer = Framer::new(library.inner.options.frame_level);
-        Self { library, id, revision, framer, packer: Packer::new(revision), recorded: false }
+        Self { library, id, revision, framer, packer: Packer::new(revision), recorded: None }
     }
 
     /// Reads, checks, frames and packs all pages; puts rows whenever a step is full.
@@ -299,7 +295,7 @@ impl<'a> Attempt<'a> {
             return Ok(());
         }
         for portion in self.full_rows() {
-            let list = self.record_before(portion)?;
+            let list = self.record_before(portion);
             self.library.put_acknowledged(Class::Content, list).await?;
         }
         Ok(())
@@ -320,12 +316,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// Before the first steps goes the record that their rows may have to be collected.
-    fn record_before(&mut self, mut puts: Vec<Step>) -> ObjectsResult<Vec<Step>> {
-        if !self.recorded {
-            self.recorded = true;
-            puts.insert(0, self.library.work_record(self.revision, self.id)?);
+    fn record_before(&mut self, mut puts: Vec<Step>) -> Vec<Step> {
+        if self.recorded.is_none() {
+            let record = self.recorded.insert(self.library.work_record(self.revision, self.id));
+            puts.insert(0, record.put(envelope::seal(&[])));
         }
-        Ok(puts)
+        puts
     }
 
     /// Puts the last rows and switches the head. `None`: it was fenced off and has to begin anew.
@@ -336,11 +332,11 @@ impl<'a> Attempt<'a> {
         // The last portion goes with the head; all before it are put by themselves, so that a list stays as small as a step.
         let last = portions.pop();
         for portion in portions {
-            let list = self.record_before(portion)?;
+            let list = self.record_before(portion);
             self.library.put_acknowledged(Class::Content, list).await?;
         }
         let last = match last {
-            Some(portion) => self.record_before(portion)?,
+            Some(portion) => self.record_before(portion),
             None => Vec::new(),
         };
         let live = base.as_ref().filter(|row| row.head.state == State::Live);
@@ -389,7 +385,7 @@ impl<'a> Attempt<'a> {
             body: Body::Volume(body),
             note: Bytes::new(),
             rows,
-            after: vec![library.work_done(self.revision, self.id)],
+            after: self.recorded.iter().map(WorkRecord::done).collect(),
         };
         library.create_child(creation).await
     }

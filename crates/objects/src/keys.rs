@@ -250,19 +250,30 @@ pub fn child_of(sort: &[u8]) -> Option<(&str, RevisionId, Mark)> {
     Some((std::str::from_utf8(name).ok()?, RevisionId(incarnation), Mark::from_byte(rest[17])?))
 }
 
-/// The partition of [`Table::Work`] that holds what is to be collected.
-pub fn collecting_partition() -> Bytes {
-    Bytes::from_static(b"collecting")
+/// The partition of [`Table::Work`] with the records of one shard of a bucket of a queue. Names of queues hold no NUL.
+pub fn queue(name: &str, bucket: u32, shard: u8) -> Bytes {
+    Bytes::from([b"q/", name.as_bytes(), &[0], &bucket.to_be_bytes(), &[shard]].concat())
+}
+
+/// The bucket of such a partition; `None`: it is not one of this queue.
+pub fn queue_bucket(partition: &[u8], name: &str) -> Option<u32> {
+    let rest = partition.strip_prefix(b"q/")?.strip_prefix(name.as_bytes())?.strip_prefix(&[0])?;
+    (rest.len() == 5).then(|| rest.first_chunk().map(|bucket| u32::from_be_bytes(*bucket)))?
+}
+
+/// The partition of [`Table::Work`] with the low-water marks of all queues.
+pub fn low_water_partition() -> Bytes {
+    Bytes::from_static(b"low water")
+}
+
+/// The low-water mark of a queue.
+pub fn low_water(name: &str) -> Bytes {
+    Bytes::copy_from_slice(name.as_bytes())
 }
 
 /// The record that revision `revision` of a volume left, or may have left, something to collect. Ordered by time.
 pub fn collecting(revision: RevisionId, id: &VolumeId) -> Bytes {
     Bytes::from([&revision.0, id.as_str().as_bytes()].concat())
-}
-
-/// The partition of [`Table::Work`] that holds of which resources versions were superseded.
-pub fn superseded_partition() -> Bytes {
-    Bytes::from_static(b"superseded")
 }
 
 /// The record that `revision` of a resource superseded, or may have superseded, another. Ordered by time.
@@ -276,17 +287,7 @@ pub fn superseded_of(sort: &[u8]) -> Option<(RevisionId, &str)> {
     Some((RevisionId(*revision), std::str::from_utf8(path).ok()?))
 }
 
-/// The partition of [`Table::Work`] that holds which containers are being deleted, with their content.
-pub fn deleting_partition() -> Bytes {
-    Bytes::from_static(b"deleting")
-}
-
-/// The partition of [`Table::Work`] that holds which deleted containers have marks that are to be dropped.
-pub fn emptying_partition() -> Bytes {
-    Bytes::from_static(b"emptying")
-}
-
-/// A record of either, of a container that was created as `incarnation`. Ordered by `since`.
+/// The record that a container that was created as `incarnation` is being deleted, or emptied. Ordered by `since`.
 pub fn container_job(since: RevisionId, incarnation: RevisionId) -> Bytes {
     Bytes::from([since.0, incarnation.0].concat())
 }
@@ -296,35 +297,24 @@ pub fn container_job_since(sort: &[u8]) -> Option<RevisionId> {
     Some(RevisionId(*sort.first_chunk()?))
 }
 
-/// The partition of [`Table::Work`] that holds which containers are to have more shards.
-pub fn growing_partition() -> Bytes {
-    Bytes::from_static(b"growing")
-}
-
-/// The record that a container is to have other shards than those that began with `first_epoch`.
+/// The record that a container is to have other shards than those that began with `first_epoch`, or has outgrown those.
 pub fn growing(incarnation: RevisionId, first_epoch: u32) -> Bytes {
     Bytes::from([&incarnation.0[..], &first_epoch.to_be_bytes()].concat())
 }
 
-/// The partition of [`Table::Work`] that holds which containers have outgrown their shards: sort keys as of [`growing`].
-pub fn outgrown_partition() -> Bytes {
-    Bytes::from_static(b"outgrown")
+/// The partition of [`Table::Work`] that tells since when a partition of children is known not to be named any more.
+pub fn dropping_partition(children: &Bytes) -> Bytes {
+    Bytes::from([b"d/", &children[..]].concat())
 }
 
-/// The partition of [`Table::Work`] that holds which partitions of children are not named any more.
-pub fn dropping_partition() -> Bytes {
-    Bytes::from_static(b"dropping")
+/// The record of when that was found.
+pub fn dropping(found_at: UnixMillis) -> Bytes {
+    Bytes::copy_from_slice(&found_at.0.to_be_bytes())
 }
 
-/// The record that a partition of children was found not to be named any more.
-pub fn dropping(children: &Bytes, found_at: UnixMillis) -> Bytes {
-    Bytes::from([children, &found_at.0.to_be_bytes()[..]].concat())
-}
-
-/// When a record of a partition of children says that it was found.
-pub fn dropping_since(sort: &[u8], children: &Bytes) -> Option<UnixMillis> {
-    let found_at = sort.strip_prefix(&children[..])?.try_into().ok()?;
-    Some(UnixMillis(u64::from_be_bytes(found_at)))
+/// When such a record says that it was found.
+pub fn dropping_since(sort: &[u8]) -> Option<UnixMillis> {
+    Some(UnixMillis(u64::from_be_bytes(sort.try_into().ok()?)))
 }
 
 /// The kinds of rows that belong to one generation and are collected with it: their table, and the prefix of their sort keys.

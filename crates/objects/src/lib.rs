@@ -14,7 +14,7 @@
 //! - `import.rs` (with `packer.rs`, the pure part), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
 //!   `list.rs` (with `children.rs`, which reads a shard), `statistics.rs`: to all of them.
 //! - `collect.rs`, `history.rs` and `pins.rs`: how what no head names is taken away, and what holds that up; `rewrite.rs`: how a
-//!   shard gets rid of its past members; `grow.rs`: how a container gets more shards.
+//!   shard gets rid of its past members; `grow.rs`: how a container gets more shards; `queue.rs`: how work of all these is recorded.
 //! - `bulk/`: from a list of ids to a plan, from a plan to a stream; selections; token counts. `fairness.rs`: how those who
 //!   stream at the same time share what there is. `audit.rs`: who asked for what.
 
@@ -40,6 +40,7 @@ mod open;
 mod packer;
 pub mod page;
 pub mod pins;
+mod queue;
 pub mod read;
 pub mod resources;
 pub mod revision;
@@ -66,6 +67,7 @@ pub use library::{Library, LibraryOptions};
 pub use list::{ListToken, Listing};
 pub use page::{MemberRead, PageInfo, PageRead};
 pub use pins::Pinned;
+pub use queue::Queue;
 pub use read::Volume;
 pub use resources::path::{InvalidPath, ResourcePath};
 pub use resources::{ResourceError, ResourceResult};

@@ -146,8 +146,8 @@ impl Library {
     /// Drops a partition that the head does not name any more, a grace after that was noticed: no page of a listing takes so
     /// long. True: nothing is left of it.
     pub(crate) async fn drop_epoch(&self, children: &Bytes) -> ObjectsResult<bool> {
-        let records = keys::dropping_partition();
-        let found = self.first_rows(Table::Work, &records, Scan::prefix(children.clone(), SCAN_BYTES)).await?;
+        let records = keys::dropping_partition(children);
+        let found = self.first_rows(Table::Work, &records, Scan::prefix(Bytes::new(), SCAN_BYTES)).await?;
         if self.first_rows(Table::Children, children, Scan::prefix(Bytes::new(), 1)).await?.is_empty() {
             if !found.is_empty() {
                 let rows = Removal::Rows(found.into_iter().map(|row| row.sort).collect());
@@ -156,9 +156,9 @@ impl Library {
             }
             return Ok(true);
         }
-        let since = found.iter().filter_map(|row| keys::dropping_since(&row.sort, children)).min();
+        let since = found.iter().filter_map(|row| keys::dropping_since(&row.sort)).min();
         let Some(since) = since else {
-            let row = NewRow::new(keys::dropping(children, self.inner.surroundings.clock.now()), envelope::seal(&[]));
+            let row = NewRow::new(keys::dropping(self.inner.surroundings.clock.now()), envelope::seal(&[]));
             let record = Step::Put { table: Table::Work, partition: records, rows: vec![row] };
             self.put_acknowledged(Class::Description, vec![record]).await?;
             return Ok(false);

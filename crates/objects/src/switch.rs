@@ -18,7 +18,7 @@ use crate::library::Library;
 use crate::revision::RevisionId;
 
 /// How often the same thing is tried before the caller is told that it could not be done, or that nobody knows.
-const TRIES_MAX: u32 = 12;
+pub(crate) const TRIES_MAX: u32 = 12;
 /// The pause before the second try; each further one is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(2);
 /// The longest pause.

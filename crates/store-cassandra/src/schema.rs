@@ -12,7 +12,7 @@ use crate::engine::CassandraStore;
 use crate::options::CassandraOptions;
 
 /// The version of all of the schema; another one is refused.
-pub(crate) const FORMAT: &str = "3";
+pub(crate) const FORMAT: &str = "4";
 
 /// The table that tells the version of the others, and the times of data centers (`lag.rs`).
 pub(crate) const META: &str = "meta";

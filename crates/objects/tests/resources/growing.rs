@@ -56,8 +56,8 @@ fn rows(faulty: &Faulty, incarnation: RevisionId, shards: u16, epoch: u32) -> us
 }
 
 fn is_nothing_left_to_do(faulty: &Faulty) -> bool {
-    let work = [keys::growing_partition(), keys::outgrown_partition(), keys::dropping_partition()];
-    work.iter().all(|partition| faulty.store.sorts(Table::Work, partition).is_empty())
+    // What is left of work are low-water marks.
+    faulty.store.partitions(Table::Work).iter().all(|partition| *partition == keys::low_water_partition())
 }
 
 /// Lets the partitions that are not named any more be dropped.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use objects::resources::{NewKind, NewResource, Update, Uploaded};
-use objects::{History, Keep, Library, LibraryOptions, keys};
+use objects::{History, Keep, Library, LibraryOptions, Queue, keys};
 use store::{Call, Class, Deadline, Table};
 
 use crate::support::memory::Fault;
@@ -42,7 +42,7 @@ fn versions(faulty: &Faulty) -> Vec<String> {
 }
 
 fn records(faulty: &Faulty) -> usize {
-    faulty.store.sorts(Table::Work, &keys::superseded_partition()).len()
+    faulty.store.records(Queue::Superseded)
 }
 
 /// Condemns, waits for the grace, removes.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
+use objects::keys;
 use parking_lot::Mutex;
 use store::{
     Call, ContentHeader, ContentId, ContentState, ContentStream, Direction, Guard, Health, Outcome, Removal, Row, Rows,
@@ -35,6 +36,8 @@ struct State {
     /// Rows that all reads find as they were, until a serial read of the partition.
     undecided: Vec<(Key, Option<Row>)>,
     contents: BTreeMap<ContentId, (ContentHeader, Bytes)>,
+    /// The partitions that were scanned since this was taken last.
+    scanned: Vec<(Table, Bytes)>,
     /// What stood when this was begun with and after each change since; `None`: nobody wants to know.
     moments: Option<Vec<AllRows>>,
 }
@@ -176,6 +179,26 @@ impl Memory {
         let state = self.state.lock();
         let of_partition = state.rows.keys().filter(|(t, p, _)| *t == table && p == partition);
         of_partition.map(|(_, _, sort)| sort.clone()).collect()
+    }
+
+    /// The partitions of a table that hold rows.
+    pub fn partitions(&self, table: Table) -> Vec<Bytes> {
+        let state = self.state.lock();
+        let mut partitions: Vec<_> = state.rows.keys().filter(|key| key.0 == table).map(|key| key.1.clone()).collect();
+        partitions.dedup();
+        partitions
+    }
+
+    /// The records of a queue, wherever they are.
+    pub fn records(&self, queue: objects::Queue) -> usize {
+        let partitions = self.partitions(Table::Work).into_iter();
+        let of_queue = partitions.filter(|partition| keys::queue_bucket(partition, queue.name()).is_some());
+        of_queue.map(|partition| self.sorts(Table::Work, &partition).len()).sum()
+    }
+
+    /// The partitions that were scanned since this was asked last.
+    pub fn take_scanned(&self) -> Vec<(Table, Bytes)> {
+        std::mem::take(&mut self.state.lock().scanned)
     }
 
     fn check(&self) -> StoreResult<()> {
@@ -324,6 +347,7 @@ impl Store for Memory {
         self.turn().await;
         self.check()?;
         let mut state = self.state.lock();
+        state.scanned.push((table, partition.clone()));
         let state = &mut *state;
         let within = |key: &Key| {
             key.0 == table && key.1 == *partition && key.2 >= scan.from && scan.to.as_ref().is_none_or(|to| key.2 < *to)
