@@ -1,5 +1,6 @@
 //! Conditional requests (RFC 9110, section 13): whether a request goes ahead, given what the resource is now.
 
+use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headers::{ETag, HeaderMapExt, IfMatch, IfModifiedSince, IfNoneMatch, IfUnmodifiedSince, LastModified};
@@ -10,9 +11,52 @@ use thiserror::Error;
 use crate::ranges::Validators;
 
 /// A condition of a request does not hold (412).
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("a precondition of the request does not hold: the resource has changed")]
-pub struct PreconditionFailed;
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("the condition `{condition}` does not hold: {stands}")]
+pub struct PreconditionFailed {
+    /// The header that says the condition.
+    pub condition: &'static str,
+    /// What is so instead.
+    pub stands: String,
+}
+
+impl PreconditionFailed {
+    /// `If-Match` names another entity tag than these, which are of what is there.
+    pub fn if_match(tags: impl IntoIterator<Item = impl Display>) -> Self {
+        Self { condition: "If-Match", stands: tagged(tags) }
+    }
+
+    /// `If-Match` is about something that is not there.
+    pub fn if_match_of_nothing() -> Self {
+        Self { condition: "If-Match", stands: "nothing is there".to_owned() }
+    }
+
+    /// `If-None-Match` names one of these entity tags, which are of what is there.
+    pub fn if_none_match(tags: impl IntoIterator<Item = impl Display>) -> Self {
+        Self { condition: "If-None-Match", stands: tagged(tags) }
+    }
+
+    /// `If-Unmodified-Since` names a time before this.
+    pub fn if_unmodified_since(modified: SystemTime) -> Self {
+        let stands = format!("it was modified on {}", httpdate::fmt_http_date(modified));
+        Self { condition: "If-Unmodified-Since", stands }
+    }
+}
+
+fn tagged(tags: impl IntoIterator<Item = impl Display>) -> String {
+    let tags: Vec<_> = tags.into_iter().map(|tag| tag.to_string()).collect();
+    match tags.is_empty() {
+        true => "what is there has no entity tag".to_owned(),
+        false => format!("what is there has the entity tag {}", tags.join(" or ")),
+    }
+}
+
+/// An entity tag as a header has it.
+fn text(etag: &ETag) -> String {
+    let mut headers = HeaderMap::new();
+    headers.typed_insert(etag.clone());
+    headers.get(header::ETAG).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+}
 
 /// How a GET or HEAD goes on.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,12 +77,12 @@ pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condi
             condition.is_any() || validators.etag.is_some_and(|etag| condition.precondition_passes(etag))
         });
         if !holds {
-            return Err(PreconditionFailed);
+            return Err(PreconditionFailed::if_match(validators.etag.map(text)));
         }
     } else if let (Some(condition), Some(time)) = (headers.typed_get::<IfUnmodifiedSince>(), time(validators))
         && !condition.precondition_passes(time)
     {
-        return Err(PreconditionFailed);
+        return Err(PreconditionFailed::if_unmodified_since(time));
     }
     if headers.contains_key(header::IF_NONE_MATCH) {
         let condition = headers.typed_get::<IfNoneMatch>();
@@ -60,17 +104,20 @@ pub fn writing(headers: &HeaderMap, etags: &[ETag], last_modified: LastModified)
             condition.is_any() || etags.iter().any(|etag| condition.precondition_passes(etag))
         });
         if !holds {
-            return Err(PreconditionFailed);
+            return Err(PreconditionFailed::if_match(etags.iter().map(text)));
         }
     } else if headers
         .typed_get::<IfUnmodifiedSince>()
         .is_some_and(|condition| !condition.precondition_passes(last_modified.into()))
     {
-        return Err(PreconditionFailed);
+        return Err(PreconditionFailed::if_unmodified_since(last_modified.into()));
     }
     let unwanted = headers.typed_get::<IfNoneMatch>();
     let is_wanted = |condition: IfNoneMatch| etags.iter().all(|etag| condition.precondition_passes(etag));
-    if unwanted.is_none_or(is_wanted) { Ok(()) } else { Err(PreconditionFailed) }
+    match unwanted.is_none_or(is_wanted) {
+        true => Ok(()),
+        false => Err(PreconditionFailed::if_none_match(etags.iter().map(text))),
+    }
 }
 
 fn time(validators: Validators<'_>) -> Option<SystemTime> {
@@ -114,7 +161,8 @@ mod tests {
         }
         for value in ["\"x\"", "W/\"now\"", "nonsense"] {
             let error = evaluated(&[(header::IF_MATCH, value)]).unwrap_err();
-            assert_eq!(error, PreconditionFailed, "{value}");
+            let told = "the condition `If-Match` does not hold: what is there has the entity tag \"now\"";
+            assert_eq!(error.to_string(), told, "{value}");
         }
     }
 
@@ -146,7 +194,8 @@ mod tests {
         assert_eq!(evaluated(&[(header::IF_MODIFIED_SINCE, AFTER)]).unwrap(), Condition::NotModified);
         assert_eq!(evaluated(&[(header::IF_MODIFIED_SINCE, BEFORE)]).unwrap(), Condition::Send);
         assert_eq!(evaluated(&[(header::IF_UNMODIFIED_SINCE, THEN)]).unwrap(), Condition::Send);
-        assert!(evaluated(&[(header::IF_UNMODIFIED_SINCE, BEFORE)]).is_err());
+        let error = evaluated(&[(header::IF_UNMODIFIED_SINCE, BEFORE)]).unwrap_err();
+        assert_eq!((error.condition, error.stands), ("If-Unmodified-Since", format!("it was modified on {THEN}")));
     }
 
     #[test]

@@ -18,7 +18,8 @@ pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest")
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
     algorithm: DigestAlgorithm,
-    value: Vec<u8>,
+    /// In hexadecimal; or, where it is no digest of the algorithm, as it was sent: no bytes have such a one.
+    value: String,
 }
 
 /// What is wrong with what a client announces.
@@ -37,7 +38,7 @@ pub enum DigestError {
     Mismatch {
         /// By which algorithm.
         algorithm: &'static str,
-        /// What was announced, in hexadecimal.
+        /// What was announced, in hexadecimal if it is a digest at all.
         expected: String,
         /// What came, in hexadecimal.
         actual: String,
@@ -100,7 +101,7 @@ fn read(element: &str, is_structured: bool) -> Result<Announced, DigestError> {
     let of_length = |bytes: &Vec<u8>| bytes.len() == len_bytes(algorithm);
     let hexadecimal = || hex::decode(value).ok().filter(of_length).filter(|_| !is_structured);
     let bytes = hexadecimal().or_else(|| STANDARD.decode(value).ok().filter(of_length));
-    Ok(Announced { algorithm, value: bytes.ok_or_else(|| refused("the value is no digest of this algorithm"))? })
+    Ok(Announced { algorithm, value: bytes.map_or_else(|| value.to_owned(), hex::encode) })
 }
 
 /// The algorithms that these need.
@@ -114,10 +115,9 @@ pub fn algorithms(announced: &[Announced]) -> Vec<DigestAlgorithm> {
 /// Whether what came in, of which these are the digests, is what was announced.
 pub fn check(announced: &[Announced], digests: &[(DigestAlgorithm, Vec<u8>)]) -> Result<(), DigestError> {
     for Announced { algorithm, value } in announced {
-        let actual = digests.iter().find(|(known, _)| known == algorithm);
-        if let Some((_, actual)) = actual.filter(|(_, actual)| actual != value) {
-            let (expected, actual) = (hex::encode(value), hex::encode(actual));
-            return Err(DigestError::Mismatch { algorithm: name(*algorithm), expected, actual });
+        let actual = digests.iter().find(|(known, _)| known == algorithm).map(|(_, actual)| hex::encode(actual));
+        if let Some(actual) = actual.filter(|actual| actual != value) {
+            return Err(DigestError::Mismatch { algorithm: name(*algorithm), expected: value.clone(), actual });
         }
     }
     Ok(())
@@ -133,14 +133,23 @@ mod tests {
     #[test]
     fn hexadecimal_and_base64_mean_the_same() {
         let bytes = hex::decode(MD5).unwrap();
-        let expected = Announced { algorithm: DigestAlgorithm::Md5, value: bytes.clone() };
+        let expected = Announced { algorithm: DigestAlgorithm::Md5, value: MD5.to_owned() };
         assert_eq!(read(&format!("MD5={MD5}"), false).unwrap(), expected);
         assert_eq!(read(&format!("md5={}", STANDARD.encode(&bytes)), false).unwrap(), expected);
         assert_eq!(read(&format!("md5=:{}:", STANDARD.encode(&bytes)), true).unwrap(), expected);
-        for (element, is_structured) in
-            [("md5", false), ("crc=1", false), ("md5=12", false), ("md5=", true), (&*format!("sha-256={MD5}"), false)]
-        {
+        for (element, is_structured) in [("md5", false), ("crc=1", false), ("md5=", true), ("md5=12", true)] {
             assert!(read(element, is_structured).is_err(), "{element}");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_no_digest_is_that_of_no_bytes() {
+        for element in ["md5=1234", "md5=", &*format!("sha-256={MD5}"), "sha=:not base64:"] {
+            let announced = [read(element, false).unwrap()];
+            let digests = objects::resources::upload::digests_of(b"", &algorithms(&announced));
+            let error = check(&announced, &digests).unwrap_err();
+            assert!(matches!(error, DigestError::Mismatch { .. }), "{element}: {error}");
+        }
+        assert!(read("md5=:MTI=:", true).is_ok(), "base64 of other bytes than a digest");
     }
 }

@@ -22,10 +22,10 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::address::{Site, encoded};
-use crate::ask::{Asked, empty};
+use crate::ask::{Asked, empty, unsent};
 use crate::errors::LdpError;
-use crate::managed;
 use crate::statements::{kept_description, map};
+use crate::{disposition, managed};
 
 /// The media type of the archive.
 pub const ZIP: &str = "application/zip";
@@ -79,13 +79,11 @@ impl Asked {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(ZIP));
         let name = if container.path().is_root() { "repository" } else { container.path().name() };
-        let name: String =
-            name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
-        if let Ok(value) = HeaderValue::try_from(format!("attachment; filename=\"{name}.zip\"")) {
+        if let Ok(value) = HeaderValue::try_from(disposition::attachment(&format!("{name}.zip"))) {
             headers.insert(header::CONTENT_DISPOSITION, value);
         }
         if self.method == Method::HEAD {
-            return Ok(response);
+            return Ok(unsent(response));
         }
         let (pieces, taken) = mpsc::channel(PIECES_WAITING);
         let archive = Archive {

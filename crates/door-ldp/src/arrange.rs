@@ -6,7 +6,8 @@
 //! what else is said of a member is held until it comes.
 //!
 //! One thing is not possible without keeping the whole listing: where children of an Indirect Container name the same member, or the
-//! resource itself, and the statements lead from it, it is a subject once for each.
+//! resource itself, and the statements lead from it, it is a subject once for each. Nor with the descriptions of others that a client asks for
+//! (`Prefer`): they come last, each as it is, and may be about what was told of before.
 
 use std::collections::VecDeque;
 

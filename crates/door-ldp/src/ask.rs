@@ -1,14 +1,17 @@
 //! A request: what is asked of which resource; and its answer, whatever comes of it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::stream;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use objects::resources::{Kind, Resource};
-use objects::{Library, ResourceError, ResourcePath};
+use objects::{Library, ObjectsError, ResourceError, ResourcePath};
 use rdf::{Syntax, vocab::ldp};
 
 use crate::address::{Facet, Site, Target};
@@ -21,8 +24,14 @@ use crate::{Encrypted, LdpDoor, constraints, links};
 /// The name in the root under which the volumes of the library are.
 const VOLUMES: &str = objects::library::VOLUMES;
 
-/// How often a change is tried while others change the same thing.
-pub const TRIES_MAX: u32 = 8;
+/// How often a change is tried while others change the same thing. A try fails only where somebody else's change was made, so that as many
+/// can come at once and all are made.
+pub const TRIES_MAX: u32 = 64;
+
+/// A resource was changed by others in each try.
+pub fn changes_all_the_time(path: &ResourcePath) -> LdpError {
+    ObjectsError::Overloaded(format!("/{path} is being changed by many others; try again")).into()
+}
 
 /// A request, without its body.
 pub struct Asked {
@@ -37,16 +46,41 @@ pub struct Asked {
 /// Answers a request.
 pub async fn answer(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    let base = &door.settings.base;
+    let (elsewhere, is_bare_base) = (without_slash(&parts.uri, base), parts.uri.path() == base);
     match Asked::of(door, parts) {
         Ok(asked) => {
             let asked = Arc::new(asked);
-            match asked.clone().answer(body).await {
+            let answered = match elsewhere {
+                Some(address) => moved(&address),
+                None => asked.clone().answer(body).await,
+            };
+            match answered {
+                Ok(mut response) if is_bare_base && response.status().is_success() => {
+                    asked.name_root(response.headers_mut());
+                    response
+                }
                 Ok(response) => response,
                 Err(error) => asked.refuse(error),
             }
         }
         Err(error) => error.into_response(),
     }
+}
+
+/// The address without the slash at its end; `None`: it has none, or is that of the root, which ends with one. What is named here ends
+/// without a slash, and relative IRIs would mean something else behind one.
+fn without_slash(uri: &Uri, base: &str) -> Option<String> {
+    let path = uri.path().strip_suffix('/').filter(|path| path.len() > base.len())?;
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    Some(format!("{path}{query}"))
+}
+
+fn moved(address: &str) -> Result<Response, LdpError> {
+    let mut response = empty(StatusCode::PERMANENT_REDIRECT);
+    let location = HeaderValue::try_from(address).map_err(|error| LdpError::Internal(error.to_string()))?;
+    response.headers_mut().insert(header::LOCATION, location);
+    Ok(response)
 }
 
 impl Asked {
@@ -61,6 +95,7 @@ impl Asked {
     async fn answer(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
         if !self.method.is_safe() {
             refuse_volumes(self.path())?;
+            Model::refuse_unknown(&self.headers)?;
         }
         match (self.target.facet, self.method.as_str()) {
             (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page()),
@@ -118,6 +153,16 @@ impl Asked {
 
     pub fn not_allowed(&self, allow: &str) -> LdpError {
         LdpError::NotAllowed { method: self.method.clone(), allow: allow.to_owned() }
+    }
+
+    /// Says that what was sent is the root's, whose address ends with a slash, where the request left that out.
+    fn name_root(&self, headers: &mut HeaderMap) {
+        let iri = self.site.iri(self.path());
+        if self.method.is_safe()
+            && let Ok(value) = HeaderValue::try_from(iri)
+        {
+            headers.insert(header::CONTENT_LOCATION, value);
+        }
     }
 
     /// The resource that is asked for; for a description, that which has one of its own.
@@ -189,6 +234,12 @@ pub fn refuse_volumes(path: &ResourcePath) -> Result<(), LdpError> {
         Some(VOLUMES) => Err(LdpError::ReservedPath(path.to_string())),
         _ => Ok(()),
     }
+}
+
+/// An answer whose body is left out (HEAD, 304) before its length is known, so that none is told (RFC 9110, section 8.6).
+pub fn unsent(mut response: Response) -> Response {
+    *response.body_mut() = Body::from_stream(stream::empty::<Result<Bytes, Infallible>>());
+    response
 }
 
 /// An answer without a body.

@@ -2,10 +2,12 @@
 
 use axum::body::Body;
 use bytes::Bytes;
+use door_http::digests;
 use futures::{Stream, StreamExt};
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use objects::ResourcePath;
+use objects::resources::upload::digests_of;
 use rdf::{ContentType, Graph, Iri, JsonLdForm, Limits, Syntax};
 
 use crate::address::Site;
@@ -21,9 +23,14 @@ pub struct GraphBody {
 }
 
 impl GraphBody {
-    /// Takes it in.
-    pub async fn read(body: Body, content_type: ContentType, settings: &LdpSettings) -> Result<Self, LdpError> {
-        Ok(Self { bytes: whole(body, settings.rdf_bytes_max).await?, content_type })
+    /// Takes it in, and checks that it is what the headers of the request announce.
+    pub async fn read(
+        body: Body,
+        content_type: ContentType,
+        headers: &HeaderMap,
+        settings: &LdpSettings,
+    ) -> Result<Self, LdpError> {
+        Ok(Self { bytes: whole(body, headers, settings.rdf_bytes_max).await?, content_type })
     }
 
     /// One that says nothing.
@@ -52,12 +59,27 @@ impl GraphBody {
     }
 }
 
-/// A body that is held in memory.
-pub async fn whole(body: Body, bytes_max: usize) -> Result<Bytes, LdpError> {
-    match Limited::new(body, bytes_max).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(LdpError::TooLarge { max_bytes: bytes_max as u64 }),
-        Err(error) => Err(LdpError::BodyBroken(error.to_string())),
+/// A body that is held in memory, and is what the headers of the request announce.
+pub async fn whole(body: Body, headers: &HeaderMap, bytes_max: usize) -> Result<Bytes, LdpError> {
+    let announced = digests::announced(headers)?;
+    let bytes = match Limited::new(body, bytes_max).collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return Err(LdpError::TooLarge { max_bytes: bytes_max as u64 });
+        }
+        Err(error) => return Err(LdpError::BodyBroken(error.to_string())),
+    };
+    digests::check(&announced, &digests_of(&bytes, &digests::algorithms(&announced)))?;
+    Ok(bytes)
+}
+
+/// Refuses digests of a body that is used while it comes: they would be checked when it is too late.
+pub fn refuse_digests(headers: &HeaderMap) -> Result<(), LdpError> {
+    let why = || "of many resources in one body no digest is checked, because each is created as it comes".to_owned();
+    let names = [digests::DIGEST, digests::REPR_DIGEST, digests::CONTENT_DIGEST];
+    match names.iter().any(|name| headers.contains_key(name)) {
+        true => Err(LdpError::Header { name: "digest", why: why() }),
+        false => Ok(()),
     }
 }
 

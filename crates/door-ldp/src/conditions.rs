@@ -84,18 +84,22 @@ impl Validators {
     pub fn writing(&self, headers: &HeaderMap) -> Result<(), LdpError> {
         self.protecting(headers)?;
         let known = tags(headers, &header::IF_NONE_MATCH).iter().any(|tag| tag == "*" || self.is_of(tag));
-        if known { Err(PreconditionFailed.into()) } else { Ok(()) }
+        if known { Err(PreconditionFailed::if_none_match([&self.etag]).into()) } else { Ok(()) }
     }
 
     fn protecting(&self, headers: &HeaderMap) -> Result<(), LdpError> {
-        let holds = if headers.contains_key(header::IF_MATCH) {
-            tags(headers, &header::IF_MATCH).iter().any(|tag| tag == "*" || self.is_of(tag))
-        } else {
-            let unmodified = headers.typed_get::<IfUnmodifiedSince>();
-            // Of a container that is about its description, too: members do not modify that.
-            unmodified.is_none_or(|condition| condition.precondition_passes(system_time(self.revision.time())))
-        };
-        if holds { Ok(()) } else { Err(PreconditionFailed.into()) }
+        if headers.contains_key(header::IF_MATCH) {
+            let holds = tags(headers, &header::IF_MATCH).iter().any(|tag| tag == "*" || self.is_of(tag));
+            return if holds { Ok(()) } else { Err(PreconditionFailed::if_match([&self.etag]).into()) };
+        }
+        // Of a container that is about its description, too: members do not modify that.
+        let modified = system_time(self.revision.time());
+        match headers.typed_get::<IfUnmodifiedSince>() {
+            Some(condition) if !condition.precondition_passes(modified) => {
+                Err(PreconditionFailed::if_unmodified_since(modified).into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether a tag is one of this revision, in whatever representation.
@@ -113,7 +117,7 @@ impl Validators {
 /// Evaluates the conditions of a creation: nothing is there.
 pub fn creating(headers: &HeaderMap) -> Result<(), LdpError> {
     // Section 13.1.1: what is not there matches nothing. Section 13.1.2: `If-None-Match` holds.
-    if headers.contains_key(header::IF_MATCH) { Err(PreconditionFailed.into()) } else { Ok(()) }
+    if headers.contains_key(header::IF_MATCH) { Err(PreconditionFailed::if_match_of_nothing().into()) } else { Ok(()) }
 }
 
 /// Whether a request says under which condition it changes something, so that no update can be lost. `If-Unmodified-Since` does not say

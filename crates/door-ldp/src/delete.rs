@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::{Method, StatusCode};
 use objects::ResourceError;
 
-use crate::ask::{Asked, TRIES_MAX, empty};
+use crate::ask::{Asked, TRIES_MAX, changes_all_the_time, empty};
 use crate::conditions::is_conditional;
 use crate::errors::LdpError;
 
@@ -37,7 +37,7 @@ impl Asked {
                 done => return Ok(done?),
             }
         }
-        Err(ResourceError::Moved(self.path().clone()).into())
+        Err(changes_all_the_time(self.path()))
     }
 
     /// Takes away what says that a resource was deleted: its name can be used again.

@@ -4,19 +4,26 @@
 //! They are of bytes that are kept here. `Digest` and `Repr-Digest` are of all bytes of a resource, whichever of them are sent;
 //! `Content-Digest` is of what an answer holds, and given where that is all of them: nothing is coded, so that it is the same digest. An
 //! answer to HEAD holds nothing, and that of a range would have to be read before it is sent: these have none. Nor have graphs, which
-//! are written while they are sent, archives, and bytes that are kept elsewhere.
+//! are written while they are sent, and archives. Bytes that are kept elsewhere are read for it where a client asks.
 
 use std::collections::BTreeSet;
 
+use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use door_http::digests::{CONTENT_DIGEST, DIGEST, REPR_DIGEST, algorithm, name};
-use http::{HeaderMap, HeaderName, HeaderValue};
-use objects::resources::{Binary, DigestAlgorithm, Resource};
+use futures::{StreamExt, stream};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use objects::resources::upload::Hashing;
+use objects::resources::{Binary, DigestAlgorithm, Elsewhere, Resource};
 
 use crate::ask::Asked;
+use crate::body::pieces;
 use crate::errors::LdpError;
 use crate::links::{parameter, split, values};
+
+/// Digests by their algorithms.
+pub type Digests = Vec<(DigestAlgorithm, Vec<u8>)>;
 
 /// A header with a digest.
 struct Field {
@@ -100,6 +107,58 @@ impl Asked {
         }
         Ok(())
     }
+}
+
+impl Asked {
+    /// Says the digests of bytes that are kept elsewhere that the client asks for: they are read there for that, and only for that. Answers what
+    /// is promised so.
+    pub async fn insert_digests_elsewhere(
+        &self,
+        elsewhere: &Elsewhere,
+        headers: &mut HeaderMap,
+    ) -> Result<Digests, LdpError> {
+        let mut given = Vec::new();
+        for field in FIELDS.into_iter().filter(|field| !field.is_of_content) {
+            given.extend(wanted(&self.headers, field.wish)?.map(|algorithm| (field, algorithm)));
+        }
+        if given.is_empty() {
+            return Ok(Vec::new());
+        }
+        let algorithms = given.iter().map(|(_, algorithm)| *algorithm).collect::<BTreeSet<_>>();
+        let external = self.external()?;
+        let turn = external.turn_to_sum_up().await?;
+        let there = external.ask(Method::GET, &elsewhere.url, None).await?.into_body();
+        let bytes = pieces(there, self.settings().binary_bytes_max);
+        let known = self.library().summed_up(bytes, &algorithms.into_iter().collect::<Vec<_>>()).await?;
+        drop(turn);
+        for (field, algorithm) in given {
+            let digest = known.iter().find(|(known, _)| *known == algorithm);
+            if let Some(value) = digest.and_then(|(_, digest)| field.value(algorithm, digest)) {
+                headers.insert(field.name, value);
+            }
+        }
+        Ok(known)
+    }
+}
+
+/// A body that breaks off in the end if it does not have these digests: what is kept elsewhere may change between two readings.
+pub fn kept_to(body: Body, promised: Digests) -> Body {
+    if promised.is_empty() {
+        return body;
+    }
+    let algorithms: Vec<_> = promised.iter().map(|(algorithm, _)| *algorithm).collect();
+    let state = (body.into_data_stream(), Hashing::new(&algorithms), promised);
+    Body::from_stream(stream::try_unfold(state, |(mut pieces, mut hashing, promised)| async move {
+        match pieces.next().await {
+            Some(piece) => {
+                let piece = piece?;
+                hashing.update(&piece);
+                Ok(Some((piece, (pieces, hashing, promised))))
+            }
+            None if hashing.others() == promised => Ok(None),
+            None => Err(axum::Error::new("it changed while it was read")),
+        }
+    }))
 }
 
 #[cfg(test)]

@@ -124,6 +124,9 @@ pub enum LdpError {
     /// An interaction model that cannot be had.
     #[error("{0}")]
     Model(String),
+    /// Something that is not to be had here, and must not be passed over.
+    #[error("{0}")]
+    NotOffered(String),
     /// What a body says is not the sender's to say.
     #[error("{why}: {}", named(statements))]
     Constraint {
@@ -195,6 +198,7 @@ impl LdpError {
             Self::Update(_) | Self::UpdateNotUtf8 => (StatusCode::BAD_REQUEST, "malformed-update"),
             Self::Header { .. } => (StatusCode::BAD_REQUEST, "malformed-header"),
             Self::Model(_) => (StatusCode::CONFLICT, "interaction-model"),
+            Self::NotOffered(_) => (StatusCode::CONFLICT, "not-offered"),
             Self::Constraint { .. } => (StatusCode::CONFLICT, "constraint"),
             Self::Digest(DigestError::Malformed { .. }) => (StatusCode::BAD_REQUEST, "malformed-header"),
             Self::Digest(DigestError::Mismatch { .. }) => (StatusCode::CONFLICT, "digest-mismatch"),
@@ -229,6 +233,7 @@ impl LdpError {
                 | Self::Graph(_)
                 | Self::Update(_)
                 | Self::Model(_)
+                | Self::NotOffered(_)
                 | Self::External(_)
                 | Self::Constraint { .. }
                 | Self::TooLarge { .. }

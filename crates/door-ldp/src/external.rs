@@ -1,7 +1,8 @@
 //! Content that is kept elsewhere (Fedora API, section 3.9): copied when it is named, or sent for and passed on whenever it is asked
 //! for, or left to the client to fetch. Only addresses that begin with what is set are ever asked: anything else would let strangers
-//! look around in this server's own network.
+//! look around in this server's own network, or (`files.rs`) among its files.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{self, Poll};
@@ -19,10 +20,12 @@ use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::rt::TokioExecutor;
 use objects::resources::Handling;
 use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::Service;
 
 use crate::errors::LdpError;
+use crate::files::{self, Folder};
 use crate::links;
 
 /// The relation type of a link to such content.
@@ -38,6 +41,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Redirections that are followed.
 const REDIRECTIONS_MAX: usize = 5;
+/// Contents that are summed up at the same time.
+const SUMMED_UP_AT_ONCE: usize = 4;
 
 /// What a request says of content that is kept elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,14 +83,23 @@ impl Named {
             ["redirect"] => Wanted::Kept(Handling::Redirect),
             _ => return Err(LdpError::External("`handling` is one of copy, proxy and redirect".to_owned())),
         };
-        let media_type = parameters("type").first().map(|said| (*said).to_owned());
+        let media_type = parameters("type").first().filter(|said| !said.is_empty()).map(|said| (*said).to_owned());
         Ok(Some(Self { url: link.target.clone(), wanted, media_type }))
     }
 }
 
 /// The beginning of addresses that may be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExternalPrefix {
+pub enum ExternalPrefix {
+    /// Of a server.
+    Web(WebPrefix),
+    /// Of files.
+    Files(Folder),
+}
+
+/// The beginning of addresses of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebPrefix {
     scheme: Scheme,
     host: String,
     port: Option<u16>,
@@ -94,12 +108,22 @@ pub struct ExternalPrefix {
 
 /// Why something is no such beginning.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("`{0}` must be http:// or https://, a host, and a path that ends with `/`")]
+#[error("`{0}` must be http:// or https:// with a host, or file:///, and a path that ends with `/`")]
 pub struct InvalidPrefix(String);
 
 impl ExternalPrefix {
     /// Reads one. Its path ends with a slash, so that it cannot be the beginning of another name.
     pub fn parse(text: &str) -> Result<Self, InvalidPrefix> {
+        let invalid = || InvalidPrefix(text.to_owned());
+        if files::is_file(text) {
+            return Folder::parse(text).map(Self::Files).ok_or_else(invalid);
+        }
+        WebPrefix::parse(text).map(Self::Web)
+    }
+}
+
+impl WebPrefix {
+    fn parse(text: &str) -> Result<Self, InvalidPrefix> {
         let invalid = || InvalidPrefix(text.to_owned());
         let uri = plain_uri(text).ok_or_else(invalid)?;
         let (scheme, host, port) = place(&uri).ok_or_else(invalid)?;
@@ -137,6 +161,8 @@ fn plain_uri(text: &str) -> Option<Uri> {
 #[derive(Clone)]
 pub struct External {
     prefixes: Arc<[ExternalPrefix]>,
+    /// Contents that are summed up at the same time: each is read whole for a client that need not take it.
+    summing: Arc<Semaphore>,
     client: Client<HttpsConnector<HttpConnector<OutsideResolver>>, Body>,
 }
 
@@ -148,13 +174,42 @@ impl External {
         connector.set_connect_timeout(Some(CONNECT_MAX));
         let builder = HttpsConnectorBuilder::new().with_native_roots()?.https_or_http().enable_http1();
         let client = Client::builder(TokioExecutor::new()).build(builder.wrap_connector(connector));
-        Ok(Self { prefixes: prefixes.into(), client })
+        Ok(Self { prefixes: prefixes.into(), summing: Arc::new(Semaphore::new(SUMMED_UP_AT_ONCE)), client })
     }
 
-    /// An address that may be asked.
-    pub fn allowed(&self, url: &str) -> Result<Uri, LdpError> {
-        let uri = plain_uri(url).filter(|uri| self.prefixes.iter().any(|prefix| prefix.allows(uri)));
-        uri.ok_or_else(|| LdpError::External(format!("content at {url} is not taken: it is not among what is allowed")))
+    /// Refuses an address that may not be asked, or cannot be handled so.
+    pub fn check(&self, url: &str, handling: Handling) -> Result<(), LdpError> {
+        match (files::is_file(url), handling) {
+            (true, Handling::Redirect) => {
+                Err(LdpError::External("no client can be sent to a file of this machine: use copy or proxy".to_owned()))
+            }
+            (true, Handling::Proxy) => self.file(url).map(|_| ()),
+            (false, _) => self.allowed(url).map(|_| ()),
+        }
+    }
+
+    /// The folder that a file is in, and where it is in there.
+    fn file(&self, url: &str) -> Result<(&Folder, Vec<OsString>), LdpError> {
+        let mut folders = self.prefixes.iter().filter_map(|prefix| match prefix {
+            ExternalPrefix::Files(folder) => Some(folder),
+            ExternalPrefix::Web(_) => None,
+        });
+        folders.find_map(|folder| Some((folder, folder.below(url)?))).ok_or_else(|| not_allowed(url))
+    }
+
+    /// An address of a server that may be asked.
+    fn allowed(&self, url: &str) -> Result<Uri, LdpError> {
+        let allows = |prefix: &ExternalPrefix, uri: &Uri| match prefix {
+            ExternalPrefix::Web(prefix) => prefix.allows(uri),
+            ExternalPrefix::Files(_) => false,
+        };
+        let uri = plain_uri(url).filter(|uri| self.prefixes.iter().any(|prefix| allows(prefix, uri)));
+        uri.ok_or_else(|| not_allowed(url))
+    }
+
+    /// The turn of one content to be summed up.
+    pub async fn turn_to_sum_up(&self) -> Result<OwnedSemaphorePermit, LdpError> {
+        self.summing.clone().acquire_owned().await.map_err(|error| LdpError::Internal(error.to_string()))
     }
 
     /// Asks for content. Redirections are followed to where asking is allowed, and not elsewhere.
@@ -164,6 +219,10 @@ impl External {
         url: &str,
         range: Option<&HeaderValue>,
     ) -> Result<Response<Body>, LdpError> {
+        if files::is_file(url) {
+            let (folder, below) = self.file(url)?;
+            return folder.ask(&method, url, below, range).await;
+        }
         let mut uri = self.allowed(url)?;
         for _ in 0..REDIRECTIONS_MAX {
             let mut request = Request::new(Body::empty());
@@ -191,6 +250,10 @@ impl External {
         }
         Err(LdpError::Elsewhere { url: url.to_owned(), why: "it was moved too often".to_owned() })
     }
+}
+
+fn not_allowed(url: &str) -> LdpError {
+    LdpError::External(format!("content at {url} is not taken: it is not among what is allowed"))
 }
 
 /// A body that breaks off where nothing more comes for a while.

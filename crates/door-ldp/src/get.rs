@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use axum::BoxError;
-use axum::body::Body;
 use axum::response::Response;
 use door_http::ranges::{self, Extent};
 use futures::StreamExt;
@@ -16,15 +15,15 @@ use rdf::{Graph, Triple};
 
 use crate::address::Facet;
 use crate::arrange::{Arranged, arranged};
-use crate::ask::{Asked, empty};
+use crate::ask::{Asked, empty, unsent};
 use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
 use crate::format::Format;
-use crate::managed;
-use crate::membership;
 use crate::paging::{self, Page};
-use crate::prefer::{PREFERENCE_APPLIED, Preferences};
-use crate::statements::{Statements, Written, is_container, kept_description};
+use crate::post::OCTETS;
+use crate::prefer::Preferences;
+use crate::statements::{Section, Statements, is_container, kept_description, labelled_apart, paths_of};
+use crate::{digests, files, managed, membership};
 
 impl Asked {
     /// A representation of a resource, or an archive of it.
@@ -56,11 +55,11 @@ impl Asked {
         format: Format,
         preferences: &Preferences,
     ) -> Result<Validators, LdpError> {
-        let variant = format!(
-            "{:x}{:x}",
-            format.tag(),
-            u8::from(preferences.containment) | u8::from(preferences.membership) << 1
-        );
+        let mut variant = format!("{:x}{:x}", format.tag(), preferences.tag());
+        if preferences.contained_descriptions {
+            // When the descriptions of all children changed is not known: nobody has this already.
+            variant += &format!("-{:016x}", rand::random::<u64>());
+        }
         let mut change = None;
         let is_listed = is_container(resource) && (preferences.containment || preferences.membership);
         if is_listed {
@@ -91,12 +90,13 @@ impl Asked {
         validators.insert(headers);
         headers.insert(header::VARY, HeaderValue::from_static("accept, prefer"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        if let Some(applied) = preferences.applied {
-            headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
+        preferences.confirm(headers);
+        if preferences.contained_descriptions {
+            headers.remove(header::LAST_MODIFIED);
         }
-        if validators.reading(&self.headers)? == Reading::NotModified {
+        if validators.reading(&self.headers)? == Reading::NotModified && !preferences.contained_descriptions {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
-            return Ok(response);
+            return Ok(unsent(response));
         }
         if let (Some(members_max), None, true) = (preferences.members_max, &page, is_container(resource)) {
             return paging::to_first(&self.site.iri(self.path()), members_max, response);
@@ -111,17 +111,14 @@ impl Asked {
             }
             let (told, next) = self.told_on_page(resource, &page, &preferences).await?;
             page.describe(&self.site.iri(self.path()), next.as_ref(), response.headers_mut());
-            *response.body_mut() = Body::from(statements(told).whole().await?);
+            *response.body_mut() = statements(told).write().await?.into();
             return Ok(response);
         }
         if self.method == Method::HEAD {
-            return Ok(response);
+            return Ok(unsent(response));
         }
         let told = self.told_whole(resource, giving, &preferences).await?;
-        *response.body_mut() = match statements(told).write().await? {
-            Written::Whole(bytes) => Body::from(bytes),
-            Written::Streamed(body) => body,
-        };
+        *response.body_mut() = statements(told).write().await?.into();
         Ok(response)
     }
 
@@ -136,7 +133,11 @@ impl Asked {
         if preferences.membership {
             listings.extend(giving);
         }
-        Ok(arranged(self.told_of_itself(resource, preferences).await?, listings))
+        let mut told = arranged(self.told_of_itself(resource, preferences).await?, listings);
+        if preferences.contained_descriptions && is_container(resource) {
+            told.sections.push_back(Section::ContainedDescriptions(Box::new(resource.clone())));
+        }
+        Ok(told)
     }
 
     /// What is told on a page, and where the next one begins: the first one tells of the container itself, each tells of some children, with
@@ -152,7 +153,7 @@ impl Asked {
             Some(_) => Graph::new(),
         };
         let listings = listings(resource, preferences);
-        let told = match listings.is_empty() {
+        let told = match listings.is_empty() && !preferences.contained_descriptions {
             true => ChildPage::default(),
             false => self.library().children(resource, page.after.as_ref(), page.members_max).await?,
         };
@@ -160,14 +161,28 @@ impl Asked {
             let statement = |child| membership::statement(&membership, container.path(), child);
             triples.extend(told.children.iter().filter_map(statement));
         }
-        Ok((arranged(triples, Vec::new()), told.next))
+        let mut arranged = arranged(triples, Vec::new());
+        if preferences.contained_descriptions {
+            arranged.sections.push_back(Section::Descriptions(paths_of(resource, &told.children)));
+        }
+        Ok((arranged, told.next))
     }
 
     /// What is told of a resource besides what follows from its children.
     async fn told_of_itself(&self, resource: &Resource, preferences: &Preferences) -> Result<Graph, LdpError> {
-        let is_wanted = |triple: &Triple| preferences.containment || triple.predicate.as_ref() != ldp::CONTAINS;
+        let is_wanted = |triple: &Triple| match triple.predicate.as_ref() == ldp::CONTAINS {
+            true => preferences.containment,
+            false => preferences.managed,
+        };
         let mut triples: Graph = managed::statements(resource).into_iter().filter(is_wanted).collect();
-        triples.extend(kept_description(self.library(), resource).await?);
+        if preferences.description {
+            let description = kept_description(self.library(), resource).await?;
+            triples.extend(if preferences.contained_descriptions {
+                labelled_apart(description, 0)
+            } else {
+                description
+            });
+        }
         Ok(triples)
     }
 
@@ -184,9 +199,11 @@ impl Asked {
         // What is kept elsewhere may have changed there, which nobody here knows.
         if binary.elsewhere().is_none() && validators.reading(&self.headers)? == Reading::NotModified {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
-            return Ok(response);
+            return Ok(unsent(response));
         }
-        insert_text(headers, header::CONTENT_TYPE, &binary.media_type);
+        if !binary.media_type.is_empty() {
+            insert_text(headers, header::CONTENT_TYPE, &binary.media_type);
+        }
         // What somebody once sent must not act as this server's own page in a browser.
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
         if let Some(disposition) = &binary.disposition {
@@ -224,7 +241,11 @@ impl Asked {
     /// Passes on bytes that are kept elsewhere, or says where they are. Ranges of them are the affair of whoever has them.
     async fn get_elsewhere(&self, elsewhere: &Elsewhere, mut response: Response) -> Result<Response, LdpError> {
         let headers = response.headers_mut();
-        insert_text(headers, header::CONTENT_LOCATION, &elsewhere.url);
+        // Where a file is on this machine is nobody's business.
+        if !files::is_file(&elsewhere.url) {
+            insert_text(headers, header::CONTENT_LOCATION, &elsewhere.url);
+        }
+        let promised = self.insert_digests_elsewhere(elsewhere, headers).await?;
         if elsewhere.handling == Handling::Redirect {
             insert_text(headers, header::LOCATION, &elsewhere.url);
             *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
@@ -238,11 +259,18 @@ impl Asked {
                 headers.insert(name, value.clone());
             }
         }
-        *response.status_mut() = there.status;
-        if self.method != Method::HEAD {
-            *response.body_mut() = body;
+        // Several ranges come as parts, each with its own type.
+        let type_there = there.headers.get(header::CONTENT_TYPE);
+        let is_in_parts = type_there.is_some_and(|value| value.as_bytes().starts_with(b"multipart/byteranges"));
+        if is_in_parts || !headers.contains_key(header::CONTENT_TYPE) {
+            headers.insert(header::CONTENT_TYPE, type_there.cloned().unwrap_or(HeaderValue::from_static(OCTETS)));
         }
-        Ok(response)
+        *response.status_mut() = there.status;
+        match self.method == Method::HEAD {
+            true => Ok(unsent(response)),
+            false if there.status == StatusCode::OK => Ok(response.map(|_| digests::kept_to(body, promised))),
+            false => Ok(response.map(|_| body)),
+        }
     }
 }
 

@@ -8,10 +8,10 @@
 //! - One file a method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`, `delete.rs`; `returned.rs`: what a change
 //!   answers.
 //! - What they say and understand in headers: `links.rs`, `model.rs` (which interaction model is asked for), `conditions.rs`,
-//!   `prefer.rs`, `digests.rs`; `paging.rs` for pages of containers.
+//!   `prefer.rs`, `digests.rs`, `disposition.rs`; `paging.rs` for pages of containers.
 //! - From a body to what is kept and back: `body.rs`, `managed.rs` and `claims.rs` (statements that are the server's), `membership.rs`,
 //!   `statements.rs` (the statements of an answer, as a stream), `arrange.rs` (their order), `format.rs` (what they are sent as).
-//! - `external.rs`: content that is kept elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many resources in one request. `archive.rs`: a container with all that is in it, as one. `volumes.rs`, `volume_members.rs`: the volumes of the library, as resources.
+//! - `external.rs`, `files.rs`: content that is kept elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many resources in one request. `archive.rs`: a container with all that is in it, as one. `volumes.rs`, `volume_members.rs`: the volumes of the library, as resources.
 //! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
 
 mod address;
@@ -24,8 +24,11 @@ mod conditions;
 mod constraints;
 mod delete;
 mod digests;
+mod disposition;
 pub mod errors;
 mod external;
+mod fedora;
+mod files;
 mod format;
 mod get;
 mod lines;
@@ -56,7 +59,8 @@ use objects::Library;
 
 use external::External;
 
-pub use external::{ExternalPrefix, InvalidPrefix};
+pub use external::{ExternalPrefix, InvalidPrefix, WebPrefix};
+pub use files::Folder;
 pub use settings::{DefaultModel, LdpSettings};
 pub use volume_members::members;
 
@@ -112,8 +116,7 @@ pub fn routes(door: Arc<LdpDoor>) -> Routes {
     let base = &door.settings.base;
     let volumes = |list: MethodRouter<Arc<LdpDoor>>, volume| {
         Router::new()
-            .route(&format!("{base}/volumes"), list.clone())
-            .route(&format!("{base}/volumes/"), list)
+            .route(&format!("{base}/volumes"), list)
             .route(&format!("{base}/volumes/{{id}}"), volume)
             .with_state(door.clone())
     };

@@ -48,9 +48,9 @@ fn append_value(headers: &mut HeaderMap, value: String) {
     }
 }
 
-/// All values of a header that are text.
+/// All values of a header, of which clients send ASCII, or UTF-8 as it is.
 pub fn values(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
-    headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
+    headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
 }
 
 /// The parts of a text between separators that stand neither in a quoted string nor in angle brackets.

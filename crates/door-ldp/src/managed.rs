@@ -1,5 +1,6 @@
-//! Statements that are the server's to say: types of LDP, containment, membership, when something was made. A client that sends
-//! back what it was sent does no harm with them; one that says otherwise is refused, with the statements named.
+//! Statements that are the server's to say. Times, sizes, digests and types it knows by itself: whatever a client says of them is passed
+//! over, since a client that sends back what it read says it in its own spelling, and says what was so then. Containment and membership
+//! are looked at, and a type that means another interaction model: what is not so is refused, with the statements named.
 
 use std::collections::HashSet;
 
@@ -17,33 +18,36 @@ use crate::errors::LdpError;
 use crate::membership::{self, Taken};
 use crate::model::Model;
 use crate::statements::kept_description;
+use crate::{disposition, fedora};
 
-/// The namespace of what Fedora's clients look for.
-const FEDORA: &str = "http://fedora.info/definitions/v4/repository#";
-const CREATED: NamedNodeRef<'static> =
-    NamedNodeRef::new_unchecked("http://fedora.info/definitions/v4/repository#created");
-const LAST_MODIFIED: NamedNodeRef<'static> =
-    NamedNodeRef::new_unchecked("http://fedora.info/definitions/v4/repository#lastModified");
 const HAS_SIZE: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://www.loc.gov/premis/rdf/v1#hasSize");
 const HAS_DIGEST: NamedNodeRef<'static> =
     NamedNodeRef::new_unchecked("http://www.loc.gov/premis/rdf/v1#hasMessageDigest");
 const HAS_MIME_TYPE: NamedNodeRef<'static> =
     NamedNodeRef::new_unchecked("http://www.ebu.ch/metadata/ontologies/ebucore/ebucore#hasMimeType");
+const FILENAME: NamedNodeRef<'static> =
+    NamedNodeRef::new_unchecked("http://www.ebu.ch/metadata/ontologies/ebucore/ebucore#filename");
 
 /// What the server says of a resource besides what its children make it say, as it is kept.
 pub fn statements(resource: &Resource) -> Vec<Triple> {
     let subject = NamedNode::new_unchecked(kept_iri(resource.path()));
     let say = |predicate: NamedNodeRef<'_>, object: Term| Triple::new(subject.clone(), predicate.into_owned(), object);
-    let types = Model::of(resource.kind()).types().into_iter();
+    let model = Model::of(resource.kind());
+    let types = model.types().into_iter().chain(fedora::types(model, resource.path()));
     let mut triples: Vec<_> = types.map(|class| say(rdf::vocab::rdf::TYPE, class.into_owned().into())).collect();
-    triples.push(say(CREATED, time(resource.incarnation().time())));
-    triples.push(say(LAST_MODIFIED, time(resource.description_revision().time())));
+    triples.push(say(fedora::CREATED, time(resource.incarnation().time())));
+    triples.push(say(fedora::LAST_MODIFIED, time(resource.description_revision().time())));
     if resource.path().is_root() {
         // They are no child of it: the data door makes and deletes what is in there.
         triples.push(say(ldp::CONTAINS, NamedNode::new_unchecked(kept_volumes()).into()));
     }
     if let Kind::Binary(binary) = resource.kind() {
-        triples.push(say(HAS_MIME_TYPE, Literal::from(binary.media_type.as_str()).into()));
+        // Of what is kept elsewhere, who keeps it may know.
+        if !binary.media_type.is_empty() {
+            triples.push(say(HAS_MIME_TYPE, Literal::from(binary.media_type.as_str()).into()));
+        }
+        let name = binary.disposition.as_deref().and_then(disposition::filename);
+        triples.extend(name.map(|name| say(FILENAME, Literal::from(name).into())));
         if binary.elsewhere().is_some() {
             return triples;
         }
@@ -109,12 +113,11 @@ impl Standing<'_> {
     fn take_apart(&self, mut graph: Graph) -> (Graph, Vec<Triple>, Vec<Claim>) {
         let own = kept_iri(self.path);
         let said = self.resource.map(statements).unwrap_or_default();
-        let types = self.model.types();
         let mut wrong = Vec::new();
         let mut claims = Vec::new();
         graph.retain(|triple| {
             let is_own = matches!(&triple.subject, NamedOrBlankNode::NamedNode(subject) if subject.as_str() == own);
-            match if is_own { self.of_own(triple, &said, &types) } else { Whose::Senders } {
+            match if is_own { self.of_own(triple, &said) } else { Whose::Senders } {
                 Whose::Senders => match Claim::of(triple, self.rules) {
                     Some(claim) => claims.push(claim),
                     None => return true,
@@ -153,28 +156,29 @@ impl Standing<'_> {
     }
 
     /// Whose a statement about the resource itself is.
-    fn of_own(&self, triple: &Triple, said: &[Triple], types: &[NamedNodeRef<'_>]) -> Whose {
-        if said.contains(triple) {
-            return Whose::Servers;
-        }
-        let predicate = triple.predicate.as_str();
-        let is_managed = if triple.predicate.as_ref() == rdf::vocab::rdf::TYPE {
-            match &triple.object {
-                Term::NamedNode(class) if types.contains(&class.as_ref()) => return Whose::Servers,
-                // The description of bytes is a source of RDF, whatever they are.
-                Term::NamedNode(class) if class.as_ref() == ldp::RDF_SOURCE => return Whose::Servers,
-                Term::NamedNode(class) => {
-                    class.as_str().starts_with(ldp::NAMESPACE) || class.as_str().starts_with(FEDORA)
-                }
-                _ => false,
-            }
-        } else {
-            let of_bytes = [HAS_SIZE, HAS_DIGEST, HAS_MIME_TYPE].contains(&triple.predicate.as_ref());
+    fn of_own(&self, triple: &Triple, said: &[Triple]) -> Whose {
+        let predicate = triple.predicate.as_ref();
+        let of_bytes = [HAS_SIZE, HAS_DIGEST, HAS_MIME_TYPE, FILENAME].contains(&predicate);
+        match &triple.object {
+            _ if said.contains(triple) => Whose::Servers,
+            Term::NamedNode(class) if predicate == rdf::vocab::rdf::TYPE => self.of_class(class.as_ref()),
             // Of what could be contained, the rules decide.
-            let of_nothing = predicate == ldp::CONTAINS.as_str() && !triple.object.is_named_node();
-            predicate.starts_with(FEDORA) || (of_bytes && self.model == Model::Binary) || of_nothing
-        };
-        if is_managed { Whose::Wrong } else { Whose::Senders }
+            Term::NamedNode(_) if predicate == ldp::CONTAINS => Whose::Senders,
+            _ if predicate == ldp::CONTAINS => Whose::Wrong,
+            _ if fedora::is_of(predicate) || (of_bytes && self.model == Model::Binary) => Whose::Servers,
+            _ => Whose::Senders,
+        }
+    }
+
+    /// Whose it is to say that the resource is of a class.
+    fn of_class(&self, class: NamedNodeRef<'_>) -> Whose {
+        match class {
+            class if Model::is_told_by(class) || class == fedora::ARCHIVAL_GROUP => {
+                if self.model.types().contains(&class) { Whose::Servers } else { Whose::Wrong }
+            }
+            class if class.as_str().starts_with(ldp::NAMESPACE) || fedora::is_of(class) => Whose::Servers,
+            _ => Whose::Senders,
+        }
     }
 }
 

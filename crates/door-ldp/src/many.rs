@@ -16,7 +16,7 @@ use rdf::{Iri, Limits};
 
 use crate::address::path_of_kept;
 use crate::ask::{Asked, empty, refuse_volumes};
-use crate::body::{GraphBody, content_type, refuse_codings};
+use crate::body::{GraphBody, content_type, refuse_codings, refuse_digests};
 use crate::errors::LdpError;
 use crate::lines::{self, Line};
 use crate::model::Model;
@@ -67,6 +67,7 @@ impl Asked {
     /// Creates each of many resources. What is there already is left as it is, and its line says so.
     pub fn post_many(self: &Arc<Self>, many: Many, container: Resource, body: Body) -> Result<Response, LdpError> {
         refuse_codings(&self.headers)?;
+        refuse_digests(&self.headers)?;
         let model = Model::asked(&self.headers, true)?;
         let limits = Limits {
             body_bytes: self.settings().rdf_bytes_max,

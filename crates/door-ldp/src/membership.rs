@@ -8,6 +8,7 @@ use rdf::{Graph, NamedNode, NamedNodeRef, Term, Triple};
 
 use crate::address::{kept_iri, path_of_kept};
 use crate::errors::LdpError;
+use crate::fedora;
 use crate::model::{Members, Model};
 
 /// The rule of a resource of a model, which has one if it is such a container.
@@ -42,6 +43,13 @@ fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Memb
             });
         }
     };
+    let (Relation::HasMember(iri) | Relation::IsMemberOf(iri)) = &relation;
+    if is_servers(iri) {
+        return Err(LdpError::Constraint {
+            why: "what this relation says is the server's, and no membership",
+            statements: statements(graph, &own, &[ldp::HAS_MEMBER_RELATION, ldp::IS_MEMBER_OF_RELATION]),
+        });
+    }
     let rule = MemberRule { resource, relation };
     if members == Members::Direct {
         return Ok(Membership::Direct(rule));
@@ -51,6 +59,14 @@ fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Memb
         None => say(graph, &own, ldp::INSERTED_CONTENT_RELATION, ldp::MEMBER_SUBJECT.as_str()),
     };
     Ok(Membership::Indirect(rule, inserted))
+}
+
+/// Whether the server says statements of this relation for reasons of its own: in the vocabularies of LDP and of Fedora all but `ldp:member`,
+/// which is made for this.
+fn is_servers(relation: &str) -> bool {
+    let term = NamedNodeRef::new_unchecked(relation);
+    let is_reserved = relation.starts_with(ldp::NAMESPACE) || fedora::is_of(term) || term == rdf::vocab::rdf::TYPE;
+    is_reserved && term != ldp::MEMBER
 }
 
 /// Containment as a rule: what it says of children is what a Direct Container says by another relation.

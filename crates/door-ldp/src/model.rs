@@ -6,8 +6,8 @@ use rdf::vocab::ldp;
 use rdf::{Graph, NamedNodeRef, Term};
 
 use crate::errors::LdpError;
-use crate::links;
 use crate::settings::DefaultModel;
+use crate::{fedora, links};
 
 /// An interaction model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,31 @@ impl Model {
             Self::Container(members) => vec![ldp::RESOURCE, ldp::RDF_SOURCE, ldp::CONTAINER, members.class()],
             Self::Binary => vec![ldp::RESOURCE, ldp::NON_RDF_SOURCE],
         }
+    }
+
+    /// Refuses what a request asks for by links that nothing here does, which would be passed over otherwise: access rules of its own (Web Access
+    /// Control), and types that are not of an interaction model.
+    pub fn refuse_unknown(headers: &HeaderMap) -> Result<(), LdpError> {
+        let links = links::of(headers);
+        if links.iter().any(|link| link.has_rel("acl")) {
+            return Err(LdpError::NotOffered(
+                "a resource has no access rules of its own here: leave out `rel=\"acl\"`".to_owned(),
+            ));
+        }
+        let is_known = |class: &str| {
+            let of_every_kind = [fedora::RESOURCE, fedora::CONTAINER, fedora::BINARY];
+            class.starts_with(ldp::NAMESPACE) || of_every_kind.iter().any(|known| known.as_str() == class)
+        };
+        match links.iter().find(|link| link.has_rel("type") && !is_known(&link.target)) {
+            Some(link) => Err(LdpError::Model(format!("{} is no interaction model here", link.target))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a type means an interaction model, apart from those that are of every graph.
+    pub fn is_told_by(class: NamedNodeRef<'_>) -> bool {
+        let container = [ldp::CONTAINER, ldp::BASIC_CONTAINER, ldp::DIRECT_CONTAINER, ldp::INDIRECT_CONTAINER];
+        container.contains(&class) || class == ldp::NON_RDF_SOURCE
     }
 
     /// The model that a request asks for by `Link: rel="type"`; `None`: it does not. `is_graph`: the body could be one.

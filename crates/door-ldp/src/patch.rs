@@ -6,11 +6,12 @@ use axum::body::Body;
 use axum::response::Response;
 use objects::ResourceError;
 use objects::resources::Kind;
-use rdf::Limits;
 use rdf::update::{Cancellation, Updated};
+use rdf::vocab::ldp;
+use rdf::{Limits, Triple};
 
 use crate::address::Facet;
-use crate::ask::{Asked, TRIES_MAX};
+use crate::ask::{Asked, TRIES_MAX, changes_all_the_time};
 use crate::body::{GraphBody, content_type, refuse_codings, whole};
 use crate::errors::LdpError;
 use crate::managed;
@@ -49,7 +50,7 @@ impl Asked {
         if !said.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(SPARQL_UPDATE) {
             return Err(LdpError::UnsupportedMediaType { found: said.to_owned(), supported: SPARQL_UPDATE.to_owned() });
         }
-        let text = whole(body, self.settings().rdf_bytes_max).await?;
+        let text = whole(body, &self.headers, self.settings().rdf_bytes_max).await?;
         let text = String::from_utf8(text.to_vec()).map_err(|_| LdpError::UpdateNotUtf8)?;
         for _ in 0..TRIES_MAX {
             let resource = self.resource().await?;
@@ -68,8 +69,13 @@ impl Asked {
             let updated = map(graph, |iri| self.site.kept(iri));
             let removals: Vec<_> =
                 removals.into_iter().map(|removal| map_removal(removal, |iri| self.site.kept(iri))).collect();
-            let missing: Vec<_> =
-                said.iter().filter(|triple| !updated.contains(triple)).map(ToString::to_string).collect();
+            let is_contained = |triple: &&Triple| triple.predicate.as_ref() == ldp::CONTAINS;
+            let missing: Vec<_> = said
+                .iter()
+                .filter(is_contained)
+                .filter(|triple| !updated.contains(triple))
+                .map(ToString::to_string)
+                .collect();
             if !missing.is_empty() {
                 return Err(LdpError::Constraint {
                     why: "these statements are the server's and cannot be taken away",
@@ -85,6 +91,6 @@ impl Asked {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(ResourceError::Moved(self.path().clone()).into())
+        Err(changes_all_the_time(self.path()))
     }
 }

@@ -20,13 +20,13 @@ use crate::managed::Standing;
 use crate::many::Many;
 use crate::model::Model;
 use crate::prefer::Preferences;
-use crate::{links, membership};
+use crate::{disposition, links, membership};
 
 /// RFC 5023, section 9.7.
 const SLUG: HeaderName = HeaderName::from_static("slug");
 
 /// The media type of bytes of which nothing is said.
-const OCTETS: &str = "application/octet-stream";
+pub const OCTETS: &str = "application/octet-stream";
 
 /// A body that has come in.
 pub enum Incoming {
@@ -53,7 +53,7 @@ impl Asked {
         match (asked, graph) {
             (Some(Model::Binary), _) => self.upload(body, path).await.map(Incoming::Binary),
             (asked, Some(content_type)) => {
-                let body = GraphBody::read(body, content_type, self.settings()).await?;
+                let body = GraphBody::read(body, content_type, &self.headers, self.settings()).await?;
                 Ok(Incoming::Graph(body, asked))
             }
             (Some(asked), None) if is_empty && said.is_none() => Ok(Incoming::Graph(GraphBody::empty(), Some(asked))),
@@ -83,7 +83,7 @@ impl Asked {
             }
             Wanted::Kept(handling) => handling,
         };
-        external.allowed(&url)?;
+        external.check(&url, handling)?;
         let announced = digests::announced(&self.headers)?;
         if !announced.is_empty() {
             // They are read once, so that what is announced of them is so at least now.
@@ -93,14 +93,10 @@ impl Asked {
             digests::check(&announced, &read)?;
         }
         let mut uploaded = Uploaded::elsewhere(url, handling);
-        uploaded.media_type = media_type.unwrap_or_else(|| OCTETS.to_owned());
-        uploaded.disposition = self.disposition();
+        // Where it is not said, who keeps it says it whenever it is asked for.
+        uploaded.media_type = media_type.unwrap_or_default();
+        uploaded.disposition = disposition::of(&self.headers);
         Ok(uploaded)
-    }
-
-    fn disposition(&self) -> Option<String> {
-        let disposition = self.headers.get(header::CONTENT_DISPOSITION).and_then(|value| value.to_str().ok());
-        disposition.map(str::to_owned)
     }
 
     /// Takes bytes in that come with these headers. What is announced of them, the request says.
@@ -123,7 +119,7 @@ impl Asked {
             return Err(error.into());
         }
         uploaded.media_type = media_type.to_owned();
-        uploaded.disposition = self.disposition();
+        uploaded.disposition = disposition::of(&self.headers);
         Ok(uploaded)
     }
 
@@ -198,7 +194,8 @@ impl Asked {
 
     async fn create(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
         let incoming = self.clone().take_in(body, self.path()).await?;
-        let slug = self.headers.get(SLUG).and_then(|value| value.to_str().ok());
+        // RFC 5023 has it percent-encoded; many clients send UTF-8 as it is.
+        let slug = self.headers.get(SLUG).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
         let wish = slug.and_then(wished_name);
         let wish = wish.filter(|wish| self.path().child(wish).is_ok_and(|path| refuse_volumes(&path).is_ok()));
         let make = |above: &Resource, path: &ResourcePath| self.new_resource(&incoming, path, Some(above));

@@ -1,16 +1,26 @@
-//! `Prefer` (RFC 7240; LDP 1.0, section 7.2; LDP Paging, section 7).
+//! `Prefer` (RFC 7240; LDP 1.0, section 7.2; LDP Paging, section 7; what Fedora adds).
+
+use std::collections::BTreeSet;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rdf::vocab::ldp;
 
+use crate::fedora;
 use crate::links::{parameter, split, values};
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// RFC 7240, section 3.
 pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// The wish for a whole answer (section 4.2).
-pub const RETURN_REPRESENTATION: &str = "return=representation";
+/// What a container says of itself, and its older name.
+const MINIMAL: [&str; 2] = [ldp::PREFER_MINIMAL_CONTAINER.as_str(), ldp::PREFER_EMPTY_CONTAINER.as_str()];
+
+/// A preference that is understood, and how it is named.
+const CONTAINMENT: &str = ldp::PREFER_CONTAINMENT.as_str();
+const MEMBERSHIP: &str = ldp::PREFER_MEMBERSHIP.as_str();
+const SERVER_MANAGED: &str = fedora::SERVER_MANAGED.as_str();
+/// Fedora API, section 3.1.1: from the vocabulary of Web Annotation.
+const CONTAINED_DESCRIPTIONS: &str = "http://www.w3.org/ns/oa#PreferContainedDescriptions";
 
 /// What a client would like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,30 +29,100 @@ pub struct Preferences {
     pub containment: bool,
     /// Whether to tell what follows from that.
     pub membership: bool,
-    /// Which wish for a kind of answer was understood, as `Preference-Applied` says it.
-    pub applied: Option<&'static str>,
+    /// Whether to tell what the server knows by itself: times, sizes, digests, types.
+    pub managed: bool,
+    /// Whether to tell what clients say of it.
+    pub description: bool,
+    /// Whether to tell what is said of that which it contains.
+    pub contained_descriptions: bool,
+    /// Which kind of answer is wished for.
+    pub answer: Option<Answer>,
+    /// Whether everything that is to be told or left out was understood.
+    is_understood: bool,
     /// Members of one page, if pages are wanted.
     pub members_max: Option<usize>,
     /// Whether what is the server's in a body is to be passed over, rather than looked at.
     pub lenient: bool,
 }
 
+/// A kind of answer (RFC 7240, section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// As short as can be.
+    Minimal,
+    /// With what is there now.
+    Representation,
+}
+
+impl Answer {
+    /// As headers have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Minimal => "return=minimal",
+            Self::Representation => "return=representation",
+        }
+    }
+}
+
+impl Default for Preferences {
+    fn default() -> Self {
+        Self {
+            containment: true,
+            membership: true,
+            managed: true,
+            description: true,
+            contained_descriptions: false,
+            answer: None,
+            is_understood: true,
+            members_max: None,
+            lenient: false,
+        }
+    }
+}
+
 impl Preferences {
     /// Those of a request. What is not understood is passed over, as section 2 says.
     pub fn of(headers: &HeaderMap) -> Self {
-        let mut preferences =
-            Self { containment: true, membership: true, applied: None, members_max: None, lenient: false };
+        let mut preferences = Self::default();
         for value in values(headers, &PREFER) {
             split(&value, ',').into_iter().for_each(|preference| preferences.add(preference));
         }
         preferences
     }
 
-    /// Says so, if the answer to a change is as short as the client likes it: it is, unless the client likes it otherwise.
-    pub fn confirm_minimal(headers: &HeaderMap, answer: &mut HeaderMap) {
-        if let Some(applied @ "return=minimal") = Self::of(headers).applied {
+    /// The same of what has no descriptions of its own in it.
+    #[must_use]
+    pub fn without_contained(self) -> Self {
+        let is_understood = self.is_understood && !self.contained_descriptions;
+        Self { contained_descriptions: false, is_understood, ..self }
+    }
+
+    /// What `Preference-Applied` says of an answer that follows these: nothing, where some of it was not understood. (Its syntax has no place for
+    /// parts of a preference.)
+    pub fn applied(&self) -> Option<&'static str> {
+        self.answer.filter(|_| self.is_understood).map(Answer::name)
+    }
+
+    /// Says what was applied.
+    pub fn confirm(&self, answer: &mut HeaderMap) {
+        if let Some(applied) = self.applied() {
             answer.insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
         }
+    }
+
+    /// Says so, if the answer to a change is as short as the client likes it: it is, unless the client likes it otherwise.
+    pub fn confirm_minimal(headers: &HeaderMap, answer: &mut HeaderMap) {
+        let preferences = Self::of(headers);
+        if preferences.answer == Some(Answer::Minimal) {
+            preferences.confirm(answer);
+        }
+    }
+
+    /// What tells representations of the same state apart that follow other preferences.
+    pub fn tag(&self) -> u8 {
+        let left_out = [!self.managed, !self.description];
+        let told = [self.containment, self.membership, left_out[0], left_out[1], self.contained_descriptions];
+        told.iter().enumerate().map(|(bit, is_set)| u8::from(*is_set) << bit).sum()
     }
 
     fn add(&mut self, preference: &str) {
@@ -52,11 +132,11 @@ impl Preferences {
         match (name.as_str(), value.as_str()) {
             ("handling", "lenient") => self.lenient = true,
             ("return", "minimal") => {
-                self.applied = Some("return=minimal");
+                self.answer = Some(Answer::Minimal);
                 (self.containment, self.membership) = (false, false);
             }
             ("return", "representation") => {
-                self.applied = Some(RETURN_REPRESENTATION);
+                self.answer = Some(Answer::Representation);
                 self.choose(&parameters);
             }
             _ => {}
@@ -64,16 +144,22 @@ impl Preferences {
     }
 
     fn choose(&mut self, parameters: &[(String, String)]) {
-        let named = |parameter: &str, iri: &str| {
+        let named = |parameter: &str| -> BTreeSet<&str> {
             let of_name = parameters.iter().filter(|(name, _)| name == parameter);
-            of_name.flat_map(|(_, value)| value.split_ascii_whitespace()).any(|known| known == iri)
+            of_name.flat_map(|(_, value)| value.split_ascii_whitespace()).collect()
         };
-        let included = |iri| named("include", iri);
-        let minimal =
-            included(ldp::PREFER_MINIMAL_CONTAINER.as_str()) || included(ldp::PREFER_EMPTY_CONTAINER.as_str());
-        let wanted = |iri: &str| (!minimal || named("include", iri)) && !named("omit", iri);
-        self.containment = wanted(ldp::PREFER_CONTAINMENT.as_str());
-        self.membership = wanted(ldp::PREFER_MEMBERSHIP.as_str());
+        let (included, omitted) = (named("include"), named("omit"));
+        let is_among = |iris: &BTreeSet<&str>| MINIMAL.iter().any(|iri| iris.contains(iri));
+        let (only_minimal, no_minimal) = (is_among(&included), is_among(&omitted));
+        let wanted = |iri: &str, otherwise: bool| !omitted.contains(iri) && (included.contains(iri) || otherwise);
+        self.containment = wanted(CONTAINMENT, !only_minimal);
+        self.membership = wanted(MEMBERSHIP, !only_minimal);
+        self.managed = wanted(SERVER_MANAGED, !no_minimal);
+        self.description = !no_minimal;
+        self.contained_descriptions = wanted(CONTAINED_DESCRIPTIONS, false);
+        let known = [CONTAINMENT, MEMBERSHIP, SERVER_MANAGED, CONTAINED_DESCRIPTIONS, MINIMAL[0], MINIMAL[1]];
+        let is_known = included.union(&omitted).all(|iri| known.contains(iri));
+        self.is_understood = is_known && included.is_disjoint(&omitted);
         let count =
             parameters.iter().find(|(name, _)| name == "max-member-count").and_then(|(_, value)| value.parse().ok());
         self.members_max = count.filter(|count| *count > 0);
@@ -85,34 +171,69 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn preferred(value: &str) -> (bool, bool, Option<&'static str>) {
-        let preferences = Preferences::of(&HeaderMap::from_iter([(PREFER, value.parse().unwrap())]));
-        (preferences.containment, preferences.membership, preferences.applied)
+    const REPRESENTATION: Option<&str> = Some("return=representation");
+
+    fn of(value: &str) -> Preferences {
+        Preferences::of(&HeaderMap::from_iter([(PREFER, value.parse().unwrap())]))
+    }
+
+    fn choosing(parameter: &str, iris: &[&str]) -> Preferences {
+        of(&format!("return=representation; {parameter}=\"{}\"", iris.join(" ")))
     }
 
     #[test]
     fn what_is_included_and_omitted_is_what_the_client_says() {
-        const REPRESENTATION: Option<&str> = Some("return=representation");
-        let ldp = |names: &[&str]| {
-            names.iter().map(|name| format!("http://www.w3.org/ns/ldp#{name}")).collect::<Vec<_>>().join(" ")
-        };
-        let include = |names: &[&str]| preferred(&format!("return=representation; include=\"{}\"", ldp(names)));
-        let omit = |names: &[&str]| preferred(&format!("return=representation; omit=\"{}\"", ldp(names)));
-        assert_eq!(preferred("respond-async"), (true, true, None));
-        assert_eq!(preferred("return=minimal"), (false, false, Some("return=minimal")));
-        assert_eq!(include(&["PreferMinimalContainer"]), (false, false, REPRESENTATION));
-        assert_eq!(include(&["PreferMinimalContainer", "PreferMembership"]), (false, true, REPRESENTATION));
-        assert_eq!(include(&["PreferContainment"]), (true, true, REPRESENTATION));
-        assert_eq!(omit(&["PreferContainment"]), (false, true, REPRESENTATION));
-        assert_eq!(omit(&["PreferContainment", "PreferMembership"]), (false, false, REPRESENTATION));
+        let listed =
+            |preferences: Preferences| (preferences.containment, preferences.membership, preferences.applied());
+        assert_eq!(listed(of("respond-async")), (true, true, None));
+        assert_eq!(listed(of("return=minimal")), (false, false, Some("return=minimal")));
+        assert_eq!(listed(choosing("include", &MINIMAL[..1])), (false, false, REPRESENTATION));
+        assert_eq!(listed(choosing("include", &[MINIMAL[1], MEMBERSHIP])), (false, true, REPRESENTATION));
+        assert_eq!(listed(choosing("include", &[CONTAINMENT])), (true, true, REPRESENTATION));
+        assert_eq!(listed(choosing("omit", &[CONTAINMENT])), (false, true, REPRESENTATION));
+        assert_eq!(listed(choosing("omit", &[CONTAINMENT, MEMBERSHIP])), (false, false, REPRESENTATION));
+
+        let itself = |preferences: Preferences| (preferences.managed, preferences.description, preferences.applied());
+        assert_eq!(itself(of("return=minimal")), (true, true, Some("return=minimal")));
+        assert_eq!(itself(choosing("include", &MINIMAL)), (true, true, REPRESENTATION));
+        assert_eq!(itself(choosing("omit", &MINIMAL[..1])), (false, false, REPRESENTATION));
+        assert_eq!(itself(choosing("omit", &[SERVER_MANAGED])), (false, true, REPRESENTATION));
+        assert!(choosing("omit", &MINIMAL).containment);
+        assert!(choosing("include", &[CONTAINED_DESCRIPTIONS]).contained_descriptions);
+        assert!(!choosing("omit", &[CONTAINED_DESCRIPTIONS]).contained_descriptions);
+    }
+
+    #[test]
+    fn what_was_not_understood_is_not_said_to_be_applied() {
+        for parameter in ["include", "omit"] {
+            let preferences = choosing(parameter, &["http://example.org/unknown", CONTAINMENT]);
+            assert_eq!(preferences.applied(), None);
+            assert_eq!(preferences.containment, parameter == "include", "what is understood is followed");
+        }
+        let both = format!("return=representation; include=\"{CONTAINMENT}\"; omit=\"{CONTAINMENT}\"");
+        assert_eq!(of(&both).applied(), None);
+        assert_eq!(of("return=representation").applied(), REPRESENTATION);
+        assert_eq!(choosing("include", &[CONTAINED_DESCRIPTIONS]).without_contained().applied(), None);
+    }
+
+    #[test]
+    fn representations_that_differ_have_other_tags() {
+        let all = [
+            of(""),
+            of("return=minimal"),
+            choosing("omit", &MINIMAL),
+            choosing("omit", &[SERVER_MANAGED]),
+            choosing("omit", &[CONTAINMENT]),
+            choosing("omit", &[MEMBERSHIP]),
+            choosing("include", &[CONTAINED_DESCRIPTIONS]),
+        ];
+        let tags: BTreeSet<_> = all.iter().map(Preferences::tag).collect();
+        assert_eq!(tags.len(), all.len());
     }
 
     #[test]
     fn a_page_size_is_a_number_above_zero() {
-        let size = |value: &str| {
-            let value = format!("return=representation; max-member-count=\"{value}\"").parse().unwrap();
-            Preferences::of(&HeaderMap::from_iter([(PREFER, value)])).members_max
-        };
+        let size = |value: &str| of(&format!("return=representation; max-member-count=\"{value}\"")).members_max;
         assert_eq!((size("20"), size("0"), size("many"), size("-1")), (Some(20), None, None, None));
     }
 }

@@ -11,7 +11,7 @@ use rdf::update::Removal;
 use rdf::{ContentType, Graph};
 
 use crate::address::Facet;
-use crate::ask::{Asked, TRIES_MAX, empty, graphs_accepted};
+use crate::ask::{Asked, TRIES_MAX, changes_all_the_time, empty, graphs_accepted};
 use crate::body::{GraphBody, content_type, refuse_codings};
 use crate::conditions::{self, Validators};
 use crate::errors::LdpError;
@@ -81,7 +81,7 @@ impl Asked {
             }
             stands = self.stands().await?;
         }
-        Err(ResourceError::Moved(self.path().clone()).into())
+        Err(changes_all_the_time(self.path()))
     }
 
     /// What stands at the address, if the conditions of the request let it be changed.
@@ -151,7 +151,7 @@ impl Asked {
         match (stands, graph) {
             (Model::Binary, _) => self.upload(body, self.path()).await.map(Incoming::Binary),
             (_, Some(content_type)) => {
-                Ok(Incoming::Graph(GraphBody::read(body, content_type, self.settings()).await?, None))
+                Ok(Incoming::Graph(GraphBody::read(body, content_type, &self.headers, self.settings()).await?, None))
             }
             (_, None) => Err(LdpError::UnsupportedMediaType {
                 found: said.unwrap_or("application/octet-stream").to_owned(),
@@ -202,7 +202,7 @@ impl Asked {
             found: said.unwrap_or("application/octet-stream").to_owned(),
             supported: graphs_accepted(),
         })?;
-        let body = GraphBody::read(body, content_type, self.settings()).await?;
+        let body = GraphBody::read(body, content_type, &self.headers, self.settings()).await?;
         for _ in 0..TRIES_MAX {
             let resource = self.resource().await?;
             self.may_change(&resource)?;
@@ -214,7 +214,7 @@ impl Asked {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(ResourceError::Moved(self.path().clone()).into())
+        Err(changes_all_the_time(self.path()))
     }
 
     /// The answer that something was replaced.

@@ -6,7 +6,7 @@ use objects::ResourcePath;
 
 use crate::address::{Facet, Target};
 use crate::ask::Asked;
-use crate::prefer::{PREFERENCE_APPLIED, Preferences, RETURN_REPRESENTATION};
+use crate::prefer::{Answer, Preferences};
 
 /// What of a request is about the change, and not about what is sent of its result.
 const ABOUT_THE_CHANGE: [HeaderName; 6] = [
@@ -23,7 +23,7 @@ impl Asked {
     /// and a preference is not a condition: where nothing acceptable can be sent with 200, the answer stays short and does not say
     /// that the preference was followed.
     pub async fn returned(&self, path: &ResourcePath, short: Response) -> Response {
-        if Preferences::of(&self.headers).applied != Some(RETURN_REPRESENTATION) {
+        if Preferences::of(&self.headers).answer != Some(Answer::Representation) {
             return short;
         }
         let reading = self.reading(path);
@@ -62,7 +62,7 @@ impl Asked {
         if let Ok(location) = HeaderValue::try_from(iri) {
             headers.insert(header::CONTENT_LOCATION, location);
         }
-        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(RETURN_REPRESENTATION));
+        Preferences::of(&self.headers).confirm(headers);
         whole
     }
 }

@@ -1,23 +1,28 @@
 //! The statements of an answer, as a stream: what a container contains is read and written page by page, whatever there is.
 
+use std::collections::VecDeque;
+use std::pin::pin;
+
 use axum::body::Body;
 use bytes::Bytes;
-use futures::stream;
+use futures::{StreamExt, stream};
 use hathi::VolumeId;
 use objects::list::ListToken;
-use objects::resources::{Kind, Membership, Resource};
-use objects::{Library, Volume};
+use objects::resources::{Child, Kind, Membership, Resource};
+use objects::{Library, ResourceError, ResourcePath, Volume};
 use rdf::update::Removal;
 use rdf::vocab::ldp;
-use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple, WriteError, Writer};
+use rdf::{BlankNode, Graph, NamedNode, NamedOrBlankNode, Term, Triple, WriteError, Writer};
 
 use crate::address::{Site, kept_volume, kept_volumes};
 use crate::arrange::Arranged;
 use crate::errors::LdpError;
-use crate::membership;
+use crate::{managed, membership};
 
 /// Children that are read together.
 const PAGE_CHILDREN: usize = 1_000;
+/// Descriptions that are read together: each may be as large as a body may be.
+const DESCRIPTIONS_AT_ONCE: usize = 4;
 
 /// What is kept as the description of a resource.
 pub async fn kept_description(library: &Library, resource: &Resource) -> Result<Graph, LdpError> {
@@ -65,6 +70,10 @@ pub enum Section {
     Triples(Vec<Triple>),
     /// What follows by a rule, of containment or of membership, from what is in a container.
     Children(Membership, Box<Resource>),
+    /// What is said of everything that is in a container.
+    ContainedDescriptions(Box<Resource>),
+    /// What is said of these.
+    Descriptions(VecDeque<ResourcePath>),
     /// That the container of volumes contains them.
     Volumes,
     /// That a volume contains its pages, from this one on.
@@ -79,6 +88,8 @@ pub struct Statements {
     told: Arranged,
     /// Where the listing of the first section goes on.
     after: Option<ListToken>,
+    /// Descriptions of others that were told so far.
+    descriptions: u64,
 }
 
 /// What became of an answer.
@@ -89,16 +100,19 @@ pub enum Written {
     Streamed(Body),
 }
 
+impl From<Written> for Body {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Whole(bytes) => Self::from(bytes),
+            Written::Streamed(body) => body,
+        }
+    }
+}
+
 impl Statements {
     /// Those that are told, by a writer.
     pub fn new(library: Library, site: Site, writer: Writer, told: impl Into<Arranged>) -> Self {
-        Self { library, site, writer, told: told.into(), after: None }
-    }
-
-    /// Writes all of them.
-    pub async fn whole(mut self) -> Result<Bytes, LdpError> {
-        while self.advance().await? {}
-        Ok(self.writer.finish())
+        Self { library, site, writer, told: told.into(), after: None, descriptions: 0 }
     }
 
     /// Writes until it is clear whether the answer is small.
@@ -130,6 +144,18 @@ impl Statements {
                 let goes_on = self.list(&membership, &container).await?;
                 goes_on.then_some(Section::Children(membership, container))
             }
+            Section::ContainedDescriptions(container) => {
+                let page = self.library.children(&container, self.after.as_ref(), PAGE_CHILDREN).await?;
+                let descriptions = Section::Descriptions(paths_of(&container, &page.children));
+                self.after = page.next;
+                let rest = self.after.is_some().then_some(Section::ContainedDescriptions(container));
+                rest.into_iter().for_each(|rest| self.told.sections.push_front(rest));
+                Some(descriptions)
+            }
+            Section::Descriptions(mut paths) => {
+                self.describe(paths.drain(..paths.len().min(DESCRIPTIONS_AT_ONCE)).collect()).await?;
+                (!paths.is_empty()).then_some(Section::Descriptions(paths))
+            }
             Section::Volumes => self.list_volumes().await?.then_some(Section::Volumes),
             Section::Pages(volume, from) => {
                 self.list_pages(&volume, from).await?.map(|next| Section::Pages(volume, next))
@@ -151,6 +177,29 @@ impl Statements {
         }
         self.after = page.next;
         Ok(self.after.is_some())
+    }
+
+    /// Writes what is said of some resources; of those that are deleted meanwhile, nothing.
+    async fn describe(&mut self, paths: Vec<ResourcePath>) -> Result<(), LdpError> {
+        let library = self.library.clone();
+        let read = stream::iter(paths).map(|path| {
+            let library = library.clone();
+            async move {
+                match library.resource(&path).await {
+                    Ok(resource) => Ok(Some((kept_description(&library, &resource).await?, resource))),
+                    Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
+                    Err(error) => Err(LdpError::from(error)),
+                }
+            }
+        });
+        let mut read = pin!(read.buffered(DESCRIPTIONS_AT_ONCE));
+        while let Some(read) = read.next().await {
+            let Some((description, resource)) = read? else { continue };
+            self.descriptions += 1;
+            let description = labelled_apart(description, self.descriptions);
+            managed::statements(&resource).into_iter().chain(description).try_for_each(|triple| self.push(triple))?;
+        }
+        Ok(())
     }
 
     /// Writes that some more volumes are contained; false: these were the last.
@@ -218,6 +267,26 @@ async fn next(ready: Option<Bytes>, rest: Rest) -> Result<Option<(Bytes, (Option
         }
     }
     Ok(Some((rest.writer.finish(), (None, None))))
+}
+
+/// A graph with blank nodes that are those of no graph of another number.
+pub fn labelled_apart(graph: Graph, number: u64) -> Graph {
+    let label = |node: BlankNode| BlankNode::new_unchecked(format!("g{number}x{}", node.as_str()));
+    let label_in = |mut triple: Triple| {
+        if let NamedOrBlankNode::BlankNode(node) = triple.subject {
+            triple.subject = label(node).into();
+        }
+        if let Term::BlankNode(node) = triple.object {
+            triple.object = label(node).into();
+        }
+        triple
+    };
+    graph.into_iter().map(label_in).collect()
+}
+
+/// The paths of children.
+pub fn paths_of(container: &Resource, children: &[Child]) -> VecDeque<ResourcePath> {
+    children.iter().filter_map(|child| container.path().child(&child.name).ok()).collect()
 }
 
 /// Whether a resource can have something in it.

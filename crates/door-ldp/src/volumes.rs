@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use hathi::VolumeId;
@@ -15,21 +14,17 @@ use rdf::vocab::ldp;
 use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple, Writer};
 
 use crate::address::{Site, kept_volume, kept_volumes};
-use crate::ask::empty;
+use crate::ask::{empty, unsent};
 use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
+use crate::fedora::{ARCHIVAL_GROUP, LAST_MODIFIED};
 use crate::format::Format;
 use crate::model::{Members, Model};
 use crate::paging::{self, Page};
-use crate::prefer::{PREFERENCE_APPLIED, Preferences};
-use crate::statements::{Section, Statements, Written, volume_contained};
+use crate::prefer::Preferences;
+use crate::statements::{Section, Statements, volume_contained};
 use crate::{Encrypted, LdpDoor, links};
 
-/// What Fedora calls a container whose content is kept as one.
-const ARCHIVAL_GROUP: NamedNodeRef<'static> =
-    NamedNodeRef::new_unchecked("http://fedora.info/definitions/v4/repository#ArchivalGroup");
-const LAST_MODIFIED: NamedNodeRef<'static> =
-    NamedNodeRef::new_unchecked("http://fedora.info/definitions/v4/repository#lastModified");
 /// The namespace of DCMI Metadata Terms.
 const DCTERMS: &str = "http://purl.org/dc/terms/";
 /// What can be done with a volume.
@@ -47,7 +42,7 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
         return Ok(response);
     }
     let format = Format::negotiated(asked.headers).map_err(|error| unless_archive(asked.headers, error))?;
-    let preferences = Preferences::of(asked.headers);
+    let preferences = Preferences::of(asked.headers).without_contained();
     asked.say(format, &preferences, &mut response);
     let change = match preferences.containment {
         true => Some(door.library.volumes_changed().await?),
@@ -57,7 +52,7 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     validators.insert(response.headers_mut());
     if validators.reading(asked.headers)? == Reading::NotModified {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        return Ok(response);
+        return Ok(unsent(response));
     }
     let iri = asked.site.shown(&kept_volumes()).unwrap_or_default();
     let page = Page::of(request.uri.query())?;
@@ -65,7 +60,8 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
         return paging::to_first(&iri, members_max, response);
     }
     let subject = NamedNode::new_unchecked(kept_volumes());
-    let mut triples: Vec<_> = types(&[]).into_iter().map(|class| typed(&subject, class)).collect();
+    let types = types(&[]).into_iter().filter(|_| preferences.managed);
+    let mut triples: Vec<_> = types.map(|class| typed(&subject, class)).collect();
     let writer = format.writer(&asked.site, "/volumes");
     let Some(mut page) = page else {
         let mut sections = vec![Section::Triples(triples)];
@@ -83,7 +79,7 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     let sections = vec![Section::Triples(triples)];
     let statements = Statements::new(door.library.clone(), asked.site.clone(), writer, sections);
     page.describe(&iri, told.next.as_ref(), response.headers_mut());
-    *response.body_mut() = Body::from(statements.whole().await?);
+    *response.body_mut() = statements.write().await?.into();
     Ok(response)
 }
 
@@ -97,7 +93,7 @@ fn unless_archive(headers: &HeaderMap, error: LdpError) -> LdpError {
 
 /// What tells representations of the same state apart.
 fn variant(format: Format, preferences: &Preferences) -> String {
-    format!("{:x}{:x}", format.tag(), u8::from(preferences.containment))
+    format!("{:x}{:x}", format.tag(), preferences.tag())
 }
 
 /// `GET`, `HEAD`, `OPTIONS` of one volume.
@@ -115,15 +111,15 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
         return Ok(response);
     }
     let Some(format) = Format::negotiated_or_archive(asked.headers)? else { return to_archive(&id, response) };
-    let preferences = Preferences::of(asked.headers);
+    let preferences = Preferences::of(asked.headers).without_contained();
     asked.say(format, &preferences, &mut response);
     let validators = Validators::of_graph(volume.revision, None, &variant(format, &preferences));
     validators.insert(response.headers_mut());
     if validators.reading(asked.headers)? == Reading::NotModified {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        return Ok(response);
+        return Ok(unsent(response));
     }
-    let mut sections = vec![Section::Triples(statements(&volume, preferences.containment))];
+    let mut sections = vec![Section::Triples(statements(&volume, &preferences))];
     sections.extend(preferences.containment.then(|| Section::Pages(Box::new(volume), 0)));
     let writer = format.writer(&asked.site, id.as_str());
     asked.send(door, response, writer, sections).await
@@ -140,10 +136,11 @@ fn to_archive(id: &VolumeId, mut response: Response) -> Result<Response, LdpErro
     Ok(response)
 }
 
-/// What is said of a volume besides its pages; that it contains METS and record, if that is wanted.
-fn statements(volume: &Volume, containment: bool) -> Vec<Triple> {
+/// What is said of a volume besides its pages, as far as that is wanted.
+fn statements(volume: &Volume, preferences: &Preferences) -> Vec<Triple> {
     let subject = NamedNode::new_unchecked(kept_volume(&volume.id));
-    let mut triples: Vec<_> = types(&[ARCHIVAL_GROUP]).into_iter().map(|class| typed(&subject, class)).collect();
+    let types = types(&[ARCHIVAL_GROUP]).into_iter().filter(|_| preferences.managed);
+    let mut triples: Vec<_> = types.map(|class| typed(&subject, class)).collect();
     let body = &volume.body;
     let id = Some(volume.id.to_string());
     for (term, value) in [
@@ -154,16 +151,17 @@ fn statements(volume: &Volume, containment: bool) -> Vec<Triple> {
         ("rights", &body.rights),
         ("accessRights", &body.access_profile),
     ] {
+        let value = value.as_ref().filter(|_| preferences.description);
         let term = NamedNode::new_unchecked(format!("{DCTERMS}{term}"));
-        triples.extend(value.as_ref().map(|value| Triple::new(subject.clone(), term, Literal::from(value.as_str()))));
+        triples.extend(value.map(|value| Triple::new(subject.clone(), term, Literal::from(value.as_str()))));
     }
     let modified: Term = crate::managed::time(volume.revision.time());
-    triples.push(Triple::new(subject.clone(), LAST_MODIFIED.into_owned(), modified));
+    triples.extend(preferences.managed.then(|| Triple::new(subject.clone(), LAST_MODIFIED.into_owned(), modified)));
     let contains = |what: &str| {
         let member = NamedNode::new_unchecked(format!("{}/{what}", subject.as_str()));
         Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), member)
     };
-    if containment {
+    if preferences.containment {
         triples.push(contains("mets"));
         triples.extend(body.record.map(|_| contains("record")));
     }
@@ -217,9 +215,7 @@ impl<'a> Asked<'a> {
         format.insert(headers);
         headers.insert(header::VARY, HeaderValue::from_static("accept, prefer"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        if let Some(applied) = preferences.applied {
-            headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
-        }
+        preferences.confirm(headers);
     }
 
     async fn send(
@@ -230,13 +226,10 @@ impl<'a> Asked<'a> {
         sections: Vec<Section>,
     ) -> Result<Response, LdpError> {
         if self.method == Method::HEAD {
-            return Ok(response);
+            return Ok(unsent(response));
         }
         let statements = Statements::new(door.library.clone(), self.site.clone(), writer, sections);
-        *response.body_mut() = match statements.write().await? {
-            Written::Whole(bytes) => Body::from(bytes),
-            Written::Streamed(body) => body,
-        };
+        *response.body_mut() = statements.write().await?.into();
         Ok(response)
     }
 }

@@ -175,3 +175,28 @@ async fn the_digest_of_a_content_is_given_where_that_is_all_of_a_resource() {
     assert_eq!(unknown.status, StatusCode::BAD_REQUEST);
     assert!(unknown.detail().contains("want-content-digest"), "{}", unknown.detail());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_with_any_letters_is_sent_as_every_client_understands_it_and_is_in_the_description() {
+    let fixture = fixture().await;
+    let filename = |answer: &crate::support::Answer| {
+        let graph = answer.graph();
+        let names = graph.iter().filter(|triple| triple.predicate.as_str().ends_with("ebucore#filename"));
+        names.map(|triple| triple.object.to_string()).collect::<Vec<_>>()
+    };
+    let encoded = "attachment; filename=\"_bersicht.pdf\"; filename*=UTF-8''%C3%9Cbersicht.pdf";
+    for (sent, kept, name) in [
+        ("attachment; filename=\"Übersicht.pdf\"", encoded, Some("\"Übersicht.pdf\"")),
+        (encoded, encoded, Some("\"Übersicht.pdf\"")),
+        ("inline; filename=page.png", "inline; filename=page.png", Some("\"page.png\"")),
+        ("inline", "inline", None),
+    ] {
+        let ask = fixture.ask(Method::PUT, "/rest/b").header("content-type", "application/pdf");
+        assert!(ask.header("content-disposition", sent).body("bytes").answer().await.status.is_success(), "{sent}");
+        assert_eq!(fixture.get("/rest/b").await.header("content-disposition"), Some(kept));
+        let described = fixture.get("/rest/b/fcr:metadata").await;
+        assert_eq!(filename(&described), Vec::from_iter(name), "{}", described.text());
+        let put = fixture.put("/rest/b/fcr:metadata", described.text()).answer().await;
+        assert_eq!(put.status, StatusCode::NO_CONTENT, "{}", put.text());
+    }
+}

@@ -21,8 +21,11 @@ async fn elsewhere() -> (String, Arc<AtomicUsize>) {
         count.fetch_add(1, Ordering::SeqCst);
         std::future::ready(([(header::CONTENT_TYPE, "image/x-scan")], "a scan"))
     });
+    let changes = Arc::new(AtomicUsize::new(0));
+    let changing = get(move || std::future::ready(format!("state {}", changes.fetch_add(1, Ordering::SeqCst))));
     let routes = Router::new()
         .route("/open/scan", scan)
+        .route("/open/changing", changing)
         .route("/open/moved", get(async || Redirect::temporary("/open/scan")))
         .route("/open/lured", get(async || Redirect::temporary("/private/secret")))
         .route("/open/around", get(async || Redirect::temporary("/open/around")))
@@ -138,4 +141,127 @@ async fn nothing_is_asked_that_is_not_allowed_and_nobody_is_lured_there() {
     let shown = closed.ask(Method::OPTIONS, "/rest/").answer().await;
     assert_eq!(shown.header("accept-external-content-handling"), None);
     assert_eq!(asked.load(Ordering::SeqCst), 0);
+}
+
+fn md5_of(text: &str) -> Vec<u8> {
+    let md5 = objects::resources::DigestAlgorithm::Md5;
+    objects::resources::upload::digests_of(text.as_bytes(), &[md5]).remove(0).1
+}
+
+fn base64_of(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn digests_of_what_stays_elsewhere_are_found_out_for_who_asks_for_them() {
+    let (address, asked) = elsewhere().await;
+    let fixture = allowing(&address).await;
+    let url = format!("{address}/open/scan");
+    for handling in ["proxy", "redirect"] {
+        put(&fixture, handling, &url, handling, None).await;
+        let path = format!("/rest/{handling}");
+        let expected = format!("md5={}", base64_of(&md5_of("a scan")));
+        for method in [Method::GET, Method::HEAD] {
+            let ask = fixture.ask(method.clone(), &path).header("want-digest", "crc32, md5;q=0.5");
+            let answer = ask.header("want-repr-digest", "sha-256=1").answer().await;
+            assert_eq!(answer.header("digest"), Some(&*expected), "{method} {handling}");
+            assert!(answer.header("repr-digest").unwrap().starts_with("sha-256=:"));
+            if (method, handling) == (Method::GET, "proxy") {
+                assert_eq!(answer.text(), "a scan");
+            }
+        }
+        let unknown = fixture.ask(Method::GET, &path).header("want-digest", "crc32").answer().await;
+        assert_eq!(unknown.status, StatusCode::BAD_REQUEST);
+    }
+    let before = asked.load(Ordering::SeqCst);
+    assert_eq!(fixture.ask(Method::HEAD, "/rest/proxy").answer().await.header("digest"), None);
+    assert_eq!(asked.load(Ordering::SeqCst), before + 1, "it is not read where nobody asks");
+
+    put(&fixture, "changing", &format!("{address}/open/changing"), "proxy", None).await;
+    let response = fixture.ask(Method::GET, "/rest/changing").header("want-digest", "sha-256").response().await;
+    assert_eq!(response.status(), StatusCode::OK);
+    let read = axum::body::to_bytes(response.into_body(), usize::MAX).await;
+    assert!(read.is_err(), "what has another digest than was said breaks off: {read:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_said_of_its_type_the_server_that_has_it_says() {
+    let (address, _) = elsewhere().await;
+    let fixture = allowing(&address).await;
+    let url = format!("{address}/open/scan");
+    for (name, link_type, media_type) in [("unsaid", "", "image/x-scan"), ("said", "; type=\"image/png\"", "image/png")]
+    {
+        let link = format!("<{url}>; rel=\"{REL}\"; handling=\"proxy\"{link_type}");
+        let path = format!("/rest/{name}");
+        assert_eq!(fixture.ask(Method::PUT, &path).header("link", &link).answer().await.status, StatusCode::CREATED);
+        for method in [Method::GET, Method::HEAD] {
+            let answer = fixture.ask(method, &path).answer().await;
+            assert_eq!(answer.header("content-type"), Some(media_type), "{name}");
+        }
+        let described = fixture.get(&format!("{path}/fcr:metadata")).await;
+        assert_eq!(described.text().contains("hasMimeType"), name == "said", "{}", described.text());
+    }
+    let link = format!("<{url}>; rel=\"{REL}\"; handling=\"redirect\"");
+    fixture.ask(Method::PUT, "/rest/pointed").header("link", &link).answer().await;
+    let pointed = fixture.get("/rest/pointed").await;
+    assert_eq!((pointed.status, pointed.header("content-type")), (StatusCode::TEMPORARY_REDIRECT, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_below_a_folder_that_is_allowed_are_content_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("open/deep")).unwrap();
+    std::fs::write(folder.path().join("open/deep/scan 1"), "a scan in a file").unwrap();
+    std::fs::write(folder.path().join("secret"), "a secret").unwrap();
+    std::os::unix::fs::symlink("../secret", folder.path().join("open/link")).unwrap();
+    let base = format!("file://{}", folder.path().display());
+    let external = vec![ExternalPrefix::parse(&format!("{base}/open/")).unwrap()];
+    let fixture = fixture_with(LdpSettings { external, ..LdpSettings::default() }).await;
+    let url = format!("{base}/open/deep/scan%201");
+    for handling in ["copy", "proxy"] {
+        assert_eq!(put(&fixture, handling, &url, handling, None).await.status, StatusCode::CREATED);
+        let path = format!("/rest/{handling}");
+        let whole = fixture.get(&path).await;
+        assert_eq!((whole.text(), whole.header("content-length")), ("a scan in a file", Some("16")));
+        assert_eq!(whole.header("content-type"), Some("application/octet-stream"));
+        assert_eq!(whole.header("content-location"), None, "where it is here is nobody's business");
+        let part = fixture.ask(Method::GET, &path).header("range", "bytes=2-5").answer().await;
+        assert_eq!((part.status, part.text()), (StatusCode::PARTIAL_CONTENT, "scan"));
+        assert_eq!(part.header("content-range"), Some("bytes 2-5/16"));
+        let beyond = fixture.ask(Method::GET, &path).header("range", "bytes=16-").answer().await;
+        assert_eq!(
+            (beyond.status, beyond.header("content-range")),
+            (StatusCode::RANGE_NOT_SATISFIABLE, Some("bytes */16"))
+        );
+        let head = fixture.ask(Method::HEAD, &path).header("want-digest", "md5").answer().await;
+        assert_eq!((head.header("content-length"), head.body.len()), (Some("16"), 0));
+        assert_eq!(head.header("digest"), Some(&*format!("md5={}", base64_of(&md5_of("a scan in a file")))));
+    }
+    std::fs::write(folder.path().join("open/deep/scan 1"), "another").unwrap();
+    assert_eq!(fixture.get("/rest/proxy").await.text(), "another");
+    assert_eq!(fixture.get("/rest/copy").await.text(), "a scan in a file");
+    for refused in [
+        format!("{base}/secret"),
+        format!("{base}/open/../secret"),
+        format!("{base}/open/%2e%2e/secret"),
+        format!("{base}/open/"),
+        "file:///etc/passwd".to_owned(),
+        format!("FILE://{}/open/deep/scan%201", folder.path().display()),
+    ] {
+        for handling in ["copy", "proxy", "redirect"] {
+            let answer = put(&fixture, "refused", &refused, handling, None).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{handling} {refused}");
+        }
+    }
+    assert_eq!(put(&fixture, "refused", &url, "redirect", None).await.status, StatusCode::BAD_REQUEST);
+    for leading_out in ["open/link", "open/deep", "open/nothing"] {
+        let leading_out = format!("{base}/{leading_out}");
+        assert_eq!(put(&fixture, "refused", &leading_out, "copy", None).await.status, StatusCode::BAD_GATEWAY);
+        assert!(put(&fixture, "lured", &leading_out, "proxy", None).await.status.is_success());
+        let read = fixture.get("/rest/lured").await;
+        assert_eq!(read.status, StatusCode::BAD_GATEWAY);
+        assert!(!read.text().contains("a secret"));
+    }
+    assert_eq!(fixture.get("/rest/refused").await.status, StatusCode::NOT_FOUND);
 }

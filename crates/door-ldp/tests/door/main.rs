@@ -13,4 +13,5 @@ mod reading;
 mod refusing;
 mod returning;
 mod support;
+mod vocabularies;
 mod volumes;

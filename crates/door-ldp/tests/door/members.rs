@@ -250,9 +250,26 @@ async fn a_rule_that_is_not_one_is_refused() {
         "<> ldp:membershipResource <a>, <b> .",
         "<> ldp:membershipResource \"a\" .",
         "<> ldp:hasMemberRelation dc:hasPart ; ldp:isMemberOfRelation dc:isPartOf .",
+        "<> ldp:hasMemberRelation ldp:contains .",
+        "<> ldp:membershipResource <book> ; ldp:isMemberOfRelation ldp:contains .",
+        "<> ldp:hasMemberRelation a . ",
+        "<> ldp:hasMemberRelation <http://fedora.info/definitions/v4/repository#hasMember> .",
     ] {
+        let rule = rule.replace(" a .", " <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> .");
         let refused = fixture.put("/rest/d", &format!("{PREFIX}{rule}")).of_class("DirectContainer").answer().await;
         assert_eq!(refused.status, StatusCode::CONFLICT, "{rule}");
         assert!(refused.detail().contains("ldp#"), "{}", refused.detail());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_cannot_be_given_containment_as_its_membership_later() {
+    let fixture = with_book().await;
+    fixture.make("/rest/pages", "DirectContainer", &format!("{PREFIX}<> ldp:hasMemberRelation ldp:member .")).await;
+    let refused = put(&fixture, "/rest/pages", "<> ldp:hasMemberRelation ldp:contains .").await;
+    assert_refused(&refused, "hasMemberRelation");
+    let update = "INSERT DATA { <> <http://www.w3.org/ns/ldp#hasMemberRelation> <http://www.w3.org/ns/ldp#contains> } ; \
+                  DELETE DATA { <> <http://www.w3.org/ns/ldp#hasMemberRelation> <http://www.w3.org/ns/ldp#member> }";
+    let patch = fixture.ask(Method::PATCH, "/rest/pages").header("content-type", "application/sparql-update");
+    assert_refused(&patch.body(update).answer().await, "hasMemberRelation");
 }

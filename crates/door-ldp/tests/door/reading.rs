@@ -76,6 +76,62 @@ async fn head_says_what_get_says_and_options_what_can_be_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_head_of_what_is_written_while_it_is_sent_says_no_length() {
+    let fixture = with_source().await;
+    for (path, accept) in [
+        ("/rest/a", "*/*"),
+        ("/rest/a/source", "application/ld+json"),
+        ("/rest/a", "application/zip"),
+        ("/rest/volumes", "*/*"),
+    ] {
+        let head = fixture.ask(Method::HEAD, path).header("accept", accept).answer().await;
+        assert_eq!((head.status, head.header("content-length")), (StatusCode::OK, None), "{path} as {accept}");
+    }
+    let tag = fixture.get("/rest/a").await.etag();
+    let known = fixture.ask(Method::GET, "/rest/a").header("if-none-match", &tag).answer().await;
+    assert_eq!((known.status, known.header("content-length")), (StatusCode::NOT_MODIFIED, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_with_a_slash_too_many_leads_to_the_one_without() {
+    let fixture = with_source().await;
+    for (path, location) in [
+        ("/rest/a/", "/rest/a"),
+        ("/rest/a/source/?limit=3", "/rest/a/source?limit=3"),
+        ("/rest/a%20b/fcr:metadata/", "/rest/a%20b/fcr:metadata"),
+        ("/rest/volumes/", "/rest/volumes"),
+        ("/rest/nothing/", "/rest/nothing"),
+    ] {
+        for method in [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::PATCH, Method::DELETE] {
+            let moved = fixture.ask(method.clone(), path).answer().await;
+            assert_eq!(moved.status, StatusCode::PERMANENT_REDIRECT, "{method} {path}");
+            assert_eq!(moved.header("location"), Some(location), "{method} {path}");
+        }
+    }
+    assert_eq!(fixture.post("/rest/a/", "").answer().await.header("location"), Some("/rest/a"));
+    let root = fixture.get("/rest/").await;
+    assert_eq!((root.status, root.header("content-location")), (StatusCode::OK, None));
+    let bare = fixture.get("/rest").await;
+    assert_eq!((bare.status, bare.header("content-location")), (StatusCode::OK, Some(ROOT)));
+    assert_eq!(bare.body, root.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_fedora_find_its_types() {
+    let fixture = with_source().await;
+    fixture.ask(Method::PUT, "/rest/b").header("content-type", "image/png").body("bytes").answer().await;
+    let typed = |subject: &str, types: &[&str]| {
+        let of = |name: &&str| format!("<{subject}> a <http://fedora.info/definitions/v4/repository#{name}> . ");
+        types.iter().map(of).collect::<String>()
+    };
+    assert!(fixture.get("/rest/").await.says(&typed("", &["RepositoryRoot", "Container", "Resource"])));
+    let container = fixture.get("/rest/a").await;
+    assert!(container.says(&typed("a", &["Container", "Resource"])) && !container.text().contains("RepositoryRoot"));
+    assert!(fixture.get("/rest/a/source").await.says(&typed("a/source", &["Resource"])));
+    assert!(fixture.get("/rest/b/fcr:metadata").await.says(&typed("b", &["Binary", "Resource"])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_has_it_already_is_told_so() {
     let fixture = with_source().await;
     let read = fixture.get("/rest/a/source").await;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
+use sha2::{Digest, Sha256};
 
 use crate::support::{ROOT, fixture, fixture_with};
 
@@ -152,4 +153,80 @@ async fn an_update_whose_client_leaves_ends_and_changes_nothing() {
         tokio::task::yield_now().await;
     }
     assert_eq!(fixture.get("/rest/a").await.etag(), before);
+}
+
+const TITLED: &str = "<> <http://purl.org/dc/terms/title> \"t\" .";
+/// SHA-256 of no bytes.
+const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_or_an_update_that_is_not_what_its_digest_announces_is_refused() {
+    let fixture = fixture().await;
+    let update = "INSERT DATA { <> <http://purl.org/dc/terms/title> \"t\" }";
+    fixture.put("/rest/a", "").answer().await;
+    fixture.ask(Method::PUT, "/rest/b").header("content-type", "image/png").body("bytes").answer().await;
+    let ask = |method: Method, path: &str| match method {
+        Method::PATCH => fixture.ask(method, path).header("content-type", "application/sparql-update").body(update),
+        method => fixture.ask(method, path).header("content-type", "text/turtle").body(TITLED),
+    };
+    for (method, path) in [
+        (Method::PUT, "/rest/new"),
+        (Method::PUT, "/rest/a"),
+        (Method::PUT, "/rest/b/fcr:metadata"),
+        (Method::POST, "/rest/a"),
+        (Method::PATCH, "/rest/a"),
+    ] {
+        let bytes = if method == Method::PATCH { update } else { TITLED };
+        let right = hex::encode(Sha256::digest(bytes));
+        for (header, value, status) in [
+            ("digest", format!("sha-256={EMPTY_SHA256}"), 409),
+            ("digest", "md5=1234".to_owned(), 409),
+            ("repr-digest", "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:".to_owned(), 409),
+            ("content-digest", "md5=:MTI=:".to_owned(), 409),
+            ("digest", "crc32=1234".to_owned(), 400),
+            ("digest", format!("sha-256={right}"), 200),
+        ] {
+            let answer = ask(method.clone(), path).header(header, &value).answer().await;
+            match status {
+                200 => assert!(answer.status.is_success(), "{method} {path} {value}: {}", answer.text()),
+                refused => assert_eq!(answer.status.as_u16(), refused, "{method} {path} {header}: {value}"),
+            }
+        }
+    }
+    let many = fixture.ask(Method::POST, "/rest/a").header("content-type", "application/n-quads");
+    let refused = many.header("digest", "md5=1234").body("").answer().await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "what is created as it comes cannot be checked before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_exist_here_is_refused_and_not_passed_over() {
+    let fixture = fixture().await;
+    fixture.put("/rest/c", "").answer().await;
+    fixture.ask(Method::PUT, "/rest/b").header("content-type", "image/png").body("bytes").answer().await;
+    for link in [
+        "<http://test/rest/c/fcr:acl>; rel=\"acl\"",
+        "<http://fedora.info/definitions/v4/repository#ArchivalGroup>; rel=\"type\"",
+        "<http://fedora.info/definitions/v4/repository#ArchivalGroup>;rel=type, <http://www.w3.org/ns/ldp#BasicContainer>;rel=type",
+        "<http://mementoweb.org/ns#OriginalResource>; rel=\"type\"",
+        "<http://example.org/Thing>; rel=\"type\"",
+        "<http://www.w3.org/ns/ldp#Page>; rel=\"type\"",
+    ] {
+        for (method, path) in
+            [(Method::PUT, "/rest/new"), (Method::PUT, "/rest/c"), (Method::PUT, "/rest/b"), (Method::POST, "/rest/c")]
+        {
+            let ask = fixture.ask(method.clone(), path).header("content-type", "text/turtle").header("link", link);
+            let refused = ask.body(TITLED).answer().await;
+            assert_eq!(refused.status, StatusCode::CONFLICT, "{method} {path} {link}: {}", refused.text());
+            assert_eq!(
+                refused.links(&format!("{}constrainedBy", crate::support::LDP)).len(),
+                1,
+                "{method} {path} {link}"
+            );
+        }
+    }
+    assert_eq!(fixture.get("/rest/new").await.status, StatusCode::NOT_FOUND);
+    assert!(fixture.get("/rest/c").await.objects("http://test/rest/c", "contains").is_empty());
+    let known =
+        "<http://fedora.info/definitions/v4/repository#Container>; rel=\"type\", <http://example.org/>; rel=\"author\"";
+    assert_eq!(fixture.put("/rest/new", "").header("link", known).answer().await.status, StatusCode::CREATED);
 }

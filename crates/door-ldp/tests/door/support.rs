@@ -26,6 +26,7 @@ pub const ROOT: &str = "http://test/rest/";
 pub struct Fixture {
     pub router: Router,
     pub library: Library,
+    pub clock: Arc<ManualClock>,
     pub folder: TempDir,
 }
 
@@ -37,9 +38,9 @@ pub async fn fixture_with(settings: LdpSettings) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
     let store = engine(&folder, clock.clone()).await;
-    let library = Library::open(store, clock, LibraryOptions::default()).await.unwrap();
+    let library = Library::open(store, clock.clone(), LibraryOptions::default()).await.unwrap();
     let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), settings).unwrap()));
-    Fixture { router: read.merge(write), library, folder }
+    Fixture { router: read.merge(write), library, clock, folder }
 }
 
 /// The engine under the door. In `on_cassandra.rs`, which has the same tests again, it is Cassandra; where no node can be started that was

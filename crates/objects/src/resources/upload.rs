@@ -80,15 +80,16 @@ pub enum UploadError<E> {
     Objects(ObjectsError),
 }
 
-/// The digests of one stream of bytes.
-struct Hashing {
+/// The digests of one stream of bytes: SHA-256, and what else is asked for.
+pub struct Hashing {
     len_bytes: u64,
     sha256: Sha256,
     others: Vec<(DigestAlgorithm, Box<dyn digest::DynDigest + Send>)>,
 }
 
 impl Hashing {
-    fn new(algorithms: &[DigestAlgorithm]) -> Self {
+    /// Of no bytes yet.
+    pub fn new(algorithms: &[DigestAlgorithm]) -> Self {
         let others = algorithms.iter().map(|algorithm| {
             let hasher: Box<dyn digest::DynDigest + Send> = match algorithm {
                 DigestAlgorithm::Md5 => Box::new(Md5::new()),
@@ -101,13 +102,15 @@ impl Hashing {
         Self { len_bytes: 0, sha256: Sha256::new(), others: others.collect() }
     }
 
-    fn update(&mut self, piece: &[u8]) {
+    /// Adds some more bytes.
+    pub fn update(&mut self, piece: &[u8]) {
         self.len_bytes += piece.len() as u64;
         self.sha256.update(piece);
         self.others.iter_mut().for_each(|(_, hasher)| hasher.update(piece));
     }
 
-    fn others(self) -> Vec<(DigestAlgorithm, Vec<u8>)> {
+    /// The digests that were asked for.
+    pub fn others(self) -> Vec<(DigestAlgorithm, Vec<u8>)> {
         self.others.into_iter().map(|(algorithm, hasher)| (algorithm, hasher.finalize().into_vec())).collect()
     }
 }

@@ -301,7 +301,7 @@ pub struct LdpConfig {
     /// Most bytes of a content; 0: no limit.
     #[serde(with = "text::size")]
     pub binary_max: u64,
-    /// How the addresses begin (`https://example.org/scans/`) at which content may be kept elsewhere; none: it may not.
+    /// How the addresses begin (`https://example.org/scans/`, `file:///srv/scans/`) at which content may be kept elsewhere; none: it may not.
     pub external: Vec<String>,
 }
 

@@ -1,0 +1,53 @@
+//! The vocabulary of Fedora, which its clients look for.
+
+use objects::ResourcePath;
+use rdf::NamedNodeRef;
+
+use crate::model::Model;
+
+/// The namespace.
+const NAMESPACE: &str = "http://fedora.info/definitions/v4/repository#";
+
+macro_rules! terms {
+    ($($(#[$comment:meta])* $name:ident = $local:literal;)*) => {$(
+        $(#[$comment])*
+        pub const $name: NamedNodeRef<'static> =
+            NamedNodeRef::new_unchecked(concat!("http://fedora.info/definitions/v4/repository#", $local));
+    )*};
+}
+
+terms! {
+    /// When something was created.
+    CREATED = "created";
+    /// When its description changed last.
+    LAST_MODIFIED = "lastModified";
+    /// Anything in a repository.
+    RESOURCE = "Resource";
+    /// A container.
+    CONTAINER = "Container";
+    /// Bytes.
+    BINARY = "Binary";
+    /// The container that all others are in.
+    REPOSITORY_ROOT = "RepositoryRoot";
+    /// A container that is kept and versioned as one, with all that is in it.
+    ARCHIVAL_GROUP = "ArchivalGroup";
+    /// Preference: what the server says by itself.
+    SERVER_MANAGED = "ServerManaged";
+}
+
+/// Whether a term is of the vocabulary.
+pub fn is_of(term: NamedNodeRef<'_>) -> bool {
+    term.as_str().starts_with(NAMESPACE)
+}
+
+/// The types of a resource, besides those of LDP.
+pub fn types(model: Model, path: &ResourcePath) -> Vec<NamedNodeRef<'static>> {
+    let mut types = vec![RESOURCE];
+    match model {
+        Model::Container(_) => types.push(CONTAINER),
+        Model::Binary => types.push(BINARY),
+        Model::RdfSource => {}
+    }
+    types.extend(path.is_root().then_some(REPOSITORY_ROOT));
+    types
+}
