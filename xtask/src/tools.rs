@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 11] = [
+pub const TOOLS: [Tool; 12] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the README's examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -38,6 +38,12 @@ pub const TOOLS: [Tool; 11] = [
         probe: Probe::Runs(&["--version"]),
         package: "python3",
         tests: "archives open in Python's zipfile",
+    },
+    Tool {
+        program: "python3",
+        probe: Probe::Runs(&["-m", "ensurepip", "--version"]),
+        package: "python3-venv",
+        tests: "a real library of RDF as a client",
     },
     Tool {
         program: "java",

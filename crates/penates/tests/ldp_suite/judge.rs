@@ -2,6 +2,7 @@
 //! listed that need not be.
 
 use std::fmt::Display;
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -73,12 +74,38 @@ impl Display for Counts {
     }
 }
 
+/// How the server is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Settings {
+    /// As it comes.
+    Default,
+    /// Changes need a condition (`ldp.require_condition`), which LDP recommends.
+    ConditionsRequired,
+}
+
 /// What is listed in `ldp-exceptions.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exceptions {
     #[serde(default, rename = "exception")]
     list: Vec<Exception>,
+    #[serde(default)]
+    by_hand: Vec<ByHand>,
+}
+
+/// A test that the suite leaves to a person.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ByHand {
+    /// The method, in whatever class.
+    test: String,
+    /// In which parts of the suite.
+    kinds: Vec<Kind>,
+    /// What was done for it.
+    done: String,
+    /// Tests of our own that show the same: `path/of/file.rs::name`.
+    shown_by: Vec<String>,
 }
 
 /// A test that need not pass.
@@ -89,6 +116,9 @@ struct Exception {
     test: String,
     /// In which parts of the suite.
     kinds: Vec<Kind>,
+    /// With which settings; none: with all.
+    #[serde(default)]
+    settings: Vec<Settings>,
     /// How it ends.
     ends: Ending,
     /// Why that is right.
@@ -113,33 +143,66 @@ impl Exceptions {
             exceptions.list.iter().all(|exception| !exception.reason.trim().is_empty()),
             "an exception has no reason"
         );
+        let says_what = |by_hand: &ByHand| !by_hand.done.trim().is_empty() && !by_hand.shown_by.is_empty();
+        assert!(exceptions.by_hand.iter().all(says_what), "it is not said what was done by hand");
         exceptions
     }
 
-    fn find(&self, kind: Kind, test: &str) -> Option<&Exception> {
-        self.list.iter().find(|exception| exception.test == test && exception.kinds.contains(&kind))
+    /// Those of our own tests that are named and do not exist, below the folder of the repository.
+    pub fn missing_tests(&self, repository: &Path) -> Vec<String> {
+        let exists = |named: &str| {
+            let Some((file, name)) = named.split_once("::") else { return false };
+            let text = std::fs::read_to_string(repository.join(file)).unwrap_or_default();
+            text.contains(&format!("fn {name}("))
+        };
+        self.by_hand.iter().flat_map(|by_hand| &by_hand.shown_by).filter(|named| !exists(named)).cloned().collect()
+    }
+
+    fn find(&self, kind: Kind, settings: Settings, test: &str) -> Option<&Exception> {
+        self.of(kind, settings).find(|exception| exception.test == test)
+    }
+
+    fn of(&self, kind: Kind, settings: Settings) -> impl Iterator<Item = &Exception> {
+        self.list.iter().filter(move |exception| {
+            exception.kinds.contains(&kind) && (exception.settings.is_empty() || exception.settings.contains(&settings))
+        })
+    }
+
+    fn is_done_by_hand(&self, kind: Kind, test: &str) -> bool {
+        self.by_hand.iter().any(|by_hand| by_hand.kinds.contains(&kind) && is_method(test, &by_hand.test))
     }
 
     /// All that is wrong with the outcomes of one part of the suite, in sentences.
-    pub fn judge(&self, kind: Kind, outcomes: &[Outcome]) -> Vec<String> {
+    pub fn judge(&self, kind: Kind, settings: Settings, outcomes: &[Outcome]) -> Vec<String> {
         let mut wrong = Vec::new();
         let counts = Counts::of(outcomes);
         if counts != kind.expected() {
             wrong.push(format!("there should be {}, but there are {counts}", kind.expected()));
         }
-        wrong.extend(outcomes.iter().filter_map(|outcome| self.complaint(kind, outcome)));
-        let named = self.list.iter().filter(|exception| exception.kinds.contains(&kind));
-        let unknown = named.filter(|exception| outcomes.iter().all(|outcome| outcome.test != exception.test));
+        wrong.extend(outcomes.iter().filter_map(|outcome| self.complaint(kind, settings, outcome)));
+        let needless = self.by_hand.iter().filter(|by_hand| by_hand.kinds.contains(&kind)).filter(|by_hand| {
+            let is_it = |outcome: &&Outcome| is_method(&outcome.test, &by_hand.test);
+            outcomes.iter().filter(is_it).all(|outcome| outcome.status != Status::ByHand)
+        });
+        wrong.extend(
+            needless
+                .map(|by_hand| format!("{}: listed as done by hand, and the suite does not leave it", by_hand.test)),
+        );
+        let unknown =
+            self.of(kind, settings).filter(|exception| outcomes.iter().all(|outcome| outcome.test != exception.test));
         wrong.extend(
             unknown.map(|exception| format!("{}: listed as an exception, and there is no such test", exception.test)),
         );
         wrong
     }
 
-    fn complaint(&self, kind: Kind, outcome: &Outcome) -> Option<String> {
-        let exception = self.find(kind, &outcome.test);
+    fn complaint(&self, kind: Kind, settings: Settings, outcome: &Outcome) -> Option<String> {
+        let exception = self.find(kind, settings, &outcome.test);
         let level = outcome.level.map_or("no level", Level::name);
         let (ending, how, message) = match (&outcome.status, exception) {
+            (Status::ByHand, None) if !self.is_done_by_hand(kind, &outcome.test) => {
+                return Some(format!("{} ({level}): is left to a person, and nothing is listed as done", outcome.test));
+            }
             (Status::Passed | Status::ByHand, None) => return None,
             (Status::Passed | Status::ByHand, Some(_)) => {
                 return Some(format!("{} ({level}): passes, so the exception is needless", outcome.test));
@@ -158,6 +221,11 @@ impl Exceptions {
             None => Some(format!("{} ({level}): {how}: {message}", outcome.test)),
         }
     }
+}
+
+/// Whether a test, named by class and method, is this method.
+fn is_method(test: &str, method: &str) -> bool {
+    test.rsplit('.').next() == Some(method)
 }
 
 #[cfg(test)]
@@ -185,7 +253,9 @@ mod tests {
     fn complaints(change: impl FnOnce(&mut Vec<Outcome>), exceptions: &str) -> Vec<String> {
         let mut outcomes = all_passed();
         change(&mut outcomes);
-        Exceptions::parse(exceptions).judge(KIND, &outcomes)
+        let by_hand = "[[by_hand]]\ntest = \"MAY5\"\nkinds = [\"non-rdf\"]\ndone = \"d\"\nshown_by = [\"f.rs::t\"]\n";
+        let by_hand = if exceptions.contains("[[by_hand]]") { "" } else { by_hand };
+        Exceptions::parse(&format!("{by_hand}{exceptions}")).judge(KIND, Settings::Default, &outcomes)
     }
 
     fn set(test: &'static str, status: Status) -> impl FnOnce(&mut Vec<Outcome>) {
@@ -237,6 +307,30 @@ mod tests {
         assert_eq!(told, ["T.SHOULD0 (SHOULD): passes, so the exception is needless"]);
         let told = complaints(|_| {}, &exception("T.gone", "failed"));
         assert_eq!(told, ["T.gone: listed as an exception, and there is no such test"]);
+    }
+
+    #[test]
+    fn an_exception_for_other_settings_excuses_nothing() {
+        let of = |settings: &str| format!("{}settings = [\"{settings}\"]\n", exception("T.SHOULD0", "failed"));
+        assert_eq!(complaints(set("T.SHOULD0", failed()), &of("default")), [""; 0]);
+        let told = complaints(set("T.SHOULD0", failed()), &of("conditions-required"));
+        assert_eq!(told, ["T.SHOULD0 (SHOULD): failed: m"]);
+    }
+
+    #[test]
+    fn what_is_left_to_a_person_is_listed_with_what_was_done_and_nothing_else_is() {
+        let by_hand = "[[by_hand]]\ntest = \"MAY0\"\nkinds = [\"non-rdf\"]\ndone = \"d\"\nshown_by = [\"f.rs::t\"]\n";
+        let mut told = complaints(|_| {}, by_hand);
+        told.sort();
+        assert_eq!(
+            told,
+            [
+                "MAY0: listed as done by hand, and the suite does not leave it",
+                "T.MAY5 (MAY): is left to a person, and nothing is listed as done"
+            ]
+        );
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        assert_eq!(Exceptions::parse(by_hand).missing_tests(&repository), ["f.rs::t"]);
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A running `penates serve` over an empty store, open to writers, that demands conditions where the suite wants them demanded.
+use crate::judge::Settings;
+
+/// A running `penates serve` over an empty store, open to writers.
 pub struct Penates {
     process: Child,
     /// `127.0.0.1:41234`.
@@ -16,7 +18,7 @@ pub struct Penates {
 
 impl Penates {
     /// Starts it and waits until it says where it listens.
-    pub fn start() -> Self {
+    pub fn start(settings: Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_penates"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PENATES_")) {
@@ -24,7 +26,10 @@ impl Penates {
         }
         command.args(["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--store"]);
         command.arg(folder.path().join("data"));
-        command.args(["--set", "auth.write=open", "--set", "ldp.require_condition=true"]);
+        command.args(["--set", "auth.write=open"]);
+        if settings == Settings::ConditionsRequired {
+            command.args(["--set", "ldp.require_condition=true"]);
+        }
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(process.stderr.take().unwrap());
         let mut text = String::new();

@@ -1,5 +1,7 @@
 //! Clients as they are in the field, unchanged: in their own languages, over real connections.
 
+mod rdf;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 
