@@ -9,7 +9,7 @@ use futures::StreamExt;
 use headers::{ETag, HeaderMapExt, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::list::ListToken;
-use objects::resources::{Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Resource};
+use objects::resources::{Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Referrers, Resource};
 use rdf::vocab::ldp;
 use rdf::{Graph, Triple};
 
@@ -56,8 +56,8 @@ impl Asked {
         preferences: &Preferences,
     ) -> Result<Validators, LdpError> {
         let mut variant = format!("{:x}{:x}", format.tag(), preferences.tag());
-        if preferences.contained_descriptions {
-            // When the descriptions of all children changed is not known: nobody has this already.
+        if preferences.of_others() {
+            // When the descriptions of all of these changed is not known: nobody has this already.
             variant += &format!("-{:016x}", rand::random::<u64>());
         }
         let mut change = None;
@@ -91,10 +91,10 @@ impl Asked {
         headers.insert(header::VARY, HeaderValue::from_static("accept, prefer"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         preferences.confirm(headers);
-        if preferences.contained_descriptions {
+        if preferences.of_others() {
             headers.remove(header::LAST_MODIFIED);
         }
-        if validators.reading(&self.headers)? == Reading::NotModified && !preferences.contained_descriptions {
+        if validators.reading(&self.headers)? == Reading::NotModified && !preferences.of_others() {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return Ok(unsent(response));
         }
@@ -137,6 +137,9 @@ impl Asked {
         if preferences.contained_descriptions && is_container(resource) {
             told.sections.push_back(Section::ContainedDescriptions(Box::new(resource.clone())));
         }
+        if preferences.inbound_references {
+            told.sections.push_back(Section::InboundReferences(Referrers::of(resource.path().clone())));
+        }
         Ok(told)
     }
 
@@ -163,7 +166,10 @@ impl Asked {
         }
         let mut arranged = arranged(triples, Vec::new());
         if preferences.contained_descriptions {
-            arranged.sections.push_back(Section::Descriptions(paths_of(resource, &told.children)));
+            arranged.sections.push_back(Section::Descriptions(paths_of(resource, &told.children), None));
+        }
+        if preferences.inbound_references && page.after.is_none() {
+            arranged.sections.push_back(Section::InboundReferences(Referrers::of(resource.path().clone())));
         }
         Ok((arranged, told.next))
     }
@@ -177,11 +183,7 @@ impl Asked {
         let mut triples: Graph = managed::statements(resource).into_iter().filter(is_wanted).collect();
         if preferences.description {
             let description = kept_description(self.library(), resource).await?;
-            triples.extend(if preferences.contained_descriptions {
-                labelled_apart(description, 0)
-            } else {
-                description
-            });
+            triples.extend(if preferences.of_others() { labelled_apart(description, 0) } else { description });
         }
         Ok(triples)
     }

@@ -12,7 +12,7 @@ use rdf::ContentType;
 
 use crate::address::{kept_iri, wished_name};
 use crate::ask::{Asked, empty, graphs_accepted, refuse_volumes};
-use crate::body::{GraphBody, content_type, pieces, refuse_codings};
+use crate::body::{GraphBody, content_type, pieces, refuse_codings, whole};
 use crate::conditions::Validators;
 use crate::errors::LdpError;
 use crate::external::{Named, Wanted};
@@ -20,6 +20,7 @@ use crate::managed::Standing;
 use crate::many::Many;
 use crate::model::Model;
 use crate::prefer::Preferences;
+use crate::statements::references;
 use crate::{disposition, links, membership};
 
 /// RFC 5023, section 9.7.
@@ -49,19 +50,23 @@ impl Asked {
         let said = content_type(&self.headers);
         let graph = said.and_then(ContentType::parse);
         let asked = Model::asked(&self.headers, graph.is_some())?;
-        let is_empty = http_body_is_empty(&self.headers, &body);
         match (asked, graph) {
             (Some(Model::Binary), _) => self.upload(body, path).await.map(Incoming::Binary),
             (asked, Some(content_type)) => {
                 let body = GraphBody::read(body, content_type, &self.headers, self.settings()).await?;
                 Ok(Incoming::Graph(body, asked))
             }
-            (Some(asked), None) if is_empty && said.is_none() => Ok(Incoming::Graph(GraphBody::empty(), Some(asked))),
             (None, None) => self.upload(body, path).await.map(Incoming::Binary),
-            (Some(_), None) => Err(LdpError::UnsupportedMediaType {
-                found: said.unwrap_or(OCTETS).to_owned(),
-                supported: graphs_accepted(),
-            }),
+            (Some(asked), None) => {
+                let found = said.unwrap_or(OCTETS).to_owned();
+                let unsupported = || LdpError::UnsupportedMediaType { found, supported: graphs_accepted() };
+                // Of nothing it need not be said what it is. Whether it is nothing, no header says for sure.
+                match whole(body, &self.headers, 0).await {
+                    Ok(_) if said.is_none() => Ok(Incoming::Graph(GraphBody::empty(), Some(asked))),
+                    Ok(_) | Err(LdpError::TooLarge { .. }) => Err(unsupported()),
+                    Err(error) => Err(error),
+                }
+            }
         }
     }
 
@@ -139,6 +144,7 @@ impl Asked {
                 description: bytes::Bytes::new(),
                 member: None,
                 members_for: None,
+                refers_to: Vec::new(),
             }),
         }
     }
@@ -174,7 +180,8 @@ impl Asked {
             Model::RdfSource => (NewKind::RdfSource, None),
             Model::Binary => return Err(LdpError::Internal("a graph was taken for bytes".to_owned())),
         };
-        Ok(NewResource { kind, description: rdf::to_stored(&graph).into(), member, members_for })
+        let refers_to = references(&graph, path).into_iter().collect();
+        Ok(NewResource { kind, description: rdf::to_stored(&graph).into(), member, members_for, refers_to })
     }
 
     /// Creates something in a container.
@@ -242,8 +249,4 @@ impl Asked {
 
 fn announced_len(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-fn http_body_is_empty(headers: &HeaderMap, body: &Body) -> bool {
-    axum::body::HttpBody::is_end_stream(body) || announced_len(headers) == Some(0)
 }

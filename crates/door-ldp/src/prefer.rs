@@ -22,6 +22,9 @@ const SERVER_MANAGED: &str = fedora::SERVER_MANAGED.as_str();
 /// Fedora API, section 3.1.1: from the vocabulary of Web Annotation.
 const CONTAINED_DESCRIPTIONS: &str = "http://www.w3.org/ns/oa#PreferContainedDescriptions";
 
+/// Fedora API, section 3.1.1.
+const INBOUND_REFERENCES: &str = "http://fedora.info/definitions/fcrepo#PreferInboundReferences";
+
 /// What a client would like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preferences {
@@ -35,6 +38,8 @@ pub struct Preferences {
     pub description: bool,
     /// Whether to tell what is said of that which it contains.
     pub contained_descriptions: bool,
+    /// Whether to tell which statements of other resources are about it.
+    pub inbound_references: bool,
     /// Which kind of answer is wished for.
     pub answer: Option<Answer>,
     /// Whether everything that is to be told or left out was understood.
@@ -72,6 +77,7 @@ impl Default for Preferences {
             managed: true,
             description: true,
             contained_descriptions: false,
+            inbound_references: false,
             answer: None,
             is_understood: true,
             members_max: None,
@@ -90,11 +96,16 @@ impl Preferences {
         preferences
     }
 
-    /// The same of what has no descriptions of its own in it.
+    /// Whether to tell what is said in the descriptions of others.
+    pub fn of_others(&self) -> bool {
+        self.contained_descriptions || self.inbound_references
+    }
+
+    /// The same without that.
     #[must_use]
-    pub fn without_contained(self) -> Self {
-        let is_understood = self.is_understood && !self.contained_descriptions;
-        Self { contained_descriptions: false, is_understood, ..self }
+    pub fn without_others(self) -> Self {
+        let is_understood = self.is_understood && !self.of_others();
+        Self { contained_descriptions: false, inbound_references: false, is_understood, ..self }
     }
 
     /// What `Preference-Applied` says of an answer that follows these: nothing, where some of it was not understood. (Its syntax has no place for
@@ -120,9 +131,10 @@ impl Preferences {
 
     /// What tells representations of the same state apart that follow other preferences.
     pub fn tag(&self) -> u8 {
-        let left_out = [!self.managed, !self.description];
-        let told = [self.containment, self.membership, left_out[0], left_out[1], self.contained_descriptions];
-        told.iter().enumerate().map(|(bit, is_set)| u8::from(*is_set) << bit).sum()
+        let (containment, membership) = (self.containment, self.membership);
+        let others = [self.contained_descriptions, self.inbound_references];
+        let bits = [containment, membership, !self.managed, !self.description, others[0], others[1]];
+        bits.iter().enumerate().map(|(bit, is_set)| u8::from(*is_set) << bit).sum()
     }
 
     fn add(&mut self, preference: &str) {
@@ -157,8 +169,9 @@ impl Preferences {
         self.managed = wanted(SERVER_MANAGED, !no_minimal);
         self.description = !no_minimal;
         self.contained_descriptions = wanted(CONTAINED_DESCRIPTIONS, false);
-        let known = [CONTAINMENT, MEMBERSHIP, SERVER_MANAGED, CONTAINED_DESCRIPTIONS, MINIMAL[0], MINIMAL[1]];
-        let is_known = included.union(&omitted).all(|iri| known.contains(iri));
+        self.inbound_references = wanted(INBOUND_REFERENCES, false);
+        let known = [CONTAINMENT, MEMBERSHIP, SERVER_MANAGED, CONTAINED_DESCRIPTIONS, INBOUND_REFERENCES];
+        let is_known = included.union(&omitted).all(|iri| known.contains(iri) || MINIMAL.contains(iri));
         self.is_understood = is_known && included.is_disjoint(&omitted);
         let count =
             parameters.iter().find(|(name, _)| name == "max-member-count").and_then(|(_, value)| value.parse().ok());
@@ -213,7 +226,7 @@ mod tests {
         let both = format!("return=representation; include=\"{CONTAINMENT}\"; omit=\"{CONTAINMENT}\"");
         assert_eq!(of(&both).applied(), None);
         assert_eq!(of("return=representation").applied(), REPRESENTATION);
-        assert_eq!(choosing("include", &[CONTAINED_DESCRIPTIONS]).without_contained().applied(), None);
+        assert_eq!(choosing("include", &[CONTAINED_DESCRIPTIONS]).without_others().applied(), None);
     }
 
     #[test]
@@ -226,6 +239,7 @@ mod tests {
             choosing("omit", &[CONTAINMENT]),
             choosing("omit", &[MEMBERSHIP]),
             choosing("include", &[CONTAINED_DESCRIPTIONS]),
+            choosing("include", &[INBOUND_REFERENCES]),
         ];
         let tags: BTreeSet<_> = all.iter().map(Preferences::tag).collect();
         assert_eq!(tags.len(), all.len());

@@ -21,6 +21,7 @@ use crate::membership;
 use crate::model::Model;
 use crate::post::Incoming;
 use crate::prefer::Preferences;
+use crate::statements::{kept_description, references};
 
 /// Fedora's: takes away what says that something was deleted here.
 const OVERWRITE_TOMBSTONE: HeaderName = HeaderName::from_static("overwrite-tombstone");
@@ -192,7 +193,13 @@ impl Asked {
         standing.refuse_removing(self.library(), removals).await?;
         let graph = standing.strip(self.library(), graph).await?;
         let members_for = membership::members_for(&membership, path);
-        Ok(Update::Description { description: rdf::to_stored(&graph).into(), membership, members_for })
+        let mut refers_to = references(&graph, path);
+        if !refers_to.is_empty() {
+            let before = kept_description(self.library(), resource).await?;
+            references(&before, path).iter().for_each(|known| _ = refers_to.remove(known));
+        }
+        let refers_to = refers_to.into_iter().collect();
+        Ok(Update::Description { description: rdf::to_stored(&graph).into(), membership, members_for, refers_to })
     }
 
     async fn put_description(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {

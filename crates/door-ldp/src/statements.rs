@@ -1,20 +1,21 @@
 //! The statements of an answer, as a stream: what a container contains is read and written page by page, whatever there is.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
 
 use axum::body::Body;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use hathi::VolumeId;
+use objects::library::VOLUMES;
 use objects::list::ListToken;
-use objects::resources::{Child, Kind, Membership, Resource};
+use objects::resources::{Child, Kind, Membership, Referrers, Resource};
 use objects::{Library, ResourceError, ResourcePath, Volume};
 use rdf::update::Removal;
 use rdf::vocab::ldp;
 use rdf::{BlankNode, Graph, NamedNode, NamedOrBlankNode, Term, Triple, WriteError, Writer};
 
-use crate::address::{Site, kept_volume, kept_volumes};
+use crate::address::{Site, kept_volume, kept_volumes, path_of_kept};
 use crate::arrange::Arranged;
 use crate::errors::LdpError;
 use crate::{managed, membership};
@@ -72,8 +73,10 @@ pub enum Section {
     Children(Membership, Box<Resource>),
     /// What is said of everything that is in a container.
     ContainedDescriptions(Box<Resource>),
-    /// What is said of these.
-    Descriptions(VecDeque<ResourcePath>),
+    /// Which statements of other resources are about one.
+    InboundReferences(Referrers),
+    /// What is said of these; or, of that, what is about this resource.
+    Descriptions(VecDeque<ResourcePath>, Option<ResourcePath>),
     /// That the container of volumes contains them.
     Volumes,
     /// That a volume contains its pages, from this one on.
@@ -146,15 +149,26 @@ impl Statements {
             }
             Section::ContainedDescriptions(container) => {
                 let page = self.library.children(&container, self.after.as_ref(), PAGE_CHILDREN).await?;
-                let descriptions = Section::Descriptions(paths_of(&container, &page.children));
+                let descriptions = Section::Descriptions(paths_of(&container, &page.children), None);
                 self.after = page.next;
                 let rest = self.after.is_some().then_some(Section::ContainedDescriptions(container));
                 rest.into_iter().for_each(|rest| self.told.sections.push_front(rest));
                 Some(descriptions)
             }
-            Section::Descriptions(mut paths) => {
-                self.describe(paths.drain(..paths.len().min(DESCRIPTIONS_AT_ONCE)).collect()).await?;
-                (!paths.is_empty()).then_some(Section::Descriptions(paths))
+            Section::InboundReferences(mut referrers) => match self.library.more_referrers(&mut referrers).await? {
+                Some(mut paths) => {
+                    let target = referrers.path().clone();
+                    // What a resource says of itself is no reference to it.
+                    paths.retain(|path| *path != target);
+                    self.told.sections.push_front(Section::InboundReferences(referrers));
+                    Some(Section::Descriptions(paths.into(), Some(target)))
+                }
+                None => None,
+            },
+            Section::Descriptions(mut paths, about) => {
+                let some = paths.drain(..paths.len().min(DESCRIPTIONS_AT_ONCE)).collect();
+                self.describe(some, about.as_ref()).await?;
+                (!paths.is_empty()).then_some(Section::Descriptions(paths, about))
             }
             Section::Volumes => self.list_volumes().await?.then_some(Section::Volumes),
             Section::Pages(volume, from) => {
@@ -179,8 +193,8 @@ impl Statements {
         Ok(self.after.is_some())
     }
 
-    /// Writes what is said of some resources; of those that are deleted meanwhile, nothing.
-    async fn describe(&mut self, paths: Vec<ResourcePath>) -> Result<(), LdpError> {
+    /// Writes what is said of some resources, or of that what is about one; of those that are deleted meanwhile, nothing.
+    async fn describe(&mut self, paths: Vec<ResourcePath>, about: Option<&ResourcePath>) -> Result<(), LdpError> {
         let library = self.library.clone();
         let read = stream::iter(paths).map(|path| {
             let library = library.clone();
@@ -197,7 +211,15 @@ impl Statements {
             let Some((description, resource)) = read? else { continue };
             self.descriptions += 1;
             let description = labelled_apart(description, self.descriptions);
-            managed::statements(&resource).into_iter().chain(description).try_for_each(|triple| self.push(triple))?;
+            match about {
+                None => {
+                    managed::statements(&resource).into_iter().chain(description).try_for_each(|it| self.push(it))?
+                }
+                Some(target) => {
+                    let is_about = |triple: &Triple| refers_to(triple).as_ref() == Some(target);
+                    description.into_iter().filter(is_about).try_for_each(|it| self.push(it))?;
+                }
+            }
         }
         Ok(())
     }
@@ -267,6 +289,18 @@ async fn next(ready: Option<Bytes>, rest: Rest) -> Result<Option<(Bytes, (Option
         }
     }
     Ok(Some((rest.writer.finish(), (None, None))))
+}
+
+/// The resource of this repository that a statement (as it is kept) refers to, or to a part of it; `None`: none, or one that only the data door
+/// changes.
+fn refers_to(triple: &Triple) -> Option<ResourcePath> {
+    let Term::NamedNode(object) = &triple.object else { return None };
+    path_of_kept(object.as_str()).filter(|path| path.names().next() != Some(VOLUMES))
+}
+
+/// The resources that a graph (as it is kept) refers to, other than its own.
+pub fn references<'a>(graph: impl IntoIterator<Item = &'a Triple>, own: &ResourcePath) -> BTreeSet<ResourcePath> {
+    graph.into_iter().filter_map(refers_to).filter(|path| path != own).collect()
 }
 
 /// A graph with blank nodes that are those of no graph of another number.

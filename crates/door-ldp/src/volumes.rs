@@ -42,7 +42,7 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
         return Ok(response);
     }
     let format = Format::negotiated(asked.headers).map_err(|error| unless_archive(asked.headers, error))?;
-    let preferences = Preferences::of(asked.headers).without_contained();
+    let preferences = Preferences::of(asked.headers).without_others();
     asked.say(format, &preferences, &mut response);
     let change = match preferences.containment {
         true => Some(door.library.volumes_changed().await?),
@@ -111,7 +111,7 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
         return Ok(response);
     }
     let Some(format) = Format::negotiated_or_archive(asked.headers)? else { return to_archive(&id, response) };
-    let preferences = Preferences::of(asked.headers).without_contained();
+    let preferences = Preferences::of(asked.headers).without_others();
     asked.say(format, &preferences, &mut response);
     let validators = Validators::of_graph(volume.revision, None, &variant(format, &preferences));
     validators.insert(response.headers_mut());

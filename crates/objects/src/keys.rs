@@ -56,6 +56,29 @@ pub fn keepers(content: ContentId) -> Bytes {
     Bytes::from([b"k/", &content.0[..]].concat())
 }
 
+/// A partition of the records of which resources refer to the one at a path: sort keys are [`referrer`]s.
+pub fn referrers(path: &ResourcePath, shard: u16) -> Bytes {
+    Bytes::from([b"b/", &shard.to_be_bytes()[..], path.as_str().as_bytes()].concat())
+}
+
+/// The record that the resource at a path refers, or once referred, to another.
+pub fn referrer(path: &ResourcePath) -> Bytes {
+    Bytes::from([REFERRER, path.as_str().as_bytes()].concat())
+}
+
+/// What such a key begins with: the root's path is empty.
+const REFERRER: &[u8] = b"/";
+
+/// All such records.
+pub fn referrer_prefix() -> Bytes {
+    Bytes::from_static(REFERRER)
+}
+
+/// The resource that such a record names.
+pub fn referrer_of(sort: &[u8]) -> Option<ResourcePath> {
+    ResourcePath::parse(std::str::from_utf8(sort.strip_prefix(REFERRER)?).ok()?).ok()
+}
+
 /// The resource of a partition; `None`: it is not one of a resource.
 pub fn resource_of_partition(partition: &Bytes) -> Option<ResourcePath> {
     ResourcePath::parse(std::str::from_utf8(partition.strip_prefix(b"r/")?).ok()?).ok()

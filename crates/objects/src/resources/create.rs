@@ -36,6 +36,8 @@ pub struct NewResource {
     pub member: Option<String>,
     /// The resource of this repository to which it gives members, if it is a container that does, and not to itself.
     pub members_for: Option<ResourcePath>,
+    /// The resources of this repository that its description refers to, each once.
+    pub refers_to: Vec<ResourcePath>,
 }
 
 /// What a new resource is.
@@ -52,7 +54,13 @@ pub enum NewKind {
 impl NewResource {
     /// A Basic Container of which nothing is said.
     pub fn empty_container() -> Self {
-        Self { kind: NewKind::Container(Membership::Basic), description: Bytes::new(), member: None, members_for: None }
+        Self {
+            kind: NewKind::Container(Membership::Basic),
+            description: Bytes::new(),
+            member: None,
+            members_for: None,
+            refers_to: Vec::new(),
+        }
     }
 }
 
@@ -172,8 +180,10 @@ impl Library {
             },
             NewKind::Binary(uploaded) => Kind::Binary(uploaded.keep(&partition, incarnation, &mut rows)),
         };
-        if let (Container::At(above), Some(resource)) = (parent.container(), &new.members_for) {
-            rows.push(members_record(resource, &above.child(name)?));
+        if let Container::At(above) = parent.container() {
+            let path = above.child(name)?;
+            rows.extend(new.members_for.as_ref().map(|resource| members_record(resource, &path)));
+            rows.extend(self.refer(&path, &new.refers_to).await?);
         }
         let creation = Creation {
             parent: parent.clone(),

@@ -6,7 +6,7 @@
 //! container is gone for everybody, with all that is in it, with one write of its head.
 //!
 //! How to read it: `path.rs` and `body.rs`: what there is; `read.rs`: how it is found and read; `create.rs`, `update.rs`,
-//! `delete.rs`, `upload.rs`: how it changes; `verify.rs`: whether it is sound;
+//! `delete.rs`, `upload.rs`: how it changes; `references.rs`: who refers to it; `verify.rs`: whether it is sound;
 //! `collect.rs` and `history.rs`: what nothing names. Who changes a resource passes the [`Resource`] that was read, and is told
 //! [`ResourceError::Moved`] if somebody else changed it meanwhile; so conditions can be looked at beforehand, and hold.
 
@@ -18,6 +18,7 @@ mod describe;
 mod history;
 pub mod path;
 mod read;
+mod references;
 mod update;
 pub mod upload;
 mod verify;
@@ -35,6 +36,7 @@ pub use create::{NewKind, NewResource};
 pub(crate) use delete::{RunningJobs, stored_path};
 pub use path::{InvalidPath, ResourcePath};
 pub use read::{Child, ChildPage};
+pub use references::Referrers;
 pub use update::Update;
 pub use upload::{DigestAlgorithm, UploadError, Uploaded};
 

@@ -23,6 +23,8 @@ pub enum Update {
         membership: Membership,
         /// The resource of this repository to which the container gives members, if not to itself.
         members_for: Option<ResourcePath>,
+        /// The resources of this repository that it refers to, and that the description before it did not, each once.
+        refers_to: Vec<ResourcePath>,
     },
     /// Its bytes.
     Binary(Uploaded),
@@ -38,12 +40,13 @@ impl Library {
         let mut body = resource.body.clone();
         let mut rows = Vec::new();
         match update {
-            Update::Description { description, membership, members_for } => {
+            Update::Description { description, membership, members_for, refers_to } => {
                 (rows, body.description) = describe::put(&partition, revision, description);
                 if let Kind::Container { membership: stands, .. } = &mut body.kind {
                     stands.clone_from(membership);
                     rows.extend(members_for.as_ref().map(|resource| members_record(resource, &path)));
                 }
+                rows.extend(self.refer(&path, refers_to).await?);
             }
             Update::Binary(uploaded) => body.kind = Kind::Binary(uploaded.keep(&partition, revision, &mut rows)),
         }

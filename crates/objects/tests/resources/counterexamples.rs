@@ -153,6 +153,7 @@ async fn log_a_write_that_was_applied_unknown_and_replaced_at_once_is_acknowledg
             description: "second".into(),
             membership: objects::resources::Membership::Basic,
             members_for: None,
+            refers_to: Vec::new(),
         };
         library.update_resource(&read, &second).await
     });
@@ -174,6 +175,7 @@ async fn relook_a_write_whose_second_try_is_refused_because_the_first_arrived_is
             description: "second".into(),
             membership: objects::resources::Membership::Basic,
             members_for: None,
+            refers_to: Vec::new(),
         };
         faulty.library.update_resource(&read, &second).await.unwrap();
         assert_eq!(said(&faulty.library, CHILD).await.as_deref(), Some("second"), "after {further} steps");

@@ -138,6 +138,7 @@ async fn a_change_away_from_home_is_refused_before_anything_is_written() {
         description: "new".into(),
         membership: objects::resources::Membership::Basic,
         members_for: None,
+        refers_to: Vec::new(),
     };
     is_refused(there.update_resource(&resource, &new).await.unwrap_err());
     for refused in [

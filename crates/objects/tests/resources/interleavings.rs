@@ -23,7 +23,12 @@ async fn add(library: &Library, at: &str, word: &str, pause: u8) -> u32 {
             tokio::task::yield_now().await;
         }
         let description = Bytes::from([&before[..], word.as_bytes(), b" "].concat());
-        let update = Update::Description { description, membership: Membership::Basic, members_for: None };
+        let update = Update::Description {
+            description,
+            membership: Membership::Basic,
+            members_for: None,
+            refers_to: Vec::new(),
+        };
         match library.update_resource(&resource, &update).await {
             Ok(_) => return faster,
             Err(ResourceError::Moved(_)) => faster += 1,

@@ -98,6 +98,7 @@ async fn of_two_that_replace_the_same_only_one_writes_over_what_it_read() {
         description: "third".into(),
         membership: objects::resources::Membership::Basic,
         members_for: None,
+        refers_to: Vec::new(),
     };
     let moved = faulty.library.update_resource(&read, &late).await;
     assert!(matches!(moved, Err(ResourceError::Moved(_))), "{moved:?}");

@@ -37,6 +37,7 @@ pub async fn update(library: &Library, at: &str, description: &str) -> ResourceR
             description: Bytes::from(description.to_owned()),
             membership: objects::resources::Membership::Basic,
             members_for: None,
+            refers_to: Vec::new(),
         };
         match library.update_resource(&resource, &update).await {
             Err(ResourceError::Moved(_)) => {}

@@ -125,6 +125,7 @@ async fn a_write_that_was_applied_and_superseded_is_known_although_its_log_has_n
             description: "mine".into(),
             membership: objects::resources::Membership::Basic,
             members_for: None,
+            refers_to: Vec::new(),
         };
         library.update_resource(&read, &mine).await
     });
@@ -155,6 +156,7 @@ async fn a_write_that_arrives_and_is_superseded_between_the_reads_of_head_and_lo
                 description: "mine".into(),
                 membership: objects::resources::Membership::Basic,
                 members_for: None,
+                refers_to: Vec::new(),
             };
             library.update_resource(&read, &mine).await
         });
