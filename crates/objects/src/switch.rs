@@ -9,7 +9,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Class, Expect, Guard, NewRow, Outcome, Stamp, Step, Table};
+use store::{Call, Class, Deadline, Expect, Guard, NewRow, Outcome, Stamp, Step, Table};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{Body, Head, HeadRow, State};
@@ -131,7 +131,7 @@ impl Library {
                 Stands::Switched => {
                     if unsure && !switch.after.is_empty() {
                         // What comes after the head may not have come with it. It may be lost, so nobody waits for it.
-                        let _ = self.inner.store.run(self.call(Class::Description), switch.after).await;
+                        let _ = self.inner.store.run(self.call_to(&switch.head), switch.after).await;
                     }
                     return Ok(Switched::Applied);
                 }
@@ -165,8 +165,14 @@ impl Library {
         Ok(matches!(self.look(partition, incarnation, true).await?, Stands::Switched))
     }
 
+    /// A call that writes a head.
+    fn call_to(&self, head: &Head) -> Call {
+        let call = self.call(Class::Description);
+        if head.state == State::Live { call } else { call.removing() }
+    }
+
     async fn try_switch(&self, switch: &Switch) -> ObjectsResult<Answer> {
-        let outcome = self.inner.store.run(self.call(Class::Description), switch.steps(self.stamp())?).await;
+        let outcome = self.inner.store.run(self.call_to(&switch.head), switch.steps(self.stamp())?).await;
         Ok(match outcome {
             Ok(Outcome::Applied) => Answer::Applied,
             Ok(Outcome::Refused { step, .. }) if step < switch.before.len() => Answer::Required,
@@ -219,8 +225,19 @@ impl Library {
 
     /// Runs steps that are never refused (puts, removals) until they are acknowledged.
     pub(crate) async fn put_acknowledged(&self, class: Class, steps: Vec<Step>) -> ObjectsResult<()> {
+        self.run_acknowledged(self.call(class), steps).await
+    }
+
+    /// The same for small steps of a removal.
+    pub(crate) async fn put_removing(&self, steps: Vec<Step>) -> ObjectsResult<()> {
+        self.run_acknowledged(self.call(Class::Description).removing(), steps).await
+    }
+
+    async fn run_acknowledged(&self, call: Call, steps: Vec<Step>) -> ObjectsResult<()> {
+        let within = call.deadline.remaining();
         self.patiently(|| async {
-            match self.inner.store.run(self.call(class), steps.clone()).await? {
+            let call = Call { deadline: Deadline::within(within), ..call };
+            match self.inner.store.run(call, steps.clone()).await? {
                 Outcome::Applied => Ok(()),
                 Outcome::Unknown { reason } => Err(store::StoreError::Unavailable(reason).into()),
                 Outcome::Refused { step, .. } => {
@@ -243,7 +260,8 @@ impl Library {
     ) -> ObjectsResult<Option<HeadRow>> {
         let stamp = self.stamp();
         before.push(compare_and_write(partition, base, &head, head.guard(stamp), rows)?);
-        match self.inner.store.run(self.call(Class::Description), before).await {
+        // It fences, condemns or counts, which removing and collecting need.
+        match self.inner.store.run(self.call(Class::Description).removing(), before).await {
             Ok(Outcome::Applied) => Ok(Some(HeadRow { head, stamp })),
             Ok(Outcome::Refused { .. } | Outcome::Unknown { .. }) => Ok(None),
             Err(error) if error.is_passing() => Ok(None),

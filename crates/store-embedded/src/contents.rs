@@ -77,7 +77,9 @@ impl EmbeddedStore {
             value: encode_header(id, header)?,
             rows: Vec::new(),
         };
-        match self.submit(deadline, Plan::new(vec![step])?).await? {
+        let plan = Plan::new(vec![step])?;
+        let plan = if header.state == ContentState::Condemned { plan.removing() } else { plan };
+        match self.submit(deadline, plan).await? {
             Outcome::Applied => Ok(Some(stamp)),
             Outcome::Refused { .. } => Ok(None),
             Outcome::Unknown { reason } => Err(StoreError::Unavailable(format!("content {id}: {reason}"))),

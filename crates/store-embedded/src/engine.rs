@@ -270,7 +270,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
-        self.submit(call.deadline, Plan::new(steps)?.of_class(call.class)).await
+        self.submit(call.deadline, Plan::new(steps)?.of_call(call)).await
     }
 
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
@@ -356,7 +356,7 @@ impl Store for EmbeddedStore {
 fn least_use(lane: Lane) -> Use {
     match lane {
         Lane::Text => Use::Adds,
-        Lane::Service => Use::GivesBack,
+        Lane::Service => Use::Audits,
     }
 }
 

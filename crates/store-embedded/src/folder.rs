@@ -5,6 +5,7 @@
 //! lock       held with a lock of the operating system by the process that has the folder open
 //! db/        for each lane (`text`, `service`) a database of rows, its record, and a list of its files: see [`crate::opening`]
 //! contents/  large contents, one file each, in up to 256 folders by the first byte of their id
+//! reserve    room that is kept for the audit: see [`crate::room`]
 //! making/    `format` and `db`, while they are made; also what the death of a process has left of that
 //! ```
 //!
@@ -13,7 +14,6 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use store::{Lane, StoreError, StoreResult};
@@ -176,13 +176,7 @@ fn format_line() -> String {
 
 fn lock(folder: &Path) -> StoreResult<File> {
     let path = folder.join("lock");
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(private::FILE_MODE)
-        .open(&path)
-        .map_err(|source| io_error("opening", &path, source))?;
+    let file = private::open_or_create(&path).map_err(|source| io_error("opening", &path, source))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::Held { folder: folder.display().to_string() }),

@@ -14,8 +14,9 @@ pub struct EmbeddedOptions {
     /// was made with; a later one has no effect on it.
     pub memtable_bytes: u64,
     /// Free bytes on the disk below which writes are refused, so that neither the journal nor a compaction ever meets a
-    /// full disk (that would poison the engine). Small writes (heads, marks) are taken down to half of it, removals and the
-    /// audit down to a quarter: a full store can be read, and emptied.
+    /// full disk (that would poison the engine). Small writes (heads, marks) are taken down to half of it, removals down to a
+    /// quarter, and the audit to the end, for which an eighth of it (64 MiB at most) is reserved in a file: a full store can be
+    /// read, and emptied.
     pub headroom_bytes: u64,
     /// How old the oldest waiting write may be before further ones are refused as overload.
     pub max_queue_age: Duration,

@@ -2,7 +2,7 @@
 //! committer does nothing but check and merge.
 
 use bytes::Bytes;
-use store::{Class, Condition, Expect, Lane, NewRow, Removal, Step, StoreError, StoreResult, Table, UnixMillis};
+use store::{Call, Class, Condition, Expect, Lane, NewRow, Removal, Step, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::key::{self, KeyRange};
 use crate::room::Use;
@@ -86,9 +86,19 @@ impl Plan {
         Ok(Self::of(lane, changes))
     }
 
-    /// The same plan, for a class of data: reading has to go on, so its audit is the last thing that a full disk refuses.
-    pub(crate) fn of_class(self, class: Class) -> Self {
-        if class == Class::Audit { Self { use_: Use::GivesBack, ..self } } else { self }
+    /// The same plan as a call is meant: reading has to go on, so its audit is the last thing that a full disk refuses; and removing has to, so
+    /// that room comes back.
+    pub(crate) fn of_call(self, call: Call) -> Self {
+        match call {
+            Call { class: Class::Audit, .. } => Self { use_: Use::Audits, ..self },
+            Call { is_removal: true, .. } => self.removing(),
+            _ => self,
+        }
+    }
+
+    /// The same plan as a step of a removal, if it is small.
+    pub(crate) fn removing(self) -> Self {
+        if self.use_ == Use::AddsLittle { Self { use_: Use::GivesBack, ..self } } else { self }
     }
 
     /// A plan of changes to tables of a lane that are encoded already.

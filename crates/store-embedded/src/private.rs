@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// The mode of a file: its owner reads and writes it.
-pub(crate) const FILE_MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 
 /// The mode of a folder.
 const FOLDER_MODE: u32 = 0o700;
@@ -19,6 +19,11 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 /// Makes a file, or empties the one that is there.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     File::options().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
+}
+
+/// Opens a file to write to it, and makes it where it is missing.
+pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
 }
 
 /// Makes a folder and those above it, where they are missing.

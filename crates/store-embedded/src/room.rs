@@ -1,30 +1,51 @@
 //! Room on the disk: writes are refused before the disk is full, because a failed journal write poisons the engine.
+//!
+//! As the disk fills, bulk is refused first, then small writes, then removals, and at last the audit, without which nothing is served. For the
+//! audit a file of room is kept, and given up piece by piece when others have taken all the rest: so reading goes on to the last byte.
 
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
+use rustix::fs::FallocateFlags;
 use store::{StoreError, StoreResult};
+
+use crate::private;
+
+/// The largest reserve: some hundred thousand records of the audit, with what the engine needs to keep them in order.
+const RESERVE_BYTES_MAX: u64 = 64 << 20;
 
 /// Watches the room of the file system that holds the data folder.
 #[derive(Debug)]
 pub(crate) struct Room {
     folder: PathBuf,
     headroom_bytes: u64,
+    reserve: Mutex<Reserve>,
 }
 
-/// What a write does to the room. As the disk fills, bulk is refused first, so that reading (which is audited) and deleting go on.
+/// What a write does to the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// It takes much room for good.
     Adds,
     /// It takes little room: a head, marks, a pin.
     AddsLittle,
-    /// It only removes, and needs a little room now to give back more later; or it records who read what.
+    /// It removes, or is a step of a removal: it needs a little room now to give back more later.
     GivesBack,
+    /// It records who read what.
+    Audits,
 }
 
 impl Room {
+    /// Watches `folder` and keeps a reserve there, if there is room for it.
     pub(crate) fn new(folder: PathBuf, headroom_bytes: u64) -> Self {
-        Self { folder, headroom_bytes }
+        let reserve = Reserve::open(&folder, (headroom_bytes / 8).min(RESERVE_BYTES_MAX));
+        let room = Self { folder, headroom_bytes, reserve: Mutex::new(reserve) };
+        if let Some(free) = room.free_bytes() {
+            room.fill_reserve(free.saturating_sub(headroom_bytes));
+        }
+        room
     }
 
     /// Free bytes; `None`: the operating system does not tell.
@@ -33,19 +54,133 @@ impl Room {
         Some(room.f_bavail.saturating_mul(room.f_frsize))
     }
 
-    /// Refuses a write of `bytes` that would use up the headroom while `free_bytes` are free.
+    /// Refuses a write of `bytes` that would use up what is kept free for others while `free_bytes` are free.
     pub(crate) fn check(&self, free_bytes: Option<u64>, bytes: u64, use_: Use) -> StoreResult<()> {
-        let needed = match use_ {
+        let Some(free) = free_bytes else { return Ok(()) };
+        let mut left = free.saturating_sub(bytes);
+        let kept_free = match use_ {
             Use::Adds => self.headroom_bytes,
             Use::AddsLittle => self.headroom_bytes / 2,
             Use::GivesBack => self.headroom_bytes / 4,
+            Use::Audits => self.headroom_bytes / 512,
         };
-        match free_bytes {
-            Some(free) if free.saturating_sub(bytes) < needed => Err(StoreError::Full(format!(
-                "{} has {free} bytes left, {needed} are kept free",
-                self.folder.display()
-            ))),
-            _ => Ok(()),
+        if use_ == Use::Audits {
+            left += self.reserve.lock().give_up((self.headroom_bytes / 16).saturating_sub(left));
+        } else if left >= self.headroom_bytes {
+            self.fill_reserve(left - self.headroom_bytes);
         }
+        if left < kept_free {
+            return Err(StoreError::Full(format!(
+                "{} has {left} bytes left, {kept_free} are kept free",
+                self.folder.display()
+            )));
+        }
+        Ok(())
+    }
+
+    fn fill_reserve(&self, room: u64) {
+        let mut reserve = self.reserve.lock();
+        if let Err(error) = reserve.fill(room) {
+            // Without it the audit ends a little earlier than reading could go on.
+            tracing::warn!(%error, file = %reserve.path.display(), "no room can be reserved for the audit");
+            reserve.whole = 0;
+        }
+    }
+}
+
+/// A file of nothing, which keeps room.
+#[derive(Debug)]
+struct Reserve {
+    path: PathBuf,
+    /// Bytes that it has.
+    held: u64,
+    /// Bytes that it is to have.
+    whole: u64,
+}
+
+impl Reserve {
+    fn open(folder: &Path, whole: u64) -> Self {
+        let path = folder.join("reserve");
+        let held = fs::metadata(&path).map_or(0, |found| found.len());
+        Self { path, held, whole }
+    }
+
+    /// Makes it whole, if `room` has as much.
+    fn fill(&mut self, room: u64) -> io::Result<()> {
+        if self.held == self.whole || room < self.whole.saturating_sub(self.held) {
+            return Ok(());
+        }
+        let file = private::open_or_create(&self.path)?;
+        if self.held > self.whole {
+            file.set_len(self.whole)?;
+        } else {
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, self.whole)?;
+        }
+        self.held = self.whole;
+        Ok(())
+    }
+
+    /// Gives up so many bytes, or all that are left. Answers how many those were.
+    fn give_up(&mut self, bytes: u64) -> u64 {
+        let bytes = bytes.min(self.held);
+        let shrink = || File::options().write(true).open(&self.path)?.set_len(self.held - bytes);
+        if bytes == 0 {
+            return 0;
+        }
+        match shrink() {
+            Ok(()) => {
+                self.held -= bytes;
+                bytes
+            }
+            Err(error) => {
+                tracing::warn!(%error, file = %self.path.display(), "the room reserved for the audit cannot be given up");
+                0
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    const HEADROOM: u64 = 1 << 20;
+
+    #[test]
+    fn bulk_is_refused_first_then_small_writes_then_removals_and_the_audit_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let room = Room::new(folder.path().to_path_buf(), HEADROOM);
+        let in_turn = [Use::Adds, Use::AddsLittle, Use::GivesBack, Use::Audits];
+        let refused = |free| in_turn.map(|use_| room.check(Some(free), 0, use_).is_err());
+        assert_eq!(refused(HEADROOM), [false; 4]);
+        assert_eq!(refused(HEADROOM - 1), [true, false, false, false]);
+        assert_eq!(refused(HEADROOM / 2 - 1), [true, true, false, false]);
+        assert_eq!(refused(HEADROOM / 4 - 1), [true, true, true, false]);
+    }
+
+    #[test]
+    fn the_audit_takes_what_was_reserved_for_it_until_that_is_used_up_and_it_is_reserved_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let reserve = folder.path().join("reserve");
+        // In blocks of 512 bytes: room that is really taken.
+        let reserved = || fs::metadata(&reserve).unwrap().blocks() * 512;
+        let room = Room::new(folder.path().to_path_buf(), HEADROOM);
+        assert_eq!(reserved(), HEADROOM / 8);
+        // Others have taken all the rest, and take what is given up too.
+        let mut audited = 0;
+        while room.check(Some(0), 100, Use::Audits).is_ok() {
+            audited += 1;
+            assert!(room.check(Some(0), 100, Use::GivesBack).is_err());
+        }
+        assert_eq!((audited, reserved()), (2, 0));
+        // A start without room does not take what is not there.
+        let room = Room { reserve: Mutex::new(Reserve::open(folder.path(), HEADROOM / 8)), ..room };
+        room.check(Some(HEADROOM), 0, Use::Adds).unwrap();
+        assert_eq!(reserved(), 0);
+        room.check(Some(2 * HEADROOM), 0, Use::Adds).unwrap();
+        assert_eq!(reserved(), HEADROOM / 8);
     }
 }

@@ -83,9 +83,9 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     assert!(store.run(call(), vec![put("small")]).await.unwrap().is_applied());
     store.close().await.unwrap();
 
-    // Room for removals and the audit (a quarter of the headroom), but not for more.
+    // Room for removals (a quarter of the headroom) and the audit, but not for more.
     let scarcer = EmbeddedOptions { headroom_bytes: 3 * free, ..options() };
-    let store = EmbeddedStore::open(folder.path(), scarcer, clock).unwrap();
+    let store = EmbeddedStore::open(folder.path(), scarcer, clock.clone()).unwrap();
     let refused = store.run(call(), vec![put("b")]).await;
     assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
     let audit = Step::Put { table: Table::Audit, partition: "p".into(), rows: vec![NewRow::new("who", "what")] };
@@ -96,9 +96,25 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     assert!(matches!(upload, Err(StoreError::Full(_))), "{upload:?}");
     assert!(store.health().await.refusing_writes.contains_key(&Lane::Text));
     assert!(holds(&store, "a").await && !holds(&store, "b").await);
+    assert!(store.run(call().removing(), vec![put("a mark")]).await.unwrap().is_applied());
+    let bulk = store.run(call().removing(), vec![bulk("b")]).await;
+    assert!(matches!(bulk, Err(StoreError::Full(_))), "bulk is no step of a removal: {bulk:?}");
     let remove = Step::Remove { table: Table::Objects, partition: "p".into(), rows: Removal::Rows(vec!["a".into()]) };
     assert!(store.run(call(), vec![remove]).await.unwrap().is_applied());
     assert!(!holds(&store, "a").await);
+    store.close().await.unwrap();
+
+    // Room for the audit alone.
+    let full = EmbeddedOptions { headroom_bytes: 20 * free, ..options() };
+    let store = EmbeddedStore::open(folder.path(), full, clock).unwrap();
+    let remove =
+        Step::Remove { table: Table::Objects, partition: "p".into(), rows: Removal::Rows(vec!["small".into()]) };
+    let refused = store.run(call(), vec![remove]).await;
+    assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
+    let audit = Step::Put { table: Table::Audit, partition: "p".into(), rows: vec![NewRow::new("who else", "what")] };
+    assert!(store.run(call().of(Class::Audit), vec![audit]).await.unwrap().is_applied());
+    let refusing = store.health().await.refusing_writes;
+    assert_eq!(refusing.into_keys().collect::<Vec<_>>(), [Lane::Text], "reading is audited, so it goes on");
 }
 
 #[tokio::test]

@@ -65,12 +65,20 @@ pub struct Call {
     pub strength: Strength,
     /// Until when.
     pub deadline: Deadline,
+    /// Whether what it writes is a step of a removal (a mark, a head that says so): where room grows scarce it is refused later than other
+    /// small writes, so that room can come back.
+    pub is_removal: bool,
 }
 
 impl Call {
     /// A call of the usual strength.
     pub fn new(class: Class, deadline: Deadline) -> Self {
-        Self { class, strength: Strength::Usual, deadline }
+        Self { class, strength: Strength::Usual, deadline, is_removal: false }
+    }
+
+    /// The same call, as a step of a removal.
+    pub fn removing(self) -> Self {
+        Self { is_removal: true, ..self }
     }
 
     /// The same call, strong.

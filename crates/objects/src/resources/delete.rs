@@ -171,7 +171,7 @@ impl Library {
             if let Ok(parent) = self.parent(&Container::At(above)).await {
                 let change = self.inner.revisions.mint_above(incarnation);
                 let removed = parent.settle(path.name(), incarnation, Mark::Removed, change);
-                self.put_acknowledged(Class::Description, vec![removed]).await?;
+                self.put_removing(vec![removed]).await?;
             }
         }
         Ok(())

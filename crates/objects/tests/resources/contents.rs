@@ -14,13 +14,13 @@ use crate::tree::{container, delete, path};
 
 const GRACE: Duration = Duration::from_secs(25 * 3_600);
 
-async fn upload(library: &Library, at: &str, byte: u8) -> Uploaded {
+pub async fn upload(library: &Library, at: &str, byte: u8) -> Uploaded {
     let bytes = Bytes::from(vec![byte; LibraryOptions::default().small_content_bytes + 1]);
     let source = futures::stream::iter([Ok::<_, std::io::Error>(bytes)]);
     library.upload(&path(at), source, &[]).await.unwrap()
 }
 
-async fn put(library: &Library, at: &str, uploaded: Uploaded) {
+pub async fn put(library: &Library, at: &str, uploaded: Uploaded) {
     let new = NewResource { kind: NewKind::Binary(uploaded), ..container() };
     library.create_resource(&path(at), &new).await.unwrap();
 }

@@ -8,6 +8,7 @@ mod contents;
 mod counterexamples;
 mod deletions;
 mod faults;
+mod full_disk;
 mod growing;
 mod histories;
 mod home;
