@@ -20,6 +20,7 @@ use tokio::time::{timeout, timeout_at};
 use crate::engine::EmbeddedStore;
 use crate::folder::{io_error, sync_folder};
 use crate::plan::{Change, Plan, Target};
+use crate::private;
 use crate::read;
 
 /// The sort key of a header in the content's partition.
@@ -290,10 +291,12 @@ impl<'a> Upload<'a> {
 
 /// Makes a file, and its shard's folder if it is the first there.
 async fn make_file(path: &Path) -> std::io::Result<File> {
-    if let Some(shard) = path.parent() {
-        fs::create_dir_all(shard).await?;
-    }
-    File::create_new(path).await
+    let path = path.to_owned();
+    let made = tokio::task::spawn_blocking(move || {
+        path.parent().map_or(Ok(()), private::create_folders)?;
+        private::create_new(&path)
+    });
+    made.await.map_err(std::io::Error::other)?.map(File::from_std)
 }
 
 /// The next `left` bytes of a file.

@@ -337,6 +337,7 @@ impl Store for EmbeddedStore {
                 }
                 Ok(())
             });
+            engine.folder.close_to_others();
             closed.into_iter().collect()
         });
         let give_up = Instant::now() + CLOSE_WAIT;

@@ -149,9 +149,11 @@ impl Folder {
         fs::remove_dir_all(&making).map_err(|source| io_error("removing", &making, source))
     }
 
-    /// What is kept here is for nobody else on this machine: whoever may read it asks the server.
-    fn close_to_others(&self) {
-        match private::close_folder(&self.path) {
+    /// What is kept here is for nobody else on this machine: whoever may read it asks the server. The engine below makes its files with the
+    /// modes that the process makes all its files with, so that they are closed here; nobody gets as far as them in any case.
+    pub(crate) fn close_to_others(&self) {
+        let closed = private::close(&self.path);
+        match closed.and_then(|was_open| private::close_all(&self.databases()).map(|()| was_open)) {
             Ok(false) => {}
             Ok(true) => tracing::warn!(
                 folder = %self.path.display(),

@@ -31,11 +31,28 @@ pub(crate) fn create_folders(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
 }
 
-/// Closes a folder to everybody but its owner; true: it was open to others.
-pub(crate) fn close_folder(path: &Path) -> io::Result<bool> {
-    let is_open = fs::metadata(path)?.permissions().mode() & 0o077 != 0;
+/// Closes a file or folder to everybody but its owner; true: it was open to others.
+pub(crate) fn close(path: &Path) -> io::Result<bool> {
+    let found = fs::symlink_metadata(path)?;
+    let is_open = !found.is_symlink() && found.permissions().mode() & 0o077 != 0;
     if is_open {
-        fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))?;
+        let mode = if found.is_dir() { FOLDER_MODE } else { FILE_MODE };
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
     }
     Ok(is_open)
+}
+
+/// Closes a folder with all that is in it. What goes away meanwhile is none of it any more.
+pub(crate) fn close_all(path: &Path) -> io::Result<()> {
+    let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    match close(path) {
+        Err(error) if !is_gone(&error) => return Err(error),
+        _ => {}
+    }
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::NotADirectory => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    entries.into_iter().try_for_each(|entry| close_all(&entry?.path()))
 }

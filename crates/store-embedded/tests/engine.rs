@@ -4,7 +4,8 @@
 
 mod support;
 
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,6 +116,36 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     assert!(store.run(call().of(Class::Audit), vec![audit]).await.unwrap().is_applied());
     let refusing = store.health().await.refusing_writes;
     assert_eq!(refusing.into_keys().collect::<Vec<_>>(), [Lane::Text], "reading is audited, so it goes on");
+}
+
+/// Everything in a folder, the folder included, with its mode.
+fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
+    let found = std::fs::metadata(folder).unwrap();
+    let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let below = entries.flat_map(|path| modes(&path));
+    [(folder.to_path_buf(), found.permissions().mode() & 0o777)].into_iter().chain(below).collect()
+}
+
+#[tokio::test]
+async fn nobody_but_its_owner_may_look_into_a_data_folder_and_one_that_is_open_to_others_is_closed() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    // What was there before, and what a restored backup brings along.
+    std::fs::create_dir(&data).unwrap();
+    for _ in 0..2 {
+        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let store = EmbeddedStore::open(&data, options(), Arc::new(ManualClock::new(UnixMillis(0)))).unwrap();
+        assert_eq!(modes(&data)[0].1, 0o700);
+        assert!(store.run(call(), vec![put("a")]).await.unwrap().is_applied());
+        store.put_content(call(), "owner".into(), stream::iter([Ok("bytes".into())]).boxed()).await.unwrap();
+        store.close().await.unwrap();
+        let all = modes(&data);
+        assert!(all.len() > 40, "{all:?}");
+        for (path, mode) in all {
+            assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+        }
+        std::fs::set_permissions(data.join("db/text/version"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
 }
 
 #[tokio::test]

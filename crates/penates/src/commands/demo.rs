@@ -42,6 +42,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
         config.listen.tls = None;
     }
     let _logging = server::init_logging(&config.log)?;
+    server::keep_files_private();
     let store = local::open_store(&config).await.map_err(local::cannot_open)?;
     let target = Target::Library(local::open_library(&config, store.clone()).await?);
     let summary = import_samples(&target).await?;

@@ -69,6 +69,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     args.listen.apply(&mut flags);
     let config = settings::load(&args.store, flags)?.config;
     let _logging = server::init_logging(&config.log)?;
+    server::keep_files_private();
     let store = local::open_store(&config).await.map_err(local::cannot_open)?;
     let listen = config.listen.clone();
     let served = server::serve(config, store, tell, interrupt::asked_to_end()?).await;

@@ -1,7 +1,10 @@
 //! `serve`, `demo`, `config`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use crate::harness::*;
@@ -162,4 +165,33 @@ fn the_configuration_tells_where_each_value_comes_from() {
     assert_eq!(find("data.max_pages")["origin"]["name"], "PENATES_DATA__MAX_PAGES");
     assert_eq!(find("store.grace")["origin"]["from"], "default");
     assert_eq!(find("store.path")["origin"]["from"], "flag");
+}
+
+#[test]
+fn what_a_server_makes_is_for_its_owner_alone_and_a_folder_that_was_open_to_others_is_closed() {
+    let store = TestStore::with(&[SMALL]);
+    fs::set_permissions(store.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let server = Served::start(store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]));
+    server.tls_url();
+    store.run(&["token", "create", "somebody"]).ends_with(0);
+    store.run(&["import", "--force", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);
+    let mut kinds = BTreeSet::new();
+    for path in all_in(store.path()) {
+        let found = fs::symlink_metadata(&path).unwrap();
+        let mode = found.permissions().mode() & 0o777;
+        assert_eq!(mode & 0o077, 0, "{mode:o} {}", path.display());
+        kinds.extend(path.extension().map(|kind| kind.to_string_lossy().into_owned()));
+        kinds.extend(found.file_type().is_socket().then(|| "a socket".to_owned()));
+    }
+    for kind in ["jnl", "record", "pem", "a socket"] {
+        assert!(kinds.contains(kind), "{kind} is none of {kinds:?}");
+    }
+    assert_eq!(server.stop("TERM").0, 0);
+}
+
+/// A file, or a folder with all that is in it.
+fn all_in(path: PathBuf) -> Vec<PathBuf> {
+    let entries = fs::read_dir(&path).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let below: Vec<_> = entries.flat_map(all_in).collect();
+    [path].into_iter().chain(below).collect()
 }
