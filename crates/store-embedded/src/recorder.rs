@@ -16,14 +16,30 @@ const SYNC_EVERY: Duration = Duration::from_secs(10);
 /// How often the list of known files is written. What is not in it is read whole at the next start.
 const KNOWN_EVERY: Duration = Duration::from_secs(60);
 
+/// How often the rest of a slot is asked for while groups are written: that the engine's lists have come further, and journals are needed no
+/// more. What a slot says of that may be old.
+const SEEN_EVERY: Duration = Duration::from_millis(100);
+
+/// The engine goes on to another journal only once one has more than 64,000,000 bytes.
+const SURELY_ONE_JOURNAL_BYTES: u64 = 60_000_000;
+
 /// What the engine says behind a group.
 pub(crate) struct Seen {
-    /// Its number of the last group.
+    /// Its number of that group.
     pub(crate) sequence: u64,
     /// The highest number of which the marks' keyspace has a file of rows.
     pub(crate) flushed: Option<u64>,
     /// Versions of the lists of files, by keyspace, but for the first: that is the engine's own, and changes no more.
     pub(crate) versions: Vec<u64>,
+}
+
+/// An open database, as its record asks it.
+pub(crate) trait Engine {
+    /// What it says behind the last group.
+    fn seen(&self) -> Seen;
+
+    /// All its files of rows: number of the keyspace and id.
+    fn files(&self) -> Vec<(u64, u64)>;
 }
 
 /// The record of a database that is open.
@@ -35,8 +51,11 @@ pub(crate) struct Recorder {
     journals: BTreeMap<u64, u64>,
     /// The journal that is written to, as far as is known.
     active: u64,
+    /// Not less than the bytes in it.
+    active_bytes: u64,
     known: Known,
     known_versions: Vec<u64>,
+    seen_at: Option<Instant>,
     synced_at: Instant,
     known_at: Instant,
     is_failing: bool,
@@ -59,9 +78,11 @@ impl Recorder {
             file,
             journals,
             active,
+            active_bytes: found.journals.last().and_then(|journal| journal.runs.last()).map_or(0, |run| run.bytes.end),
             known: found.known,
             known_versions: record.versions.clone(),
             record: Record { group, sequence, ..record },
+            seen_at: None,
             synced_at: now,
             known_at: now,
             is_failing: false,
@@ -73,51 +94,57 @@ impl Recorder {
         Mark { database: self.record.database, group: self.record.group + 1 }
     }
 
-    /// Writes down that the group with the next mark is durable. `tables` lists all files of rows.
-    pub(crate) fn committed<T: Iterator<Item = (u64, u64)>>(&mut self, seen: Seen, tables: impl FnOnce() -> T) {
+    /// Writes down that the group with the next mark is durable. `sequence` is not below the engine's number of it, `bytes` is not
+    /// less than what it added to the journal.
+    pub(crate) fn committed(&mut self, sequence: u64, bytes: u64, engine: &impl Engine) {
         let written_to = self.active;
-        while journal::path(&self.database, self.active + 1).exists() {
+        self.active_bytes += bytes;
+        while self.active_bytes > SURELY_ONE_JOURNAL_BYTES && journal::path(&self.database, self.active + 1).exists() {
             self.active += 1;
-        }
-        // If the engine went on to another journal meanwhile, nobody knows in which one the group is.
-        if self.active == written_to {
-            self.journals.insert(written_to, seen.sequence);
+            self.active_bytes = bytes;
         }
         self.record.group += 1;
-        self.record.sequence = seen.sequence;
+        self.record.sequence = sequence;
         self.record.written_to = written_to;
-        self.write(seen);
+        if self.seen_at.is_none_or(|at| at.elapsed() >= SEEN_EVERY) {
+            self.seen_at = Some(Instant::now());
+            let seen = engine.seen();
+            // If the engine went on to another journal meanwhile, nobody knows in which one the group is.
+            if self.active == written_to {
+                self.journals.insert(written_to, seen.sequence);
+            }
+            self.take(seen);
+        }
+        let written = self.file.write(&self.record);
+        self.tell(written);
         if self.synced_at.elapsed() >= SYNC_EVERY {
             self.synced_at = Instant::now();
             let synced = self.file.sync();
             self.tell(synced);
         }
         if self.known_at.elapsed() >= KNOWN_EVERY && self.known_versions != self.record.versions {
-            self.learn(tables());
+            self.learn(engine);
         }
     }
 
     /// Writes down, durably, what there is now.
-    pub(crate) fn end(&mut self, seen: Seen, tables: impl Iterator<Item = (u64, u64)>) {
-        let sequence = self.record.sequence;
-        self.write(Seen { sequence, ..seen });
-        let synced = self.file.sync();
-        self.tell(synced);
-        self.learn(tables);
+    pub(crate) fn end(&mut self, engine: &impl Engine) {
+        self.take(engine.seen());
+        let written = self.file.write(&self.record).and_then(|()| self.file.sync());
+        self.tell(written);
+        self.learn(engine);
     }
 
-    fn write(&mut self, seen: Seen) {
+    fn take(&mut self, seen: Seen) {
         self.journals.retain(|_, last| seen.flushed.is_none_or(|flushed| flushed < *last));
         self.record.needed_from = self.journals.keys().next().copied().unwrap_or(Record::NONE_NEEDED);
         self.record.versions.truncate(1);
         self.record.versions.extend(seen.versions);
-        let written = self.file.write(&self.record);
-        self.tell(written);
     }
 
-    fn learn(&mut self, tables: impl Iterator<Item = (u64, u64)>) {
+    fn learn(&mut self, engine: &impl Engine) {
         self.known_at = Instant::now();
-        self.known = self.known.learn(&self.database, tables);
+        self.known = self.known.learn(&self.database, engine.files().into_iter());
         self.known_versions = self.record.versions.clone();
         let written = self.known.write(&known_path(&self.database));
         self.tell(written);
@@ -133,5 +160,81 @@ impl Recorder {
             }
             Err(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::cell::Cell;
+    use std::fs;
+
+    use super::*;
+    use crate::opening::record::DatabaseId;
+    use crate::opening::record_path;
+
+    /// An engine that has a file of the marks up to some number.
+    #[derive(Default)]
+    struct Told {
+        sequence: Cell<u64>,
+        flushed: Cell<Option<u64>>,
+    }
+
+    impl Engine for Told {
+        fn seen(&self) -> Seen {
+            Seen { sequence: self.sequence.get(), flushed: self.flushed.get(), versions: vec![1] }
+        }
+
+        fn files(&self) -> Vec<(u64, u64)> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_journal_is_needed_until_the_marks_of_its_last_group_are_in_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("text");
+        fs::create_dir(&database).unwrap();
+        let record = Record {
+            database: DatabaseId([1; 16]),
+            group: 0,
+            sequence: Record::UNKNOWN,
+            written_to: 0,
+            needed_from: Record::NONE_NEEDED,
+            versions: vec![0, 0],
+        };
+        let path = record_path(&database);
+        RecordFile::make(&path, &record).unwrap();
+        let (file, record) = RecordFile::open(&path).unwrap().unwrap();
+        let found = Found {
+            keyspaces: Vec::new(),
+            journals: Vec::new(),
+            known: Known::default(),
+            last: Vec::new(),
+            others: Vec::new(),
+        };
+        let mut recorder = Recorder::new(&database, file, record, found, 0);
+        let engine = Told::default();
+        let mut group = |sequence, bytes| {
+            engine.sequence.set(sequence);
+            // As if time had passed.
+            recorder.seen_at = None;
+            assert_eq!(recorder.next_mark().group, recorder.record.group + 1);
+            recorder.committed(sequence, bytes, &engine);
+            let seen = RecordFile::look(&path).unwrap().unwrap();
+            assert_eq!((seen.group, seen.sequence), (recorder.record.group, sequence));
+            (seen.written_to, seen.needed_from)
+        };
+        assert_eq!(group(10, 100), (0, 0));
+        assert_eq!(group(11, SURELY_ONE_JOURNAL_BYTES), (0, 0));
+        // The engine goes on to the next journal before or after this group: nobody knows.
+        fs::write(journal::path(&database, 1), "").unwrap();
+        assert_eq!(group(12, 100), (0, 0));
+        assert_eq!(group(13, 100), (1, 0));
+        engine.flushed.set(Some(11));
+        assert_eq!(group(14, 100), (1, 1));
+        engine.flushed.set(Some(15));
+        assert_eq!(group(15, 100), (1, Record::NONE_NEEDED));
+        assert_eq!(group(16, 100), (1, 1));
     }
 }

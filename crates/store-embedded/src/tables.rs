@@ -17,7 +17,7 @@ use crate::opening::record::{DatabaseId, Mark, Record, RecordFile};
 use crate::opening::versions::{self, Known, List};
 use crate::opening::{self, Found};
 use crate::options::LaneOptions;
-use crate::recorder::{Recorder, Seen};
+use crate::recorder::{Engine, Recorder, Seen};
 use crate::value::{self, Value};
 
 /// Packs are read in runs: larger blocks cost a third less CPU when a volume is scanned.
@@ -25,6 +25,9 @@ const RUN_BLOCK_BYTES: u32 = 32 << 10;
 
 /// All else is looked up row by row: of thousands of heads, each in another block, only what is near is read along.
 const ROW_BLOCK_BYTES: u32 = 4 << 10;
+
+/// More than a group of one item takes in the journal beside its value and, but for the mark, its key.
+const ITEM_FRAME_BYTES_MAX: u64 = 64;
 
 /// A keyspace: a table's rows, or one of the engine's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,7 +147,9 @@ impl Tables {
         let mut recorder = self.recorder.lock();
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         batch.insert(self.marks(), Mark::KEY, recorder.next_mark().encode());
+        let mut bytes = ITEM_FRAME_BYTES_MAX + Mark::BYTES as u64;
         for (space, key, value) in changes {
+            bytes += ITEM_FRAME_BYTES_MAX + (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64;
             match value {
                 Some(value) => batch.insert(self.keyspace(space)?, key, value),
                 None => batch.remove(self.keyspace(space)?, key),
@@ -154,31 +159,8 @@ impl Tables {
             context: "committing a batch".to_owned(),
             source: io::Error::other(error),
         })?;
-        recorder.committed(self.seen(), || self.files());
+        recorder.committed(self.database.visible_seqno(), bytes, self);
         Ok(())
-    }
-
-    /// What the record says of the engine behind a group.
-    fn seen(&self) -> Seen {
-        let marks = &self.marks().tree;
-        // One view of it: a version and what is in its files belong together.
-        let version = marks.current_version();
-        let flushed = version.iter_tables().map(|table| table.get_highest_seqno()).max();
-        let of_others = self.keyspaces[1..].iter().map(|(_, keyspace)| keyspace.tree.current_version().id());
-        Seen {
-            sequence: marks.get_highest_memtable_seqno().max(flushed).unwrap_or(Record::UNKNOWN),
-            flushed,
-            versions: [version.id()].into_iter().chain(of_others).collect(),
-        }
-    }
-
-    /// All files of rows: number of the keyspace and id.
-    fn files(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.keyspaces.iter().flat_map(|(_, keyspace)| {
-            let files: Vec<_> =
-                keyspace.tree.current_version().iter_tables().map(|table| (keyspace.id(), table.id())).collect();
-            files
-        })
     }
 
     /// Bytes of a table that wait to be written to files, the memtable in use not counted. When they grow, commits stall.
@@ -203,8 +185,31 @@ impl Tables {
             keyspace.rotate_memtable_and_wait()?;
         }
         self.database.persist(PersistMode::SyncAll)?;
-        self.recorder.lock().end(self.seen(), self.files());
+        self.recorder.lock().end(self);
         Ok(())
+    }
+}
+
+impl Engine for Tables {
+    fn seen(&self) -> Seen {
+        let marks = &self.marks().tree;
+        // One view of it: a version and what is in its files belong together.
+        let version = marks.current_version();
+        let flushed = version.iter_tables().map(|table| table.get_highest_seqno()).max();
+        let of_others = self.keyspaces[1..].iter().map(|(_, keyspace)| keyspace.tree.current_version().id());
+        Seen {
+            sequence: marks.get_highest_memtable_seqno().max(flushed).unwrap_or(Record::UNKNOWN),
+            flushed,
+            versions: [version.id()].into_iter().chain(of_others).collect(),
+        }
+    }
+
+    fn files(&self) -> Vec<(u64, u64)> {
+        let of_one = |(_, keyspace): &(Space, Keyspace)| {
+            let version = keyspace.tree.current_version();
+            version.iter_tables().map(|table| (keyspace.id(), table.id())).collect::<Vec<_>>()
+        };
+        self.keyspaces.iter().flat_map(of_one).collect()
     }
 }
 

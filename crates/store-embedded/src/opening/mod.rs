@@ -282,7 +282,7 @@ fn check_end(
         Some((journal, last))
             if last.last == record.group
                 && record.sequence != Record::UNKNOWN
-                && last.last_sequence != record.sequence =>
+                && last.last_sequence > record.sequence =>
         {
             problems.push(problem(&journal.path, "is damaged in its last group"));
         }

@@ -6,7 +6,7 @@
 //!   8  how many slots were written before
 //!  16  the database's id
 //!   8  the last group that is durable
-//!   8  the engine's sequence number of that group
+//!   8  a sequence number of the engine's that is not below that group's
 //!   8  the journal that was written to when that group began: the group is in it or in a later one
 //!   8  the first journal that holds what no file of rows does
 //!   8  the number of keyspaces, and for each
@@ -81,7 +81,7 @@ pub(crate) struct Record {
     pub(crate) database: DatabaseId,
     /// The last group that is durable; 0: there was none yet.
     pub(crate) group: u64,
-    /// The engine's number of that group, or [`Record::UNKNOWN`].
+    /// Not below the engine's number of that group, or [`Record::UNKNOWN`].
     pub(crate) sequence: u64,
     /// The journal that was written to when that group began.
     pub(crate) written_to: u64,
