@@ -20,7 +20,7 @@ pub enum Table {
     Children,
     /// Selections: stored plans, one partition each.
     Selections,
-    /// The audit, one partition a stretch of time.
+    /// The audit, one partition a stretch of time and writer.
     Audit,
     /// Access tokens (hashes only).
     Tokens,

@@ -1,7 +1,7 @@
 //! The audit: who asked for what, and what they got. It is written ahead: nothing leaves before its record is acknowledged, so a
 //! crash reports a window too much and never too little; and while records cannot be written, new requests are refused.
 //!
-//! Records are rows of [`store::Table::Audit`], a partition an hour (UTC), in the order of their ids. One task drains what is
+//! Records are rows of [`store::Table::Audit`], in partitions of an hour (UTC) and a writer, in the order of their ids. One task drains what is
 //! queued into one write (natural batching): the slower the store, the larger the batches.
 //!
 //! How to read it: `record.rs` is what a record says; here is the [`Auditor`], which everybody calls; `recorder.rs` makes records and

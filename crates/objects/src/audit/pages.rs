@@ -18,9 +18,8 @@ use tokio::sync::{Notify, OnceCell};
 
 use super::queue::AuditRow;
 use super::record::{AuditAction, AuditRecord, AuditedVolume, Requester};
-use super::recorder::{RECORD_PAGES, Recorder, row, shortened};
+use super::recorder::{NAME_BYTES_MAX, Place, Recorder, row, shortened};
 use crate::error::ObjectsResult;
-use crate::revision::RevisionId;
 
 /// How long a window is open.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -30,6 +29,12 @@ const RENEWED_AFTER: Duration = Duration::from_millis(50);
 
 /// How often windows are looked after, while there are any.
 const TICK: Duration = Duration::from_millis(20);
+
+/// Pages of one window; who reads more while it is open opens another one.
+const WINDOW_PAGES: usize = 1_000;
+
+/// Bytes of a record of that many pages, at most.
+const WINDOW_BYTES: usize = 5 * WINDOW_PAGES + hathi::id::MAX_ID_BYTES + 2 * NAME_BYTES_MAX + 256;
 
 /// Who reads what.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,8 +77,8 @@ struct Ended {
 struct Window {
     requester: Requester,
     volume: VolumeId,
-    asked: RevisionId,
-    accessed: RevisionId,
+    asked: Place,
+    accessed: Place,
     /// Set once the records are acknowledged.
     written: OnceCell<()>,
 }
@@ -85,9 +90,9 @@ impl Window {
             Some(pages) if pages.is_empty() => Vec::new(),
             pages => vec![AuditedVolume { volume: self.volume.clone(), pages }],
         };
-        let of = |id: RevisionId, action, volumes| {
+        let of = |place: Place, action, volumes| {
             let requester = self.requester.clone();
-            row(id, &AuditRecord { at: id.time(), requester, action, plan: None, part: 0, volumes })
+            row(place, &AuditRecord { at: place.id.time(), requester, action, plan: None, part: 0, volumes })
         };
         Ok([
             of(self.asked, AuditAction::PagesRequested, volumes.clone())?,
@@ -143,8 +148,8 @@ impl PageWindows {
         Arc::new(Window {
             requester: shortened(requester),
             volume: volume.clone(),
-            asked: self.recorder.mint(),
-            accessed: self.recorder.mint(),
+            asked: self.recorder.place(WINDOW_BYTES),
+            accessed: self.recorder.place(WINDOW_BYTES),
             written: OnceCell::new(),
         })
     }
@@ -199,7 +204,7 @@ impl PageWindows {
             let _ = window.written.set(());
             match readings.get_mut(&reading) {
                 Some(lately) if lately.window.as_ref().is_some_and(|now| Arc::ptr_eq(now, &old)) => {
-                    let since = window.asked.time();
+                    let since = window.asked.id.time();
                     let past = std::mem::replace(lately, Lately { since, window: Some(window), pages: Vec::new() });
                     ended.extend(past.ended());
                 }
@@ -254,7 +259,7 @@ impl Lately {
     }
 
     fn takes_more(&self, now: UnixMillis) -> bool {
-        now.since(self.since) < WINDOW && self.pages.len() < RECORD_PAGES
+        now.since(self.since) < WINDOW && self.pages.len() < WINDOW_PAGES
     }
 
     fn ended(self) -> Option<Ended> {

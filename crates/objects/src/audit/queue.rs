@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use store::{Call, Class, Clock, Deadline, NewRow, Outcome, Step, Store, StoreError, Table, UnixMillis};
 use tokio::sync::{Notify, oneshot};
 
-use super::keys;
+use super::keys::Part;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::revision::RevisionId;
 
@@ -27,6 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(super) struct AuditRow {
     pub(super) id: RevisionId,
+    pub(super) part: Part,
     pub(super) value: Bytes,
 }
 
@@ -158,10 +159,7 @@ impl Writer {
         let mut partitions: BTreeMap<Bytes, Vec<NewRow>> = BTreeMap::new();
         for row in rows {
             let sort = Bytes::copy_from_slice(&row.id.0);
-            partitions
-                .entry(keys::partition(keys::hour_of(row.id.time())))
-                .or_default()
-                .push(NewRow::new(sort, row.value));
+            partitions.entry(row.part.partition()).or_default().push(NewRow::new(sort, row.value));
         }
         let put = |(partition, rows)| Step::Put { table: Table::Audit, partition, rows };
         let steps: Vec<Step> = partitions.into_iter().map(put).collect();

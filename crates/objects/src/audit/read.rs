@@ -8,14 +8,15 @@ use hathi::VolumeId;
 use serde::Serialize;
 use store::{Class, Row, Scan, Table, UnixMillis};
 
-use super::keys;
+use super::keys::{self, Part};
 use super::{AuditAction, AuditEntry, AuditRecord, AuditedVolume, Auditor, DamagedRecord};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head;
 use crate::library::Library;
 
-/// Bytes of one page of a scan.
+/// Bytes of the pages of scans over the parts of an hour, together, and of each at least.
 const SCAN_BYTES: usize = 1 << 20;
+const SCAN_BYTES_MIN: usize = 32 << 10;
 
 /// What is asked for most.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -40,8 +41,10 @@ impl Library {
     pub fn audit_read(&self, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditEntry>> {
         let library = self.clone();
         let hours = async move {
-            let hours = library.audit_hours(from, to).await?;
-            let scans = hours.into_iter().map(move |hour| library.clone().audit_hour(hour, from, to));
+            let parts = library.audit_parts(from, to).await?;
+            let hours: Vec<Vec<Part>> =
+                parts.chunk_by(|one, other| one.hour == other.hour).map(<[Part]>::to_vec).collect();
+            let scans = hours.into_iter().map(move |parts| library.clone().audit_hour(parts, from, to));
             Ok::<_, ObjectsError>(futures::stream::iter(scans).flatten())
         };
         futures::stream::once(hours).try_flatten().boxed()
@@ -77,40 +80,75 @@ impl Library {
         Ok(AuditTop { requests, damaged, volumes: top(volumes, most), requesters: top(requesters, most) })
     }
 
-    /// The hours between `from` and `to` of which there are records, ascending.
-    async fn audit_hours(&self, from: UnixMillis, to: UnixMillis) -> ObjectsResult<Vec<u32>> {
+    /// The partitions with the records between `from` and `to`, ascending: by hours, in these by writers.
+    async fn audit_parts(&self, from: UnixMillis, to: UnixMillis) -> ObjectsResult<Vec<Part>> {
         const AT_ONCE: usize = 1_000;
         let wanted = keys::hour_of(from)..=keys::hour_of(to);
-        let mut hours = Vec::new();
+        let mut parts = Vec::new();
         let mut next = None;
         loop {
             let page = self.inner.store.walk(self.call(Class::Audit), Table::Audit, next, AT_ONCE).await?;
-            let known = page.partitions.iter().filter_map(|partition| keys::hour_of_partition(partition));
-            hours.extend(known.filter(|hour| wanted.contains(hour)));
+            let known = page.partitions.iter().filter_map(|partition| Part::of_partition(partition));
+            parts.extend(known.filter(|part| wanted.contains(&part.hour)));
             next = page.next;
             if next.is_none() {
-                hours.sort_unstable();
-                return Ok(hours);
+                parts.sort_unstable();
+                return Ok(parts);
             }
         }
     }
 
-    /// The records of one hour that lie between `from` and `to`.
-    fn audit_hour(self, hour: u32, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditEntry>> {
-        let scan = Scan { to: Some(keys::sort_from(to)), ..Scan::prefix(keys::sort_from(from), SCAN_BYTES) };
+    /// The records of one hour that lie between `from` and `to`, of all writers in the order of their ids.
+    fn audit_hour(
+        self,
+        parts: Vec<Part>,
+        from: UnixMillis,
+        to: UnixMillis,
+    ) -> BoxStream<'static, ObjectsResult<AuditEntry>> {
+        let writers: Vec<Vec<Part>> =
+            parts.chunk_by(|one, other| one.writer == other.writer).map(<[Part]>::to_vec).collect();
+        let page_bytes = (SCAN_BYTES / writers.len().max(1)).max(SCAN_BYTES_MIN);
+        let merged = async move {
+            let mut writing = Vec::new();
+            for parts in writers {
+                let library = self.clone();
+                let of_part = move |part| library.clone().audit_rows(part, from, to, page_bytes);
+                let mut rows = futures::stream::iter(parts).flat_map(of_part).boxed();
+                writing.extend(rows.try_next().await?.map(|first| (first, rows)));
+            }
+            Ok::<_, ObjectsError>(futures::stream::try_unfold(writing, next_of_all))
+        };
+        let entries = futures::stream::once(merged).try_flatten().map_ok(|row| AuditEntry::of(&row));
+        entries.try_filter(|entry| std::future::ready(entry.says_something())).boxed()
+    }
+
+    /// The rows of one part between `from` and `to`.
+    fn audit_rows(self, part: Part, from: UnixMillis, to: UnixMillis, page_bytes: usize) -> AuditRows {
+        let scan = Scan { to: Some(keys::sort_from(to)), ..Scan::prefix(keys::sort_from(from), page_bytes) };
         let pages = futures::stream::try_unfold(Some(scan), move |scan| {
             let library = self.clone();
             async move {
                 let Some(scan) = scan else { return Ok::<_, ObjectsError>(None) };
                 let call = library.call(Class::Audit);
-                let page = library.inner.store.scan(call, Table::Audit, &keys::partition(hour), scan.clone()).await?;
-                let entries = page.rows.iter().map(AuditEntry::of).filter(AuditEntry::says_something).map(Ok);
-                let entries = futures::stream::iter(entries.collect::<Vec<_>>());
-                Ok(Some((entries, scan.resumed(page.next))))
+                let page = library.inner.store.scan(call, Table::Audit, &part.partition(), scan.clone()).await?;
+                let rows = futures::stream::iter(page.rows.into_iter().map(Ok).collect::<Vec<_>>());
+                Ok(Some((rows, scan.resumed(page.next))))
             }
         });
         pages.try_flatten().boxed()
     }
+}
+
+/// Rows of the audit.
+type AuditRows = BoxStream<'static, ObjectsResult<Row>>;
+
+/// The row with the least id of many writers', each of whom has a next row.
+async fn next_of_all(mut writing: Vec<(Row, AuditRows)>) -> ObjectsResult<Option<(Row, Vec<(Row, AuditRows)>)>> {
+    let least = (0..writing.len()).min_by(|one, other| writing[*one].0.sort.cmp(&writing[*other].0.sort));
+    let Some(least) = least else { return Ok(None) };
+    let (row, mut rest) = writing.swap_remove(least);
+    writing.extend(rest.try_next().await?.map(|next| (next, rest)));
+    Ok(Some((row, writing)))
 }
 
 impl AuditEntry {

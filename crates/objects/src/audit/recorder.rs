@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use store::Clock;
 
+use super::keys::{PART_BYTES, Part};
 use super::queue::{AuditRow, Queue};
 use super::record::{AuditAction, AuditRecord, AuditedVolume, Requester};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -16,31 +18,61 @@ use crate::surroundings::Surroundings;
 const RECORD_BYTES: usize = 48 << 10;
 
 /// Pages of one volume in one record.
-pub(super) const RECORD_PAGES: usize = 8_000;
+const RECORD_PAGES: usize = 8_000;
 
 /// Records that one caller has waiting at once.
 const RECORDS_AT_ONCE: usize = 16;
 
 /// Bytes kept of a name or request id.
-const NAME_BYTES_MAX: usize = 256;
+pub(super) const NAME_BYTES_MAX: usize = 256;
+
+/// Bytes of a record besides what somebody else chose of it, and of its key.
+const RECORD_FRAME_BYTES: usize = 128;
+
+/// A place for a record of at most as many bytes as were asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) id: RevisionId,
+    part: Part,
+}
+
+/// The part that is being filled, and the bytes of the places in it.
+struct Filling {
+    part: Part,
+    bytes: usize,
+}
 
 /// Makes records and has them written.
 pub(super) struct Recorder {
     pub(super) queue: Arc<Queue>,
     pub(super) clock: Arc<dyn Clock>,
     ids: RevisionClock,
+    filling: Mutex<Option<Filling>>,
     wait_max: Duration,
 }
 
 impl Recorder {
     pub(super) fn new(queue: Arc<Queue>, surroundings: &Surroundings, wait_max: Duration) -> Self {
         let clock = surroundings.clock.clone();
-        Self { queue, ids: RevisionClock::new(clock.clone(), &*surroundings.random), clock, wait_max }
+        let ids = RevisionClock::new(clock.clone(), &*surroundings.random);
+        Self { queue, ids, clock, filling: Mutex::default(), wait_max }
     }
 
-    /// A new place for a record.
-    pub(super) fn mint(&self) -> RevisionId {
-        self.ids.mint()
+    /// A new place for a record of at most so many bytes.
+    pub(super) fn place(&self, bytes: usize) -> Place {
+        // Ids are minted in the order in which parts are filled.
+        let mut filling = self.filling.lock();
+        let id = self.ids.mint();
+        let first = Part::first(id);
+        let filled = filling.take().filter(|filled| filled.part.hour == first.hour);
+        let next = match filled {
+            Some(Filling { part, bytes: before }) if before + bytes <= PART_BYTES => {
+                Filling { part, bytes: before + bytes }
+            }
+            Some(Filling { part, .. }) => Filling { part: Part { number: part.number + 1, ..first }, bytes },
+            None => Filling { part: first, bytes },
+        };
+        Place { id, part: filling.insert(next).part }
     }
 
     /// The rows that tell of one event; a list that is too long for one goes on in the next.
@@ -53,25 +85,29 @@ impl Recorder {
     ) -> ObjectsResult<Vec<AuditRow>> {
         let requester = shortened(requester);
         let mut rows = Vec::new();
-        let mut add_row = |volumes: Vec<AuditedVolume>| -> ObjectsResult<()> {
-            let id = self.mint();
+        let frame_bytes = RECORD_FRAME_BYTES
+            + requester.name.as_ref().map_or(0, String::len)
+            + requester.request_id.len()
+            + plan.map_or(0, str::len);
+        let mut add_row = |volumes: Vec<AuditedVolume>, bytes: usize| -> ObjectsResult<()> {
+            let place = self.place(frame_bytes + bytes);
             let part = u32::try_from(rows.len()).unwrap_or(u32::MAX);
             let (requester, plan) = (requester.clone(), plan.map(str::to_owned));
-            rows.push(row(id, &AuditRecord { at: id.time(), requester, action, plan, part, volumes })?);
+            rows.push(row(place, &AuditRecord { at: place.id.time(), requester, action, plan, part, volumes })?);
             Ok(())
         };
         let mut filling = Vec::new();
         let mut filled_bytes = 0;
         for volume in volumes.into_iter().flat_map(in_pieces) {
-            let bytes = volume.volume.as_str().len() + 8 + 5 * volume.pages.as_ref().map_or(0, Vec::len);
+            let bytes = volume.volume.as_str().len() + 16 + 5 * volume.pages.as_ref().map_or(0, Vec::len);
             if filled_bytes + bytes > RECORD_BYTES && !filling.is_empty() {
-                add_row(std::mem::take(&mut filling))?;
+                add_row(std::mem::take(&mut filling), filled_bytes)?;
                 filled_bytes = 0;
             }
             filled_bytes += bytes;
             filling.push(volume);
         }
-        add_row(filling)?;
+        add_row(filling, filled_bytes)?;
         Ok(rows)
     }
 
@@ -90,8 +126,8 @@ impl Recorder {
 }
 
 /// A record at its place.
-pub(super) fn row(id: RevisionId, record: &AuditRecord) -> ObjectsResult<AuditRow> {
-    Ok(AuditRow { id, value: head::seal(record)? })
+pub(super) fn row(Place { id, part }: Place, record: &AuditRecord) -> ObjectsResult<AuditRow> {
+    Ok(AuditRow { id, part, value: head::seal(record)? })
 }
 
 /// A requester whose texts, which somebody else chose, are cut down to [`NAME_BYTES_MAX`].

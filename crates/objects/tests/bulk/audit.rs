@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use hathi::Seq;
-use objects::{AuditAction, AuditEntry, AuditedVolume, ObjectsError, Requester, RevisionClock};
+use objects::{
+    AuditAction, AuditEntry, AuditedVolume, Library, LibraryOptions, ObjectsError, Requester, RevisionClock,
+};
 use pack::{Layout, Level};
 use store::faults::{Fault, Kind};
-use store::{Call, Class, Clock, Deadline, NewRow, Step, Store, Table, UnixMillis};
+use store::{Call, Class, Clock, Deadline, NewRow, Scan, Step, Store, Table, UnixMillis};
 
 use crate::bench::{bench, pages, request, somebody, until, whole_volumes};
 use crate::support::{START, id};
@@ -140,6 +142,33 @@ async fn records_read_back_by_time_across_hours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_busy_hour_of_two_servers_is_spread_over_partitions_that_stay_small_and_reads_back_in_order() {
+    let bench = bench().await;
+    let other = Library::open(bench.faults.clone(), bench.clock.clone(), LibraryOptions::default()).await.unwrap();
+    let volume = |n| AuditedVolume { volume: id(&format!("t.{n:0>15}")), pages: None };
+    for _ in 0..36 {
+        bench.library.auditor().requested(&somebody(), None, (0..40_000).map(volume)).await.unwrap();
+        other.auditor().requested(&somebody(), None, [volume(0)]).await.unwrap();
+        bench.clock.advance(Duration::from_secs(1));
+    }
+    let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(10)));
+    let partitions = bench.faults.walk(call, Table::Audit, None, 100).await.unwrap().partitions;
+    assert!(partitions.len() >= 3, "{} partitions", partitions.len());
+    for partition in &partitions {
+        let (mut bytes, mut scan) = (0, Some(Scan::prefix(bytes::Bytes::new(), 4 << 20)));
+        while let Some(range) = scan {
+            let page = bench.faults.scan(call, Table::Audit, partition, range.clone()).await.unwrap();
+            bytes += page.rows.iter().map(|row| row.sort.len() + row.value.len()).sum::<usize>();
+            scan = range.resumed(page.next);
+        }
+        assert!(bytes <= 32 << 20, "{bytes} bytes");
+    }
+    let records = bench.audit().await;
+    assert!(records.is_sorted_by_key(|record| record.at));
+    assert_eq!(records.iter().filter(|record| record.part == 0).count(), 2 * 36);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_list_too_long_for_a_record_goes_on_in_the_next() {
     let bench = bench().await;
     let long: Vec<u32> = (1..=100_000).collect();
@@ -166,7 +195,11 @@ async fn a_record_that_cannot_be_read_is_told_and_those_behind_it_come_all_the_s
     let written = bench.clock.now();
     let hour = u32::try_from(written.0 / 3_600_000).unwrap().to_be_bytes();
     let row = NewRow::new(RevisionClock::new(bench.clock.clone(), &store::SystemRandom).mint().0.to_vec(), "no record");
-    let put = Step::Put { table: Table::Audit, partition: [b"h/".as_slice(), &hour].concat().into(), rows: vec![row] };
+    let put = Step::Put {
+        table: Table::Audit,
+        partition: [b"h/".as_slice(), &hour, b"a writer", &[0; 4]].concat().into(),
+        rows: vec![row],
+    };
     let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(10)));
     assert!(bench.faults.run(call, vec![put]).await.unwrap().is_applied());
     bench.clock.advance(Duration::from_secs(1));

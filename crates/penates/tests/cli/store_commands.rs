@@ -123,8 +123,11 @@ async fn a_record_of_the_audit_that_cannot_be_read_is_told_and_the_others_are_th
     for millis in [1_u64 << 20, 1 << 42] {
         let hour = u32::try_from(millis / 3_600_000).unwrap().to_be_bytes();
         let row = NewRow::new([&millis.to_be_bytes()[2..], &[0_u8; 10][..]].concat(), "no record");
-        let put =
-            Step::Put { table: Table::Audit, partition: [b"h/".as_slice(), &hour].concat().into(), rows: vec![row] };
+        let put = Step::Put {
+            table: Table::Audit,
+            partition: [b"h/".as_slice(), &hour, b"a writer", &[0; 4]].concat().into(),
+            rows: vec![row],
+        };
         let call = Call::new(Class::Audit, Deadline::within(PATIENCE));
         assert!(engine.run(call, vec![put]).await.unwrap().is_applied());
     }
