@@ -12,6 +12,13 @@ const PROOFS: [(&str, &str, &str); 3] = [
     ("penates", "cli", "three_nodes"),
 ];
 
+/// The proofs, as a list tells them.
+pub fn names() -> Vec<String> {
+    let name =
+        |(package, program, names): (&str, &str, &str)| format!("{package}: {program} {names}").trim().to_owned();
+    PROOFS.map(name).to_vec()
+}
+
 /// Runs all of them, one after the other: each has the machine for itself. One run tells all that fails.
 pub fn run() -> Result<()> {
     tools::provide();

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::{cargo, fuzz, in_ci, tools};
+use crate::{cargo, fuzz, in_ci, proofs, tools};
 
 /// How to test.
 #[derive(Args)]
@@ -40,7 +40,7 @@ pub fn run(options: &Options) -> Result<()> {
     if let Err(reason) = fuzz::run_all(options.fuzz_seconds)? {
         not_run.push(format!("fuzz targets: {reason}"));
     }
-    report(&not_run)
+    report(&not_run, &proofs::names())
 }
 
 fn read_lines(path: &Path) -> Result<Vec<String>> {
@@ -48,16 +48,43 @@ fn read_lines(path: &Path) -> Result<Vec<String>> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-fn report(not_run: &[String]) -> Result<()> {
-    println!();
+/// Tells what did not run; fails where nothing may be left out.
+fn report(not_run: &[String], proofs: &[String]) -> Result<()> {
+    println!("\n{}", told(not_run, proofs));
     if not_run.is_empty() {
-        println!("Not run: nothing. All tests ran.");
         return Ok(());
     }
-    println!("Not run:");
-    not_run.iter().for_each(|line| println!("  - {line}"));
     if in_ci() {
         bail!("{} part(s) of the tests did not run, and CI is set", not_run.len());
     }
     Ok(())
+}
+
+/// What did not run, and what is no part of this command.
+fn told(not_run: &[String], proofs: &[String]) -> String {
+    let list = |lines: &[String]| lines.iter().map(|line| format!("\n  - {line}")).collect::<String>();
+    let not_run = match not_run.is_empty() {
+        true => "Not run, of what belongs to this command: nothing.".to_owned(),
+        false => format!("Not run:{}", list(not_run)),
+    };
+    format!("{not_run}\nNo part of this command; `cargo xtask proofs` runs it:{}", list(proofs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proofs_are_listed_whether_or_not_something_else_did_not_run() {
+        for not_run in [vec![], vec!["fuzz targets: no compiler".to_owned()]] {
+            let told = told(&not_run, &proofs::names());
+            for proof in
+                ["store-cassandra: three_nodes", "store-cassandra: two_datacenters", "penates: cli three_nodes"]
+            {
+                assert!(told.contains(&format!("\n  - {proof}")), "{told}");
+            }
+            assert!(told.contains("cargo xtask proofs") && !told.contains("All tests ran"), "{told}");
+            assert!(not_run.iter().all(|line| told.contains(line)));
+        }
+    }
 }
