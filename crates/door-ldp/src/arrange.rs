@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use indexmap::IndexMap;
 use objects::resources::{Membership, Relation, Resource};
-use rdf::{Graph, NamedNode, NamedOrBlankNode, Triple};
+use rdf::{Graph, Lists, NamedNode, NamedOrBlankNode, Triple};
 
 use crate::statements::Section;
 
@@ -24,6 +24,8 @@ pub struct Arranged {
     pub sections: VecDeque<Section>,
     /// Statements that are told with the first one of the same subject that a listing tells, or else in the end.
     pub held: IndexMap<NamedOrBlankNode, Vec<Triple>>,
+    /// What of it is told as lists, where the format has such a thing.
+    pub lists: Lists,
 }
 
 /// Statements of one subject with one predicate.
@@ -35,6 +37,7 @@ struct Group {
 
 /// Arranges statements, and what follows by these rules from what is in containers. The first statement's subject is what is told of.
 pub fn arranged(triples: Graph, listings: Vec<(Membership, Resource)>) -> Arranged {
+    let lists = Lists::of(&triples);
     let mut subjects: IndexMap<NamedOrBlankNode, IndexMap<NamedNode, Group>> = IndexMap::new();
     for triple in triples {
         let groups = subjects.entry(triple.subject.clone()).or_default();
@@ -52,7 +55,7 @@ pub fn arranged(triples: Graph, listings: Vec<(Membership, Resource)>) -> Arrang
             None => of_members.push(listing),
         }
     }
-    let mut arranged = Arranged::default();
+    let mut arranged = Arranged { lists, ..Arranged::default() };
     for (n, (subject, groups)) in subjects.into_iter().enumerate() {
         let is_listed = groups.values().any(|group| !group.listings.is_empty());
         if n > 0 && !is_listed && !of_members.is_empty() {
@@ -82,6 +85,6 @@ fn of_one_subject(membership: &Membership) -> Option<(NamedNode, NamedNode)> {
 impl From<Vec<Section>> for Arranged {
     /// In the order in which they are.
     fn from(sections: Vec<Section>) -> Self {
-        Self { sections: sections.into(), held: IndexMap::new() }
+        Self { sections: sections.into(), ..Self::default() }
     }
 }

@@ -73,6 +73,8 @@ impl Format {
                 HeaderValue::try_from(format!("{}; profile=\"{profile}\"", syntax.media_type()))
                     .unwrap_or(HeaderValue::from_static("application/ld+json"))
             }
+            // The one of which nothing says so.
+            Self::Graph(Syntax::Text) => HeaderValue::from_static("text/plain; charset=utf-8"),
             Self::Graph(syntax) => HeaderValue::from_static(syntax.media_type()),
         };
         headers.insert(header::CONTENT_TYPE, value);

@@ -50,6 +50,9 @@ impl Asked {
         let said = content_type(&self.headers);
         let graph = said.and_then(ContentType::parse);
         let asked = Model::asked(&self.headers, graph.is_some())?;
+        // A plain text is bytes, unless it is said to be a graph.
+        let is_said = matches!(asked, Some(Model::RdfSource | Model::Container(_)));
+        let graph = graph.or_else(|| said.filter(|_| is_said).and_then(ContentType::of_graph));
         match (asked, graph) {
             (Some(Model::Binary), _) => self.upload(body, path).await.map(Incoming::Binary),
             (asked, Some(content_type)) => {

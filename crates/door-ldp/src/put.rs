@@ -139,7 +139,8 @@ impl Asked {
         refuse_codings(&self.headers)?;
         let stands = Model::of(resource.kind());
         let said = content_type(&self.headers);
-        let graph = said.and_then(ContentType::parse);
+        // What is a graph stays one, so that a plain text is one as well.
+        let graph = said.and_then(if stands == Model::Binary { ContentType::parse } else { ContentType::of_graph });
         if let Some(asked) = Model::asked(&self.headers, graph.is_some())?
             && asked != stands
             && !(asked == Model::RdfSource && stands != Model::Binary)
@@ -205,7 +206,7 @@ impl Asked {
     async fn put_description(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
         refuse_codings(&self.headers)?;
         let said = content_type(&self.headers);
-        let content_type = said.and_then(ContentType::parse).ok_or_else(|| LdpError::UnsupportedMediaType {
+        let content_type = said.and_then(ContentType::of_graph).ok_or_else(|| LdpError::UnsupportedMediaType {
             found: said.unwrap_or("application/octet-stream").to_owned(),
             supported: graphs_accepted(),
         })?;

@@ -115,7 +115,15 @@ impl From<Written> for Body {
 impl Statements {
     /// Those that are told, by a writer.
     pub fn new(library: Library, site: Site, writer: Writer, told: impl Into<Arranged>) -> Self {
-        Self { library, site, writer, told: told.into(), after: None, descriptions: 0 }
+        let mut told = told.into();
+        let lists = std::mem::take(&mut told.lists).map(|item| match item {
+            Term::NamedNode(mut node) => {
+                replace(&mut node, &|iri| site.shown(iri));
+                node.into()
+            }
+            item => item,
+        });
+        Self { library, site, writer: writer.with_lists(lists), told, after: None, descriptions: 0 }
     }
 
     /// Writes until it is clear whether the answer is small.

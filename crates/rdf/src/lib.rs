@@ -34,6 +34,7 @@
 
 mod graph;
 mod isomorphism;
+mod lists;
 mod negotiate;
 mod parse;
 mod stored;
@@ -47,6 +48,7 @@ pub mod vocab;
 
 pub use graph::Graph;
 pub use isomorphism::isomorphic;
+pub use lists::Lists;
 pub use negotiate::{Offer, negotiate};
 pub use oxrdf::{
     BlankNode, BlankNodeRef, Literal, LiteralRef, NamedNode, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, Term,

@@ -161,8 +161,8 @@ pub fn parse(body: &[u8], syntax: Syntax, base: &Iri, limits: &Limits) -> Result
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     let mut graph = Collector::new(*limits);
     match syntax {
-        Syntax::Turtle => turtle::parse(text, base, &mut graph)?,
-        Syntax::NTriples => {
+        Syntax::Turtle | Syntax::N3 => turtle::parse(text, base, &mut graph)?,
+        Syntax::NTriples | Syntax::Text => {
             for triple in NTriplesParser::new().for_slice(text) {
                 graph.add(triple?)?;
             }

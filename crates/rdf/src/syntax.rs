@@ -18,6 +18,10 @@ pub enum Syntax {
     JsonLd(JsonLdForm),
     /// [RDF/XML](https://www.w3.org/TR/rdf-syntax-grammar/).
     RdfXml,
+    /// Turtle under the name of [N3](https://www.w3.org/TeamSubmission/n3/), of which it is a part: what N3 has besides is not read.
+    N3,
+    /// N-Triples as a plain text, which is what they were before they had a name (N-Triples, section 5).
+    Text,
 }
 
 /// A form of JSON-LD documents. All are read alike.
@@ -53,18 +57,20 @@ impl JsonLdForm {
 
 impl Syntax {
     /// All that can be read and written, in the order in which the server likes them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Turtle,
         Self::JsonLd(JsonLdForm::Compacted),
         Self::NTriples,
         Self::RdfXml,
         Self::JsonLd(JsonLdForm::Expanded),
         Self::JsonLd(JsonLdForm::Flattened),
+        Self::N3,
+        Self::Text,
     ];
 
-    /// Media types of all that can be read, each once: for `Accept-Post`.
-    pub const MEDIA_TYPES: [&'static str; 4] =
-        ["text/turtle", "application/ld+json", "application/n-triples", "application/rdf+xml"];
+    /// Media types of all that is a graph whatever else is said of it, each once: for `Accept-Post`.
+    pub const MEDIA_TYPES: [&'static str; 5] =
+        ["text/turtle", "application/ld+json", "application/n-triples", "application/rdf+xml", "text/n3"];
 
     /// The media type, without parameters.
     #[must_use]
@@ -74,6 +80,8 @@ impl Syntax {
             Self::NTriples => "application/n-triples",
             Self::JsonLd(_) => "application/ld+json",
             Self::RdfXml => "application/rdf+xml",
+            Self::N3 => "text/n3",
+            Self::Text => "text/plain",
         }
     }
 
@@ -82,7 +90,7 @@ impl Syntax {
     pub const fn profile(self) -> Option<&'static str> {
         match self {
             Self::JsonLd(form) => Some(form.profile()),
-            Self::Turtle | Self::NTriples | Self::RdfXml => None,
+            Self::Turtle | Self::NTriples | Self::RdfXml | Self::N3 | Self::Text => None,
         }
     }
 
@@ -142,9 +150,15 @@ pub struct ContentType {
 
 impl ContentType {
     /// Reads a value of `Content-Type` (RFC 9110, section 8.3). `None`: it is not a media type, not one of a graph, or its charset is
-    /// unknown.
+    /// unknown. A plain text is no graph.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
+        Self::of_graph(value).filter(|content_type| content_type.syntax != Syntax::Text)
+    }
+
+    /// The same of what is known to be a graph: a plain text is N-Triples.
+    #[must_use]
+    pub fn of_graph(value: &str) -> Option<Self> {
         let media_type = MediaType::parse(value).ok()?;
         let parameter = |name| media_type.get_param(name).map(|value| value.unquoted_str().into_owned());
         let profile = parameter(PROFILE);
@@ -173,6 +187,8 @@ mod tests {
             ContentType::parse("text/turtle; charset=ISO-8859-1"),
             Some(ContentType { syntax: Syntax::Turtle, charset: Charset::Latin1 })
         );
+        assert_eq!(ContentType::parse("text/n3"), plain(Syntax::N3));
+        assert_eq!(ContentType::of_graph("text/plain; charset=utf-8"), plain(Syntax::Text));
         for other in ["", "text", "text/plain", "text/turtle; charset=utf-16", "application/json"] {
             assert_eq!(ContentType::parse(other), None, "{other}");
         }
@@ -200,7 +216,7 @@ mod tests {
     fn every_syntax_is_found_by_its_own_media_type_and_profile() {
         for syntax in Syntax::ALL {
             assert_eq!(Syntax::from_media_type(syntax.media_type(), syntax.profile()), Some(syntax));
-            assert!(Syntax::MEDIA_TYPES.contains(&syntax.media_type()));
+            assert!(syntax == Syntax::Text || Syntax::MEDIA_TYPES.contains(&syntax.media_type()));
         }
     }
 

@@ -67,6 +67,42 @@ fn bodies_that_end_too_early_are_errors_in_every_syntax() {
 }
 
 #[test]
+fn the_last_statement_of_turtle_may_lack_its_full_stop() {
+    let whole = "@prefix a: <http://a/> . <s> a:p 1 , \"x\"@en ; a:q <o> .";
+    let expected = parse(whole, Syntax::Turtle);
+    assert!(expected.is_ok());
+    let body = whole.strip_suffix(" .").unwrap();
+    for end in ["", " ", "\n", "\n# a comment", " ; "] {
+        assert_eq!(parse(format!("{body}{end}"), Syntax::Turtle), expected, "{end:?}");
+    }
+    for statement in [
+        "<s> <p> \"x\"",
+        "<s> <p> 1.5",
+        "<s> <p> [ <q> 1 ]",
+        "<s> <p> (1 2)",
+        "<s> a <o>",
+        "<s> <p> \"x\"^^<t>",
+        "[ <p> 1 ]",
+    ] {
+        let stopped = parse(format!("{statement} ."), Syntax::Turtle);
+        assert_eq!(parse(statement, Syntax::Turtle), stopped, "{statement}");
+        assert!(stopped.is_ok_and(|graph| !graph.is_empty()), "{statement}");
+    }
+    // What is not a whole statement stays an error, at the place where it is one.
+    for cut in ["<s> <p>", "<s> <p> 1 ,", "<s> <p> [ <q> 1", "<s> <p> (1", "<s>", "<s> <p> \"x\"^^"] {
+        let error = parse(cut, Syntax::Turtle).unwrap_err();
+        assert!(
+            matches!(error, ParseError::Syntax { location: Some(Location { line: 1, .. }), .. }),
+            "{cut}: {error:?}"
+        );
+    }
+    assert!(
+        parse("<http://a/s> <http://a/p> <http://a/o>", Syntax::NTriples).is_err(),
+        "lines of N-Triples end with one"
+    );
+}
+
+#[test]
 fn relative_and_null_iris_are_resolved_against_the_base() {
     let turtle = parse("<> <p> <x> , <../y> , <#z> .", Syntax::Turtle).unwrap();
     let expected = parse(

@@ -138,3 +138,59 @@ fn a_listing_comes_in_chunks_and_is_never_held() {
         );
     }
 }
+
+#[test]
+fn lists_are_written_as_lists_in_json_ld() {
+    let lists = "<> <http://a/p> (1 \"x\"@en <http://a/o> [ <http://a/q> 2 ]) , () ; <http://a/nested> ((1) (2 (3))) .";
+    let document: serde_json::Value =
+        serde_json::from_str(&written(lists, Syntax::JsonLd(JsonLdForm::Compacted))).unwrap();
+    let node = &document["@graph"][0];
+    let integer = |text: &str| serde_json::json!({"@value": text, "@type": "xsd:integer"});
+    let items = node["http://a/p"].as_array().unwrap();
+    assert!(items.contains(&serde_json::json!({"@list": []})), "{document:#}");
+    let long = items.iter().find(|list| list["@list"][0] == integer("1")).unwrap();
+    assert_eq!(long["@list"][1], serde_json::json!({"@value": "x", "@language": "en"}));
+    assert_eq!(long["@list"][2], serde_json::json!({"@id": "http://a/o"}));
+    assert_eq!(
+        node["http://a/nested"],
+        serde_json::json!({"@list": [{"@list": [integer("1")]}, {"@list": [integer("2"), {"@list": [integer("3")]}]}]})
+    );
+    assert_eq!(document["@graph"].as_array().unwrap().len(), 2, "no node of a list is told by itself: {document:#}");
+}
+
+#[test]
+fn what_is_no_plain_list_is_written_statement_by_statement() {
+    let prefix = "@prefix r: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> . ";
+    for odd in [
+        "<> <http://a/p> _:l , _:m . _:l r:first 1 ; r:rest r:nil . _:m <http://a/q> _:l .",
+        "<> <http://a/p> _:l . _:l r:first 1 , 2 ; r:rest r:nil .",
+        "<> <http://a/p> _:l . _:l r:first 1 ; r:rest r:nil ; <http://a/q> 2 .",
+        "<> <http://a/p> _:l . _:l r:first 1 ; r:rest <http://a/o> .",
+        "<> <http://a/p> _:l . _:l r:first 1 .",
+        "<> <http://a/p> _:l . _:l r:first 1 ; r:rest _:m . _:m r:first 1 ; r:rest _:l .",
+        "<> <http://a/p> <http://a/l> . <http://a/l> r:first 1 ; r:rest r:nil .",
+        "_:l r:first 1 ; r:rest r:nil .",
+        "_:l r:first _:l ; r:rest r:nil .",
+    ] {
+        let graph = graph(&format!("{prefix}{odd}"));
+        let base = Iri::parse("http://example.org/c".to_owned()).unwrap();
+        for form in [JsonLdForm::Compacted, JsonLdForm::Expanded, JsonLdForm::Flattened] {
+            let syntax = Syntax::JsonLd(form);
+            let written = rdf::write(&graph, syntax, rdf::vocab::PREFIXES).unwrap();
+            let read = rdf::parse(&written, syntax, &base, &Limits::default()).unwrap();
+            assert!(rdf::isomorphic(&read, &graph), "{odd}: {}", String::from_utf8_lossy(&written));
+            assert!(!String::from_utf8_lossy(&written).contains("\"@list\":[{"), "{odd}");
+        }
+    }
+}
+
+#[test]
+fn lists_that_lie_very_deep_inside_each_other_can_be_read_again() {
+    let deep = format!("<> <http://a/p> {}1{} .", "(".repeat(60), ")".repeat(60));
+    let graph = graph(&deep);
+    let base = Iri::parse("http://example.org/c".to_owned()).unwrap();
+    let syntax = Syntax::JsonLd(JsonLdForm::Compacted);
+    let written = rdf::write(&graph, syntax, rdf::vocab::PREFIXES).unwrap();
+    let read = rdf::parse(&written, syntax, &base, &Limits::default()).unwrap();
+    assert!(rdf::isomorphic(&read, &graph), "{}", String::from_utf8_lossy(&written));
+}

@@ -176,3 +176,44 @@ async fn a_browser_gets_a_page_that_runs_nothing() {
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     assert_eq!(fixture.get("/rest/fcr:style").await.header("content-type"), Some("text/css; charset=utf-8"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_is_sent_and_taken_as_n3_and_as_plain_text() {
+    let fixture = fixture().await;
+    let statement = "<http://test/rest/a> <http://purl.org/dc/terms/title> \"t\" .";
+    for (content_type, body) in [("text/n3", "<> <http://purl.org/dc/terms/title> \"t\""), ("text/plain", statement)] {
+        let put = fixture.ask(Method::PUT, "/rest/a").of_class("RDFSource").header("content-type", content_type);
+        let put = put.body(body).answer().await;
+        assert!(put.status.is_success(), "{content_type}: {}", put.text());
+        for accepted in ["text/n3", "text/plain"] {
+            let read = fixture.ask(Method::GET, "/rest/a").header("accept", accepted).answer().await;
+            assert!(read.header("content-type").unwrap().starts_with(accepted), "{read:?}");
+            assert!(read.text().contains("\"t\""), "{}", read.text());
+        }
+    }
+    let changed = fixture.ask(Method::PUT, "/rest/a").header("content-type", "text/plain").body("").answer().await;
+    assert_eq!(changed.status, StatusCode::NO_CONTENT, "what is a graph stays one");
+    let text = fixture.ask(Method::PUT, "/rest/note").header("content-type", "text/plain").body(statement);
+    assert_eq!(text.answer().await.status, StatusCode::CREATED);
+    let note = fixture.get("/rest/note").await;
+    assert!(
+        note.is("NonRDFSource") && note.text() == statement,
+        "a plain text is bytes unless it is said to be a graph"
+    );
+    let usual =
+        fixture.ask(Method::GET, "/rest/a").header("accept", "application/json, text/plain, */*").answer().await;
+    assert_eq!(usual.header("content-type"), Some("text/turtle"), "those that take anything get what they always did");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_comes_back_as_a_list_of_json_ld() {
+    let fixture = fixture().await;
+    fixture.put("/rest/a", "<> <http://a/items> (1 <> \"x\") .").answer().await;
+    let read = fixture.ask(Method::GET, "/rest/a").header("accept", "application/ld+json").answer().await;
+    let document: serde_json::Value = serde_json::from_slice(&read.body).unwrap();
+    let nodes = document["@graph"].as_array().unwrap();
+    let items = nodes.iter().find_map(|node| node.get("http://a/items")).unwrap();
+    assert_eq!(items["@list"][1], serde_json::json!({"@id": "http://test/rest/a"}), "{document:#}");
+    assert_eq!(items["@list"].as_array().unwrap().len(), 3);
+    assert!(!read.text().contains("rdf-syntax-ns#first"), "{}", read.text());
+}

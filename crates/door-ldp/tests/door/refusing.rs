@@ -59,7 +59,7 @@ async fn bodies_and_graphs_over_the_limit_are_413() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_no_graph_is_refused_where_one_is_wanted() {
     let fixture = fixture().await;
-    let ask = fixture.ask(Method::PUT, "/rest/a").of_class("BasicContainer").header("content-type", "text/plain");
+    let ask = fixture.ask(Method::PUT, "/rest/a").of_class("BasicContainer").header("content-type", "image/png");
     let refused = ask.body("x").answer().await;
     assert_eq!(refused.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
     assert!(refused.header("accept").unwrap().contains("text/turtle"));

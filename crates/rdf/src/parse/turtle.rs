@@ -34,7 +34,7 @@ fn read(body: &str, base: &Iri, graph: &mut Collector) -> Result<Option<TurtleSy
 
 /// Whether the parser missed something where the text ends. It says so in words only.
 fn ends_in_a_statement(error: &TurtleSyntaxError) -> bool {
-    ["Unexpected end", "Triples should be followed by a dot"].contains(&error.message())
+    ["Unexpected end", "Unexpected end of file", "Triples should be followed by a dot"].contains(&error.message())
 }
 
 /// Refuses brackets that lie inside each other too deep.

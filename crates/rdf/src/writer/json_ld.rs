@@ -8,7 +8,9 @@ use std::collections::HashSet;
 use std::io::Write as _;
 
 use oxrdf::vocab::{rdf, xsd};
-use oxrdf::{LiteralRef, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, TermRef, TripleRef};
+use oxrdf::{LiteralRef, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, Term, TermRef, TripleRef};
+
+use crate::lists::Lists;
 
 /// The writer of one document.
 pub(super) struct JsonLdWriter {
@@ -17,6 +19,8 @@ pub(super) struct JsonLdWriter {
     compacted: bool,
     started: bool,
     node: Option<Node>,
+    /// What is written as a list.
+    pub(super) lists: Lists,
 }
 
 /// The node object that is being written.
@@ -40,16 +44,20 @@ struct Property {
 impl JsonLdWriter {
     pub(super) fn compacted(prefixes: &[(&str, &str)]) -> Self {
         let prefixes = prefixes.iter().map(|(name, namespace)| ((*name).to_owned(), (*namespace).to_owned())).collect();
-        Self { prefixes, compacted: true, started: false, node: None }
+        Self { prefixes, compacted: true, started: false, node: None, lists: Lists::default() }
     }
 
     pub(super) fn expanded() -> Self {
-        Self { prefixes: Vec::new(), compacted: false, started: false, node: None }
+        Self { prefixes: Vec::new(), compacted: false, started: false, node: None, lists: Lists::default() }
     }
 
     pub(super) fn push(&mut self, triple: TripleRef<'_>, out: &mut Vec<u8>) {
+        if self.lists.is_part(triple.subject) {
+            return;
+        }
         let compacted = self.compacted && !self.is_misread_when_compacted(triple);
-        let is_type_keyword = triple.predicate == rdf::TYPE && !triple.object.is_literal();
+        let is_name = !triple.object.is_literal() && self.list(triple.object).is_none();
+        let is_type_keyword = triple.predicate == rdf::TYPE && is_name;
         let key = if is_type_keyword { "@type" } else { triple.predicate.as_str() };
         if self.node.as_ref().is_some_and(|node| !node.takes(triple.subject, compacted, key)) {
             self.close_node(out);
@@ -152,6 +160,17 @@ impl JsonLdWriter {
 
     fn value(&self, object: TermRef<'_>, compacted: bool, is_type_keyword: bool) -> Vec<u8> {
         let mut out = Vec::new();
+        if let Some(items) = self.list(object) {
+            out.extend_from_slice(b"{\"@list\":[");
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                out.extend_from_slice(&self.value(item.as_ref(), compacted, false));
+            }
+            out.extend_from_slice(b"]}");
+            return out;
+        }
         match object {
             TermRef::NamedNode(node) if is_type_keyword => string(&self.iri(node, compacted), &mut out),
             TermRef::BlankNode(node) if is_type_keyword => string(&node.to_string(), &mut out),
@@ -179,24 +198,40 @@ impl JsonLdWriter {
         out.push(b'}');
     }
 
+    /// The items of a list that is written as one.
+    fn list(&self, object: TermRef<'_>) -> Option<&[Term]> {
+        match object {
+            TermRef::BlankNode(node) => self.lists.items(node.as_str()),
+            TermRef::NamedNode(node) => (node == rdf::NIL).then_some(&[]),
+            TermRef::Literal(_) => None,
+        }
+    }
+
     /// Whether one of the IRIs would be read as prefix and local name though it is neither: `ldp:x`, where `ldp` is its scheme. A node
     /// that has such an IRI is written without context.
     fn is_misread_when_compacted(&self, triple: TripleRef<'_>) -> bool {
-        let misread = |iri: &str| {
-            iri.split_once(':').is_some_and(|(scheme, rest)| {
-                !rest.starts_with("//") && self.prefixes.iter().any(|(name, _)| name == scheme)
-            })
-        };
         let subject = match triple.subject {
-            NamedOrBlankNodeRef::NamedNode(node) => misread(node.as_str()),
+            NamedOrBlankNodeRef::NamedNode(node) => self.is_misread(node.as_str()),
             NamedOrBlankNodeRef::BlankNode(_) => false,
         };
-        let object = match triple.object {
-            TermRef::NamedNode(node) => misread(node.as_str()),
-            TermRef::Literal(literal) => misread(literal.datatype().as_str()),
-            TermRef::BlankNode(_) => false,
-        };
-        subject || object || misread(triple.predicate.as_str())
+        subject || self.is_misread(triple.predicate.as_str()) || self.is_object_misread(triple.object)
+    }
+
+    fn is_object_misread(&self, object: TermRef<'_>) -> bool {
+        match object {
+            TermRef::NamedNode(node) => self.is_misread(node.as_str()),
+            TermRef::Literal(literal) => self.is_misread(literal.datatype().as_str()),
+            TermRef::BlankNode(_) => {
+                let items = self.list(object).unwrap_or_default();
+                items.iter().any(|item| self.is_object_misread(item.as_ref()))
+            }
+        }
+    }
+
+    fn is_misread(&self, iri: &str) -> bool {
+        iri.split_once(':').is_some_and(|(scheme, rest)| {
+            !rest.starts_with("//") && self.prefixes.iter().any(|(name, _)| name == scheme)
+        })
     }
 }
 

@@ -16,6 +16,7 @@ use oxttl::{NTriplesSerializer, TurtleSerializer};
 
 use crate::Iri;
 use crate::graph::Graph;
+use crate::lists::Lists;
 use crate::syntax::{JsonLdForm, Syntax};
 use crate::vocab::PREFIXES;
 use html::HtmlWriter;
@@ -36,7 +37,7 @@ pub struct WriteError {
 }
 
 /// Writes triples as they come. What has been written is taken out in chunks, so that listings of any length need no more memory
-/// than their largest triple.
+/// than their largest triple (and [`Lists`] that are written as such).
 ///
 /// Triples of one subject, and in it of one predicate, should come together: the output is right in any order, and short in this one.
 /// (In flattened JSON-LD a subject is one object only if they do: that is the caller's to see to.)
@@ -60,8 +61,8 @@ impl Writer {
     #[must_use]
     pub fn new(syntax: Syntax, prefixes: &[(&str, &str)]) -> Self {
         let encoder = match syntax {
-            Syntax::Turtle => Encoder::Turtle(turtle(prefixes)),
-            Syntax::NTriples => Encoder::NTriples(NTriplesSerializer::new().low_level()),
+            Syntax::Turtle | Syntax::N3 => Encoder::Turtle(turtle(prefixes)),
+            Syntax::NTriples | Syntax::Text => Encoder::NTriples(NTriplesSerializer::new().low_level()),
             Syntax::JsonLd(JsonLdForm::Compacted) => Encoder::JsonLd(JsonLdWriter::compacted(prefixes)),
             Syntax::JsonLd(JsonLdForm::Expanded | JsonLdForm::Flattened) => Encoder::JsonLd(JsonLdWriter::expanded()),
             Syntax::RdfXml => Encoder::RdfXml(RdfXmlWriter::new(prefixes)),
@@ -73,6 +74,16 @@ impl Writer {
     #[must_use]
     pub fn html(title: &str, stylesheet: Option<&str>, prefixes: &[(&str, &str)]) -> Self {
         Self::with(Encoder::Html(HtmlWriter::new(title, stylesheet, prefixes)))
+    }
+
+    /// The same writer, which writes these lists as lists where the syntax has such a thing (JSON-LD); their statements can come all the same,
+    /// and are left out. What the lists hold is kept while it writes.
+    #[must_use]
+    pub fn with_lists(mut self, lists: Lists) -> Self {
+        if let Encoder::JsonLd(encoder) = &mut self.encoder {
+            encoder.lists = lists;
+        }
+        self
     }
 
     fn with(encoder: Encoder) -> Self {
@@ -122,7 +133,7 @@ impl Writer {
 /// # Errors
 /// [`WriteError`]: the syntax cannot express one of its triples (RDF/XML only).
 pub fn write(graph: &Graph, syntax: Syntax, prefixes: &[(&str, &str)]) -> Result<Bytes, WriteError> {
-    let mut writer = Writer::new(syntax, &used_prefixes(graph, prefixes));
+    let mut writer = Writer::new(syntax, &used_prefixes(graph, prefixes)).with_lists(Lists::of(graph));
     for triple in graph {
         writer.push(triple)?;
     }
