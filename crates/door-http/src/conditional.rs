@@ -12,34 +12,34 @@ use crate::ranges::Validators;
 
 /// A condition of a request does not hold (412).
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("the condition `{condition}` does not hold: {stands}")]
+#[error("the condition `{condition}` does not hold: {found}")]
 pub struct PreconditionFailed {
     /// The header that says the condition.
     pub condition: &'static str,
-    /// What is so instead.
-    pub stands: String,
+    /// What the server found instead.
+    pub found: String,
 }
 
 impl PreconditionFailed {
     /// `If-Match` names another entity tag than these, which are of what is there.
     pub fn if_match(tags: impl IntoIterator<Item = impl Display>) -> Self {
-        Self { condition: "If-Match", stands: tagged(tags) }
+        Self { condition: "If-Match", found: tagged(tags) }
     }
 
     /// `If-Match` is about something that is not there.
     pub fn if_match_of_nothing() -> Self {
-        Self { condition: "If-Match", stands: "nothing is there".to_owned() }
+        Self { condition: "If-Match", found: "nothing is there".to_owned() }
     }
 
     /// `If-None-Match` names one of these entity tags, which are of what is there.
     pub fn if_none_match(tags: impl IntoIterator<Item = impl Display>) -> Self {
-        Self { condition: "If-None-Match", stands: tagged(tags) }
+        Self { condition: "If-None-Match", found: tagged(tags) }
     }
 
     /// `If-Unmodified-Since` names a time before this.
     pub fn if_unmodified_since(modified: SystemTime) -> Self {
-        let stands = format!("it was modified on {}", httpdate::fmt_http_date(modified));
-        Self { condition: "If-Unmodified-Since", stands }
+        let found = format!("it was modified on {}", httpdate::fmt_http_date(modified));
+        Self { condition: "If-Unmodified-Since", found }
     }
 }
 
@@ -161,8 +161,8 @@ mod tests {
         }
         for value in ["\"x\"", "W/\"now\"", "nonsense"] {
             let error = evaluated(&[(header::IF_MATCH, value)]).unwrap_err();
-            let told = "the condition `If-Match` does not hold: what is there has the entity tag \"now\"";
-            assert_eq!(error.to_string(), told, "{value}");
+            let message = "the condition `If-Match` does not hold: what is there has the entity tag \"now\"";
+            assert_eq!(error.to_string(), message, "{value}");
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(evaluated(&[(header::IF_MODIFIED_SINCE, BEFORE)]).unwrap(), Condition::Send);
         assert_eq!(evaluated(&[(header::IF_UNMODIFIED_SINCE, THEN)]).unwrap(), Condition::Send);
         let error = evaluated(&[(header::IF_UNMODIFIED_SINCE, BEFORE)]).unwrap_err();
-        assert_eq!((error.condition, error.stands), ("If-Unmodified-Since", format!("it was modified on {THEN}")));
+        assert_eq!((error.condition, error.found), ("If-Unmodified-Since", format!("it was modified on {THEN}")));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest")
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
     algorithm: DigestAlgorithm,
-    /// In hexadecimal; or, where it is no digest of the algorithm, as it was sent: no bytes have such a one.
+    /// In hexadecimal. A value that is no digest of the algorithm is kept as it was sent, and matches no bytes.
     value: String,
 }
 

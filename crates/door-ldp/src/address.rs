@@ -65,7 +65,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// What stands in a path behind the base, percent-encoded; with a slash at the end or without.
+    /// The part of a path behind the base, percent-encoded; with a slash at the end or without.
     pub fn parse(path: &str) -> Result<Self, LdpError> {
         let path = path.strip_prefix('/').unwrap_or(path);
         if path.is_empty() {

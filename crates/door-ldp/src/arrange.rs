@@ -7,7 +7,7 @@
 //!
 //! One thing is not possible without keeping the whole listing: where children of an Indirect Container name the same member, or the
 //! resource itself, and the statements lead from it, it is a subject once for each. Nor with the descriptions of others that a client asks for
-//! (`Prefer`): they come last, each as it is, and may be about what was told of before.
+//! (`Prefer`): they come last, each as it is stored, and may be about a subject that came before.
 
 use std::collections::VecDeque;
 

@@ -236,7 +236,7 @@ pub fn refuse_volumes(path: &ResourcePath) -> Result<(), LdpError> {
     }
 }
 
-/// An answer whose body is left out (HEAD, 304) before its length is known, so that none is told (RFC 9110, section 8.6).
+/// An answer whose body is left out (HEAD, 304) before its length is known, so that it says none (RFC 9110, section 8.6).
 pub fn unsent(mut response: Response) -> Response {
     *response.body_mut() = Body::from_stream(stream::empty::<Result<Bytes, Infallible>>());
     response

@@ -57,7 +57,7 @@ impl Asked {
     ) -> Result<Validators, LdpError> {
         let mut variant = format!("{:x}{:x}", format.tag(), preferences.tag());
         if preferences.of_others() {
-            // When the descriptions of all of these changed is not known: nobody has this already.
+            // Nothing records when the descriptions of all of these changed, so that no tag can match.
             variant += &format!("-{:016x}", rand::random::<u64>());
         }
         let mut change = None;
@@ -243,7 +243,7 @@ impl Asked {
     /// Passes on bytes that are kept elsewhere, or says where they are. Ranges of them are the affair of whoever has them.
     async fn get_elsewhere(&self, elsewhere: &Elsewhere, mut response: Response) -> Result<Response, LdpError> {
         let headers = response.headers_mut();
-        // Where a file is on this machine is nobody's business.
+        // Clients need not know where a file is on this machine.
         if !files::is_file(&elsewhere.url) {
             insert_text(headers, header::CONTENT_LOCATION, &elsewhere.url);
         }

@@ -42,7 +42,7 @@ pub fn statements(resource: &Resource) -> Vec<Triple> {
         triples.push(say(ldp::CONTAINS, NamedNode::new_unchecked(kept_volumes()).into()));
     }
     if let Kind::Binary(binary) = resource.kind() {
-        // Of what is kept elsewhere, who keeps it may know.
+        // The server that keeps it may know its type.
         if !binary.media_type.is_empty() {
             triples.push(say(HAS_MIME_TYPE, Literal::from(binary.media_type.as_str()).into()));
         }

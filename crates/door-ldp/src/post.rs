@@ -101,7 +101,7 @@ impl Asked {
             digests::check(&announced, &read)?;
         }
         let mut uploaded = Uploaded::elsewhere(url, handling);
-        // Where it is not said, who keeps it says it whenever it is asked for.
+        // Without a type in the link, the server that keeps it says the type with each answer.
         uploaded.media_type = media_type.unwrap_or_default();
         uploaded.disposition = disposition::of(&self.headers);
         Ok(uploaded)

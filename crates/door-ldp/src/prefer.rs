@@ -32,17 +32,17 @@ pub struct Preferences {
     pub containment: bool,
     /// Whether to tell what follows from that.
     pub membership: bool,
-    /// Whether to tell what the server knows by itself: times, sizes, digests, types.
+    /// Whether to send what the server knows by itself: times, sizes, digests, types.
     pub managed: bool,
-    /// Whether to tell what clients say of it.
+    /// Whether to send what clients say of it.
     pub description: bool,
-    /// Whether to tell what is said of that which it contains.
+    /// Whether to send the descriptions of what it contains.
     pub contained_descriptions: bool,
-    /// Whether to tell which statements of other resources are about it.
+    /// Whether to send the statements of other resources that refer to it.
     pub inbound_references: bool,
     /// Which kind of answer is wished for.
     pub answer: Option<Answer>,
-    /// Whether everything that is to be told or left out was understood.
+    /// Whether the server understood everything that is to be included or omitted.
     is_understood: bool,
     /// Members of one page, if pages are wanted.
     pub members_max: Option<usize>,
@@ -96,12 +96,12 @@ impl Preferences {
         preferences
     }
 
-    /// Whether to tell what is said in the descriptions of others.
+    /// Whether to send statements from the descriptions of other resources.
     pub fn of_others(&self) -> bool {
         self.contained_descriptions || self.inbound_references
     }
 
-    /// The same without that.
+    /// The same without these.
     #[must_use]
     pub fn without_others(self) -> Self {
         let is_understood = self.is_understood && !self.of_others();
@@ -129,7 +129,7 @@ impl Preferences {
         }
     }
 
-    /// What tells representations of the same state apart that follow other preferences.
+    /// Tells apart representations of one state that follow different preferences.
     pub fn tag(&self) -> u8 {
         let (containment, membership) = (self.containment, self.membership);
         let others = [self.contained_descriptions, self.inbound_references];

@@ -71,11 +71,11 @@ pub enum Section {
     Triples(Vec<Triple>),
     /// What follows by a rule, of containment or of membership, from what is in a container.
     Children(Membership, Box<Resource>),
-    /// What is said of everything that is in a container.
+    /// The descriptions of everything in a container.
     ContainedDescriptions(Box<Resource>),
-    /// Which statements of other resources are about one.
+    /// The statements of other resources that refer to one.
     InboundReferences(Referrers),
-    /// What is said of these; or, of that, what is about this resource.
+    /// The descriptions of these; or only the statements in them that refer to one resource.
     Descriptions(VecDeque<ResourcePath>, Option<ResourcePath>),
     /// That the container of volumes contains them.
     Volumes,
@@ -91,7 +91,7 @@ pub struct Statements {
     told: Arranged,
     /// Where the listing of the first section goes on.
     after: Option<ListToken>,
-    /// Descriptions of others that were told so far.
+    /// Descriptions of other resources that were written so far.
     descriptions: u64,
 }
 
@@ -201,7 +201,7 @@ impl Statements {
         Ok(self.after.is_some())
     }
 
-    /// Writes what is said of some resources, or of that what is about one; of those that are deleted meanwhile, nothing.
+    /// Writes the descriptions of some resources, or only the statements in them that refer to one. Skips what was deleted meanwhile.
     async fn describe(&mut self, paths: Vec<ResourcePath>, about: Option<&ResourcePath>) -> Result<(), LdpError> {
         let library = self.library.clone();
         let read = stream::iter(paths).map(|path| {

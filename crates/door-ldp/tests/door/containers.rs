@@ -439,3 +439,19 @@ async fn a_resource_may_refer_to_more_others_than_a_list_of_steps_holds() {
         assert_eq!(answer.says(&format!("<many> dc:hasPart <p{n}> .")), n >= 1_400, "{n}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_is_made_of_a_body_that_turns_out_to_be_empty() {
+    let fixture = fixture().await;
+    let pieces = |pieces: &[&'static str]| {
+        let pieces: Vec<_> = pieces.iter().map(|piece| Ok::<_, std::io::Error>(*piece)).collect();
+        axum::body::Body::from_stream(futures::stream::iter(pieces))
+    };
+    let put = |path: &str, body| fixture.ask(Method::PUT, path).of_class("BasicContainer").body(body).answer();
+    assert_eq!(put("/rest/none", pieces(&[])).await.status, StatusCode::CREATED);
+    assert_eq!(put("/rest/empty", pieces(&["", ""])).await.status, StatusCode::CREATED);
+    assert!(fixture.get("/rest/none").await.is("BasicContainer"));
+    assert_eq!(put("/rest/some", pieces(&["", "x"])).await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let typed = fixture.ask(Method::PUT, "/rest/typed").of_class("BasicContainer").header("content-type", "image/png");
+    assert_eq!(typed.answer().await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}

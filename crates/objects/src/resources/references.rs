@@ -1,8 +1,8 @@
 //! Which resources refer to which, so that a resource can be asked who refers to it.
 //!
-//! A reference is recorded before the head that names the description with it, and the record stays when the description does not refer any
-//! more: who reads looks whether it does. So the records are never fewer than the references, and a description that is changed
-//! records only what the one before it did not refer to. They lie apart from the object's own partition, in several, so that none grows
+//! A reference is recorded before the head that names its description. The record stays when the description changes, so that a reader checks
+//! each record against the description. So every reference has a record, and a changed description records only references that the one
+//! before it did not have. The records are in partitions of their own, several for each resource that is referred to, so that none grows
 //! large: a million references by paths of 60 bytes make partitions of 6 MB.
 
 use store::{Class, NewRow, Scan, Step, Table, envelope};
@@ -13,14 +13,14 @@ use crate::keys;
 use crate::library::Library;
 use crate::resources::path::ResourcePath;
 
-/// Partitions of the records of one resource that is referred to.
+/// Partitions of the records of one resource.
 const SHARDS: u16 = 16;
 /// Bytes of one page of a scan.
 const SCAN_BYTES: usize = 16 << 10;
-/// References that are put in one list with the head; more are put before, in lists of their own.
+/// References that go into one list with the head; the others go into lists of their own before it.
 const STEPS_MAX: usize = 256;
 
-/// A reading of who refers to a resource.
+/// Reads the resources that refer to one, page by page.
 #[derive(Clone, Debug)]
 pub struct Referrers {
     path: ResourcePath,
@@ -30,7 +30,7 @@ pub struct Referrers {
 }
 
 impl Referrers {
-    /// Of a resource, from the beginning.
+    /// Those of the resource at a path, from the first on.
     pub fn of(path: ResourcePath) -> Self {
         Self { path, shard: 0, scan: Some(all()) }
     }
@@ -46,7 +46,7 @@ fn all() -> Scan {
 }
 
 impl Library {
-    /// Some more resources that refer to one, or once did; `None`: these were all. There may be none among some.
+    /// The next resources that refer to one, or once did; `None`: there are no more. A page may be empty.
     pub async fn more_referrers(&self, referrers: &mut Referrers) -> ObjectsResult<Option<Vec<ResourcePath>>> {
         let Some(scan) = referrers.scan.take() else { return Ok(None) };
         let partition = keys::referrers(&referrers.path, referrers.shard);
@@ -59,7 +59,8 @@ impl Library {
         Ok(Some(page.rows.iter().filter_map(|row| keys::referrer_of(&row.sort)).collect()))
     }
 
-    /// Records that a resource refers to others: the steps for the list of its head. What are too many for that are put before this answers.
+    /// Records that a resource refers to others: returns the steps for the list of its head. Where there are too many for one list, the rest is
+    /// put before this returns.
     pub(super) async fn refer(&self, referrer: &ResourcePath, targets: &[ResourcePath]) -> ObjectsResult<Vec<Step>> {
         let put = |target: &ResourcePath| Step::Put {
             table: Table::Objects,

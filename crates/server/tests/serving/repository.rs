@@ -153,6 +153,10 @@ async fn volumes_are_listed_in_pages_with_a_tag_and_as_far_as_that_is_wanted() {
     assert!(tag.starts_with("W/"), "{tag}");
     let again = [("accept", "application/n-triples"), ("if-none-match", tag.as_str())];
     assert_eq!(server.ask(http::Method::GET, "/rest/volumes", &again).await.status, StatusCode::NOT_MODIFIED);
+    for path in ["/rest/volumes", "/rest/"] {
+        let head = server.ask(http::Method::HEAD, path, &[]).await;
+        assert_eq!((head.status, head.header("content-length")), (StatusCode::OK, ""), "{path}");
+    }
 
     let minimal = get("/rest/volumes", &[("prefer", "return=minimal")]).await;
     assert_eq!((minimal.status, minimal.header("preference-applied")), (StatusCode::OK, "return=minimal"));
