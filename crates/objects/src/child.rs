@@ -83,7 +83,7 @@ impl Creation {
         before.push(parent.announce(&self.name, self.incarnation, &self.note, library.sampling()));
         before.push(parent.require());
         let change = library.inner.revisions.mint_above(self.incarnation);
-        let mut after = vec![parent.settle(&self.name, self.incarnation, Mark::Confirmed, change)];
+        let mut after = vec![parent.confirm(&self.name, self.incarnation, change)];
         after.extend(self.after.iter().cloned());
         Switch {
             partition: parent.container().child_partition(&self.name),
@@ -110,7 +110,7 @@ impl Parent {
         let incarnation = base.head.incarnation;
         before.extend([self.mark(name, incarnation, Mark::Removing), self.require()]);
         let after = match head.state {
-            State::Deleted => self.settle(name, incarnation, Mark::Removed, head.revision),
+            State::Deleted => self.removed(name, incarnation, Some(head.revision), head.revision),
             _ => self.tell_change(name, head.revision),
         };
         let partition = self.container().child_partition(name);

@@ -1,11 +1,11 @@
 //! Reading what a shard holds, in the order of names, with the marks of all its epochs united.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
-use store::{Call, Class, Direction, Row, Scan, Strength, Table, envelope};
+use store::{Call, Class, Direction, NewRow, Row, Scan, Strength, Table, UnixMillis, envelope};
 
-use crate::containment::{Mark, Marks, Settled};
+use crate::containment::{Mark, Marks, Settled, mark_row, removed_by, removed_value};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::keys;
 use crate::library::Library;
@@ -17,7 +17,7 @@ const FIRST_SCAN_BYTES: usize = 4 << 10;
 /// Bytes of those that follow.
 const SCAN_BYTES: usize = 64 << 10;
 
-/// A name with all incarnations under which it has marks.
+/// A name with all incarnations under which it is not settled dead.
 pub(crate) struct Name {
     /// The name.
     pub(crate) name: String,
@@ -26,6 +26,14 @@ pub(crate) struct Name {
 }
 
 /// One incarnation of a name.
+pub(crate) struct Child {
+    /// The name.
+    pub(crate) name: String,
+    /// The incarnation with its marks.
+    pub(crate) marked: Marked,
+}
+
+/// An incarnation and its marks.
 pub(crate) struct Marked {
     /// Which.
     pub(crate) incarnation: RevisionId,
@@ -33,6 +41,8 @@ pub(crate) struct Marked {
     pub(crate) marks: Marks,
     /// What was said of it when it was announced.
     pub(crate) note: Bytes,
+    /// The revision that removed it, if it is removed and ever was.
+    pub(crate) removed_by: Option<RevisionId>,
 }
 
 impl Name {
@@ -45,29 +55,39 @@ impl Name {
     pub(crate) fn settled_live(&self) -> Option<&Marked> {
         self.incarnations.iter().find(|marked| marked.marks.settled() == Settled::Live)
     }
+}
 
-    fn is_dead(&self) -> bool {
-        self.incarnations.iter().all(|marked| marked.marks.settled() == Settled::Dead)
+impl Child {
+    fn add(&mut self, read: Read) {
+        self.marked.marks.add(read.mark);
+        match read.mark {
+            Mark::Added => self.marked.note = read.value,
+            Mark::Removed => self.marked.removed_by = read.removed_by,
+            Mark::Confirmed | Mark::Removing => {}
+        }
     }
 
-    fn add(&mut self, read: Read) {
-        let Read { incarnation, mark, note, .. } = read;
-        let at = self.incarnations.iter().position(|marked| marked.incarnation == incarnation).unwrap_or_else(|| {
-            self.incarnations.push(Marked { incarnation, marks: Marks::default(), note: Bytes::new() });
-            self.incarnations.len() - 1
-        });
-        let marked = &mut self.incarnations[at];
-        marked.marks.add(mark);
-        if mark == Mark::Added {
-            marked.note = note;
-        }
+    /// Its marks as they are put elsewhere.
+    pub(crate) fn rows(&self, expires_at: Option<UnixMillis>) -> Vec<NewRow> {
+        let Marked { incarnation, marks, note, removed_by } = &self.marked;
+        let value = |mark| match mark {
+            Mark::Added => note.clone(),
+            Mark::Removed => removed_value(*removed_by),
+            Mark::Confirmed | Mark::Removing => Bytes::new(),
+        };
+        let row = |mark| NewRow { expires_at, ..mark_row(&self.name, *incarnation, mark, &value(mark)) };
+        marks.iter().map(row).collect()
     }
 }
 
-/// The names of one shard in order, with the marks of all its epochs united.
+/// The children of one shard in the order of names, each with the marks of all epochs united. Holds a page of each epoch, whatever there
+/// is.
 pub(crate) struct Children {
     epochs: Vec<Epoch>,
     strength: Strength,
+    direction: Direction,
+    /// A child that was read and belongs to the next name.
+    ahead: Option<Child>,
 }
 
 /// What was read of one epoch and not used yet, and what is to be read.
@@ -82,103 +102,102 @@ struct Read {
     name: String,
     incarnation: RevisionId,
     mark: Mark,
-    note: Bytes,
+    value: Bytes,
+    removed_by: Option<RevisionId>,
 }
 
 impl Read {
     fn open(row: &Row) -> ObjectsResult<Self> {
         let corrupt = |detail: &str| ObjectsError::corrupt(Table::Children, detail);
         let (name, incarnation, mark) = keys::child_of(&row.sort).ok_or_else(|| corrupt("a strange key"))?;
-        let note = envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?;
-        Ok(Self { name: name.to_owned(), incarnation, mark, note })
+        let value = envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?;
+        let removed_by = match mark {
+            Mark::Removed => removed_by(&value).ok_or_else(|| corrupt("a mark of a removal by no revision"))?,
+            _ => None,
+        };
+        Ok(Self { name: name.to_owned(), incarnation, mark, value, removed_by })
     }
 }
 
 impl Children {
     /// Those of these partitions, from a key on.
     pub(crate) fn new(partitions: impl Iterator<Item = Bytes>, from: Bytes, strength: Strength) -> Self {
+        Self::in_direction(partitions, from, strength, Direction::Forward)
+    }
+
+    /// Those of these partitions, from the last name to the first.
+    pub(crate) fn backward(partitions: impl Iterator<Item = Bytes>) -> Self {
+        Self::in_direction(partitions, Bytes::new(), Strength::Usual, Direction::Backward)
+    }
+
+    fn in_direction(
+        partitions: impl Iterator<Item = Bytes>,
+        from: Bytes,
+        strength: Strength,
+        direction: Direction,
+    ) -> Self {
         // What comes before the first name says when the shard changed.
-        let from = from.max(keys::first_child());
-        let scan = Scan { from, to: None, direction: Direction::Forward, max_bytes: FIRST_SCAN_BYTES };
+        let scan = Scan { from: from.max(keys::first_child()), to: None, direction, max_bytes: FIRST_SCAN_BYTES };
         let epoch = |partition| Epoch { partition, read: VecDeque::new(), rest: Some(scan.clone()) };
-        Self { epochs: partitions.map(epoch).collect(), strength }
+        Self { epochs: partitions.map(epoch).collect(), strength, direction, ahead: None }
     }
 
     /// The next names that are not settled dead, at most `max`; none: there are no more.
     pub(crate) async fn take(&mut self, library: &Library, max: usize) -> ObjectsResult<Vec<Name>> {
-        let mut names = Vec::new();
-        while names.len() < max {
-            let Some(name) = self.next(library).await? else { break };
-            if !name.is_dead() {
-                names.push(name);
+        let mut names: Vec<Name> = Vec::new();
+        loop {
+            let child = match self.ahead.take() {
+                Some(child) => child,
+                None => match self.next(library).await? {
+                    Some(child) => child,
+                    None => return Ok(names),
+                },
+            };
+            if child.marked.marks.settled() == Settled::Dead {
+                continue;
+            }
+            let is_full = names.len() >= max;
+            match names.last_mut().filter(|last| last.name == child.name) {
+                Some(last) => last.incarnations.push(child.marked),
+                None if is_full => {
+                    self.ahead = Some(child);
+                    return Ok(names);
+                }
+                None => names.push(Name { name: child.name, incarnations: vec![child.marked] }),
             }
         }
-        Ok(names)
     }
 
-    /// The next name; `None`: there are no more.
-    pub(crate) async fn next(&mut self, library: &Library) -> ObjectsResult<Option<Name>> {
-        let mut first: Option<String> = None;
+    /// The next child; `None`: there are no more.
+    pub(crate) async fn next(&mut self, library: &Library) -> ObjectsResult<Option<Child>> {
+        let mut first: Option<(String, RevisionId)> = None;
         for epoch in &mut self.epochs {
-            if let Some(name) = epoch.peek(library, self.strength).await?
-                && first.as_deref().is_none_or(|known| name < known)
-            {
-                first = Some(name.to_owned());
+            let Some((name, incarnation)) = epoch.peek(library, self.strength).await? else { continue };
+            let comes_first = first.as_ref().is_none_or(|(known, of)| match self.direction {
+                Direction::Forward => (name, incarnation) < (known, *of),
+                Direction::Backward => (name, incarnation) > (known, *of),
+            });
+            if comes_first {
+                first = Some((name.to_owned(), incarnation));
             }
         }
-        let Some(name) = first else { return Ok(None) };
-        let mut united = Name { name, incarnations: Vec::new() };
+        let Some((name, incarnation)) = first else { return Ok(None) };
+        let marked = Marked { incarnation, marks: Marks::default(), note: Bytes::new(), removed_by: None };
+        let mut child = Child { name, marked };
         for epoch in &mut self.epochs {
-            while epoch.peek(library, self.strength).await? == Some(&united.name) {
+            while epoch.peek(library, self.strength).await? == Some((&child.name, incarnation)) {
                 if let Some(read) = epoch.read.pop_front() {
-                    united.add(read);
+                    child.add(read);
                 }
             }
         }
-        Ok(Some(united))
+        Ok(Some(child))
     }
-}
-
-/// The last names of a shard that are not settled dead, the greatest first, at most `max`.
-pub(crate) async fn last_names(
-    library: &Library,
-    partitions: impl Iterator<Item = Bytes>,
-    max: usize,
-) -> ObjectsResult<Vec<String>> {
-    let mut names: BTreeMap<String, Name> = BTreeMap::new();
-    for partition in partitions {
-        let mut live: BTreeSet<String> = BTreeSet::new();
-        let from = keys::first_child();
-        let mut rest = Some(Scan { from, to: None, direction: Direction::Backward, max_bytes: SCAN_BYTES });
-        while let Some(scan) = rest.take() {
-            let read = library.patiently(|| async {
-                let call = library.call(Class::Description);
-                Ok(library.inner.store.scan(call, Table::Children, &partition, scan.clone()).await?)
-            });
-            let page = read.await?;
-            for row in &page.rows {
-                let read = Read::open(row)?;
-                let known = names
-                    .entry(read.name.clone())
-                    .or_insert_with_key(|name| Name { name: name.clone(), incarnations: Vec::new() });
-                let name = read.name.clone();
-                known.add(read);
-                match known.is_dead() {
-                    true => live.remove(&name),
-                    false => live.insert(name),
-                };
-            }
-            // One more, since not all marks of the smallest may be read yet.
-            rest = scan.resumed(page.next).filter(|_| live.len() <= max);
-        }
-    }
-    let live = names.into_values().rev().filter(|name| !name.is_dead());
-    Ok(live.take(max).map(|name| name.name).collect())
 }
 
 impl Epoch {
-    /// The name of the next mark, read if need be.
-    async fn peek(&mut self, library: &Library, strength: Strength) -> ObjectsResult<Option<&str>> {
+    /// Name and incarnation of the next mark, read if need be.
+    async fn peek(&mut self, library: &Library, strength: Strength) -> ObjectsResult<Option<(&str, RevisionId)>> {
         while self.read.is_empty() {
             let Some(scan) = self.rest.take() else { return Ok(None) };
             let page = library
@@ -192,6 +211,6 @@ impl Epoch {
                 self.read.push_back(Read::open(row)?);
             }
         }
-        Ok(self.read.front().map(|read| read.name.as_str()))
+        Ok(self.read.front().map(|read| (read.name.as_str(), read.incarnation)))
     }
 }

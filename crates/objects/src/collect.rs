@@ -6,20 +6,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bytes::Bytes;
 use hathi::VolumeId;
-use store::row::prefix_end;
-use store::{Class, Removal, Scan, Step, UnixMillis};
+use store::{Class, Removal, Scan, Step, Table, UnixMillis};
 
-use crate::error::ObjectsResult;
-use crate::head::{Condemned, Head, HeadRow};
-use crate::history::Keep;
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::head::{Body, Condemned, Head, HeadRow, State};
+use crate::history::{Keep, Window};
 use crate::keys;
 use crate::library::Library;
+use crate::passes::{Chore, Tally, Then};
 use crate::queue::{Entry, Queue};
 use crate::revision::RevisionId;
 
 /// When versions that are kept for a time are looked at again.
 pub(crate) const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
+
+/// Rows of a generation that are removed in one list: so many numbers.
+const ROWS_REMOVED: u32 = 256;
 
 /// Bounds of one pass of the collector.
 #[derive(Clone, Copy, Debug)]
@@ -68,54 +72,65 @@ impl Library {
     /// and nobody pinned; and looks at one shard of the container, the next in turn, whether it should be rewritten. Whatever a
     /// pass does not end, a later one does.
     pub async fn collect_once(&self, limits: CollectLimits) -> ObjectsResult<Collected> {
-        let collected = self.collect_volumes(limits).await;
-        let shards_rewritten = u64::from(self.tend_next_shard().await?);
-        Ok(Collected { shards_rewritten, ..collected? })
-    }
-
-    async fn collect_volumes(&self, limits: CollectLimits) -> ObjectsResult<Collected> {
         let mut collected = Collected::default();
         if !self.is_home() {
             return Ok(collected);
         }
+        let mut tally = self.tally(Chore::Volumes);
+        let done = self.collect_volumes(limits, &mut tally, &mut collected).await;
+        match tally.take("the container of volumes", self.tend_next_shard().await)? {
+            Some(is_rewritten) => collected.shards_rewritten = u64::from(is_rewritten),
+            None => collected.failed += 1,
+        }
+        done.map(|()| collected)
+    }
+
+    async fn collect_volumes(
+        &self,
+        limits: CollectLimits,
+        tally: &mut Tally<'_>,
+        collected: &mut Collected,
+    ) -> ObjectsResult<()> {
         let mut pass = self.pass(Queue::Collecting).await?;
         while let Some(entries) = self.next_due(&mut pass).await? {
-            for (id, records) in by_volume(entries) {
+            let mut volumes: BTreeMap<VolumeId, Vec<Entry>> = BTreeMap::new();
+            for entry in entries {
+                match keys::collecting_of(entry.sort()) {
+                    Some((_, id)) => volumes.entry(id).or_default().push(entry),
+                    None => {
+                        let strange = Err(ObjectsError::corrupt(Table::Work, "a record of no volume"));
+                        let record = (std::slice::from_ref(&entry), &entry.sort()[..]);
+                        self.dealt_with::<()>(tally, record, strange).await?;
+                        collected.failed += 1;
+                    }
+                }
+            }
+            for (id, records) in volumes {
                 if collected.condemned + collected.removed >= limits.volumes_max {
-                    return Ok(collected);
+                    return Ok(());
                 }
                 collected.volumes += 1;
                 let now = self.inner.surroundings.clock.now();
-                let until = match self.patiently(|| self.collect_volume(&id, &records)).await {
-                    Ok(Progress::Condemned) => {
-                        collected.condemned += 1;
-                        now.plus(self.inner.options.grace)
-                    }
-                    Ok(Progress::Removed(generations)) => {
-                        collected.removed += generations;
-                        now
-                    }
-                    Ok(Progress::Waiting(until)) => {
-                        collected.waiting += 1;
-                        until
-                    }
-                    Ok(Progress::Finished) => {
-                        collected.finished += 1;
-                        self.finish(&records).await?;
-                        continue;
-                    }
-                    Err(error) if error.is_passing() => return Err(error),
-                    Err(error) => {
-                        tracing::warn!(volume = %id, %error, "a volume could not be collected");
-                        collected.failed += 1;
-                        now
-                    }
-                };
-                self.postpone(&records, id.as_str().as_bytes(), until).await?;
+                let progress = self.patiently(|| self.collect_volume(&id, &records)).await;
+                let outcome = progress.map(|progress| {
+                    let then = match progress {
+                        Progress::Condemned => Then::Later(now.plus(self.inner.options.grace)),
+                        Progress::Removed(_) => Then::Later(now),
+                        Progress::Waiting(until) => Then::Later(until),
+                        Progress::Finished => Then::Finished,
+                    };
+                    (progress, then)
+                });
+                match self.dealt_with(tally, (&records, id.as_str().as_bytes()), outcome).await? {
+                    Some(Progress::Condemned) => collected.condemned += 1,
+                    Some(Progress::Removed(generations)) => collected.removed += generations,
+                    Some(Progress::Waiting(_)) => collected.waiting += 1,
+                    Some(Progress::Finished) => collected.finished += 1,
+                    None => collected.failed += 1,
+                }
             }
         }
-        self.end_pass(pass).await?;
-        Ok(collected)
+        self.end_pass(pass).await
     }
 
     async fn collect_volume(&self, id: &VolumeId, records: &[Entry]) -> ObjectsResult<Progress> {
@@ -131,8 +146,18 @@ impl Library {
     async fn condemn(&self, id: &VolumeId, row: Option<HeadRow>, records: &[Entry]) -> ObjectsResult<Progress> {
         let now = self.inner.surroundings.clock.now();
         let named = row.as_ref().map_or(RevisionId::ZERO, |row| row.head.revision);
-        let unnamed = self.unnamed_generations(id, row.as_ref()).await?;
-        if unnamed.is_empty() {
+        let pinned = self.pinned_revisions(id).await?;
+        // What is above the head may be an import that still runs: it is left alone for as long as a grace.
+        let is_over = |generation: &RevisionId| *generation < named || self.grace_passed(generation.time());
+        let (mut floor, mut is_unnamed, mut from) = (None, false, Some(RevisionId::ZERO));
+        while let Some(window) = from {
+            let (unnamed, rest) = self.unnamed_generations(id, row.as_ref(), window).await?;
+            is_unnamed |= !unnamed.is_empty();
+            let doomed = unnamed.into_iter().filter(|generation| !pinned.contains(generation)).filter(is_over);
+            floor = doomed.max().or(floor);
+            from = rest;
+        }
+        if !is_unnamed {
             if let Keep::For(time) = self.inner.options.history.volumes
                 && now < named.time().plus(time)
             {
@@ -144,11 +169,7 @@ impl Library {
             let until = until.unwrap_or_default();
             return Ok(if until > now { Progress::Waiting(until) } else { Progress::Finished });
         }
-        let pinned = self.pinned_revisions(id).await?;
-        // What is above the head may be an import that still runs: it is left alone for as long as a grace.
-        let is_over = |generation: &RevisionId| *generation < named || self.grace_passed(generation.time());
-        let doomed = unnamed.into_iter().filter(|generation| !pinned.contains(generation)).filter(is_over);
-        let Some(floor) = doomed.max() else { return Ok(Progress::Waiting(now)) };
+        let Some(floor) = floor else { return Ok(Progress::Waiting(now)) };
         let stands = row.as_ref().map_or_else(Head::free, |row| row.head.clone());
         let condemned = Condemned { named, floor, at: self.inner.surroundings.clock.now() };
         let head = Head { floor: stands.floor.max(floor), condemned: Some(condemned), ..stands };
@@ -164,71 +185,84 @@ impl Library {
         let partition = keys::volume_partition(id);
         let pinned = self.pinned_revisions(id).await?;
         let row = self.head(id).await?;
-        let mut doomed = self.unnamed_generations(id, row.as_ref()).await?;
-        doomed.retain(|generation| {
-            *generation <= condemned.floor && *generation != condemned.named && !pinned.contains(generation)
-        });
-        for generation in &doomed {
-            let steps = keys::generation_prefixes().map(|(table, kind)| {
-                let first = keys::generation_rows(&kind, *generation);
-                let rows = Removal::Range(first.clone(), prefix_end(&first));
-                Step::Remove { table, partition: partition.clone(), rows }
+        let (mut removed, mut from) = (0, Some(RevisionId::ZERO));
+        while let Some(window) = from.filter(|window| *window <= condemned.floor) {
+            let (mut doomed, rest) = self.unnamed_generations(id, row.as_ref(), window).await?;
+            doomed.retain(|generation| {
+                *generation <= condemned.floor && *generation != condemned.named && !pinned.contains(generation)
             });
-            self.put_acknowledged(Class::Content, steps.into()).await?;
+            for generation in &doomed {
+                for (table, kind) in keys::generation_prefixes() {
+                    self.remove_generation(table, &partition, &kind, *generation).await?;
+                }
+            }
+            removed += doomed.len() as u64;
+            from = rest;
         }
         self.amend(&partition, |head| {
             let head = head.filter(|head| head.condemned == Some(condemned))?;
             Some(Head { condemned: None, ..head.clone() })
         })
         .await?;
-        Ok(Progress::Removed(doomed.len() as u64))
+        Ok(Progress::Removed(removed))
     }
 
-    /// The generations of which there are rows, but which the head does not name.
-    async fn unnamed_generations(&self, id: &VolumeId, row: Option<&HeadRow>) -> ObjectsResult<BTreeSet<RevisionId>> {
-        let mut generations = self.generations(id).await?;
-        if let Some(volume) = row.and_then(|row| row.head.live_volume()) {
-            generations.remove(&volume.generation);
-        }
-        if let (Some(row), true) = (row, self.inner.options.history.volumes != Keep::None && !generations.is_empty()) {
-            let log = self.head_log(&keys::volume_partition(id)).await?;
-            let kept = self.inner.options.history.volumes.count(&log, &row.head, self.inner.surroundings.clock.now());
-            let kept = log.iter().rev().take(kept).filter_map(Head::live_volume);
-            kept.for_each(|volume| _ = generations.remove(&volume.generation));
-        }
-        Ok(generations)
-    }
-
-    /// The generations of which there are rows. Reads one row of each and kind, and jumps over the others.
-    async fn generations(&self, id: &VolumeId) -> ObjectsResult<BTreeSet<RevisionId>> {
-        let partition = keys::volume_partition(id);
-        let mut generations = BTreeSet::new();
-        for (table, kind) in keys::generation_prefixes() {
-            let mut scan = Scan::prefix(kind.clone(), 1);
-            loop {
-                let call = self.call(Class::Description).strong();
-                let page = self.inner.store.scan(call, table, &partition, scan.clone()).await?;
-                let Some(generation) = page.rows.first().and_then(|row| keys::revision_of(&row.sort)) else { break };
-                generations.insert(generation);
-                let Some(from) = prefix_end(&keys::generation_rows(&kind, generation)) else { break };
-                scan.from = from;
+    /// Removes the rows of one kind and generation, some at a time, however many there are.
+    async fn remove_generation(
+        &self,
+        table: Table,
+        partition: &Bytes,
+        kind: &Bytes,
+        generation: RevisionId,
+    ) -> ObjectsResult<()> {
+        let mut scan = Scan::prefix(keys::generation_rows(kind, generation), 1);
+        while let Some(first) = self.first_rows(table, partition, scan.clone()).await?.into_iter().next() {
+            let number = keys::number_of(&first.sort).and_then(|number| number.checked_add(ROWS_REMOVED));
+            let to = number.map(|number| keys::generation_row(kind, generation, number)).or_else(|| scan.to.clone());
+            let rows = Removal::Range(first.sort, to.clone());
+            let remove = Step::Remove { table, partition: partition.clone(), rows };
+            self.put_acknowledged(Class::Content, vec![remove]).await?;
+            match to {
+                Some(to) if Some(&to) != scan.to.as_ref() => scan.from = to,
+                _ => break,
             }
         }
-        Ok(generations)
+        Ok(())
+    }
+
+    /// Some of the generations of which there are rows, but which the head does not name, from a revision on; and from where the next ones
+    /// begin.
+    async fn unnamed_generations(
+        &self,
+        id: &VolumeId,
+        row: Option<&HeadRow>,
+        from: RevisionId,
+    ) -> ObjectsResult<(BTreeSet<RevisionId>, Option<RevisionId>)> {
+        let partition = keys::volume_partition(id);
+        let mut found = Vec::new();
+        for (table, kind) in keys::generation_prefixes() {
+            found.push(((), self.revisions_of((table, &partition, &kind), from).await?));
+        }
+        let Window { written, rest } = Window::of(found);
+        let mut generations: BTreeSet<_> = written.into_iter().map(|(generation, ())| generation).collect();
+        let mut strike = |head: &Head| {
+            if let Body::Volume(volume) = &head.body {
+                generations.remove(&volume.generation);
+            }
+        };
+        if let Some(row) = row {
+            if row.head.state == State::Live {
+                strike(&row.head);
+            }
+            let kept_from = self.kept_from(&partition, &row.head, self.inner.options.history.volumes).await?;
+            if let Some(kept_from) = kept_from {
+                self.each_logged(&partition, kept_from, |head| strike(&head)).await?;
+            }
+        }
+        Ok((generations, rest))
     }
 
     pub(crate) fn grace_passed(&self, since: UnixMillis) -> bool {
         self.inner.surroundings.clock.now().since(since) >= self.inner.options.grace
     }
-}
-
-/// The volumes that records are of.
-fn by_volume(entries: Vec<Entry>) -> BTreeMap<VolumeId, Vec<Entry>> {
-    let mut volumes: BTreeMap<VolumeId, Vec<Entry>> = BTreeMap::new();
-    for entry in entries {
-        if let Some((_, id)) = keys::collecting_of(entry.sort()) {
-            volumes.entry(id).or_default().push(entry);
-        }
-    }
-    volumes
 }

@@ -143,6 +143,16 @@ impl Container {
         keys::children_partition(&self.children_prefix(), incarnation, shard, epoch)
     }
 
+    /// The partition of past members that were in one shard at one epoch of it.
+    pub fn past_partition(&self, incarnation: RevisionId, shard: u16, epoch: u32) -> Bytes {
+        keys::past_partition(&self.children_prefix(), incarnation, shard, epoch)
+    }
+
+    /// The partition that lists those partitions.
+    pub fn past_index_partition(&self, incarnation: RevisionId) -> Bytes {
+        keys::past_index_partition(&self.children_prefix(), incarnation)
+    }
+
     /// What it is called in messages.
     pub fn name(&self) -> String {
         match self {
@@ -236,14 +246,24 @@ impl Parent {
         self.container.children_partition(self.incarnation, shard, epoch)
     }
 
+    /// The partition of past members that were in a shard at an epoch of it.
+    pub fn past_partition(&self, shard: u16, epoch: u32) -> Bytes {
+        self.container.past_partition(self.incarnation, shard, epoch)
+    }
+
     /// The epochs of a shard.
     pub fn epochs(&self, shard: u16) -> ShardEpochs {
         self.body.epochs(shard)
     }
 
-    /// Puts a mark on a child, in the epoch that is the target now.
+    /// Puts a mark that says nothing but itself on a child, in the epoch that is the target now.
     pub fn mark(&self, name: &str, incarnation: RevisionId, mark: Mark) -> Step {
         self.put(name, vec![mark_row(name, incarnation, mark, &Bytes::new())])
+    }
+
+    /// Puts the mark that a child is gone, by this revision; `None`: it never came to be.
+    pub fn mark_removed(&self, name: &str, incarnation: RevisionId, by: Option<RevisionId>) -> Step {
+        self.put(name, vec![mark_row(name, incarnation, Mark::Removed, &removed_value(by))])
     }
 
     /// Announces a child, with what its listing is to tell of it, and with what it counts for if it is one of a sample.
@@ -252,9 +272,17 @@ impl Parent {
         self.put(name, std::iter::once(mark).chain(sampling.row(name, incarnation, note)).collect())
     }
 
-    /// Puts a mark that settles what is listed, and says that it has changed.
-    pub fn settle(&self, name: &str, incarnation: RevisionId, mark: Mark, change: RevisionId) -> Step {
-        let mark = mark_row(name, incarnation, mark, &Bytes::new());
+    /// Confirms a child, and says that what is listed has changed.
+    pub fn confirm(&self, name: &str, incarnation: RevisionId, change: RevisionId) -> Step {
+        self.settle(name, mark_row(name, incarnation, Mark::Confirmed, &Bytes::new()), change)
+    }
+
+    /// Says that a child is gone, by this revision (`None`: it never came to be), and that what is listed has changed.
+    pub fn removed(&self, name: &str, incarnation: RevisionId, by: Option<RevisionId>, change: RevisionId) -> Step {
+        self.settle(name, mark_row(name, incarnation, Mark::Removed, &removed_value(by)), change)
+    }
+
+    fn settle(&self, name: &str, mark: NewRow, change: RevisionId) -> Step {
         let told = self.container.tells_changes().then(|| change_row(change));
         self.put(name, std::iter::once(mark).chain(told).collect())
     }
@@ -280,8 +308,22 @@ impl Parent {
 }
 
 /// The row that is a mark.
-pub(crate) fn mark_row(name: &str, incarnation: RevisionId, mark: Mark, note: &Bytes) -> NewRow {
-    NewRow::new(keys::child_mark(name, incarnation, mark), envelope::seal(note))
+pub(crate) fn mark_row(name: &str, incarnation: RevisionId, mark: Mark, value: &Bytes) -> NewRow {
+    NewRow::new(keys::child_mark(name, incarnation, mark), envelope::seal(value))
+}
+
+/// What the mark of a removal says: the revision that removed the child, so that it is known when; nothing, if it never came to be.
+/// Whoever puts the mark reads it from the head and its log, so that all put the same.
+pub(crate) fn removed_value(by: Option<RevisionId>) -> Bytes {
+    by.map_or_else(Bytes::new, |by| Bytes::copy_from_slice(&by.0))
+}
+
+/// The revision that such a mark names, if it names one; `None`: it cannot be read.
+pub(crate) fn removed_by(value: &[u8]) -> Option<Option<RevisionId>> {
+    match value {
+        [] => Some(None),
+        value => Some(Some(RevisionId(value.try_into().ok()?))),
+    }
 }
 
 /// The row that says when what is listed of a shard changed. The newest comes first in its partition, before all names.

@@ -9,22 +9,20 @@
 //! ones alone. There are a multiple of the shards before, so that a listing that began with fewer finds in some of them what is left of
 //! each of its own. Any server goes on with what another has begun; the old partitions are dropped once no page can still be reading them.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{Class, NewRow, Scan, Step, Strength, Table, envelope};
+use store::{Class, NewRow, Scan, Table, envelope};
 
-use crate::children::Children;
-use crate::containment::{Container, Parent, change_row};
+use crate::containment::{Container, Parent};
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head::{self, ContainerBody, Head, shard_of};
+use crate::head::{self, ContainerBody, Head};
 use crate::keys;
 use crate::library::Library;
+use crate::passes::{Chore, Then};
 use crate::queue::{Entry, Queue};
 use crate::resources::stored_path;
 use crate::revision::RevisionId;
-use crate::rewrite::{COPY_ROWS, Counted};
+use crate::rewrite::{Copied, Counted, DROPPED_ROWS_MAX};
 
 /// How many times as many shards there are afterwards.
 const TIMES: u16 = 4;
@@ -38,7 +36,7 @@ const SHARDS_MAX: u16 = 4_096;
 /// Bytes that a row takes besides its key and its payload: the envelope, and what Cassandra writes of a row and its cell.
 const ROW_BYTES: usize = 20;
 
-/// Bytes of one page of a scan over samples.
+/// Bytes of one page of a scan over samples or records.
 const SCAN_BYTES: usize = 64 << 10;
 
 /// Which children are samples.
@@ -148,32 +146,36 @@ impl Library {
         if !self.is_home() {
             return Ok(grown);
         }
+        let mut tally = self.tally(Chore::Growing);
         let mut pass = self.pass(Queue::Growing).await?;
         while let Some(entries) = self.next_due(&mut pass).await? {
             for entry in &entries {
-                let job: Job = head::open(Table::Work, &entry.value)?;
-                let grew = self.grow(&job).await?;
-                grown += u64::from(matches!(grew, Grew::Now));
-                self.finish_or_leave(entry, !matches!(grew, Grew::NotNow)).await?;
+                let grew = self.grow_recorded(entry).await;
+                let record = (std::slice::from_ref(entry), &entry.sort()[..]);
+                grown += u64::from(self.dealt_with(&mut tally, record, grew).await? == Some(Grew::Now));
             }
         }
         self.end_pass(pass).await?;
+        let mut rows_left = DROPPED_ROWS_MAX;
         let mut pass = self.pass(Queue::Outgrown).await?;
         while let Some(entries) = self.next_due(&mut pass).await? {
             for entry in &entries {
-                let is_dropped = self.drop_outgrown(&head::open(Table::Work, &entry.value)?).await?;
-                self.finish_or_leave(entry, is_dropped).await?;
+                let dropped = self.drop_recorded(entry, &mut rows_left).await;
+                self.dealt_with(&mut tally, (std::slice::from_ref(entry), &entry.sort()[..]), dropped).await?;
             }
         }
         self.end_pass(pass).await?;
         Ok(grown)
     }
 
-    async fn finish_or_leave(&self, entry: &Entry, is_done: bool) -> ObjectsResult<()> {
-        match is_done {
-            true => self.finish([entry]).await,
-            false => self.postpone(std::slice::from_ref(entry), &[], self.inner.surroundings.clock.now()).await,
-        }
+    async fn grow_recorded(&self, record: &Entry) -> ObjectsResult<(Grew, Then)> {
+        let grew = self.grow(&head::open(Table::Work, &record.value)?).await?;
+        Ok((grew, self.finished_if(grew != Grew::NotNow)))
+    }
+
+    async fn drop_recorded(&self, record: &Entry, rows_left: &mut u64) -> ObjectsResult<((), Then)> {
+        let is_done = self.drop_outgrown(&head::open(Table::Work, &record.value)?, rows_left).await?;
+        Ok(((), self.finished_if(is_done)))
     }
 
     /// The container as it stands, if it is live at this incarnation.
@@ -226,35 +228,10 @@ impl Library {
     async fn copy_all(&self, parent: &Parent, begun: &ContainerBody) -> ObjectsResult<()> {
         let Some(more) = begun.growing else { return Ok(()) };
         for shard in 0..begun.shards {
-            let old = parent.partition(shard, begun.epochs(shard).current);
-            let mut rows: BTreeMap<u16, Vec<NewRow>> = BTreeMap::new();
-            let newest = self.newest_change(std::iter::once(old.clone())).await?;
-            // Its number is that of one of the shards that it becomes.
-            rows.entry(shard).or_default().extend(newest.map(change_row));
-            let mut count = 0;
-            let mut children = Children::new(std::iter::once(old), Bytes::new(), Strength::Strong);
-            while let Some(name) = children.next(self).await? {
-                let copies = self.copies(&name);
-                count += copies.len();
-                rows.entry(shard_of(&name.name, more.shards)).or_default().extend(copies);
-                if count >= COPY_ROWS {
-                    self.put_shards(parent, more.first_epoch, std::mem::take(&mut rows)).await?;
-                    count = 0;
-                }
-            }
-            self.put_shards(parent, more.first_epoch, rows).await?;
+            let (epoch, shards, next) = (begun.epochs(shard).current, more.shards, more.first_epoch);
+            self.copy_members(Copied { parent, shard, epoch, shards, next }).await?;
         }
         Ok(())
-    }
-
-    async fn put_shards(&self, parent: &Parent, epoch: u32, rows: BTreeMap<u16, Vec<NewRow>>) -> ObjectsResult<()> {
-        let rows = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
-        let put = |(shard, rows)| Step::Put { table: Table::Children, partition: parent.partition(shard, epoch), rows };
-        let steps: Vec<_> = rows.map(put).collect();
-        match steps.is_empty() {
-            true => Ok(()),
-            false => self.put_acknowledged(Class::Description, steps).await,
-        }
     }
 
     /// Has the head of the container name other shards, if it names those of `from` still; whether it names those of `to` now.
@@ -270,24 +247,26 @@ impl Library {
         Ok(row.as_ref().and_then(|row| row.head.live_container()) == Some(to))
     }
 
-    /// Drops the partitions that a container has outgrown, a grace after that was noticed. True: nothing is left of them.
-    async fn drop_outgrown(&self, outgrown: &Outgrown) -> ObjectsResult<bool> {
+    /// Drops the partitions that a container has outgrown, a grace after that was noticed. True: nothing is left to do about them.
+    async fn drop_outgrown(&self, outgrown: &Outgrown, rows_left: &mut u64) -> ObjectsResult<bool> {
         let Outgrown { of, incarnation, children } = outgrown;
-        let stands = self.live_container(of, *incarnation).await?;
-        if stands.is_some_and(|parent| parent.body().first_epoch == children.first_epoch) {
-            // It has not come to that yet.
-            return Ok(false);
-        }
         let container = of.stored()?;
+        let shards = self.last_shards_of(&container.partition(), *incarnation).await?;
+        if shards.is_some_and(|shards| shards.first_epoch == children.first_epoch) {
+            // It has not come to that yet; or never does, and what is in them is dropped or kept as the container is.
+            return Ok(self.live_container(of, *incarnation).await?.is_none());
+        }
+        // Of each it is noted since when it waits.
         let mut is_done = true;
         for (shard, epoch) in children.all_places() {
-            is_done &= self.drop_epoch(&container.children_partition(*incarnation, shard, epoch)).await?;
+            is_done &= self.drop_epoch(&container.children_partition(*incarnation, shard, epoch), rows_left).await?;
         }
         Ok(is_done)
     }
 }
 
 /// What came of a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Grew {
     /// The container has other shards.
     Now,

@@ -193,11 +193,11 @@ impl ContainerBody {
     }
 
     /// All shards and epochs at which there may be children, or may have been since it has so many shards.
-    pub fn all_places(&self) -> Vec<(u16, u32)> {
+    pub fn all_places(&self) -> impl Iterator<Item = (u16, u32)> {
         let epochs = |shard| (self.first_epoch..=self.epochs(shard).target()).map(move |epoch| (shard, epoch));
         let more =
             self.growing.into_iter().flat_map(|more| (0..more.shards).map(move |shard| (shard, more.first_epoch)));
-        (0..self.shards).flat_map(epochs).chain(more).collect()
+        (0..self.shards).flat_map(epochs).chain(more)
     }
 }
 

@@ -1,21 +1,27 @@
 //! Which earlier versions of an object are kept: those are its history, and nothing of them is ever condemned.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{Class, Scan, Table, UnixMillis};
+use store::row::prefix_end;
+use store::{Class, Direction, Scan, Table, UnixMillis};
 use thiserror::Error;
 
 use crate::error::ObjectsResult;
-use crate::head::{self, Head};
+use crate::head::{self, ContainerBody, Head, State};
 use crate::keys;
 use crate::library::Library;
+use crate::revision::RevisionId;
 
 /// Bytes of one page of a scan over a head log.
 const SCAN_BYTES: usize = 64 << 10;
+
+/// Revisions of one kind of rows that are held at a time.
+pub(crate) const WINDOW_REVISIONS: usize = 256;
 
 /// Which versions are kept besides the one that stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,37 +107,187 @@ impl TryFrom<Written> for Keep {
     }
 }
 
-impl Keep {
-    /// How many of the newest of these earlier heads, which are in order, are kept beside the one that stands.
-    pub(crate) fn count(self, log: &[Head], stands: &Head, now: UnixMillis) -> usize {
-        match self {
-            Self::All => log.len(),
-            Self::None => 0,
-            Self::Newest(count) => log.len().min(usize::try_from(count).unwrap_or(usize::MAX)),
-            Self::For(time) => {
-                // Each was current until the next one was.
-                let successors = log.iter().skip(1).chain([stands]).rev();
-                successors.take_while(|next| now.since(next.revision.time()) < time).count()
+/// Reads the heads of one incarnation of an object, from the last one back to the first.
+struct HeadsOf<'a> {
+    library: &'a Library,
+    partition: &'a Bytes,
+    incarnation: RevisionId,
+    /// Where to go on: below this revision in the log; `None`: at the head that stands.
+    below: Option<RevisionId>,
+}
+
+impl HeadsOf<'_> {
+    async fn next(&mut self) -> ObjectsResult<Option<Head>> {
+        loop {
+            let head = match self.below {
+                None => self.library.head_at(self.partition).await?.map(|row| row.head),
+                Some(below) => self.library.logged_below(self.partition, below).await?,
+            };
+            // Incarnations rise, as revisions do.
+            let Some(head) = head.filter(|head| head.incarnation >= self.incarnation) else { return Ok(None) };
+            if head.incarnation == self.incarnation {
+                self.below = Some(head.revision);
+                return Ok(Some(head));
             }
+            // All heads of another incarnation at once.
+            self.below = Some(head.incarnation);
         }
     }
 }
 
 impl Library {
-    /// The earlier heads of an object, the oldest first.
-    pub(crate) async fn head_log(&self, partition: &Bytes) -> ObjectsResult<Vec<Head>> {
-        let mut log = Vec::new();
-        let mut scan = Some(Scan::prefix(keys::log_prefix(), SCAN_BYTES));
+    /// How an incarnation of an object ended: the first head of it that is not live. `None`: it is live, or never was.
+    ///
+    /// It is the same whoever asks and whenever, once the incarnation can never be switched in any more.
+    pub(crate) async fn end_of(&self, partition: &Bytes, incarnation: RevisionId) -> ObjectsResult<Option<Head>> {
+        let mut heads = HeadsOf { library: self, partition, incarnation, below: None };
+        let mut end = None;
+        while let Some(head) = heads.next().await?.filter(|head| head.state != State::Live) {
+            end = Some(head);
+        }
+        Ok(end)
+    }
+
+    /// The last head of an incarnation of a container that says where its children are.
+    pub(crate) async fn last_shards_of(
+        &self,
+        partition: &Bytes,
+        incarnation: RevisionId,
+    ) -> ObjectsResult<Option<ContainerBody>> {
+        let mut heads = HeadsOf { library: self, partition, incarnation, below: None };
+        while let Some(head) = heads.next().await? {
+            if let Some(container) = head.body.container() {
+                return Ok(Some(container.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The newest earlier head below a revision.
+    async fn logged_below(&self, partition: &Bytes, below: RevisionId) -> ObjectsResult<Option<Head>> {
+        let to = Some(keys::log(below));
+        let scan = Scan { from: keys::log_prefix(), to, direction: Direction::Backward, max_bytes: 1 };
+        let call = self.call(Class::Description).strong();
+        let page = self.inner.store.scan(call, Table::Objects, partition, scan).await?;
+        page.rows.first().map(|row| head::open(Table::Objects, &row.value)).transpose()
+    }
+
+    /// The revision from which on earlier heads of an object are kept; `None`: none is.
+    pub(crate) async fn kept_from(
+        &self,
+        partition: &Bytes,
+        stands: &Head,
+        keep: Keep,
+    ) -> ObjectsResult<Option<RevisionId>> {
+        match keep {
+            Keep::All => Ok(Some(RevisionId::ZERO)),
+            Keep::None => Ok(None),
+            Keep::Newest(count) => {
+                let (mut from, mut left) = (None, count);
+                let mut scan =
+                    Some(Scan { direction: Direction::Backward, ..Scan::prefix(keys::log_prefix(), SCAN_BYTES) });
+                while let Some(range) = scan.filter(|_| left > 0) {
+                    let call = self.call(Class::Description).strong();
+                    let page = self.inner.store.scan(call, Table::Objects, partition, range.clone()).await?;
+                    for row in page.rows.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+                        from = keys::revision_of(&row.sort);
+                        left -= 1;
+                    }
+                    scan = range.resumed(page.next);
+                }
+                Ok(from)
+            }
+            Keep::For(time) => {
+                // Each was current until the next one was: those since then are kept, and the one that was current at that time.
+                let now = self.inner.surroundings.clock.now();
+                let since = RevisionId::first_at(UnixMillis(now.0 + 1 - millis(time).min(now.0)));
+                if stands.revision < since {
+                    return Ok(None);
+                }
+                let current_then = self.logged_below(partition, since).await?;
+                Ok(Some(current_then.map_or(since, |head| head.revision)))
+            }
+        }
+    }
+
+    /// Shows each earlier head of an object from a revision on, the oldest first.
+    pub(crate) async fn each_logged(
+        &self,
+        partition: &Bytes,
+        from: RevisionId,
+        mut show: impl FnMut(Head),
+    ) -> ObjectsResult<()> {
+        let all = Scan::prefix(keys::log_prefix(), SCAN_BYTES);
+        let mut scan = Some(Scan { from: keys::log(from), ..all });
         while let Some(range) = scan {
             let call = self.call(Class::Description).strong();
             let page = self.inner.store.scan(call, Table::Objects, partition, range.clone()).await?;
             for row in &page.rows {
-                log.push(head::open(Table::Objects, &row.value)?);
+                show(head::open(Table::Objects, &row.value)?);
             }
             scan = range.resumed(page.next);
         }
-        Ok(log)
+        Ok(())
     }
+
+    /// The revisions from `from` on of which there are rows whose keys begin with `prefix`, in order, and so many at most. Reads one row of
+    /// each, and jumps over the others.
+    pub(crate) async fn revisions_of(
+        &self,
+        (table, partition, prefix): (Table, &Bytes, &Bytes),
+        from: RevisionId,
+    ) -> ObjectsResult<Found> {
+        let mut found = Found::default();
+        let mut scan = Scan::prefix(prefix.clone(), 1);
+        scan.from = keys::generation_rows(prefix, from);
+        while found.revisions.len() < WINDOW_REVISIONS {
+            let call = self.call(Class::Description).strong();
+            let page = self.inner.store.scan(call, table, partition, scan.clone()).await?;
+            let Some(revision) = page.rows.first().and_then(|row| keys::revision_of(&row.sort)) else {
+                found.is_all = true;
+                break;
+            };
+            found.revisions.push(revision);
+            let Some(from) = prefix_end(&keys::generation_rows(prefix, revision)) else {
+                found.is_all = true;
+                break;
+            };
+            scan.from = from;
+        }
+        Ok(found)
+    }
+}
+
+/// Some revisions, in order.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub revisions: Vec<RevisionId>,
+    /// Whether there are no more.
+    pub is_all: bool,
+}
+
+/// What several kinds of rows of one object were written by, as far as all of them were read: an object may have any number of versions, and
+/// who looks at them holds a window of them at a time.
+pub(crate) struct Window<K> {
+    /// Revisions and kinds.
+    pub written: BTreeSet<(RevisionId, K)>,
+    /// From where the next window begins; `None`: there is no more.
+    pub rest: Option<RevisionId>,
+}
+
+impl<K: Copy + Ord> Window<K> {
+    /// What was found of each kind, as far as it was read of all.
+    pub fn of(found: Vec<(K, Found)>) -> Self {
+        let cut_off = found.iter().filter(|(_, found)| !found.is_all);
+        let end = cut_off.filter_map(|(_, found)| found.revisions.last().copied()).min();
+        let all = found.into_iter().flat_map(|(kind, found)| found.revisions.into_iter().map(move |of| (of, kind)));
+        let written = all.filter(|(revision, _)| end.is_none_or(|end| *revision <= end)).collect();
+        Self { written, rest: end.map(|end| end.successor()) }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -211,6 +211,27 @@ pub fn children_partition(container: &str, incarnation: RevisionId, shard: u16, 
     key.freeze()
 }
 
+/// The partition of past members of a container that were in one shard at one epoch of it: they were left behind when it was rewritten.
+pub fn past_partition(container: &str, incarnation: RevisionId, shard: u16, epoch: u32) -> Bytes {
+    Bytes::from([&children_partition(container, incarnation, shard, epoch)[..], b"p"].concat())
+}
+
+/// The partition that lists the partitions of past members of a container.
+pub fn past_index_partition(container: &str, incarnation: RevisionId) -> Bytes {
+    Bytes::from([container.as_bytes(), &[0], &incarnation.0].concat())
+}
+
+/// The row there of the past members that were in a shard at an epoch of it. In the order in which they were left behind, about.
+pub fn past_index(shard: u16, epoch: u32) -> Bytes {
+    Bytes::from([&epoch.to_be_bytes()[..], &shard.to_be_bytes()].concat())
+}
+
+/// The shard and the epoch that such a row names.
+pub fn past_index_of(sort: &[u8]) -> Option<(u16, u32)> {
+    let (epoch, shard) = sort.split_first_chunk()?;
+    Some((u16::from_be_bytes(shard.try_into().ok()?), u32::from_be_bytes(*epoch)))
+}
+
 /// The first byte of a key that says when a shard changed: below any that a name begins with.
 const CHANGE: u8 = 0x01;
 
@@ -315,6 +336,21 @@ pub fn container_job(since: RevisionId, incarnation: RevisionId) -> Bytes {
     Bytes::from([since.0, incarnation.0].concat())
 }
 
+/// The partition of [`Table::Work`] that notes how far the emptying of a deleted container is, by the record of it.
+pub fn emptied_partition(record: &Bytes) -> Bytes {
+    Bytes::from([b"emptied\0", &record[..]].concat())
+}
+
+/// The note that so many of its partitions hold nothing any more.
+pub fn emptied(partitions: u64) -> Bytes {
+    Bytes::copy_from_slice(&partitions.to_be_bytes())
+}
+
+/// How many such a note says.
+pub fn emptied_of(sort: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(sort.try_into().ok()?))
+}
+
 /// Since when such a record stands.
 pub fn container_job_since(sort: &[u8]) -> Option<RevisionId> {
     Some(RevisionId(*sort.first_chunk()?))
@@ -369,6 +405,11 @@ pub fn collecting_of(sort: &Bytes) -> Option<(RevisionId, VolumeId)> {
 /// All rows of one kind (one of [`generation_prefixes`]) and generation begin with this.
 pub fn generation_rows(kind_prefix: &Bytes, generation: RevisionId) -> Bytes {
     Bytes::from([kind_prefix, &generation.0[..]].concat())
+}
+
+/// The first key of rows of one kind and generation whose number is at least this.
+pub fn generation_row(kind_prefix: &Bytes, generation: RevisionId, number: u32) -> Bytes {
+    Bytes::from([kind_prefix, &generation.0[..], &number.to_be_bytes()].concat())
 }
 
 /// The generation that a directory, fixity, pack or damage key belongs to; the revision of a log key or one of a version of a resource.

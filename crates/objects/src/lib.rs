@@ -14,7 +14,8 @@
 //! - `import.rs` (with `packer.rs`, the pure part), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
 //!   `list.rs` (with `children.rs`, which reads a shard), `statistics.rs`: to all of them.
 //! - `collect.rs`, `history.rs` and `pins.rs`: how what no head names is taken away, and what holds that up; `rewrite.rs`: how a
-//!   shard gets rid of its past members; `grow.rs`: how a container gets more shards; `queue.rs`: how work of all these is recorded.
+//!   shard gets rid of its past members; `grow.rs`: how a container gets more shards; `past.rs`: where past members are kept;
+//!   `queue.rs`: how work of all these is recorded; `passes.rs`: what a record that cannot be dealt with does to them.
 //! - `bulk/`: from a list of ids to a plan, from a plan to a stream; selections; token counts. `fairness.rs`: how those who
 //!   stream at the same time share what there is. `audit.rs`: who asked for what.
 
@@ -39,6 +40,8 @@ pub mod list;
 mod open;
 mod packer;
 pub mod page;
+mod passes;
+mod past;
 pub mod pins;
 mod queue;
 pub mod read;
@@ -66,6 +69,7 @@ pub use import::{Checked, ImportProgress, Imported, Unchanged, check};
 pub use library::{Library, LibraryOptions};
 pub use list::{ListToken, Listing};
 pub use page::{MemberRead, PageInfo, PageRead};
+pub use passes::Chore;
 pub use pins::Pinned;
 pub use queue::Queue;
 pub use read::Volume;

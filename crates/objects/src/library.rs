@@ -12,6 +12,7 @@ use crate::bulk::Bulk;
 use crate::damage::UnwrittenMarks;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::history::History;
+use crate::passes::Failures;
 use crate::resources::RunningJobs;
 use crate::revision::RevisionClock;
 use crate::surroundings::Surroundings;
@@ -127,6 +128,7 @@ pub(crate) struct Inner {
     pub(crate) bulk: Bulk,
     pub(crate) unwritten_marks: UnwrittenMarks,
     pub(crate) running_jobs: RunningJobs,
+    pub(crate) failures: Failures,
     /// The shard that the collector looks at next.
     pub(crate) shard_in_turn: AtomicU16,
     /// Where the collector goes on among contents; `None`: at the first.
@@ -146,6 +148,7 @@ impl Inner {
             bulk,
             unwritten_marks: UnwrittenMarks::default(),
             running_jobs: RunningJobs::default(),
+            failures: Failures::default(),
             shard_in_turn: AtomicU16::new(0),
             content_in_turn: Mutex::new(None),
         }

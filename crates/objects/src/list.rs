@@ -9,8 +9,8 @@ use bytes::Bytes;
 use hathi::VolumeId;
 use store::{Class, Step, Strength, Table};
 
-use crate::children::{self, Children, Marked, Name};
-use crate::containment::{Container, Mark, Parent, Settled};
+use crate::children::{Children, Marked, Name};
+use crate::containment::{Container, Parent, Settled};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{HeadRow, State};
 use crate::keys;
@@ -129,10 +129,11 @@ impl Library {
     pub(crate) async fn last_children(&self, parent: &Parent, max: usize) -> ObjectsResult<Option<ListToken>> {
         let shards = parent.shards();
         for shard in (0..shards).rev() {
-            let mut names = children::last_names(self, parent.partitions(shard), max.saturating_add(1)).await?;
+            let mut children = Children::backward(parent.partitions(shard));
+            let mut names = children.take(self, max.saturating_add(1)).await?;
             if names.len() > max {
                 // The page begins after the one that is too many.
-                return Ok(names.pop().map(|name| ListToken { shards, shard, name }));
+                return Ok(names.pop().map(|name| ListToken { shards, shard, name: name.name }));
             }
             if !names.is_empty() {
                 return Ok((shard > 0).then(|| ListToken { shards, shard, name: String::new() }));
@@ -197,11 +198,13 @@ impl Library {
     /// Puts the mark that an unsettled child lacks; where that is its end, only after its head can never be switched in any more.
     async fn sweep(&self, parent: &Parent, name: &str, marked: &Marked, head: Option<&HeadRow>) -> ObjectsResult<()> {
         let Marked { incarnation, marks, .. } = *marked;
-        let settled = |mark| parent.settle(name, incarnation, mark, self.inner.revisions.mint_above(incarnation));
         if is_live_at(head, incarnation) {
             return match marks.removing() {
                 true => Ok(()),
-                false => self.put_mark(settled(Mark::Confirmed)).await,
+                false => {
+                    let change = self.inner.revisions.mint_above(incarnation);
+                    self.put_mark(parent.confirm(name, incarnation, change)).await
+                }
             };
         }
         // It is not gone before all that is in it: until then the job that deletes its container has to find it.
@@ -211,13 +214,16 @@ impl Library {
             return Ok(());
         }
         let live_otherwise = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation != incarnation;
+        let partition = parent.container().child_partition(name);
         if !head.is_some_and(live_otherwise) {
-            let fenced = self.fence(&parent.container().child_partition(name), incarnation).await?;
+            let fenced = self.fence(&partition, incarnation).await?;
             if is_live_at(fenced.as_ref(), incarnation) {
                 return Ok(());
             }
         }
-        self.put_mark(settled(Mark::Removed)).await
+        let end = self.end_of(&partition, incarnation).await?;
+        let change = self.inner.revisions.mint_above(incarnation);
+        self.put_mark(parent.removed(name, incarnation, end.map(|head| head.revision), change)).await
     }
 
     async fn put_mark(&self, mark: Step) -> ObjectsResult<()> {

@@ -87,23 +87,23 @@ impl Library {
     pub(crate) async fn pinned_revisions(&self, id: &VolumeId) -> ObjectsResult<BTreeSet<RevisionId>> {
         let partition = keys::volume_partition(id);
         let mut pinned = BTreeSet::new();
-        let mut ended = Vec::new();
         let mut scan = Some(Scan::prefix(keys::pin_prefix(), SCAN_BYTES));
         while let Some(range) = scan {
             let call = self.call(Class::Description).strong();
             let page = self.inner.store.scan(call, Table::Pins, &partition, range.clone()).await?;
+            let mut ended = Vec::new();
             for row in &page.rows {
                 match self.pin_in_force(row)? {
                     Some(revision) => _ = pinned.insert(revision),
                     None => ended.push(row.sort.clone()),
                 }
             }
+            if !ended.is_empty() {
+                let step =
+                    Step::Remove { table: Table::Pins, partition: partition.clone(), rows: Removal::Rows(ended) };
+                self.put_acknowledged(Class::Description, vec![step]).await?;
+            }
             scan = range.resumed(page.next);
-        }
-        if !ended.is_empty() {
-            let rows = Removal::Rows(ended);
-            let step = Step::Remove { table: Table::Pins, partition, rows };
-            self.put_acknowledged(Class::Description, vec![step]).await?;
         }
         Ok(pinned)
     }

@@ -255,7 +255,7 @@ impl Library {
             rows: Vec::new(),
         };
         // Whoever was first knows as much, and if nobody knows, the next pass reads some empty partitions once more.
-        match self.inner.store.run(self.call(Class::Description), vec![mark]).await {
+        match self.inner.store.run(self.call(Class::Description).removing(), vec![mark]).await {
             Ok(Outcome::Applied | Outcome::Refused { .. } | Outcome::Unknown { .. }) | Err(StoreError::ReadOnly(_)) => {
                 Ok(())
             }
@@ -290,9 +290,14 @@ impl Library {
         if moved.is_empty() {
             return Ok(());
         }
-        let put =
-            |entry: &&Entry| self.queued(entry.queue, until, subject, entry.sort().clone()).put(entry.value.clone());
-        self.put_acknowledged(Class::Description, moved.iter().map(put).collect()).await?;
+        // One step a partition, however many records there are: a page of them.
+        let mut rows: BTreeMap<Bytes, Vec<NewRow>> = BTreeMap::new();
+        for entry in &moved {
+            let WorkRecord { partition, sort } = self.queued(entry.queue, until, subject, entry.sort().clone());
+            rows.entry(partition).or_default().push(NewRow::new(sort, entry.value.clone()));
+        }
+        let put = |(partition, rows)| Step::Put { table: Table::Work, partition, rows };
+        self.put_removing(rows.into_iter().map(put).collect()).await?;
         self.finish(moved).await
     }
 }

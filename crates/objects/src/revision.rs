@@ -18,6 +18,18 @@ impl RevisionId {
     /// Below every id that is ever minted.
     pub const ZERO: Self = Self([0; 16]);
 
+    /// The smallest id of a moment.
+    pub fn first_at(moment: UnixMillis) -> Self {
+        let mut id = [0; 16];
+        id[..6].copy_from_slice(&moment.0.min((1 << 48) - 1).to_be_bytes()[2..]);
+        Self(id)
+    }
+
+    /// The next id, in the order of ids.
+    pub(crate) fn successor(&self) -> Self {
+        Self(u128::from_be_bytes(self.0).saturating_add(1).to_be_bytes())
+    }
+
     /// When it was minted, by its writer's clock.
     pub fn time(&self) -> UnixMillis {
         let mut bytes = [0; 8];

@@ -1,28 +1,36 @@
 //! Rewriting a shard without its past members, whose marks nobody may take away while the partition is read.
 //!
 //! The head names both epochs; then the old one is scanned, and each child that is not surely gone is copied, all its marks in
-//! one step; then the head names the new one alone. Marks that were required to find the old head are in the old partition before
+//! one step; past members that are kept go to a partition of their own (`past.rs`); then the head names the new one alone. Marks that were required to find the old head are in the old partition before
 //! the scan begins, all others go to the new one, so that none is lost that matters: what a late sweeper still puts into the old
 //! partition (confirmed, removed) only repeats what heads say. Any server goes on with what another has begun; copying twice
 //! changes nothing. The old partition is dropped once no page of a listing can still be reading it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use store::{Class, NewRow, Removal, Row, Scan, Step, Strength, Table, envelope};
 
-use crate::children::{Children, Marked, Name};
-use crate::containment::{Container, Mark, Parent, change_row, mark_row};
+use crate::children::{Children, Marked};
+use crate::containment::{Container, Parent, change_row};
 use crate::error::ObjectsResult;
-use crate::head::{ContainerBody, Head, ShardEpochs};
+use crate::head::{ContainerBody, Head, ShardEpochs, shard_of};
 use crate::keys;
 use crate::library::Library;
+use crate::past::{self, Kept};
 
 /// A shard is rewritten when one of so many of its rows is of a past member.
 const DEAD_SHARE: u64 = 4;
 
-/// Rows that are copied in one step, about.
-pub(crate) const COPY_ROWS: usize = 1_000;
+/// Rows that are copied at a time, about.
+const COPY_ROWS: usize = 1_000;
+
+/// Bytes that are copied at a time, about.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Rows that are removed of shards that are not named any more in one go; the next one goes on.
+pub(crate) const DROPPED_ROWS_MAX: u64 = 1_000_000;
 
 /// Bytes of one page of a scan over records.
 const SCAN_BYTES: usize = 64 << 10;
@@ -32,6 +40,45 @@ pub(crate) struct Counted {
     pub rows: u64,
     /// Those of past members.
     pub dead: u64,
+}
+
+/// A shard at an epoch, whose members are copied to where they go from now on.
+pub(crate) struct Copied<'a> {
+    pub parent: &'a Parent,
+    pub shard: u16,
+    pub epoch: u32,
+    /// How many shards there are from now on: so many, or a multiple.
+    pub shards: u16,
+    /// At which epoch.
+    pub next: u32,
+}
+
+/// Rows that are put together, by partition.
+#[derive(Default)]
+struct Batch {
+    rows: BTreeMap<Bytes, Vec<NewRow>>,
+    count: usize,
+    bytes: usize,
+}
+
+impl Batch {
+    fn add(&mut self, partition: Bytes, rows: impl IntoIterator<Item = NewRow>) {
+        let of_partition = self.rows.entry(partition).or_default();
+        for row in rows {
+            self.count += 1;
+            self.bytes += row.sort.len() + row.value.len();
+            of_partition.push(row);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.count >= COPY_ROWS || self.bytes >= COPY_BYTES
+    }
+
+    fn take(&mut self) -> Vec<Step> {
+        let rows = std::mem::take(self).rows.into_iter().filter(|(_, rows)| !rows.is_empty());
+        rows.map(|(partition, rows)| Step::Put { table: Table::Children, partition, rows }).collect()
+    }
 }
 
 impl Library {
@@ -56,7 +103,7 @@ impl Library {
             return self.copy_shard(parent, epochs).await;
         }
         if let Some(earlier) = epochs.current.checked_sub(1).filter(|earlier| *earlier >= parent.body().first_epoch)
-            && !self.drop_epoch(&parent.partition(shard, earlier)).await?
+            && !self.drop_epoch(&parent.partition(shard, earlier), &mut { DROPPED_ROWS_MAX }).await?
         {
             return Ok(false);
         }
@@ -79,51 +126,60 @@ impl Library {
     pub(crate) async fn count_rows(&self, parent: &Parent, shard: u16) -> ObjectsResult<Counted> {
         let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Usual);
         let (mut rows, mut dead) = (0, 0);
-        while let Some(name) = children.next(self).await? {
-            for marked in &name.incarnations {
-                let of_child = marked.marks.iter().count() as u64;
-                rows += of_child;
-                dead += if marked.marks.removed() { of_child } else { 0 };
-            }
+        while let Some(child) = children.next(self).await? {
+            let of_child = child.marked.marks.iter().count() as u64;
+            rows += of_child;
+            dead += if child.marked.marks.removed() { of_child } else { 0 };
         }
         Ok(Counted { rows, dead })
     }
 
-    /// Copies what a shard's old partition holds of members that are not surely gone, then names the new partition alone.
+    /// Copies a shard's old partition, then names the new partition alone.
     async fn copy_shard(&self, parent: &Parent, epochs: ShardEpochs) -> ObjectsResult<bool> {
-        let old = std::iter::once(parent.partition(epochs.shard, epochs.current));
-        let mut children = Children::new(old, Bytes::new(), Strength::Strong);
-        let new = parent.partition(epochs.shard, epochs.target());
-        let newest = self.newest_change(std::iter::once(parent.partition(epochs.shard, epochs.current))).await?;
-        let mut rows: Vec<_> = newest.map(change_row).into_iter().collect();
-        while let Some(name) = children.next(self).await? {
-            rows.extend(self.copies(&name));
-            if rows.len() >= COPY_ROWS {
-                self.put_copies(&new, std::mem::take(&mut rows)).await?;
-            }
-        }
-        self.put_copies(&new, rows).await?;
-        let done = ShardEpochs { current: epochs.target(), next: None, ..epochs };
+        let (shard, epoch, next) = (epochs.shard, epochs.current, epochs.target());
+        self.copy_members(Copied { parent, shard, epoch, shards: parent.shards(), next }).await?;
+        let done = ShardEpochs { current: next, next: None, ..epochs };
         self.name_epochs(parent, epochs, done).await
     }
 
-    /// The marks of a name, as they are copied: those of what is surely gone are left behind.
-    pub(crate) fn copies(&self, name: &Name) -> Vec<NewRow> {
-        let mut rows = Vec::new();
-        for Marked { incarnation, marks, note } in name.incarnations.iter().filter(|marked| !marked.marks.removed()) {
-            let note_of = |mark| if mark == Mark::Added { note.clone() } else { Bytes::new() };
-            rows.extend(marks.iter().map(|mark| mark_row(&name.name, *incarnation, mark, &note_of(mark))));
-            rows.extend(self.sampling().row(&name.name, *incarnation, note));
+    /// Copies what a shard's partition holds of members that are not surely gone, all marks of each in one step; past ones to a partition of
+    /// their own, if they are kept. Doing it twice changes nothing.
+    pub(crate) async fn copy_members(&self, copied: Copied<'_>) -> ObjectsResult<()> {
+        let Copied { parent, shard, epoch, shards, next } = copied;
+        let old = parent.partition(shard, epoch);
+        let mut batch = Batch::default();
+        // Its number is that of one of the shards that it becomes.
+        batch.add(
+            parent.partition(shard, next),
+            self.newest_change(std::iter::once(old.clone())).await?.map(change_row),
+        );
+        let mut has_past = false;
+        let mut children = Children::new(std::iter::once(old), Bytes::new(), Strength::Strong);
+        while let Some(child) = children.next(self).await? {
+            let Marked { incarnation, marks, note, .. } = &child.marked;
+            if !marks.removed() {
+                let partition = parent.partition(shard_of(&child.name, shards), next);
+                let sample = self.sampling().row(&child.name, *incarnation, note);
+                batch.add(partition, child.rows(None).into_iter().chain(sample));
+            } else if let Some(kept) = self.keeps_past(parent.container(), &child.marked) {
+                if !std::mem::replace(&mut has_past, true) {
+                    let index = parent.container().past_index_partition(parent.incarnation());
+                    batch.add(index, [past::index_row(shard, epoch, parent.shards())]);
+                }
+                let expires_at = match kept {
+                    Kept::ForEver => None,
+                    Kept::Until(until) => Some(until),
+                };
+                batch.add(parent.past_partition(shard, epoch), child.rows(expires_at));
+            }
+            if batch.is_full() {
+                self.put_acknowledged(Class::Description, batch.take()).await?;
+            }
         }
-        rows
-    }
-
-    async fn put_copies(&self, partition: &Bytes, rows: Vec<NewRow>) -> ObjectsResult<()> {
-        if rows.is_empty() {
-            return Ok(());
+        match batch.take() {
+            steps if steps.is_empty() => Ok(()),
+            steps => self.put_acknowledged(Class::Description, steps).await,
         }
-        let put = Step::Put { table: Table::Children, partition: partition.clone(), rows };
-        self.put_acknowledged(Class::Description, vec![put]).await
     }
 
     /// Has the head of the container name other epochs of a shard, if it names `from` still; whether it names `to` now.
@@ -144,39 +200,52 @@ impl Library {
     }
 
     /// Drops a partition that the head does not name any more, a grace after that was noticed: no page of a listing takes so
-    /// long. True: nothing is left of it.
-    pub(crate) async fn drop_epoch(&self, children: &Bytes) -> ObjectsResult<bool> {
+    /// long. At most so many rows as `rows_left` says. True: nothing is left of it.
+    pub(crate) async fn drop_epoch(&self, children: &Bytes, rows_left: &mut u64) -> ObjectsResult<bool> {
         let records = keys::dropping_partition(children);
         let found = self.first_rows(Table::Work, &records, Scan::prefix(Bytes::new(), SCAN_BYTES)).await?;
-        if self.first_rows(Table::Children, children, Scan::prefix(Bytes::new(), 1)).await?.is_empty() {
-            if !found.is_empty() {
-                let rows = Removal::Rows(found.into_iter().map(|row| row.sort).collect());
-                let done = Step::Remove { table: Table::Work, partition: records, rows };
-                self.put_acknowledged(Class::Description, vec![done]).await?;
+        if !self.first_rows(Table::Children, children, Scan::prefix(Bytes::new(), 1)).await?.is_empty() {
+            let since = found.iter().filter_map(|row| keys::dropping_since(&row.sort)).min();
+            let Some(since) = since else {
+                let row = NewRow::new(keys::dropping(self.inner.surroundings.clock.now()), envelope::seal(&[]));
+                let record = Step::Put { table: Table::Work, partition: records, rows: vec![row] };
+                self.put_removing(vec![record]).await?;
+                return Ok(false);
+            };
+            if !self.grace_passed(since) || !self.remove_children(children, rows_left).await? {
+                return Ok(false);
             }
-            return Ok(true);
         }
-        let since = found.iter().filter_map(|row| keys::dropping_since(&row.sort)).min();
-        let Some(since) = since else {
-            let row = NewRow::new(keys::dropping(self.inner.surroundings.clock.now()), envelope::seal(&[]));
-            let record = Step::Put { table: Table::Work, partition: records, rows: vec![row] };
-            self.put_acknowledged(Class::Description, vec![record]).await?;
-            return Ok(false);
-        };
-        if !self.grace_passed(since) {
-            return Ok(false);
+        if !found.is_empty() {
+            let rows = Removal::Rows(found.into_iter().map(|row| row.sort).collect());
+            let done = Step::Remove { table: Table::Work, partition: records, rows };
+            self.put_acknowledged(Class::Description, vec![done]).await?;
         }
-        // The records go first: if only that is done, the partition is found again, and waits once more.
-        let sorts = found.into_iter().map(|row| row.sort).collect();
-        let steps = vec![
-            Step::Remove { table: Table::Work, partition: records, rows: Removal::Rows(sorts) },
-            Step::Remove {
-                table: Table::Children,
-                partition: children.clone(),
-                rows: Removal::Range(Bytes::new(), None),
-            },
-        ];
-        self.put_acknowledged(Class::Description, steps).await?;
+        Ok(true)
+    }
+
+    /// Removes all rows of a partition of children, a page of them at a time, and at most so many as `rows_left` says, from which they are
+    /// taken off. True: nothing is left. What is removed is removed, so whoever goes on begins with what is left.
+    pub(crate) async fn remove_children(&self, partition: &Bytes, rows_left: &mut u64) -> ObjectsResult<bool> {
+        let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
+        while let Some(range) = scan {
+            if *rows_left == 0 {
+                return Ok(false);
+            }
+            let read = || async {
+                let call = self.call(Class::Description).strong();
+                Ok(self.inner.store.scan(call, Table::Children, partition, range.clone()).await?)
+            };
+            let page = self.patiently(read).await?;
+            if page.rows.is_empty() {
+                break;
+            }
+            let rows = Removal::Range(range.from.clone(), page.next.clone());
+            let remove = Step::Remove { table: Table::Children, partition: partition.clone(), rows };
+            self.put_acknowledged(Class::Description, vec![remove]).await?;
+            *rows_left = rows_left.saturating_sub(page.rows.len() as u64);
+            scan = range.resumed(page.next);
+        }
         Ok(true)
     }
 

@@ -185,7 +185,13 @@ impl Library {
         };
         let mut missing = Vec::new();
         for mark in implied {
-            let step = parent.mark(&member.name, head.incarnation, *mark);
+            let step = match mark {
+                Mark::Removed => {
+                    let end = self.end_of(&member.partition, head.incarnation).await?;
+                    parent.mark_removed(&member.name, head.incarnation, end.map(|end| end.revision))
+                }
+                _ => parent.mark(&member.name, head.incarnation, *mark),
+            };
             let sort = keys::child_mark(&member.name, head.incarnation, *mark);
             let call = self.call(Class::Description).strong();
             if self.inner.store.get(call, Table::Children, step.partition(), &sort).await?.is_none() {
@@ -234,9 +240,10 @@ impl Library {
                     let stands = head?.map(|row| row.head).filter(is_there).map(|head| head.incarnation);
                     let listed = name.incarnations.iter().filter(|marked| marked.marks.settled() == Settled::Live);
                     let headless: Vec<_> = listed.filter(|marked| stands != Some(marked.incarnation)).collect();
-                    removals.extend(
-                        headless.iter().map(|marked| parent.mark(&name.name, marked.incarnation, Mark::Removed)),
-                    );
+                    for marked in &headless {
+                        let end = self.end_of(partition, marked.incarnation).await?.map(|end| end.revision);
+                        removals.push(parent.mark_removed(&name.name, marked.incarnation, end));
+                    }
                     if stands.is_none() && !headless.is_empty() {
                         found.lost.extend(keys::volume_of_partition(partition));
                         found.lost_resources.extend(keys::resource_of_partition(partition));

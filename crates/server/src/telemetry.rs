@@ -16,7 +16,7 @@ use http::{Method, StatusCode, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use objects::Library;
+use objects::{Chore, Library};
 use store::{Health, Lane};
 
 use crate::error::ServerError;
@@ -30,6 +30,7 @@ const OPEN: &str = "http_server_open_connections";
 const SENT: &str = "http_server_response_body_bytes_total";
 const BROKEN: &str = "http_server_responses_broken_total";
 
+const FAILED_RECORDS: &str = "penates_background_failed_records_total";
 const AUDIT_LAG: &str = "penates_audit_lag_seconds";
 const REFUSING: &str = "penates_store_refusing_writes";
 const FREE: &str = "penates_store_free_bytes";
@@ -55,6 +56,10 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(OPEN, "Connections that have a place");
     describe_counter!(SENT, "Bytes of response bodies");
     describe_counter!(BROKEN, "Responses that ended before they were whole");
+    describe_counter!(
+        FAILED_RECORDS,
+        "Records that a pass in the background could not deal with, each time it met one"
+    );
     describe_gauge!(AUDIT_LAG, "How long the oldest audit record that is not acknowledged has been waiting");
     describe_gauge!(REFUSING, "1 while a lane of the store refuses writes");
     describe_gauge!(FREE, "Free room on the store's disk");
@@ -66,6 +71,9 @@ fn install() -> Result<PrometheusHandle, String> {
 pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Response {
     tell(library.store().health().await);
     gauge!(AUDIT_LAG).set(library.auditor().lag().as_secs_f64());
+    for chore in Chore::ALL {
+        counter!(FAILED_RECORDS, "pass" => chore.name()).absolute(library.failed_records(chore));
+    }
     handle.run_upkeep();
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (content_type, handle.render()).into_response()

@@ -21,6 +21,7 @@ use crate::audit::Requester;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head;
 use crate::library::Library;
+use crate::passes::Chore;
 use crate::pins::Pinned;
 use crate::revision::RevisionId;
 
@@ -229,6 +230,7 @@ impl Library {
         if !self.is_home() {
             return Ok(swept);
         }
+        let mut tally = self.tally(Chore::Selections);
         let mut next = None;
         loop {
             let call = self.call(Class::Description);
@@ -236,11 +238,7 @@ impl Library {
             for partition in &page.partitions {
                 let id = partition.strip_prefix(SELECTION_PREFIX).and_then(|id| std::str::from_utf8(id).ok());
                 let Some(id) = id else { continue };
-                match self.sweep_selection(id).await {
-                    Ok(was_swept) => swept += u64::from(was_swept),
-                    Err(error) if error.is_passing() => return Err(error),
-                    Err(error) => tracing::warn!(%error, "a selection could not be swept"),
-                }
+                swept += u64::from(tally.take(id, self.sweep_selection(id).await)?.unwrap_or(false));
             }
             next = page.next;
             if next.is_none() {

@@ -6,10 +6,11 @@
 use bytes::Bytes;
 use store::{Class, ContentId, ContentState, Scan, Strength, Table};
 
-use crate::error::ObjectsResult;
+use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{self, Body, Head};
 use crate::keys;
 use crate::library::Library;
+use crate::passes::Chore;
 use crate::resources::body::Place;
 
 /// Contents that one pass looks at.
@@ -24,23 +25,33 @@ impl Library {
         if !self.is_home() {
             return Ok(0);
         }
-        let from = self.inner.content_in_turn.lock().take();
+        let mut tally = self.tally(Chore::Contents);
+        let from = self.inner.content_in_turn.lock().clone();
         let walk = async || {
             let call = self.call(Class::Description);
             Ok(self.inner.store.walk(call, Table::Contents, from.clone(), CONTENTS_OF_A_PASS).await?)
         };
         let page = self.patiently(walk).await?;
+        // Whatever becomes of these, the next pass looks at others.
+        *self.inner.content_in_turn.lock() = page.next;
         let mut collected = 0;
         for partition in &page.partitions {
-            let Ok(id) = <[u8; 16]>::try_from(&partition[..]).map(ContentId) else { continue };
-            if self.is_orphan(id).await? {
-                let store = &self.inner.store;
-                let is_condemned = store.condemn_content(self.call(Class::Content), id).await?;
-                collected += u64::from(is_condemned && store.delete_content(self.call(Class::Content), id).await?);
-            }
+            let id = <[u8; 16]>::try_from(&partition[..]).map(ContentId);
+            let id = id.map_err(|_| ObjectsError::corrupt(Table::Contents, "a partition of no content"));
+            let Some(id) = tally.take(partition.escape_ascii(), id)? else { continue };
+            collected += u64::from(tally.take(id, self.collect_content(id).await)?.unwrap_or(false));
         }
-        *self.inner.content_in_turn.lock() = page.next;
         Ok(collected)
+    }
+
+    /// Takes a content away if nothing names it; whether it did.
+    async fn collect_content(&self, id: ContentId) -> ObjectsResult<bool> {
+        if !self.is_orphan(id).await? {
+            return Ok(false);
+        }
+        let store = &self.inner.store;
+        let is_condemned = store.condemn_content(self.call(Class::Content), id).await?;
+        Ok(is_condemned && store.delete_content(self.call(Class::Content), id).await?)
     }
 
     async fn is_orphan(&self, id: ContentId) -> ObjectsResult<bool> {

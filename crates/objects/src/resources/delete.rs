@@ -9,16 +9,17 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use store::{Class, Removal, Step, Strength, Table};
+use store::{Class, Strength, Table};
 
 use crate::children::Children;
-use crate::containment::{Container, Mark, Parent};
+use crate::containment::{Container, Parent};
 use crate::delete::changes_all_the_time;
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head::{self, Body, ContainerBody, Head, HeadRow, State};
+use crate::head::{self, Body, Head, HeadRow, State};
 use crate::keys;
 use crate::library::Library;
-use crate::queue::Queue;
+use crate::passes::{Chore, Then};
+use crate::queue::{Entry, Queue};
 use crate::resources::path::ResourcePath;
 use crate::resources::read::{End, Located};
 use crate::resources::{Resource, ResourceError, ResourceResult};
@@ -35,14 +36,6 @@ const BATCH_CHILDREN: usize = 512;
 struct Job {
     path: String,
     incarnation: RevisionId,
-}
-
-/// The marks of a deleted container's children, which are to be dropped.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Emptying {
-    path: String,
-    incarnation: RevisionId,
-    children: ContainerBody,
 }
 
 /// How far the end of a child is.
@@ -132,45 +125,53 @@ impl Library {
         if !self.is_home() {
             return Ok(finished);
         }
+        let mut tally = self.tally(Chore::Resuming);
         let mut pass = self.pass(Queue::Deleting).await?;
         while let Some(entries) = self.next_due(&mut pass).await? {
             for entry in &entries {
-                let since = keys::container_job_since(entry.sort()).unwrap_or(RevisionId::ZERO);
                 let running = self.inner.running_jobs.begin(entry.sort());
-                if running.is_none() || self.inner.surroundings.clock.now().since(since.time()) < age_min {
-                    self.postpone(std::slice::from_ref(entry), entry.sort(), self.inner.surroundings.clock.now())
-                        .await?;
-                    continue;
-                }
-                let job: Job = head::open(Table::Work, &entry.value)?;
-                let path = stored_path(&job.path)?;
-                let object = keys::resource_partition(&path);
-                let stands = self.patiently(|| self.head_at(&object)).await?;
-                let is_live = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation == job.incarnation;
-                if !stands.is_some_and(|row| is_live(&row)) {
-                    self.finish_deletion(&path, job.incarnation).await?;
-                    finished += 1;
-                } else if !self.grace_passed(since.time()) {
-                    // Whoever recorded it may still be about to begin with it.
-                    self.postpone(std::slice::from_ref(entry), entry.sort(), self.inner.surroundings.clock.now())
-                        .await?;
-                    continue;
-                }
-                self.finish([entry]).await?;
+                let resumed = match &running {
+                    Some(_) => self.resume_deletion(entry, age_min).await,
+                    None => Ok((false, self.finished_if(false))),
+                };
+                let record = (std::slice::from_ref(entry), &entry.sort()[..]);
+                finished += u64::from(self.dealt_with(&mut tally, record, resumed).await?.unwrap_or(false));
             }
         }
         self.end_pass(pass).await?;
         Ok(finished)
     }
 
+    /// Goes on with a deletion that was recorded at least `age_min` ago; whether there was one.
+    async fn resume_deletion(&self, record: &Entry, age_min: Duration) -> ObjectsResult<(bool, Then)> {
+        let since = keys::container_job_since(record.sort()).unwrap_or(RevisionId::ZERO);
+        if self.inner.surroundings.clock.now().since(since.time()) < age_min {
+            return Ok((false, self.finished_if(false)));
+        }
+        let job: Job = head::open(Table::Work, &record.value)?;
+        let path = stored_path(&job.path)?;
+        let object = keys::resource_partition(&path);
+        let stands = self.patiently(|| self.head_at(&object)).await?;
+        let is_live = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation == job.incarnation;
+        if stands.is_some_and(|row| is_live(&row)) {
+            // Whoever recorded it may still be about to begin with it, for as long as a grace.
+            return Ok((false, self.finished_if(self.grace_passed(since.time()))));
+        }
+        self.finish_deletion(&path, job.incarnation).await?;
+        Ok((true, Then::Finished))
+    }
+
     /// Deletes what was in a container that is being deleted, then the container.
     async fn finish_deletion(&self, path: &ResourcePath, incarnation: RevisionId) -> ObjectsResult<()> {
         self.end_container(path, incarnation).await?;
-        if let Some(above) = path.parent() {
+        let end = self.patiently(|| async { self.end_of(&keys::resource_partition(path), incarnation).await }).await?;
+        if let (Some(above), Some(end)) = (path.parent(), end) {
             // Where it was is told, if that is still there. It may be lost: the marks that stand send whoever lists to the head.
-            if let Ok(parent) = self.parent(&Container::At(above)).await {
-                let change = self.inner.revisions.mint_above(incarnation);
-                let removed = parent.settle(path.name(), incarnation, Mark::Removed, change);
+            if let Ok(parent) = self.parent(&Container::At(above)).await
+                && parent.held(&end)
+            {
+                let change = self.inner.revisions.mint_above(end.revision);
+                let removed = parent.removed(path.name(), incarnation, Some(end.revision), change);
                 self.put_removing(vec![removed]).await?;
             }
         }
@@ -193,16 +194,11 @@ impl Library {
                 let Some(parent) = Parent::standing(&Container::At(path.clone()), &row) else { return Ok(()) };
                 self.end_children(path, &parent).await?;
                 let revision = self.inner.revisions.mint_above(row.head.revision.max(row.head.floor));
-                let children = row.head.body.container().cloned().unwrap_or(ContainerBody::new(0));
-                let emptying = head::seal(&Emptying { path: path.to_string(), incarnation, children })?;
-                let sort = keys::container_job(revision, incarnation);
-                let due = revision.time().plus(self.inner.options.grace);
-                let record = self.queued(Queue::Emptying, due, &sort, sort.clone());
                 let switch = Switch {
                     partition: partition.clone(),
+                    before: self.to_be_emptied(path, &row.head, revision)?.into_iter().collect(),
                     head: deleted(&row.head, revision),
                     base: Some(row),
-                    before: vec![record.put(emptying)],
                     after: Vec::new(),
                     unsure: false,
                 };
@@ -310,42 +306,6 @@ impl Library {
         let deleted = at_end.filter(|row| row.head.state == State::Deleted).ok_or_else(moved)?;
         let freed = self.free(&keys::resource_partition(path), deleted.head.revision).await?;
         freed.map(|_| ()).ok_or_else(moved)
-    }
-
-    /// Drops the marks of the children of containers that were deleted a grace ago: no page of a listing takes so long. Answers
-    /// of how many containers.
-    pub async fn empty_deleted_containers(&self) -> ObjectsResult<u64> {
-        let mut emptied = 0;
-        if !self.is_home() {
-            return Ok(emptied);
-        }
-        let mut pass = self.pass(Queue::Emptying).await?;
-        while let Some(entries) = self.next_due(&mut pass).await? {
-            for entry in &entries {
-                let since = keys::container_job_since(entry.sort()).unwrap_or(RevisionId::ZERO);
-                if !self.grace_passed(since.time()) {
-                    let due = since.time().plus(self.inner.options.grace);
-                    self.postpone(std::slice::from_ref(entry), entry.sort(), due).await?;
-                    continue;
-                }
-                let Emptying { path, incarnation, children } = head::open(Table::Work, &entry.value)?;
-                let container = Container::At(stored_path(&path)?);
-                let places = children.all_places().into_iter();
-                let steps: Vec<_> = places
-                    .map(|(shard, epoch)| container.children_partition(incarnation, shard, epoch))
-                    .map(|partition| Step::Remove {
-                        table: Table::Children,
-                        partition,
-                        rows: Removal::Range(Bytes::new(), None),
-                    })
-                    .collect();
-                self.put_acknowledged(Class::Description, steps).await?;
-                self.finish([entry]).await?;
-                emptied += 1;
-            }
-        }
-        self.end_pass(pass).await?;
-        Ok(emptied)
     }
 }
 

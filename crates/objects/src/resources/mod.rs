@@ -6,8 +6,8 @@
 //! container is gone for everybody, with all that is in it, with one write of its head.
 //!
 //! How to read it: `path.rs` and `body.rs`: what there is; `read.rs`: how it is found and read; `create.rs`, `update.rs`,
-//! `delete.rs`, `upload.rs`: how it changes; `references.rs`: who refers to it; `verify.rs`: whether it is sound;
-//! `collect.rs` and `history.rs`: what nothing names. Who changes a resource passes the [`Resource`] that was read, and is told
+//! `delete.rs` (with `empty.rs`, what that leaves), `upload.rs`: how it changes; `references.rs`: who refers to it; `verify.rs`: whether it is
+//! sound; `collect.rs` and `history.rs`: what nothing names. Who changes a resource passes the [`Resource`] that was read, and is told
 //! [`ResourceError::Moved`] if somebody else changed it meanwhile; so conditions can be looked at beforehand, and hold.
 
 pub mod body;
@@ -15,6 +15,7 @@ mod collect;
 mod create;
 mod delete;
 mod describe;
+mod empty;
 mod history;
 pub mod path;
 mod read;

@@ -195,16 +195,32 @@ impl Library {
             parent => parent?,
         };
         for shard in 0..parent.shards() {
-            let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
-            while !members.is_empty()
-                && let Some(name) = children.next(self).await?
-            {
-                for marked in &name.incarnations {
-                    members.remove(&*String::from_utf8_lossy(&marked.note));
-                }
+            let children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
+            self.strike_named(children, &mut members).await?;
+        }
+        let mut rest = None;
+        while !members.is_empty() {
+            let (partitions, next) = self.past_partitions(parent.container(), parent.incarnation(), rest).await?;
+            for (_, past) in partitions {
+                let children = Children::new(std::iter::once(past), Bytes::new(), Strength::Strong);
+                self.strike_named(children, &mut members).await?;
             }
+            rest = match next {
+                Some(next) => Some(next),
+                None => break,
+            };
         }
         Ok(members)
+    }
+
+    /// Takes those out of `members` that some children name; reads no further than until none is left.
+    async fn strike_named(&self, mut children: Children, members: &mut HashSet<String>) -> ObjectsResult<()> {
+        while !members.is_empty()
+            && let Some(child) = children.next(self).await?
+        {
+            members.remove(&*String::from_utf8_lossy(&child.marked.note));
+        }
+        Ok(())
     }
 
     /// When what a container's listing tells changed last; `None`: it never had a child.

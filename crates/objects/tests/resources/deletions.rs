@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use objects::containment::Mark;
-use objects::{Head, LibraryOptions, ResourceError, State, keys};
+use objects::{Head, History, Keep, LibraryOptions, ResourceError, State, keys};
 use store::Table;
 
 use crate::support::memory::Fault;
@@ -67,7 +67,8 @@ async fn a_container_that_is_being_deleted_takes_nothing_new_and_its_tombstone_s
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_marks_of_a_deleted_container_are_dropped_after_the_grace() {
-    let faulty = faulty_with(LibraryOptions { resource_shards: 1, ..LibraryOptions::default() }).await;
+    let history = History { resources: Keep::None, ..History::default() };
+    let faulty = faulty_with(LibraryOptions { resource_shards: 1, history, ..LibraryOptions::default() }).await;
     faulty.library.create_resource(&path("t"), &container()).await.unwrap();
     create(&faulty.library, "t/1", "").await.unwrap();
     let incarnation = faulty.library.resource(&path("t")).await.unwrap().incarnation();

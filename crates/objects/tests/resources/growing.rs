@@ -6,7 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use objects::{ContainerBody, Library, LibraryOptions, ListToken, ObjectsError, ResourceError, RevisionId, keys};
+use bytes::Bytes;
+use objects::{
+    ContainerBody, History, Keep, Library, LibraryOptions, ListToken, ObjectsError, Queue, ResourceError, RevisionId,
+    keys,
+};
 use store::faults::{Faults, Rates};
 use store::{ManualClock, Step, Table};
 use tokio::sync::RwLock;
@@ -17,9 +21,16 @@ use crate::tree::{children, container, create, delete, path, said};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Each child is a sample, and a few are too many for a shard.
+/// Each child is a sample, and a few are too many for a shard. What is past is not kept.
 fn options() -> LibraryOptions {
-    LibraryOptions { resource_shards: 2, shard_bytes_max: 1_000, sample_one_of: 1, ..LibraryOptions::default() }
+    let history = History { resources: Keep::None, ..History::default() };
+    LibraryOptions {
+        resource_shards: 2,
+        shard_bytes_max: 1_000,
+        sample_one_of: 1,
+        history,
+        ..LibraryOptions::default()
+    }
 }
 
 /// The names of those that live in `grown_large`.
@@ -56,8 +67,11 @@ fn rows(faulty: &Faulty, incarnation: RevisionId, shards: u16, epoch: u32) -> us
 }
 
 fn is_nothing_left_to_do(faulty: &Faulty) -> bool {
-    // What is left of work are low-water marks.
-    faulty.store.partitions(Table::Work).iter().all(|partition| *partition == keys::low_water_partition())
+    // What is left of work are low-water marks, and what is superseded.
+    let is_of_others = |partition: &Bytes| {
+        *partition == keys::low_water_partition() || keys::queue_bucket(partition, Queue::Superseded.name()).is_some()
+    };
+    faulty.store.partitions(Table::Work).iter().all(is_of_others)
 }
 
 /// Lets the partitions that are not named any more be dropped.

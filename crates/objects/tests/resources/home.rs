@@ -65,7 +65,7 @@ async fn a_listing_away_from_home_shows_what_heads_say_and_writes_nothing() {
 }
 
 /// Something for each pass to do: what is superseded, past members, a deletion that was cut off, a container that has grown large.
-async fn with_work() -> Faulty {
+pub async fn with_work() -> Faulty {
     let options = LibraryOptions {
         shards: 1,
         resource_shards: 1,
@@ -96,7 +96,7 @@ async fn with_work() -> Faulty {
 }
 
 /// Each pass; what it says that it did.
-async fn all_passes(library: &Library) -> Vec<u64> {
+pub async fn all_passes(library: &Library) -> Vec<u64> {
     let collected = library.collect_once(CollectLimits::default()).await.unwrap();
     vec![
         library.resume_deletions(Duration::ZERO).await.unwrap(),

@@ -14,6 +14,8 @@ mod histories;
 mod home;
 mod interleavings;
 mod moments;
+mod passes;
+mod past;
 mod races;
 mod shards;
 mod tree;

@@ -12,8 +12,8 @@ use futures::StreamExt;
 use objects::keys;
 use parking_lot::Mutex;
 use store::{
-    Call, ContentHeader, ContentId, ContentState, ContentStream, Direction, Guard, Health, Outcome, Removal, Row, Rows,
-    Scan, Step, Store, StoreError, StoreResult, Strength, Table, UnixMillis, WalkPage,
+    Call, ContentHeader, ContentId, ContentState, ContentStream, Direction, Guard, Health, Limits, Outcome, Removal,
+    Row, Rows, Scan, Step, Store, StoreError, StoreResult, Strength, Table, UnixMillis, WalkPage,
 };
 
 pub use super::fault::*;
@@ -38,6 +38,8 @@ struct State {
     contents: BTreeMap<ContentId, (ContentHeader, Bytes)>,
     /// The partitions that were scanned since this was taken last.
     scanned: Vec<(Table, Bytes)>,
+    /// The most rows that one step removed.
+    largest_removal: usize,
     /// What stood when this was begun with and after each change since; `None`: nobody wants to know.
     moments: Option<Vec<AllRows>>,
 }
@@ -155,6 +157,11 @@ impl Memory {
     async fn turn(&self) -> Option<Fault> {
         let turns = self.turns.lock().clone()?;
         turns.wait().await
+    }
+
+    /// The most rows that one step removed.
+    pub fn largest_removal(&self) -> usize {
+        self.state.lock().largest_removal
     }
 
     /// Changes values of rows behind everybody's back.
@@ -313,7 +320,9 @@ impl State {
                 let within = |(t, p, s): &Key| {
                     *t == table && *p == partition && s >= from && to.as_ref().is_none_or(|to| s < to)
                 };
+                let before = self.rows.len();
                 self.rows.retain(|key, _| !within(key));
+                self.largest_removal = self.largest_removal.max(before - self.rows.len());
             }
         }
         None
@@ -377,6 +386,7 @@ impl Store for Memory {
 
     async fn run(&self, _: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         Step::lane_of(&steps)?;
+        assert!(steps.len() <= Limits::default().steps, "a list of {} steps", steps.len());
         if steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. })) {
             self.check_home()?;
         }

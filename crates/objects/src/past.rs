@@ -1,0 +1,87 @@
+//! Past members of containers. A listing of today reads them as little as can be: when a shard is rewritten or a container is given other
+//! shards, they go to partitions of their own, one for each shard and epoch that is left behind, so that none is larger than that was. A
+//! partition of the container's lists them. Together with what is in its shards these are all members that it ever had, each with the
+//! revision that created it and the one that removed it; so who wants to know what it held at some time reads its head first, then that
+//! list, then the partitions.
+//!
+//! Whether they are kept is what [`crate::History`] says of the kind of members. A number of versions says nothing of members: they are kept
+//! as long as any version of them is.
+
+use bytes::Bytes;
+use store::{Class, NewRow, Scan, Table, UnixMillis, envelope};
+
+use crate::children::Marked;
+use crate::containment::Container;
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::history::Keep;
+use crate::keys;
+use crate::library::Library;
+use crate::revision::RevisionId;
+
+/// Bytes of one page of the list of partitions.
+const SCAN_BYTES: usize = 16 << 10;
+
+/// For how long a past member is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    ForEver,
+    Until(UnixMillis),
+}
+
+impl Keep {
+    /// For how long a member is kept that was removed by this revision; `None`: not at all.
+    fn member(self, removed_by: RevisionId, now: UnixMillis) -> Option<Kept> {
+        match self {
+            Self::For(time) => Some(removed_by.time().plus(time)).filter(|until| now < *until).map(Kept::Until),
+            _ => self.keeps_members().then_some(Kept::ForEver),
+        }
+    }
+
+    /// Whether past members are kept for ever.
+    pub(crate) fn keeps_members(self) -> bool {
+        matches!(self, Self::All | Self::Newest(1..))
+    }
+}
+
+impl Library {
+    /// What is kept of the members of a container.
+    pub(crate) fn history_of(&self, container: &Container) -> Keep {
+        match container {
+            Container::Volumes => self.inner.options.history.volumes,
+            Container::At(_) => self.inner.options.history.resources,
+        }
+    }
+
+    /// For how long a past member is kept; `None`: not at all, as what never came to be.
+    pub(crate) fn keeps_past(&self, container: &Container, marked: &Marked) -> Option<Kept> {
+        self.history_of(container).member(marked.removed_by?, self.inner.surroundings.clock.now())
+    }
+
+    /// Some partitions of past members of a container, and where to go on in the list of them.
+    pub(crate) async fn past_partitions(
+        &self,
+        container: &Container,
+        incarnation: RevisionId,
+        from: Option<Scan>,
+    ) -> ObjectsResult<(Vec<(Bytes, Bytes)>, Option<Scan>)> {
+        let scan = from.unwrap_or_else(|| Scan::prefix(Bytes::new(), SCAN_BYTES));
+        let index = container.past_index_partition(incarnation);
+        let read = || async {
+            let call = self.call(Class::Description).strong();
+            Ok(self.inner.store.scan(call, Table::Children, &index, scan.clone()).await?)
+        };
+        let page = self.patiently(read).await?;
+        let partition = |sort: Bytes| {
+            let (shard, epoch) = keys::past_index_of(&sort)
+                .ok_or_else(|| ObjectsError::corrupt(Table::Children, "a strange key in a list of past members"))?;
+            Ok((sort, container.past_partition(incarnation, shard, epoch)))
+        };
+        let partitions = page.rows.into_iter().map(|row| partition(row.sort)).collect::<ObjectsResult<_>>()?;
+        Ok((partitions, scan.resumed(page.next)))
+    }
+}
+
+/// The row that lists the past members of a shard at an epoch, of so many shards.
+pub(crate) fn index_row(shard: u16, epoch: u32, shards: u16) -> NewRow {
+    NewRow::new(keys::past_index(shard, epoch), envelope::seal(&shards.to_be_bytes()))
+}

@@ -1,0 +1,158 @@
+//! Dropping what deleted containers leave: the marks of their children, and of their past members. Where past members are kept, these are
+//! kept too: the head log of the container says where they are.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use store::{Class, Direction, NewRow, Removal, Scan, Step, Table, UnixMillis, envelope};
+
+use crate::containment::Container;
+use crate::error::ObjectsResult;
+use crate::head::{self, ContainerBody, Head};
+use crate::history::Keep;
+use crate::keys;
+use crate::library::Library;
+use crate::passes::{Chore, Then};
+use crate::queue::{Entry, Queue};
+use crate::resources::path::ResourcePath;
+use crate::resources::stored_path;
+use crate::revision::RevisionId;
+use crate::rewrite::DROPPED_ROWS_MAX;
+
+/// After so many partitions it is noted how far it is: whoever goes on looks at no more of those that are empty already.
+const NOTED_PARTITIONS: u64 = 1_000;
+
+/// The marks of a deleted container's children, which are to be dropped.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Emptying {
+    path: String,
+    incarnation: RevisionId,
+    children: ContainerBody,
+}
+
+impl Library {
+    /// The record that a container which `revision` deletes has marks that are to be dropped; none where they are kept.
+    pub(super) fn to_be_emptied(
+        &self,
+        path: &ResourcePath,
+        head: &Head,
+        revision: RevisionId,
+    ) -> ObjectsResult<Option<Step>> {
+        let Some(children) = head.body.container().filter(|_| !self.inner.options.history.resources.keeps_members())
+        else {
+            return Ok(None);
+        };
+        let (incarnation, children) = (head.incarnation, children.clone());
+        let emptying = head::seal(&Emptying { path: path.to_string(), incarnation, children })?;
+        let sort = keys::container_job(revision, incarnation);
+        let record = self.queued(Queue::Emptying, self.may_be_emptied(revision), &sort, sort.clone());
+        Ok(Some(record.put(emptying)))
+    }
+
+    /// Drops the marks of the children of containers that were deleted a grace ago, since no page of a listing takes so long, and longer ago
+    /// than past members are kept. Answers of how many containers. One that has very many is left half empty, and a later call goes on.
+    pub async fn empty_deleted_containers(&self) -> ObjectsResult<u64> {
+        let mut emptied = 0;
+        if !self.is_home() {
+            return Ok(emptied);
+        }
+        let mut tally = self.tally(Chore::Emptying);
+        let mut rows_left = DROPPED_ROWS_MAX;
+        let mut pass = self.pass(Queue::Emptying).await?;
+        while let Some(entries) = self.next_due(&mut pass).await? {
+            for entry in &entries {
+                let done = self.empty_if_due(entry, &mut rows_left).await;
+                let record = (std::slice::from_ref(entry), &entry.sort()[..]);
+                emptied += u64::from(self.dealt_with(&mut tally, record, done).await?.unwrap_or(false));
+                if rows_left == 0 {
+                    return Ok(emptied);
+                }
+            }
+        }
+        self.end_pass(pass).await?;
+        Ok(emptied)
+    }
+
+    /// From when on the marks of a container may be dropped that a revision deleted.
+    fn may_be_emptied(&self, deleted: RevisionId) -> UnixMillis {
+        let options = &self.inner.options;
+        let kept = match options.history.resources {
+            Keep::For(time) => time.max(options.grace),
+            _ => options.grace,
+        };
+        deleted.time().plus(kept)
+    }
+
+    async fn empty_if_due(&self, record: &Entry, rows_left: &mut u64) -> ObjectsResult<(bool, Then)> {
+        let due = self.may_be_emptied(keys::container_job_since(record.sort()).unwrap_or(RevisionId::ZERO));
+        if self.inner.surroundings.clock.now() < due {
+            return Ok((false, Then::Later(due)));
+        }
+        let is_empty = self.empty(record, rows_left).await?;
+        Ok((is_empty, self.finished_if(is_empty)))
+    }
+
+    /// Drops what a record says; false: something is left for a later call.
+    async fn empty(&self, record: &Entry, rows_left: &mut u64) -> ObjectsResult<bool> {
+        let Emptying { path, incarnation, children } = head::open(Table::Work, &record.value)?;
+        // By what was set when it was deleted they were not kept; now they are.
+        if !self.inner.options.history.resources.keeps_members() {
+            let container = Container::At(stored_path(&path)?);
+            let so_far = self.emptied_so_far(record.sort()).await?;
+            for (place, (shard, epoch)) in (0..).zip(children.all_places()).skip(so_far) {
+                let partition = container.children_partition(incarnation, shard, epoch);
+                let is_empty = self.remove_children(&partition, rows_left).await?;
+                if !is_empty || (place + 1) % NOTED_PARTITIONS == 0 {
+                    self.note_emptied(record.sort(), if is_empty { place + 1 } else { place }).await?;
+                }
+                if !is_empty {
+                    return Ok(false);
+                }
+            }
+            if !self.forget_past(&container, incarnation, rows_left).await? {
+                return Ok(false);
+            }
+        }
+        let (partition, rows) = (keys::emptied_partition(record.sort()), Removal::Range(Bytes::new(), None));
+        let notes = Step::Remove { table: Table::Work, partition, rows };
+        self.put_acknowledged(Class::Description, vec![notes]).await?;
+        Ok(true)
+    }
+
+    /// Removes the past members of a container.
+    async fn forget_past(
+        &self,
+        container: &Container,
+        incarnation: RevisionId,
+        rows_left: &mut u64,
+    ) -> ObjectsResult<bool> {
+        loop {
+            let (partitions, _) = self.past_partitions(container, incarnation, None).await?;
+            if partitions.is_empty() {
+                return Ok(true);
+            }
+            for (entry, partition) in partitions {
+                if !self.remove_children(&partition, rows_left).await? {
+                    return Ok(false);
+                }
+                let index = container.past_index_partition(incarnation);
+                let listed =
+                    Step::Remove { table: Table::Children, partition: index, rows: Removal::Rows(vec![entry]) };
+                self.put_acknowledged(Class::Description, vec![listed]).await?;
+            }
+        }
+    }
+
+    /// How many of a container's partitions are noted to be empty.
+    async fn emptied_so_far(&self, record: &Bytes) -> ObjectsResult<usize> {
+        let scan = Scan { direction: Direction::Backward, ..Scan::prefix(Bytes::new(), 1) };
+        let newest = self.first_rows(Table::Work, &keys::emptied_partition(record), scan).await?;
+        let so_far = newest.first().and_then(|row| keys::emptied_of(&row.sort)).unwrap_or(0);
+        Ok(usize::try_from(so_far).unwrap_or(usize::MAX))
+    }
+
+    async fn note_emptied(&self, record: &Bytes, partitions: u64) -> ObjectsResult<()> {
+        let rows = vec![NewRow::new(keys::emptied(partitions), envelope::seal(&[]))];
+        let note = Step::Put { table: Table::Work, partition: keys::emptied_partition(record), rows };
+        self.put_removing(vec![note]).await
+    }
+}
