@@ -34,6 +34,7 @@ const FAILED_RECORDS: &str = "penates_background_failed_records_total";
 const AUDIT_LAG: &str = "penates_audit_lag_seconds";
 const REFUSING: &str = "penates_store_refusing_writes";
 const FREE: &str = "penates_store_free_bytes";
+const UNKNOWN: &str = "penates_store_unknown_contents";
 const REPLICATION_LAG: &str = "penates_store_replication_lag_seconds";
 
 /// Bounds of the histogram's buckets, seconds: from a cached page to a big plan.
@@ -63,6 +64,7 @@ fn install() -> Result<PrometheusHandle, String> {
     describe_gauge!(AUDIT_LAG, "How long the oldest audit record that is not acknowledged has been waiting");
     describe_gauge!(REFUSING, "1 while a lane of the store refuses writes");
     describe_gauge!(FREE, "Free room on the store's disk");
+    describe_gauge!(UNKNOWN, "Files of contents that the database does not know; they are kept for a while");
     describe_gauge!(REPLICATION_LAG, "How old what is seen here of another data center may be");
     Ok(handle)
 }
@@ -88,6 +90,7 @@ fn tell(health: Health) {
     if let Some(free) = health.free_bytes {
         gauge!(FREE).set(free as f64);
     }
+    gauge!(UNKNOWN).set(health.unknown_contents as f64);
     for (datacenter, lag) in health.replication_lag {
         gauge!(REPLICATION_LAG, "datacenter" => datacenter).set(lag.as_secs_f64());
     }

@@ -1,6 +1,7 @@
 //! The bytes of contents: chunks in parts, a part being a partition, so that no partition grows with its content.
 //!
 //! A chunk is sealed like a row's value (format version, CRC-32), because Cassandra checks nothing on disks where it does not compress.
+//! It is sealed for its place (the content's id, then the chunk's number: four bytes, big-endian), so that no other chunk passes for it.
 
 use bytes::{Bytes, BytesMut};
 use scylla::statement::Consistency;
@@ -27,6 +28,11 @@ fn place(number: u64) -> StoreResult<(i32, i32)> {
     })
 }
 
+/// What a chunk is sealed for.
+fn seal_of(id: ContentId, number: i32) -> Vec<u8> {
+    [&id.0[..], &number.to_be_bytes()].concat()
+}
+
 impl Engine {
     pub(crate) async fn put_chunk(
         &self,
@@ -40,7 +46,7 @@ impl Engine {
             Parameter::Blob(Bytes::copy_from_slice(&id.0)),
             Parameter::Int(part),
             Parameter::Int(number),
-            Parameter::Blob(envelope::seal(&chunk)),
+            Parameter::Blob(envelope::seal_at(&seal_of(id, number), &chunk)),
         ];
         let (level, at) = (self.levels.write(Class::Content).consistency(), self.write_times.next());
         let written = self.requests.write(deadline, level, Some(at), vec![(&self.statements.chunks.put, parameters)]);
@@ -59,7 +65,7 @@ impl Engine {
         let (part, number) = place(number)?;
         let rows = self.requests.rows(deadline, level, &self.statements.chunks.get, (id.0, part, number)).await?;
         let Some((sealed,)) = readable(rows.maybe_first_row::<(Bytes,)>())? else { return Ok(None) };
-        let chunk = envelope::open(&sealed);
+        let chunk = envelope::open_at(&seal_of(id, number), &sealed);
         chunk.map(Some).map_err(|error| corrupt(Table::Contents, format!("chunk {number} of content {id}: {error}")))
     }
 

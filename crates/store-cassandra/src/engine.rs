@@ -182,7 +182,7 @@ impl Store for CassandraStore {
         // All lanes are on the same nodes.
         let refusing_writes = refusal.iter().flat_map(|why| Lane::ALL.map(|lane| (lane, why.clone()))).collect();
         let replication_lag = self.engine().map(|engine| engine.lag.told(engine.now())).unwrap_or_default();
-        Health { refusing_writes, free_bytes: None, replication_lag }
+        Health { refusing_writes, replication_lag, ..Health::default() }
     }
 
     /// The way to a node and back is waited for, a dozen times for each volume that is imported, and a node has several processors. With four

@@ -18,6 +18,7 @@ mod bare {
     use super::support::Cassandra;
 
     store::behaviour_suite!(subject!(Cassandra::bare()));
+    store::damage_suite!(subject!(Cassandra::bare()));
 
     // Of what engines promise that keep their data, all but that a second opener is refused: here it is welcome.
     store::suite_tests! { subject!(Cassandra::bare());

@@ -1,33 +1,37 @@
-//! Large contents: a file each, and a guarded header row that says where it stands.
+//! Large contents: a file each, a guarded header row that says where it stands, and rows with the checksums of its blocks
+//! (`sums.rs`).
 //!
 //! The header is there before the file, and goes after it; so a file without header is a leftover. A content is sealed only
-//! after its file and the file's name are synced.
+//! after its file and the file's name are synced. The last checksums appear with the header that says that it is sealed, and go
+//! with the header.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::StreamExt;
 use store::{
-    Call, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, Outcome, Stamp, Step,
-    StoreError, StoreResult, Table, envelope,
+    Call, Condition, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, NewRow, Outcome,
+    Stamp, Step, StoreError, StoreResult, Table, UnixMillis, envelope,
 };
 use tokio::fs::{self, File};
-use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::time::{timeout, timeout_at};
 
 use crate::engine::EmbeddedStore;
 use crate::folder::{io_error, sync_folder};
+use crate::key;
 use crate::plan::{Change, Plan, Target};
 use crate::private;
 use crate::read;
+use crate::reading::Reading;
+use crate::sums::{self, BLOCK_BYTES, Summing, SumsRow};
+use crate::tables::View;
 
 /// The sort key of a header in the content's partition.
-const HEADER: Bytes = Bytes::from_static(b"header");
-
-/// Bytes that are read from a file at a time.
-const PIECE_BYTES: u64 = 256 << 10;
+pub(crate) const HEADER: Bytes = Bytes::from_static(b"header");
 
 /// Bytes of an upload after which the room on the disk is looked at again.
 const ROOM_CHECK_BYTES: u64 = 8 << 20;
@@ -51,21 +55,17 @@ impl EmbeddedStore {
         id: ContentId,
     ) -> StoreResult<Option<(Stamp, ContentHeader)>> {
         let now = self.now();
-        let row = self
-            .read(deadline, Table::Contents.lane(), move |view| read::get(view, Table::Contents, &id.0, &HEADER, now))
-            .await?;
-        let Some(row) = row else { return Ok(None) };
-        let guard = row.guard.ok_or_else(|| corrupt(id, "its header is not guarded"))?;
-        Ok(Some((guard.stamp, decode_header(id, &row.value)?)))
+        self.read(deadline, Table::Contents.lane(), move |view| header_in(view, id, now)).await
     }
 
-    /// Changes a header; `None`: it does not stand as expected.
+    /// Changes a header, and puts rows with it; `None`: it does not stand as expected.
     async fn change_header(
         &self,
         deadline: Deadline,
         id: ContentId,
         expect: Expect,
         header: &ContentHeader,
+        rows: Vec<NewRow>,
     ) -> StoreResult<Option<Stamp>> {
         let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
         let stamp = guard.stamp;
@@ -76,7 +76,7 @@ impl EmbeddedStore {
             expect,
             guard,
             value: encode_header(id, header)?,
-            rows: Vec::new(),
+            rows,
         };
         let plan = Plan::new(vec![step])?;
         let plan = if header.state == ContentState::Condemned { plan.removing() } else { plan };
@@ -110,32 +110,48 @@ impl EmbeddedStore {
         id: ContentId,
         range: Range<u64>,
     ) -> StoreResult<Option<ContentStream>> {
-        let Some(len) = self.sealed_len(call.deadline, id).await? else { return Ok(None) };
-        let (from, to) = (range.start.min(len), range.end.min(len));
-        let path = path(&self.engine()?.folder.contents(), id);
-        let step = call.deadline.remaining();
-        let opened = timeout_at(call.deadline.0, async {
-            let mut file = File::open(&path).await?;
-            file.set_max_buf_size(PIECE_BYTES as usize);
-            file.seek(std::io::SeekFrom::Start(from)).await?;
-            Ok::<_, std::io::Error>(file)
-        });
-        match opened.await.map_err(|_| StoreError::DeadlinePassed)? {
-            Ok(file) => Ok(Some(pieces(id, file, to.saturating_sub(from), step))),
+        let Some(sealed) = self.sealed(call.deadline, id, range.start).await? else { return Ok(None) };
+        let range = range.start.min(sealed.len)..range.end.min(sealed.len);
+        let engine = self.engine()?;
+        let path = path(&engine.folder.contents(), id);
+        let opened = timeout_at(call.deadline.0, File::open(&path)).await;
+        let file = match opened.map_err(|_| StoreError::DeadlinePassed)? {
+            Ok(file) => file.into_std().await,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // Taken away since the header was read, or lost.
-                match self.sealed_len(call.deadline, id).await? {
+                // Removed since the header was read, or lost.
+                return match self.sealed(call.deadline, id, range.start).await? {
                     Some(_) => Err(corrupt(id, "its file is missing")),
                     None => Ok(None),
-                }
+                };
             }
-            Err(error) => Err(io_error("opening", &path, error)),
-        }
+            Err(error) => return Err(io_error("opening", &path, error)),
+        };
+        let reading = Reading {
+            id,
+            file: Arc::new(file),
+            len: sealed.len,
+            left: range,
+            sums: sealed.sums,
+            engine: Arc::downgrade(&engine),
+            now: self.now(),
+            step: call.deadline.remaining(),
+        };
+        Ok(Some(reading.pieces()))
     }
 
-    async fn sealed_len(&self, deadline: Deadline, id: ContentId) -> StoreResult<Option<u64>> {
-        let header = self.header(deadline, id).await?;
-        Ok(header.and_then(|(_, header)| (header.state == ContentState::Sealed).then_some(header.len)))
+    /// A content that is sealed, with the checksums of the block that holds the byte at `from`.
+    async fn sealed(&self, deadline: Deadline, id: ContentId, from: u64) -> StoreResult<Option<Sealed>> {
+        let now = self.now();
+        let read = move |view: &View<'_>| {
+            let header = header_in(view, id, now)?.map(|(_, header)| header);
+            let Some(header) = header.filter(|header| header.state == ContentState::Sealed) else { return Ok(None) };
+            let sums = match from < header.len {
+                true => Some(sums_in(view, id, sums::row_of(from / BLOCK_BYTES), now)?),
+                false => None,
+            };
+            Ok(Some(Sealed { len: header.len, sums }))
+        };
+        self.read(deadline, Table::Contents.lane(), read).await
     }
 
     pub(crate) async fn condemn(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
@@ -161,7 +177,7 @@ impl EmbeddedStore {
         header: ContentHeader,
     ) -> StoreResult<bool> {
         let condemned = ContentHeader { state: ContentState::Condemned, ..header };
-        Ok(self.change_header(deadline, id, Expect::Stamp(stamp), &condemned).await?.is_some())
+        Ok(self.change_header(deadline, id, Expect::Stamp(stamp), &condemned, Vec::new()).await?.is_some())
     }
 
     pub(crate) async fn delete(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
@@ -171,9 +187,9 @@ impl EmbeddedStore {
         }
         self.remove_file(id).await?;
         let target = Target::new(Table::Contents, &id.0, HEADER)?;
-        let drop_header =
-            Plan::of(target.table.lane(), vec![Change::DropGuarded { target, expect: Expect::Stamp(stamp) }]);
-        match self.submit(deadline, drop_header).await? {
+        let drop_sums = Change::RemoveRange { table: target.table, range: key::range(&id.0, &[], None) };
+        let drop_header = Change::DropGuarded { target, expect: Expect::Stamp(stamp) };
+        match self.submit(deadline, Plan::of(Table::Contents.lane(), vec![drop_sums, drop_header])).await? {
             // Refused: somebody else has dropped it, since a condemned header changes in no other way.
             Outcome::Applied | Outcome::Refused { .. } => Ok(true),
             Outcome::Unknown { reason } => Err(StoreError::Unavailable(format!("content {id}: {reason}"))),
@@ -190,6 +206,30 @@ impl EmbeddedStore {
     }
 }
 
+/// What is known of a sealed content before its file is opened.
+struct Sealed {
+    len: u64,
+    /// Those of the first blocks that are wanted; `None`: no byte is.
+    sums: Option<SumsRow>,
+}
+
+/// A content's header and the stamp it stands at.
+pub(crate) fn header_in(
+    view: &View<'_>,
+    id: ContentId,
+    now: UnixMillis,
+) -> StoreResult<Option<(Stamp, ContentHeader)>> {
+    let Some(row) = read::get(view, Table::Contents, &id.0, &HEADER, now)? else { return Ok(None) };
+    let guard = row.guard.ok_or_else(|| corrupt(id, "its header is not guarded"))?;
+    Ok(Some((guard.stamp, decode_header(id, &row.value)?)))
+}
+
+/// A row of the checksums of a sealed content.
+pub(crate) fn sums_in(view: &View<'_>, id: ContentId, number: u64, now: UnixMillis) -> StoreResult<SumsRow> {
+    let row = read::get(view, Table::Contents, &id.0, &sums::key(number)?, now)?;
+    SumsRow::open(id, number, row.map(|row| row.value))
+}
+
 /// An upload under way.
 struct Upload<'a> {
     store: &'a EmbeddedStore,
@@ -199,6 +239,7 @@ struct Upload<'a> {
     header: ContentHeader,
     stamp: Stamp,
     path: PathBuf,
+    summing: Summing,
 }
 
 impl<'a> Upload<'a> {
@@ -209,10 +250,10 @@ impl<'a> Upload<'a> {
         let header = ContentHeader { state: ContentState::Uploading, owner, len: 0, lease_until };
         let path = path(&store.engine()?.folder.contents(), id);
         let stamp = store
-            .change_header(Deadline::within(step), id, Expect::Absent, &header)
+            .change_header(Deadline::within(step), id, Expect::Absent, &header, Vec::new())
             .await?
             .ok_or_else(|| StoreError::Invalid(format!("there is a content {id} already")))?;
-        Ok(Self { store, id, step, header, stamp, path })
+        Ok(Self { store, id, step, header, stamp, path, summing: Summing::new(id) })
     }
 
     async fn take(&mut self, mut content: ContentStream) -> StoreResult<()> {
@@ -228,11 +269,28 @@ impl<'a> Upload<'a> {
             let written = self.in_time(file.write_all(&piece)).await?;
             written.map_err(|error| io_error("writing", &self.path, error))?;
             self.header.len += piece.len() as u64;
+            for row in self.summing.update(&piece)? {
+                self.put_sums(row).await?;
+            }
             self.renew_lease().await?;
         }
         self.sync(file).await?;
         self.header.state = ContentState::Sealed;
-        self.write_header().await
+        let summing = std::mem::replace(&mut self.summing, Summing::new(self.id));
+        self.write_header(summing.end()?.into_iter().collect()).await
+    }
+
+    /// Puts a row of checksums, unless the upload was condemned meanwhile: then nobody would remove the row.
+    async fn put_sums(&self, row: NewRow) -> StoreResult<()> {
+        let (table, partition) = (Table::Contents, Bytes::copy_from_slice(&self.id.0));
+        let condition = Condition::Stamp(self.stamp);
+        let still_ours = Step::Require { table, partition: partition.clone(), sort: HEADER, condition };
+        let put = Step::Put { table, partition, rows: vec![row] };
+        match self.store.submit(Deadline::within(self.step), Plan::new(vec![still_ours, put])?).await? {
+            Outcome::Applied => Ok(()),
+            Outcome::Refused { .. } => Err(self.condemned()),
+            Outcome::Unknown { reason } => Err(StoreError::Unavailable(format!("content {}: {reason}", self.id))),
+        }
     }
 
     /// Makes the file and its name durable.
@@ -256,19 +314,19 @@ impl<'a> Upload<'a> {
             return Ok(());
         }
         self.header.lease_until = now.plus(lease);
-        self.write_header().await
+        self.write_header(Vec::new()).await
     }
 
-    async fn write_header(&mut self) -> StoreResult<()> {
+    async fn write_header(&mut self, rows: Vec<NewRow>) -> StoreResult<()> {
         let expect = Expect::Stamp(self.stamp);
-        let changed = self.store.change_header(Deadline::within(self.step), self.id, expect, &self.header).await?;
-        self.stamp = changed.ok_or_else(|| {
-            StoreError::Unavailable(format!(
-                "the upload of content {} was silent for too long and is condemned",
-                self.id
-            ))
-        })?;
+        let deadline = Deadline::within(self.step);
+        let changed = self.store.change_header(deadline, self.id, expect, &self.header, rows).await?;
+        self.stamp = changed.ok_or_else(|| self.condemned())?;
         Ok(())
+    }
+
+    fn condemned(&self) -> StoreError {
+        StoreError::Unavailable(format!("the upload of content {} was silent for too long and is condemned", self.id))
     }
 
     /// Waits for one step of the upload.
@@ -280,7 +338,7 @@ impl<'a> Upload<'a> {
     async fn abandon(mut self) {
         self.header.state = ContentState::Condemned;
         let abandoned = async {
-            self.write_header().await?;
+            self.write_header(Vec::new()).await?;
             self.store.delete(Deadline::within(self.step), self.id).await
         };
         if let Err(error) = abandoned.await {
@@ -299,25 +357,6 @@ async fn make_file(path: &Path) -> std::io::Result<File> {
     made.await.map_err(std::io::Error::other)?.map(File::from_std)
 }
 
-/// The next `left` bytes of a file.
-fn pieces(id: ContentId, file: File, left: u64, step: Duration) -> ContentStream {
-    let pieces = futures::stream::try_unfold((file, left), move |(file, left)| async move {
-        if left == 0 {
-            return Ok(None);
-        }
-        let len = left.min(PIECE_BYTES);
-        let mut piece = BytesMut::with_capacity(len as usize);
-        let mut limited = file.take(len);
-        let read = timeout(step, limited.read_buf(&mut piece)).await.map_err(|_| StoreError::DeadlinePassed)?;
-        match read {
-            Ok(0) => Err(corrupt(id, "its file is cut short")),
-            Ok(read) => Ok(Some((piece.freeze(), (limited.into_inner(), left - read as u64)))),
-            Err(source) => Err(StoreError::Io { context: format!("reading content {id}"), source }),
-        }
-    });
-    pieces.boxed()
-}
-
 fn encode_header(id: ContentId, header: &ContentHeader) -> StoreResult<Bytes> {
     let encoded =
         postcard::to_stdvec(header).map_err(|error| StoreError::Invalid(format!("header of {id}: {error}")))?;
@@ -329,6 +368,6 @@ pub(crate) fn decode_header(id: ContentId, value: &Bytes) -> StoreResult<Content
     postcard::from_bytes(&payload).map_err(|error| corrupt(id, &error.to_string()))
 }
 
-fn corrupt(id: ContentId, what: &str) -> StoreError {
+pub(crate) fn corrupt(id: ContentId, what: &str) -> StoreError {
     StoreError::Corrupt { table: Table::Contents, detail: format!("content {id}: {what}") }
 }

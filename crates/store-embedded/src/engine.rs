@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use store::{
     Call, Clock, ContentHeader, ContentId, ContentStream, Deadline, Health, Lane, Outcome, Row, Rows, Scan, Step,
     Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
@@ -22,7 +22,9 @@ use crate::plan::Plan;
 use crate::prompt::Promptness;
 use crate::read;
 use crate::room::{Room, Use};
+use crate::sweep::SweepPosition;
 use crate::tables::{Tables, View};
+use crate::unknown::UnknownFiles;
 use crate::writer::Writer;
 
 /// Lists from this size on are paced: they wait for flushes outside the committer, where they hold up nobody.
@@ -59,6 +61,9 @@ pub struct EmbeddedStore {
     room: Arc<Room>,
     /// Of reads of few rows.
     prompt: Promptness,
+    /// Where the next sweep over contents goes on, and what it has found so far.
+    pub(crate) sweep_position: Mutex<SweepPosition>,
+    pub(crate) unknown_files: Mutex<UnknownFiles>,
     clock: Arc<dyn Clock>,
     options: EmbeddedOptions,
 }
@@ -112,6 +117,8 @@ impl EmbeddedStore {
             writers: Arc::new(writers),
             room,
             prompt: Promptness::new(),
+            sweep_position: Mutex::default(),
+            unknown_files: Mutex::default(),
             clock,
             options,
         }))
@@ -319,7 +326,8 @@ impl Store for EmbeddedStore {
         });
         let refusing_writes =
             asked.await.unwrap_or_else(|error| Lane::ALL.map(|lane| (lane, error.to_string())).into());
-        Health { refusing_writes, free_bytes, ..Health::default() }
+        let unknown_contents = self.unknown_files.lock().count();
+        Health { refusing_writes, free_bytes, unknown_contents, ..Health::default() }
     }
 
     async fn close(&self) -> StoreResult<()> {
@@ -362,7 +370,7 @@ fn least_use(lane: Lane) -> Use {
 }
 
 /// Runs what blocks on a thread for that, and waits no longer than until the deadline.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     deadline: Deadline,
     work: impl FnOnce() -> StoreResult<T> + Send + 'static,
 ) -> StoreResult<T> {

@@ -23,8 +23,9 @@
 //! `folder.rs` (format, lock and making of the data folder), `opening/` (what is checked at the start) and `recorder.rs` (what is written
 //! down for it), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `writer.rs`
 //! and `queue.rs` (the way to a lane's committer),
-//! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs` and `sweep.rs`; `salvage/`; at the bottom `tables.rs`, which alone
-//! knows fjall's interface (`opening/` knows its files), and `key.rs`, `value.rs`, `expiry.rs`, which are the stored format.
+//! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs`, `reading.rs` and `sums.rs` (large contents), `sweep.rs` and
+//! `unknown.rs`; `salvage/`; at the bottom `tables.rs`, which alone knows fjall's interface (`opening/` knows its files), and `key.rs`,
+//! `value.rs`, `expiry.rs`, which are the stored format.
 
 mod committer;
 mod contents;
@@ -40,11 +41,14 @@ mod private;
 mod prompt;
 mod queue;
 mod read;
+mod reading;
 mod recorder;
 mod room;
 mod salvage;
+mod sums;
 mod sweep;
 mod tables;
+mod unknown;
 mod value;
 mod writer;
 

@@ -25,6 +25,11 @@ pub struct EmbeddedOptions {
     pub max_queued_bytes: usize,
     /// How long an upload of content may stay silent before it may be collected.
     pub content_lease: Duration,
+    /// How long the file of a content is kept that the database does not know, from when that is first seen. It should be longer than
+    /// it takes to notice that a database was restored without its contents, and to restore what belongs to them.
+    pub unknown_content_grace: Duration,
+    /// Contents that one sweep looks at, at least one; the next goes on there.
+    pub contents_per_sweep: usize,
     /// Threads that flush and compact, of each lane. At least 2: with one, a flush waits for a compaction and writes wait for the flush.
     /// With two, the one that fjall keeps for flushes puts every request to compact back into the queue, over and over, while the other
     /// compacts; a third takes them out.
@@ -40,6 +45,8 @@ impl Default for EmbeddedOptions {
             max_queue_age: Duration::from_secs(2),
             max_queued_bytes: 32 << 20,
             content_lease: Duration::from_secs(15 * 60),
+            unknown_content_grace: Duration::from_secs(30 * 24 * 3600),
+            contents_per_sweep: 10_000,
             worker_threads: 3,
         }
     }

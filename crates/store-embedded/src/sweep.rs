@@ -1,33 +1,39 @@
-//! Taking away what nobody can read any more: expired rows, and what crashes left of uploads.
-
-use std::ffi::OsString;
-use std::path::Path;
+//! Removing what nobody can read any more: expired rows, and what crashes left of uploads.
 
 use bytes::Bytes;
 use store::{ContentId, ContentState, Deadline, Lane, Outcome, StoreError, StoreResult, Table};
 
-use crate::contents::id_of_file;
+use crate::contents::header_in;
 use crate::engine::EmbeddedStore;
-use crate::folder::io_error;
 use crate::plan::{Change, Plan};
 use crate::tables::Space;
 use crate::{expiry, read};
 
-/// Expired rows that are taken away in one commit.
+/// Expired rows that are removed in one commit.
 const ROWS_PER_COMMIT: usize = 1_000;
 
 /// Contents that are looked at in one read.
 const CONTENTS_PER_PAGE: usize = 1_000;
 
+/// Where the next sweep over contents goes on. It is kept in memory: a server that starts begins anew.
+#[derive(Default)]
+pub(crate) struct SweepPosition {
+    /// Behind this content; `None`: with the first.
+    content: Option<Bytes>,
+    /// With this folder of files.
+    pub(crate) shard: u8,
+}
+
 impl EmbeddedStore {
-    /// Takes away expired rows (counted as the list of expiries does), condemned contents, and what crashes left of uploads.
-    /// Costs a read, and two more for each content.
+    /// Removes expired rows (counted as the list of expiries does), condemned contents, and what crashes left of uploads. Of contents
+    /// and their files it looks at some, the next in turn.
     pub(crate) async fn reclaim(&self, deadline: Deadline) -> StoreResult<u64> {
         // What one lane refuses does not keep the other from being swept.
         let service = self.sweep_rows(deadline, Lane::Service).await;
         let text = self.sweep_rows(deadline, Lane::Text).await?;
-        let contents = self.sweep_contents(deadline).await? + self.sweep_files(deadline).await?;
-        Ok(service? + text + contents)
+        let contents = self.sweep_contents(deadline).await?;
+        let files = self.sweep_files(deadline).await?;
+        Ok(service? + text + contents + files)
     }
 
     async fn sweep_rows(&self, deadline: Deadline, lane: Lane) -> StoreResult<u64> {
@@ -51,28 +57,59 @@ impl EmbeddedStore {
         }
     }
 
+    /// Looks at some contents, the next in turn.
     async fn sweep_contents(&self, deadline: Deadline) -> StoreResult<u64> {
-        let (mut swept, mut from) = (0, None);
-        loop {
-            let now = self.now();
-            let page = self
-                .read(deadline, Table::Contents.lane(), move |view| {
-                    read::walk(view, Table::Contents, from, CONTENTS_PER_PAGE, now, deadline)
-                })
-                .await?;
-            for partition in page.partitions {
-                if let Ok(id) = <[u8; 16]>::try_from(&partition[..]) {
-                    swept += u64::from(self.sweep_content(deadline, ContentId(id)).await?);
+        let (mut swept, mut left) = (0, self.options().contents_per_sweep);
+        while left > 0 {
+            let from = self.sweep_position.lock().content.clone();
+            let max = left.min(CONTENTS_PER_PAGE);
+            left -= max;
+            let (unsealed, next) = match self.unsealed_contents(deadline, from, max).await {
+                Err(StoreError::DeadlinePassed) => return Ok(swept),
+                page => page?,
+            };
+            for id in unsealed {
+                match self.sweep_content(deadline, id).await {
+                    Ok(is_swept) => swept += u64::from(is_swept),
+                    Err(StoreError::DeadlinePassed) => return Ok(swept),
+                    // It keeps no other from being swept.
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        tracing::warn!(content = %id, %error, "a content cannot be swept");
+                    }
+                    Err(error) => return Err(error),
                 }
+                self.sweep_position.lock().content = Some(Bytes::copy_from_slice(&id.0));
             }
-            from = page.next;
-            if from.is_none() {
-                return Ok(swept);
+            let is_over = next.is_none();
+            self.sweep_position.lock().content = next;
+            if is_over {
+                break;
             }
         }
+        Ok(swept)
     }
 
-    /// Takes a content away if it is condemned, or an upload whose lease has run out. An upload that ends meanwhile stays.
+    /// Those of a page of contents that are not sealed, and where the next page begins.
+    async fn unsealed_contents(
+        &self,
+        deadline: Deadline,
+        from: Option<Bytes>,
+        max: usize,
+    ) -> StoreResult<(Vec<ContentId>, Option<Bytes>)> {
+        let now = self.now();
+        let read = self.read(deadline, Table::Contents.lane(), move |view| {
+            let page = read::walk(view, Table::Contents, from, max, now, deadline)?;
+            let ids = page.partitions.iter().filter_map(|id| id[..].try_into().ok().map(ContentId));
+            let is_sealed = |id| {
+                let header = header_in(view, id, now);
+                matches!(header, Ok(Some((_, header))) if header.state == ContentState::Sealed)
+            };
+            Ok((ids.filter(|id| !is_sealed(*id)).collect(), page.next))
+        });
+        read.await
+    }
+
+    /// Removes a content if it is condemned, or an upload whose lease has run out. An upload that ends meanwhile stays.
     async fn sweep_content(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
         let Some((stamp, header)) = self.header(deadline, id).await? else { return Ok(false) };
         let left_over = match header.state {
@@ -83,31 +120,4 @@ impl EmbeddedStore {
         };
         if left_over { self.delete(deadline, id).await } else { Ok(false) }
     }
-
-    /// Takes away files that no header tells of.
-    async fn sweep_files(&self, deadline: Deadline) -> StoreResult<u64> {
-        let contents = self.engine()?.folder.contents();
-        let mut swept = 0;
-        for shard in names(&contents).await? {
-            for name in names(&contents.join(shard)).await? {
-                let Some(id) = name.to_str().and_then(id_of_file) else { continue };
-                if self.header(deadline, id).await?.is_none() {
-                    self.remove_file(id).await?;
-                    swept += 1;
-                }
-            }
-        }
-        Ok(swept)
-    }
-}
-
-/// The names in a folder.
-async fn names(folder: &Path) -> StoreResult<Vec<OsString>> {
-    let listing = |error| io_error("listing", folder, error);
-    let mut files = tokio::fs::read_dir(folder).await.map_err(listing)?;
-    let mut names = Vec::new();
-    while let Some(file) = files.next_entry().await.map_err(listing)? {
-        names.push(file.file_name());
-    }
-    Ok(names)
 }

@@ -16,7 +16,7 @@ use store::{
     Call, Class, Deadline, Lane, NewRow, Row, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, envelope,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
-use support::{folder, options};
+use support::{flip, folder, options};
 
 const ROWS: u32 = 200;
 
@@ -57,12 +57,6 @@ fn files_of_tables(folder: &Path) -> Vec<PathBuf> {
     }
     files.retain(|file| file.parent().is_some_and(|folder| folder.ends_with("tables")));
     files
-}
-
-fn flip(file: &Path, at: u64) {
-    let mut content = fs::read(file).unwrap();
-    content[at as usize] ^= 0x10;
-    fs::write(file, content).unwrap();
 }
 
 /// Whether damage was told. Panics if anything but the truth was served.

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::channel::mpsc;
-use futures::{SinkExt, StreamExt, stream};
+use futures::{SinkExt, StreamExt, TryStreamExt, stream};
 use store::faults::Faults;
 use store::limited::Limited;
 use store::{
-    Call, Class, Clock, Deadline, Expect, Guard, Lane, Limits, ManualClock, NewRow, Outcome, Removal, Stamp, Step,
-    Store, StoreError, Table, UnixMillis,
+    Call, Class, Clock, ContentId, Deadline, Expect, Guard, Lane, Limits, ManualClock, NewRow, Outcome, Removal, Stamp,
+    Step, Store, StoreError, Table, UnixMillis,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{folder, options};
@@ -283,7 +283,7 @@ async fn a_sweep_reaches_the_engine_through_every_wrapper() {
 }
 
 #[tokio::test]
-async fn a_sweep_takes_away_what_is_left_of_uploads_and_nothing_else() {
+async fn a_sweep_removes_what_is_left_of_uploads_and_nothing_else() {
     let opened = open(options());
     let sealed = stream::iter([Ok("sealed".into())]).boxed();
     opened.store.put_content(call(), "owner".into(), sealed).await.unwrap();
@@ -305,16 +305,143 @@ async fn a_sweep_takes_away_what_is_left_of_uploads_and_nothing_else() {
     upload.abort();
     assert!(upload.await.unwrap_err().is_cancelled());
 
-    let orphan = opened.folder.path().join("contents/00/00000000000000000000000000000001");
-    std::fs::create_dir_all(orphan.parent().unwrap()).unwrap();
-    std::fs::write(&orphan, "no header tells of it").unwrap();
-
-    assert_eq!(opened.store.sweep(call()).await.unwrap(), 1, "only the orphan is surely left over");
+    assert_eq!(opened.store.sweep(call()).await.unwrap(), 0, "it may still be uploading");
     opened.clock.advance(options().content_lease);
     assert_eq!(opened.store.sweep(call()).await.unwrap(), 1);
     assert_eq!(opened.store.sweep(call()).await.unwrap(), 0);
     assert_eq!(content_files(opened.folder.path()), 1);
     assert_eq!(opened.store.walk(call(), Table::Contents, None, 10).await.unwrap().partitions.len(), 1);
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &to)
+        } else {
+            _ = std::fs::copy(entry.path(), to).unwrap()
+        }
+    }
+}
+
+/// Puts a content of three blocks.
+async fn put_content(store: &EmbeddedStore, byte: u8) -> ContentId {
+    let content = stream::iter([Ok(vec![byte; 150_000].into())]).boxed();
+    store.put_content(call(), "owner".into(), content).await.unwrap()
+}
+
+async fn is_readable(store: &EmbeddedStore, id: ContentId) -> bool {
+    let Some(content) = store.read_content(call(), id, 0..u64::MAX).await.unwrap() else { return false };
+    content.try_fold(0, async |len, piece| Ok(len + piece.len())).await.unwrap() == 150_000
+}
+
+#[tokio::test]
+async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_and_reported() {
+    let (backup, newer, older) = (folder(), open(options()), folder());
+    let known = put_content(&newer.store, 1).await;
+    newer.store.close().await.unwrap();
+    copy_folder(&newer.folder.path().join("db"), backup.path());
+    let newer = open_in(newer.folder, options());
+    let unknown = put_content(&newer.store, 2).await;
+    newer.store.close().await.unwrap();
+    // The database of the backup beside the contents as they are now.
+    copy_folder(newer.folder.path(), older.path());
+    std::fs::remove_dir_all(older.path().join("db")).unwrap();
+    copy_folder(backup.path(), &older.path().join("db"));
+    let older = open_in(older, options());
+    let file = support::file_of(older.folder.path(), unknown);
+
+    assert_eq!(older.store.health().await.unknown_contents, 0, "nobody has looked yet");
+    for _ in 0..3 {
+        assert_eq!(older.store.sweep(call()).await.unwrap(), 0);
+        assert_eq!(older.store.health().await.unknown_contents, 1);
+    }
+    older.clock.advance(options().unknown_content_grace - Duration::from_millis(1));
+    assert_eq!(older.store.sweep(call()).await.unwrap(), 0, "the grace is not over");
+    // Somebody puts the newer database back in its place.
+    older.store.close().await.unwrap();
+    drop(older.store);
+    std::fs::remove_dir_all(older.folder.path().join("db")).unwrap();
+    copy_folder(&newer.folder.path().join("db"), &older.folder.path().join("db"));
+    let restored = EmbeddedStore::open(older.folder.path(), options(), older.clock.clone()).unwrap();
+    assert_eq!(restored.sweep(call()).await.unwrap(), 0);
+    assert_eq!(restored.health().await.unknown_contents, 0);
+    assert!(is_readable(&restored, known).await && is_readable(&restored, unknown).await);
+    assert!(!file.with_extension("unknown").exists(), "a content that is known again is still noted as unknown");
+
+    // Nobody does.
+    restored.close().await.unwrap();
+    drop(restored);
+    std::fs::remove_dir_all(older.folder.path().join("db")).unwrap();
+    copy_folder(backup.path(), &older.folder.path().join("db"));
+    let older = EmbeddedStore::open(older.folder.path(), options(), older.clock.clone())
+        .map(|store| (store, older.clock))
+        .unwrap();
+    assert_eq!(older.0.sweep(call()).await.unwrap(), 0, "the grace begins anew");
+    older.1.advance(options().unknown_content_grace);
+    assert_eq!(older.0.sweep(call()).await.unwrap(), 1);
+    assert!(!file.exists() && !file.with_extension("unknown").exists());
+    assert_eq!(older.0.health().await.unknown_contents, 0);
+    assert!(is_readable(&older.0, known).await);
+}
+
+#[tokio::test]
+async fn a_sweep_goes_on_where_the_one_before_it_ended() {
+    let opened = open(EmbeddedOptions { contents_per_sweep: 10, ..options() });
+    let mut ids: Vec<_> = stream::iter(0..25).then(|_| put_content(&opened.store, 1)).collect().await;
+    ids.sort();
+    assert!(opened.store.condemn_content(call(), ids[24]).await.unwrap());
+    for swept in [0, 0, 1, 0] {
+        assert_eq!(opened.store.sweep(call()).await.unwrap(), swept);
+    }
+    // The last of all folders of files is looked at too.
+    let unknown = support::file_of(opened.folder.path(), ContentId([0xFF; 16]));
+    std::fs::create_dir_all(unknown.parent().unwrap()).unwrap();
+    std::fs::write(&unknown, "no header knows it").unwrap();
+    for _ in 0..4 {
+        assert_eq!(opened.store.sweep(call()).await.unwrap(), 0);
+    }
+    assert_eq!(opened.store.health().await.unknown_contents, 1);
+}
+
+#[tokio::test]
+async fn a_header_that_cannot_be_read_keeps_no_other_content_from_being_swept() {
+    let opened = open(options());
+    let ids =
+        [put_content(&opened.store, 1).await, put_content(&opened.store, 2).await, put_content(&opened.store, 3).await];
+    let damaged = ids.iter().min().unwrap();
+    for id in ids.iter().filter(|id| *id != damaged) {
+        assert!(opened.store.condemn_content(call(), *id).await.unwrap());
+    }
+    let header = opened.store.get(call(), Table::Contents, &damaged.0.to_vec().into(), &"header".into()).await.unwrap();
+    let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
+    let step = Step::CompareAndWrite {
+        table: Table::Contents,
+        partition: damaged.0.to_vec().into(),
+        sort: "header".into(),
+        expect: Expect::Stamp(header.unwrap().guard.unwrap().stamp),
+        guard,
+        value: "no header".into(),
+        rows: Vec::new(),
+    };
+    assert!(opened.store.run(call(), vec![step]).await.unwrap().is_applied());
+    assert_eq!(opened.store.sweep(call()).await.unwrap(), 2);
+    assert_eq!(content_files(opened.folder.path()), 1, "the file of the damaged one stays");
+}
+
+#[tokio::test]
+async fn a_deleted_content_leaves_no_row() {
+    let opened = open(options());
+    let id = put_content(&opened.store, 1).await;
+    let rows = async || {
+        let all = store::Scan::prefix("", 1 << 20);
+        opened.store.scan(call(), Table::Contents, &id.0.to_vec().into(), all).await.unwrap().rows.len()
+    };
+    assert_eq!(rows().await, 2, "a header and a row of checksums");
+    assert!(opened.store.condemn_content(call(), id).await.unwrap());
+    assert!(opened.store.delete_content(call(), id).await.unwrap());
+    assert_eq!(rows().await, 0);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ mod bare {
     store::behaviour_suite!(Embedded::bare());
     store::atomic_suite!(Embedded::bare());
     store::reopening_suite!(Embedded::bare());
+    store::damage_suite!(Embedded::bare());
 }
 
 mod within_limited {

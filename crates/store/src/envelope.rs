@@ -1,6 +1,7 @@
 //! A format version and a checksum of our own around each value, put on and verified above the engines.
 //!
-//! Layout: one byte version, four bytes CRC-32 (IEEE, little-endian) of the payload, the payload.
+//! Layout: one byte version, four bytes CRC-32 (IEEE, little-endian) of the payload, the payload. A value that is sealed for a place has
+//! the CRC-32 of the place and the payload, so that it opens nowhere else.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use thiserror::Error;
@@ -27,15 +28,25 @@ pub enum EnvelopeError {
 
 /// Seals a payload.
 pub fn seal(payload: &[u8]) -> Bytes {
+    seal_at(&[], payload)
+}
+
+/// Seals a payload for the place where it will stand: [`open_at`] opens it for the same place only.
+pub fn seal_at(place: &[u8], payload: &[u8]) -> Bytes {
     let mut sealed = BytesMut::with_capacity(OVERHEAD + payload.len());
     sealed.put_u8(VERSION);
-    sealed.put_u32_le(crc32fast::hash(payload));
+    sealed.put_u32_le(checksum(place, payload));
     sealed.put_slice(payload);
     sealed.freeze()
 }
 
 /// Opens a sealed value: the payload, without copying it.
 pub fn open(value: &Bytes) -> Result<Bytes, EnvelopeError> {
+    open_at(&[], value)
+}
+
+/// Opens a value that was sealed for a place.
+pub fn open_at(place: &[u8], value: &Bytes) -> Result<Bytes, EnvelopeError> {
     if value.len() < OVERHEAD {
         return Err(EnvelopeError::Short(value.len()));
     }
@@ -44,7 +55,14 @@ pub fn open(value: &Bytes) -> Result<Bytes, EnvelopeError> {
     }
     let payload = value.slice(OVERHEAD..);
     let stored = u32::from_le_bytes([value[1], value[2], value[3], value[4]]);
-    if crc32fast::hash(&payload) == stored { Ok(payload) } else { Err(EnvelopeError::Checksum) }
+    if checksum(place, &payload) == stored { Ok(payload) } else { Err(EnvelopeError::Checksum) }
+}
+
+fn checksum(place: &[u8], payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(place);
+    hasher.update(payload);
+    hasher.finalize()
 }
 
 #[cfg(test)]
@@ -65,6 +83,15 @@ mod tests {
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(open(&flipped.into()).is_err(), "bit {bit} went unnoticed");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_sealed_for_a_place_opens_there_and_nowhere_else() {
+        let sealed = seal_at(b"here", b"payload");
+        assert_eq!(open_at(b"here", &sealed).as_deref(), Ok(&b"payload"[..]));
+        assert_eq!(open_at(b"there", &sealed), Err(EnvelopeError::Checksum));
+        assert_eq!(open(&sealed), Err(EnvelopeError::Checksum));
+        assert_eq!(sealed[1..5], crc32fast::hash(b"herepayload").to_le_bytes(), "the stored form has changed");
     }
 
     #[test]

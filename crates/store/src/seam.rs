@@ -52,6 +52,8 @@ pub struct Health {
     pub refusing_writes: BTreeMap<Lane, String>,
     /// Free room on the disk, bytes, where the engine knows it.
     pub free_bytes: Option<u64>,
+    /// Stored bytes of contents that the store does not know, as far as it has looked; it keeps them for a while before it removes them.
+    pub unknown_contents: u64,
     /// How old what is seen here of each other data center may be, by the data center's name, where the engine has several.
     pub replication_lag: BTreeMap<String, Duration>,
 }

@@ -85,6 +85,7 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
         source,
         target: &target,
         salvaged: Salvaged::default(),
+        content: None,
         told: SalvageProgress::default(),
         progress,
     };
@@ -119,6 +120,8 @@ struct Salvaging<'a, P> {
     source: &'a Path,
     target: &'a Folder,
     salvaged: Salvaged,
+    /// The content whose file was copied last, if rows of it may follow.
+    content: Option<ContentId>,
     told: SalvageProgress,
     progress: P,
 }
@@ -187,14 +190,25 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
         if is_in_gap && value.guard.is_some() {
             return Err("what is lost beside it may have changed it".to_owned());
         }
-        let is_wanted = table != Table::Contents || self.content(key, &value)?;
+        let is_wanted = table != Table::Contents || self.row_of_content(key, &value)?;
         Ok(is_wanted.then_some(value))
     }
 
+    /// Whether a row of a content is wanted: the header of one that is copied, which stands before all else, and what belongs to it.
+    fn row_of_content(&mut self, key: &Bytes, value: &Value) -> Result<bool, String> {
+        let (partition, sort_at) = key::decode(key).ok_or("a key of no known form")?;
+        let id = <[u8; 16]>::try_from(&partition[..]).map(ContentId).map_err(|_| "no content has such a key")?;
+        if key[sort_at..] != contents::HEADER[..] {
+            return Ok(self.content == Some(id));
+        }
+        self.content = None;
+        let is_copied = self.copy_content(id, value)?;
+        self.content = is_copied.then_some(id);
+        Ok(is_copied)
+    }
+
     /// Copies the file of a content; false: it was never sealed, or is condemned.
-    fn content(&mut self, key: &Bytes, header: &Value) -> Result<bool, String> {
-        let id = partition(key).and_then(|partition| <[u8; 16]>::try_from(&partition[..]).ok()).map(ContentId);
-        let id = id.ok_or("no content has such a key")?;
+    fn copy_content(&mut self, id: ContentId, header: &Value) -> Result<bool, String> {
         let header = contents::decode_header(id, &header.value).map_err(|error| error.to_string())?;
         if header.state != ContentState::Sealed {
             return Ok(false);

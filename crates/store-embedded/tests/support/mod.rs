@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use store::suite::{Reopening, Subject};
-use store::{ManualClock, Store, StoreResult, UnixMillis};
+use store::suite::{Damaging, Reopening, Subject};
+use store::{ContentId, ManualClock, Store, StoreResult, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 
@@ -100,5 +100,43 @@ impl Reopening for Embedded {
 
     async fn open_another(&self) -> StoreResult<Arc<dyn Store>> {
         Ok(open(&self.folder, &self.clock)?)
+    }
+}
+
+impl Embedded {
+    /// The file of a content.
+    pub fn file_of(&self, id: ContentId) -> PathBuf {
+        file_of(self.folder.path(), id)
+    }
+}
+
+/// The file of a content of the store in `folder`.
+pub fn file_of(folder: &Path, id: ContentId) -> PathBuf {
+    let name = id.to_string();
+    folder.join("contents").join(&name[..2]).join(name)
+}
+
+/// Flips a bit of a file's byte.
+pub fn flip(file: &Path, at: u64) {
+    let mut content = fs::read(file).unwrap();
+    content[at as usize] ^= 0x10;
+    fs::write(file, content).unwrap();
+}
+
+#[async_trait]
+impl Damaging for Embedded {
+    async fn flip_bit(&self, id: ContentId, at: u64) {
+        flip(&self.file_of(id), at);
+    }
+
+    async fn lose_bytes(&self, id: ContentId) {
+        fs::remove_file(self.file_of(id)).unwrap();
+    }
+
+    async fn exchange(&self, one: ContentId, other: ContentId) {
+        let aside = self.folder.path().join("aside");
+        fs::rename(self.file_of(one), &aside).unwrap();
+        fs::rename(self.file_of(other), self.file_of(one)).unwrap();
+        fs::rename(aside, self.file_of(other)).unwrap();
     }
 }

@@ -7,6 +7,7 @@
 //! store::atomic_suite!(fresh().await);      // lists of steps are applied all or not at all
 //! store::reopening_suite!(fresh().await);   // the store can be closed and opened again
 //! store::limits_suite!(limited().await);    // a store that enforces its limits
+//! store::damage_suite!(fresh().await);      // the bytes of contents can be damaged where they are stored
 //! ```
 //!
 //! Each list makes one `#[tokio::test]` of each function, with a subject of its own, whose store is empty.
@@ -15,6 +16,7 @@
 
 pub mod contents;
 pub mod copying;
+pub mod damage;
 pub mod expiry;
 pub mod limits;
 pub mod lists;
@@ -30,8 +32,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
-    Call, Class, Deadline, Direction, Expect, Guard, ManualClock, NewRow, Outcome, Removal, Row, Rows, Scan, Stamp,
-    Step, Store, StoreResult, Table,
+    Call, Class, ContentId, Deadline, Direction, Expect, Guard, ManualClock, NewRow, Outcome, Removal, Row, Rows, Scan,
+    Stamp, Step, Store, StoreResult, Table,
 };
 
 /// A store under test, empty at first, and the clock it goes by.
@@ -51,6 +53,19 @@ pub trait Reopening: Subject {
 
     /// Opens another store on the same data while the first is open.
     async fn open_another(&self) -> StoreResult<Arc<dyn Store>>;
+}
+
+/// A subject whose large contents can be damaged where they are stored.
+#[async_trait]
+pub trait Damaging: Subject {
+    /// Flips a bit of the byte at `at`.
+    async fn flip_bit(&self, id: ContentId, at: u64);
+
+    /// Removes the bytes, and leaves what says that they are there.
+    async fn lose_bytes(&self, id: ContentId);
+
+    /// Stores the bytes of each of two contents of the same length in the place of the other's.
+    async fn exchange(&self, one: ContentId, other: ContentId);
 }
 
 /// How long a call of the suite may take: a bound against hanging, not a promise of speed.
@@ -327,6 +342,20 @@ macro_rules! reopening_suite {
                 reopening_keeps_expiries
                 a_second_opener_is_told_that_the_store_is_held
                 a_closed_store_refuses_calls
+            }
+        }
+    };
+}
+
+/// What every engine promises of contents that are damaged. `$subject` makes a [`Damaging`](crate::suite::Damaging).
+#[macro_export]
+macro_rules! damage_suite {
+    ($subject:expr) => {
+        $crate::suite_tests! { $subject;
+            damage {
+                a_flipped_bit_of_a_content_is_reported_and_never_handed_out
+                a_content_whose_bytes_are_missing_is_damaged_and_not_absent
+                the_bytes_of_another_content_do_not_pass
             }
         }
     };

@@ -1,0 +1,74 @@
+//! A content on its way out: pieces of its file, each block checked before it is handed out.
+
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use store::{ContentId, ContentStream, Deadline, StoreError, StoreResult, Table, UnixMillis};
+
+use crate::contents::sums_in;
+use crate::engine::{Engine, blocking};
+use crate::sums::{self, BLOCK_BYTES, SUMS_OF_A_ROW, SumsRow};
+
+/// Blocks that are read from a file at a time.
+const PIECE_BLOCKS: u64 = 4;
+
+/// A sealed content that is being read.
+pub(crate) struct Reading {
+    pub(crate) id: ContentId,
+    pub(crate) file: Arc<std::fs::File>,
+    /// Bytes of the whole content.
+    pub(crate) len: u64,
+    /// What is still wanted of it.
+    pub(crate) left: Range<u64>,
+    /// The checksums that were read last.
+    pub(crate) sums: Option<SumsRow>,
+    /// Asked for further checksums. A long download does not keep the folder from being closed.
+    pub(crate) engine: Weak<Engine>,
+    pub(crate) now: UnixMillis,
+    /// How long each piece may take.
+    pub(crate) step: Duration,
+}
+
+impl Reading {
+    pub(crate) fn pieces(self) -> ContentStream {
+        let pieces = futures::stream::try_unfold(self, |mut reading| async move {
+            let piece = reading.next().await?;
+            Ok(piece.map(|piece| (piece, reading)))
+        });
+        pieces.boxed()
+    }
+
+    async fn next(&mut self) -> StoreResult<Option<Bytes>> {
+        if self.left.is_empty() {
+            return Ok(None);
+        }
+        let deadline = Deadline::within(self.step);
+        let first = self.left.start / BLOCK_BYTES;
+        let sums = self.sums_of(deadline, first).await?;
+        let row_end = (sums.number + 1) * SUMS_OF_A_ROW;
+        let end = (first + PIECE_BLOCKS).min(self.left.end.div_ceil(BLOCK_BYTES)).min(row_end);
+        let (begins_at, ends_at) = (first * BLOCK_BYTES, (end * BLOCK_BYTES).min(self.len));
+        let (id, file) = (self.id, self.file.clone());
+        let blocks = blocking(deadline, move || sums.read(id, &file, first, (ends_at - begins_at) as usize)).await?;
+        let until = self.left.end.min(ends_at);
+        let piece = blocks.slice((self.left.start - begins_at) as usize..(until - begins_at) as usize);
+        self.left.start = until;
+        Ok(Some(piece))
+    }
+
+    /// The row that holds the checksum of a block.
+    async fn sums_of(&mut self, deadline: Deadline, block: u64) -> StoreResult<SumsRow> {
+        let number = sums::row_of(block);
+        if let Some(sums) = self.sums.as_ref().filter(|sums| sums.number == number) {
+            return Ok(sums.clone());
+        }
+        let (id, now) = (self.id, self.now);
+        let engine = self.engine.upgrade().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))?;
+        let read = move || sums_in(&engine.tables.of(Table::Contents.lane()).view(), id, number, now);
+        let sums = blocking(deadline, read).await?;
+        Ok(self.sums.insert(sums).clone())
+    }
+}
