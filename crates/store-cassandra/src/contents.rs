@@ -126,8 +126,8 @@ impl Engine {
 
     /// A chunk of a sealed content: if it is not there, or is damaged, it is asked for more strongly before anything is said.
     async fn surely_chunk(&self, call: Call, id: ContentId, number: u64) -> StoreResult<Bytes> {
-        let call = call.of(Class::Content);
-        match self.chunk(call.deadline, self.levels.read(call).consistency(), id, number).await {
+        let usual = self.levels.read(Class::Content, call.strength).consistency();
+        match self.chunk(call.deadline, usual, id, number).await {
             Ok(Some(chunk)) => return Ok(chunk),
             Ok(None) | Err(StoreError::Corrupt { .. }) => {}
             Err(error) => return Err(error),
@@ -190,7 +190,16 @@ impl Engine {
             let from = self.swept_until.lock().clone();
             let page = self.walk(call.of(Class::Description), Table::Contents, from, SWEPT_AT_ONCE).await?;
             for id in page.partitions.iter().filter_map(|id| id[..].try_into().ok().map(ContentId)) {
-                swept += u64::from(self.sweep_one(call, id).await?);
+                match self.sweep_one(call, id).await {
+                    Ok(is_swept) => swept += u64::from(is_swept),
+                    // The next sweep comes to it again, and to what is behind it.
+                    Err(StoreError::DeadlinePassed) => return Ok(swept),
+                    // It keeps no other from being swept.
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        tracing::warn!(content = %id, %error, "a content cannot be swept");
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             seen += page.partitions.len();
             let is_over = page.next.is_none();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use scylla::statement::{Consistency, SerialConsistency};
-use store::{Call, Class, Strength};
+use store::{Class, Strength};
 
 /// A consistency level of Cassandra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,10 +160,10 @@ impl Levels {
 
 impl InForce {
     /// The level of a read.
-    pub(crate) fn read(&self, call: Call) -> Level {
-        match call.strength {
-            Strength::Usual => self.levels.of(call.class).read,
-            Strength::Strong | Strength::Serial => self.strong(call.class),
+    pub(crate) fn read(&self, class: Class, strength: Strength) -> Level {
+        match strength {
+            Strength::Usual => self.levels.of(class).read,
+            Strength::Strong | Strength::Serial => self.strong(class),
         }
     }
 

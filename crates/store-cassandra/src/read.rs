@@ -79,7 +79,7 @@ impl Engine {
         let level = match call.strength {
             // Away from home nothing is decided that such a read could finish.
             Strength::Serial if self.away_from_home.is_none() => self.levels.serial().read(),
-            _ => self.levels.read(call).consistency(),
+            _ => self.levels.read(table.class(), call.strength).consistency(),
         };
         self.row_at(call.deadline, level, table, partition, sort).await
     }
@@ -136,7 +136,8 @@ impl Engine {
         page: (i32, PagingState),
     ) -> StoreResult<(scylla::response::query_result::QueryRowsResult, Option<PagingState>)> {
         let statement = self.statements.of(table).scan(scan.direction, scan.to.is_some());
-        let (level, partition) = (self.levels.read(call).consistency(), stored_partition(partition));
+        let level = self.levels.read(table.class(), call.strength).consistency();
+        let partition = stored_partition(partition);
         match &scan.to {
             Some(to) => self.requests.page(call.deadline, level, statement, (partition, &scan.from, to), page).await,
             None => self.requests.page(call.deadline, level, statement, (partition, &scan.from), page).await,
@@ -184,7 +185,7 @@ impl Engine {
         max: usize,
     ) -> StoreResult<(Vec<First>, Option<Place>)> {
         let statements = self.statements.of(table);
-        let level = self.levels.read(call).consistency();
+        let level = self.levels.read(table.class(), call.strength).consistency();
         // One more tells whether it goes on. From a place on, its partition comes again; and others, should they share its token.
         let mut limit = max + 2;
         loop {

@@ -70,7 +70,7 @@ impl Engine {
 
     async fn put(&self, call: Call, table: Table, partition: &[u8], rows: Vec<NewRow>) -> StepResult {
         let (statements, partition) = (self.statements.of(table), stored_partition(partition));
-        let (at, level) = (self.write_times.next(), self.levels.write(call.class).consistency());
+        let (at, level) = (self.write_times.next(), self.levels.write(table.class()).consistency());
         let requests = portions(rows).into_iter().map(|rows| {
             let bound = rows.iter().map(|row| self.put_statement(&statements.put, &partition, row)).collect();
             self.requests.write(call.deadline, level, Some(at), bound)
@@ -80,14 +80,14 @@ impl Engine {
 
     async fn remove_rows(&self, call: Call, table: Table, partition: &[u8], sorts: &[Bytes]) -> StepResult {
         let (statements, partition) = (self.statements.of(table), stored_partition(partition));
-        let look = self.levels.strong(call.class).consistency();
+        let look = self.levels.strong(table.class()).consistency();
         let mut written = Vec::new();
         for sorts in sorts.chunks(LOOKED_AT_ROWS) {
             let rows = self.requests.rows(call.deadline, look, &statements.look_at, (&partition, sorts)).await;
             let rows = rows.map_err(|error| not_done(&written, error))?;
             let seen = seen_rows(table, &rows).map_err(|error| not_done(&written, error))?;
             let removals = seen.iter().filter(|row| !row.is_guarded).map(|row| self.removal(table, &partition, row));
-            written.push(self.write_removals(call, removals.collect()).await);
+            written.push(self.write_removals(call, table, removals.collect()).await);
         }
         all_written(written)
     }
@@ -100,11 +100,11 @@ impl Engine {
         (&self.statements.of(table).remove, parameters)
     }
 
-    async fn write_removals(&self, call: Call, removals: Vec<Bound<'_>>) -> Result<(), Failure> {
+    async fn write_removals(&self, call: Call, table: Table, removals: Vec<Bound<'_>>) -> Result<(), Failure> {
         if removals.is_empty() {
             return Ok(());
         }
-        let level = self.levels.write(call.class).consistency();
+        let level = self.levels.write(table.class()).consistency();
         self.requests.write(call.deadline, level, None, removals).await
     }
 
@@ -122,7 +122,7 @@ impl Engine {
         }
         let partition = stored_partition(partition);
         let statement = self.statements.of(table).look_over(to.is_some());
-        let look = self.levels.strong(call.class).consistency();
+        let look = self.levels.strong(table.class()).consistency();
         let (mut gaps, mut gap) = (Vec::new(), Gap { from: from.clone(), newest: None });
         let mut paging = PagingState::start();
         loop {
@@ -145,7 +145,7 @@ impl Engine {
         }
         gaps.push((gap, to));
         let removals = gaps.into_iter().filter_map(|(gap, to)| self.range_removal(table, &partition, gap, to));
-        self.write_removals(call, removals.collect()).await.map(|()| Ended::Applied)
+        self.write_removals(call, table, removals.collect()).await.map(|()| Ended::Applied)
     }
 
     fn range_removal(&self, table: Table, stored_partition: &Bytes, gap: Gap, to: Option<Bytes>) -> Option<Bound<'_>> {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The class of data a call touches. An engine picks consistency and durability by it, apart for reads and for writes.
+/// The class of data a call touches. An engine picks consistency and durability by it, apart for reads and for writes. Of rows the
+/// table decides ([`crate::Table::class`]), since one list may hold rows of several classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Heads, logs, directories, containment, selections: what says what is there.

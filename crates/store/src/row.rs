@@ -5,6 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::call::Class;
 use crate::clock::UnixMillis;
 use crate::random::{Random, SystemRandom};
 
@@ -94,6 +95,23 @@ impl Table {
                 Lane::Text
             }
             Table::Selections | Table::Audit | Table::Tokens | Table::Pins => Lane::Service,
+        }
+    }
+
+    /// The class of data that its rows are. It holds for each row of a list by itself, whatever class the call has that the list goes
+    /// with: so a row is read as surely as it was written.
+    pub fn class(self) -> Class {
+        match self {
+            Table::Packs => Class::Content,
+            Table::Audit => Class::Audit,
+            Table::Objects
+            | Table::Children
+            | Table::Selections
+            | Table::Tokens
+            | Table::Work
+            | Table::Contents
+            | Table::Damage
+            | Table::Pins => Class::Description,
         }
     }
 
