@@ -104,7 +104,9 @@ pub fn of_objects(error: &ObjectsError) -> (StatusCode, &'static str) {
         ObjectsError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
         ObjectsError::OverLimit(_) => (StatusCode::PAYLOAD_TOO_LARGE, "over-limit"),
         ObjectsError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
-        ObjectsError::Damaged { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
+        ObjectsError::Damaged { .. } | ObjectsError::DamagedResource { .. } => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "damaged")
+        }
         ObjectsError::Source(error) => of_source(error),
         ObjectsError::Unknown(_) => (StatusCode::GATEWAY_TIMEOUT, "unknown-outcome"),
         ObjectsError::Store(error) => of_store(error),

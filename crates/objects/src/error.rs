@@ -4,6 +4,8 @@ use hathi::VolumeId;
 use store::{StoreError, Table};
 use thiserror::Error;
 
+use crate::resources::{Part, ResourcePath};
+
 /// The result of a call of the domain.
 pub type ObjectsResult<T> = Result<T, ObjectsError>;
 
@@ -38,6 +40,16 @@ pub enum ObjectsError {
         volume: VolumeId,
         /// Which member.
         member: Option<u32>,
+        /// How it was noticed.
+        detail: String,
+    },
+    /// The same of a resource of the repository.
+    #[error("damaged: the {part} of /{path}: {detail}")]
+    DamagedResource {
+        /// Which resource.
+        path: ResourcePath,
+        /// What of it.
+        part: Part,
         /// How it was noticed.
         detail: String,
     },
@@ -82,7 +94,7 @@ impl ObjectsError {
 
     /// Whether what is stored is wrong, rather than out of reach for now.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Self::Damaged { .. } | Self::Store(StoreError::Corrupt { .. }))
+        matches!(self, Self::Damaged { .. } | Self::DamagedResource { .. } | Self::Store(StoreError::Corrupt { .. }))
     }
 
     /// Whether the same request may succeed if it is tried again.

@@ -101,8 +101,9 @@ impl Library {
             for path in paths {
                 let Ok(resource) = self.resource(&path).await else { continue };
                 found.resources += 1;
-                let unsound = self.verify_resource(&resource).await?;
-                found.damaged_resources.extend(unsound.map(|why| (path, why)));
+                let verified = self.verify_resource(&resource).await?;
+                let why = verified.damaged.into_iter().map(|damaged| damaged.detail).collect::<Vec<_>>().join("; ");
+                found.damaged_resources.extend((!why.is_empty()).then_some((path, why)));
             }
             next = rest;
             if next.is_none() {

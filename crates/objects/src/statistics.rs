@@ -1,7 +1,7 @@
 //! What there is, counted.
 
 use hathi::VolumeId;
-use store::Strength;
+use store::{Class, Strength, Table};
 
 use crate::error::ObjectsResult;
 use crate::library::Library;
@@ -24,12 +24,15 @@ pub struct Statistics {
     pub damaged_volumes: u64,
     /// Members with damage marks.
     pub damaged_members: u64,
+    /// Resources of the repository with damage marks.
+    pub damaged_resources: u64,
 }
 
 impl Library {
-    /// Counts all volumes by walking the listing: takes a read of a head for each.
+    /// Counts all volumes by walking the listing: takes a read of a head for each. Of resources it looks at those with marks only.
     pub async fn statistics(&self) -> ObjectsResult<Statistics> {
-        let mut statistics = Statistics::default();
+        let damaged_resources = self.damaged_resources().await?;
+        let mut statistics = Statistics { damaged_resources, ..Statistics::default() };
         let mut after = None;
         loop {
             let page = self.list(after.as_ref(), BATCH_VOLUMES).await?;
@@ -37,6 +40,19 @@ impl Library {
             after = page.next;
             if after.is_none() {
                 return Ok(statistics);
+            }
+        }
+    }
+
+    async fn damaged_resources(&self) -> ObjectsResult<u64> {
+        let (mut count, mut from) = (0, None);
+        loop {
+            let call = self.call(Class::Description);
+            let page = self.inner.store.walk(call, Table::Damage, from, BATCH_VOLUMES).await?;
+            count += self.count_damaged_resources(&page.partitions).await?;
+            from = page.next;
+            if from.is_none() {
+                return Ok(count);
             }
         }
     }

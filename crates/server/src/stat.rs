@@ -20,6 +20,8 @@ pub(crate) struct Stored {
     damaged_volumes: u64,
     /// Pages, METS and records with damage marks.
     damaged_members: u64,
+    /// Resources of the repository with damage marks.
+    damaged_resources: u64,
 }
 
 /// Counts by reading each volume's head.
@@ -32,5 +34,6 @@ pub(crate) async fn stored(State(library): State<Library>) -> Result<Json<Stored
         frame_bytes: statistics.frame_bytes,
         damaged_volumes: statistics.damaged_volumes,
         damaged_members: statistics.damaged_members,
+        damaged_resources: statistics.damaged_resources,
     }))
 }

@@ -1,6 +1,7 @@
 //! What the head of a resource says.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use store::ContentId;
 
 use crate::head::ContainerBody;
@@ -133,6 +134,8 @@ pub struct StoredDescription {
     pub revision: RevisionId,
     /// How many rows it takes; an empty one takes none.
     pub pieces: u32,
+    /// SHA-256 of it.
+    pub sha256: [u8; 32],
 }
 
 impl ResourceBody {
@@ -141,7 +144,7 @@ impl ResourceBody {
         let children = ContainerBody::new(shards);
         Self {
             kind: Kind::Container { membership: Membership::Basic, children },
-            description: StoredDescription { revision: RevisionId::ZERO, pieces: 0 },
+            description: StoredDescription { revision: RevisionId::ZERO, pieces: 0, sha256: Sha256::digest([]).into() },
         }
     }
 

@@ -1,13 +1,14 @@
 //! Descriptions in rows.
 
 use bytes::{Bytes, BytesMut};
-use store::{Class, NewRow, Step, Table, envelope};
+use sha2::{Digest, Sha256};
+use store::{Class, NewRow, Step, StoreError, Table, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::keys;
 use crate::library::Library;
-use crate::resources::Resource;
 use crate::resources::body::StoredDescription;
+use crate::resources::{Part, Resource};
 use crate::revision::RevisionId;
 
 /// Bytes of a description in one row.
@@ -21,15 +22,26 @@ pub(super) fn put(partition: &Bytes, revision: RevisionId, description: &Bytes) 
     let pieces = (0..).zip(description.chunks(PIECE_BYTES));
     let rows: Vec<_> =
         pieces.map(|(n, piece)| NewRow::new(keys::description(revision, n), envelope::seal(piece))).collect();
-    let stored = StoredDescription { revision, pieces: u32::try_from(rows.len()).unwrap_or(u32::MAX) };
+    let pieces = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+    let stored = StoredDescription { revision, pieces, sha256: Sha256::digest(description).into() };
     let put = |rows: &[NewRow]| Step::Put { table: Table::Objects, partition: partition.clone(), rows: rows.to_vec() };
     (rows.chunks(PIECES_OF_A_STEP).map(put).collect(), stored)
 }
 
 impl Library {
-    /// The description of a resource, of the revision that was read.
+    /// The description of a resource, of the revision that was read. Damage is marked.
     pub async fn description(&self, resource: &Resource) -> ObjectsResult<Bytes> {
-        let StoredDescription { revision, pieces } = resource.body.description;
+        match self.read_description(resource).await {
+            Ok(description) => Ok(description),
+            Err(error) => {
+                let revision = resource.body.description.revision;
+                Err(self.noted(&resource.path, Part::Description, revision, error).await)
+            }
+        }
+    }
+
+    pub(super) async fn read_description(&self, resource: &Resource) -> ObjectsResult<Bytes> {
+        let StoredDescription { revision, pieces, .. } = resource.body.description;
         let partition = keys::resource_partition(&resource.path);
         if pieces == 0 {
             return Ok(Bytes::new());
@@ -52,8 +64,10 @@ impl Library {
             let row = row.ok_or_else(|| "a row that the head names is missing".to_owned())?;
             envelope::open(&row.value).map_err(|error| error.to_string())
         };
-        if let Ok(payload) = open(get(self.call(Class::Description)).await?) {
-            return Ok(payload);
+        match get(self.call(Class::Description)).await.map(&open) {
+            Ok(Ok(payload)) => return Ok(payload),
+            Ok(Err(_)) | Err(StoreError::Corrupt { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
         let again = get(self.call(Class::Description).strong()).await?;
         open(again).map_err(|detail| ObjectsError::corrupt(Table::Objects, &detail))

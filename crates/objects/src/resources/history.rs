@@ -19,6 +19,7 @@ use crate::library::Library;
 use crate::passes::{Chore, Then};
 use crate::queue::{Entry, Queue};
 use crate::resources::body::Place;
+use crate::resources::damage::{Part, unmark};
 use crate::resources::path::ResourcePath;
 use crate::resources::stored_path;
 use crate::revision::RevisionId;
@@ -29,16 +30,7 @@ const SCAN_BYTES: usize = 64 << 10;
 /// Versions that are removed in one list.
 const REMOVED_AT_ONCE: usize = 256;
 
-/// One of the two things that a revision may have written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    Description,
-    Bytes,
-}
-
 impl Part {
-    const ALL: [Self; 2] = [Self::Description, Self::Bytes];
-
     /// What the keys of its rows begin with.
     fn rows(self, revision: RevisionId) -> Bytes {
         match self {
@@ -187,9 +179,10 @@ impl Library {
             let remove = |(revision, part): &(RevisionId, Part)| {
                 let first = part.rows(*revision);
                 let rows = Removal::Range(first.clone(), prefix_end(&first));
-                Step::Remove { table: Table::Objects, partition: partition.clone(), rows }
+                let remove = Step::Remove { table: Table::Objects, partition: partition.clone(), rows };
+                [remove, unmark(partition.clone(), *part, *revision)]
             };
-            let steps: Vec<_> = doomed.parts.iter().map(remove).collect();
+            let steps: Vec<_> = doomed.parts.iter().flat_map(remove).collect();
             for steps in steps.chunks(REMOVED_AT_ONCE) {
                 self.put_acknowledged(Class::Content, steps.to_vec()).await?;
             }

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use store::{Class, Scan, Strength, Table};
+use store::{Class, Scan, StoreError, Strength, Table};
 
 use crate::children::Children;
 use crate::containment::{Container, Parent};
@@ -17,7 +18,7 @@ use crate::library::Library;
 use crate::list::{Found, ListToken};
 use crate::resources::body::{Binary, Place};
 use crate::resources::path::ResourcePath;
-use crate::resources::{Resource, ResourceError, ResourceResult};
+use crate::resources::{Part, Resource, ResourceError, ResourceResult};
 use crate::revision::RevisionId;
 
 /// Paths that are looked up together.
@@ -111,8 +112,45 @@ impl Library {
         Ok(Located::of(heads.into_iter().collect::<ObjectsResult<_>>()?))
     }
 
-    /// Bytes of a resource that has some, of the revision that was read; a range is clipped at their end.
+    /// Bytes of a resource that has some, of the revision that was read; a range is clipped at their end. The first piece is read before
+    /// this answers, so that what cannot begin is an error of its own.
+    ///
+    /// [`ObjectsError::DamagedResource`] if they are damaged, which is marked; if they are marked already, all of them are refused at
+    /// once, and a range is tried. Damage that is met later ends the stream with that error.
     pub async fn content(
+        &self,
+        resource: &Resource,
+        binary: &Binary,
+        range: Range<u64>,
+    ) -> ObjectsResult<BoxStream<'static, ObjectsResult<Bytes>>> {
+        let (path, revision) = (&resource.path, binary.revision);
+        if range.start == 0 && range.end >= binary.len_bytes {
+            self.refuse_marked(resource, Part::Bytes).await?;
+        }
+        let opened = async {
+            let mut pieces = self.read_content(resource, binary, range).await?;
+            let first = pieces.next().await.transpose()?;
+            Ok((first, pieces))
+        };
+        let (first, rest) = match opened.await {
+            Ok(opened) => opened,
+            Err(error) => return Err(self.noted(path, Part::Bytes, revision, error).await),
+        };
+        let noting = Arc::new((self.clone(), path.clone()));
+        let rest = rest.then(move |piece| {
+            let noting = noting.clone();
+            async move {
+                let (library, path) = &*noting;
+                match piece {
+                    Ok(piece) => Ok(piece),
+                    Err(error) => Err(library.noted(path, Part::Bytes, revision, error).await),
+                }
+            }
+        });
+        Ok(futures::stream::iter(first.map(Ok)).chain(rest).boxed())
+    }
+
+    pub(super) async fn read_content(
         &self,
         resource: &Resource,
         binary: &Binary,
@@ -128,7 +166,13 @@ impl Library {
                 Ok(futures::stream::iter([Ok(piece)]).boxed())
             }
             Place::Content(id) => {
-                let stream = self.inner.store.read_content(self.call(Class::Content), *id, range).await?;
+                let read = |call| self.inner.store.read_content(call, *id, range.clone());
+                let stream = match read(self.call(Class::Content)).await {
+                    Ok(Some(stream)) => Some(stream),
+                    // As with rows: it is looked for strongly before it is called damaged.
+                    Ok(None) | Err(StoreError::Corrupt { .. }) => read(self.call(Class::Content).strong()).await?,
+                    Err(error) => return Err(error.into()),
+                };
                 let stream = stream
                     .ok_or_else(|| ObjectsError::corrupt(Table::Contents, &format!("content {id} is missing")))?;
                 Ok(stream.map(|piece| piece.map_err(ObjectsError::from)).boxed())

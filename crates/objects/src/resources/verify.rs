@@ -1,30 +1,145 @@
-//! Whether a resource reads back as it was written.
+//! Reading resources again: whether they are what came in.
+
+use bytes::Bytes;
+use futures::StreamExt;
+use sha2::{Digest, Sha256};
+use store::{Class, Strength, Table};
 
 use crate::error::ObjectsResult;
+use crate::keys;
 use crate::library::Library;
-use crate::resources::Resource;
 use crate::resources::body::Binary;
-use crate::resources::upload::DigestAlgorithm;
+use crate::resources::damage::Part;
+use crate::resources::path::ResourcePath;
+use crate::resources::{Resource, ResourceError, ResourceResult};
+use crate::revision::RevisionId;
+use crate::switch::Tries;
+
+/// Partitions that are walked over for one page of resources.
+const WALKED: usize = 500;
+
+/// What verifying a resource found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedResource {
+    /// Which resource.
+    pub path: ResourcePath,
+    /// The revision that was verified; [`RevisionId::ZERO`] if its head cannot be read.
+    pub revision: RevisionId,
+    /// Bytes of its description and of its content that were read.
+    pub bytes: u64,
+    /// What is damaged; it is marked now.
+    pub damaged: Vec<DamagedPart>,
+}
+
+/// A part of a resource that is not what came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedPart {
+    /// Which; `None`: its head, or that of a container above it, so that nothing of it can be reached.
+    pub part: Option<Part>,
+    /// How it was noticed.
+    pub detail: String,
+}
+
+/// Some resources, and where to go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourcePage {
+    /// In no order that means anything. What is in a deleted container may be among them.
+    pub paths: Vec<ResourcePath>,
+    /// Pass it to the next call; `None`: this was the last page. A page may be empty and not the last.
+    pub next: Option<Bytes>,
+}
 
 impl Library {
-    /// Reads all of a resource. Answers what is wrong with it, if something is: a row or a content that its head names is missing
-    /// or broken, or its bytes are not those that came in.
-    pub async fn verify_resource(&self, resource: &Resource) -> ObjectsResult<Option<String>> {
-        let read = self.read_whole(resource).await;
-        match read {
-            Ok(true) => Ok(None),
-            Ok(false) => Ok(Some("its bytes are not those that came in".to_owned())),
-            Err(error) if error.is_damage() => Ok(Some(error.to_string())),
+    /// Verifies the resource at a path, as [`Library::verify_resource`] does. A head that cannot be read is a finding and no error.
+    pub async fn verify_resource_at(&self, path: &ResourcePath) -> ResourceResult<VerifiedResource> {
+        match self.resource(path).await {
+            Ok(resource) => Ok(self.verify_resource(&resource).await?),
+            Err(ResourceError::Objects(error)) if error.is_damage() => {
+                let damaged = vec![DamagedPart { part: None, detail: error.to_string() }];
+                Ok(VerifiedResource { path: path.clone(), revision: RevisionId::ZERO, bytes: 0, damaged })
+            }
             Err(error) => Err(error),
         }
     }
 
-    /// Whether its bytes have the digest that its head says.
-    async fn read_whole(&self, resource: &Resource) -> ObjectsResult<bool> {
-        self.description(resource).await?;
-        let kept_here = |binary: &&Binary| binary.elsewhere().is_none();
-        let Some(binary) = resource.body().binary().filter(kept_here) else { return Ok(true) };
-        let digests = self.digests(resource, binary, &[DigestAlgorithm::Sha256]).await?;
-        Ok(digests.iter().all(|(_, digest)| digest[..] == binary.sha256))
+    /// Reads all of a resource again: its description and its bytes, against the checksum of each row and block and their SHA-256. Damage
+    /// is marked; marks on what is sound are removed. Passing failures are errors, never damage. Bytes that are kept elsewhere are not
+    /// looked at.
+    pub async fn verify_resource(&self, resource: &Resource) -> ObjectsResult<VerifiedResource> {
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        let mut add = |part: Part, read: ObjectsResult<(u64, bool)>| {
+            match read {
+                Ok((len, true)) => bytes += len,
+                Ok((_, false)) => found.push((part, "its SHA-256 is another".to_owned())),
+                Err(error) if error.is_damage() => found.push((part, error.to_string())),
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        };
+        let description = self.patiently(|| self.read_description(resource)).await;
+        let of_description = |read: Bytes| {
+            let is_sound = <[u8; 32]>::from(Sha256::digest(&read)) == resource.body.description.sha256;
+            (read.len() as u64, is_sound)
+        };
+        add(Part::Description, description.map(of_description))?;
+        if let Some(binary) = resource.body.binary().filter(|binary| binary.elsewhere().is_none()) {
+            let sha256 = self.sha256_of(resource, binary).await;
+            add(Part::Bytes, sha256.map(|sha256| (binary.len_bytes, sha256 == binary.sha256)))?;
+        }
+        self.set_marks(resource, &found).await?;
+        let damaged = found.into_iter().map(|(part, detail)| DamagedPart { part: Some(part), detail });
+        let (path, revision) = (resource.path.clone(), resource.head().revision);
+        Ok(VerifiedResource { path, revision, bytes, damaged: damaged.collect() })
+    }
+
+    /// The SHA-256 of a resource's bytes. What fails for a passing reason goes on where it broke off.
+    async fn sha256_of(&self, resource: &Resource, binary: &Binary) -> ObjectsResult<[u8; 32]> {
+        let (mut hasher, mut at, mut tries) = (Sha256::new(), 0, Tries::new());
+        loop {
+            let mut read = async || {
+                let mut pieces = self.read_content(resource, binary, at..binary.len_bytes).await?;
+                while let Some(piece) = pieces.next().await {
+                    let piece = piece?;
+                    hasher.update(&piece);
+                    at += piece.len() as u64;
+                }
+                Ok(())
+            };
+            match read().await {
+                Ok(()) => return Ok(hasher.finalize().into()),
+                Err(error) => {
+                    let error: crate::error::ObjectsError = error;
+                    if !error.is_passing() || !tries.again().await {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Some resources that are there, from the beginning or from an earlier page's `next`: by a walk over what is stored, so that it takes
+    /// the same memory however many there are. A resource whose head cannot be read is among them.
+    pub async fn resources(&self, from: Option<Bytes>) -> ObjectsResult<ResourcePage> {
+        let walk = async || {
+            let call = self.call(Class::Description);
+            Ok(self.inner.store.walk(call, Table::Objects, from.clone(), WALKED).await?)
+        };
+        let walked = self.patiently(walk).await?;
+        let (partitions, paths): (Vec<_>, Vec<_>) = walked
+            .partitions
+            .into_iter()
+            .filter_map(|partition| keys::resource_of_partition(&partition).map(|path| (partition, path)))
+            .unzip();
+        let heads = self.patiently(|| self.heads_at(&partitions, Strength::Usual)).await?;
+        let mut page = ResourcePage { paths: Vec::with_capacity(paths.len()), next: walked.next };
+        for (path, head) in paths.into_iter().zip(heads) {
+            match head {
+                Ok(head) if head.as_ref().is_none_or(|row| row.head.live_resource().is_none()) => {}
+                Err(error) if !error.is_damage() => return Err(error),
+                _ => page.paths.push(path),
+            }
+        }
+        Ok(page)
     }
 }

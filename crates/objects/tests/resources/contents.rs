@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use objects::resources::{NewKind, NewResource, Update, Uploaded};
+use objects::resources::{DamagedPart, NewKind, NewResource, Part, Update, Uploaded};
 use objects::{Library, LibraryOptions};
 use store::Table;
 use store::copying::{Copier, Patience};
@@ -96,6 +96,8 @@ async fn what_is_wrong_with_a_resource_is_found_by_reading_it() {
     let call = || store::Call::new(store::Class::Content, store::Deadline::within(Duration::from_secs(10)));
     assert!(library.store().condemn_content(call(), *id).await.unwrap());
     let sound = library.resource(&path("sound")).await.unwrap();
-    assert_eq!(library.verify_resource(&sound).await.unwrap(), None);
-    assert!(library.verify_resource(&lost).await.unwrap().unwrap().contains("missing"));
+    assert_eq!(library.verify_resource(&sound).await.unwrap().damaged, []);
+    let damaged = library.verify_resource(&lost).await.unwrap().damaged;
+    let [DamagedPart { part: Some(Part::Bytes), detail }] = &damaged[..] else { panic!("{damaged:?}") };
+    assert!(detail.contains("missing"), "{detail}");
 }

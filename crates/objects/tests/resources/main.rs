@@ -6,6 +6,7 @@ mod support;
 
 mod contents;
 mod counterexamples;
+mod damage;
 mod deletions;
 mod faults;
 mod full_disk;

@@ -9,7 +9,7 @@ use hathi::{VolumeId, VolumeParts};
 use md5::{Digest, Md5};
 use objects::{Imported, Library, LibraryOptions, ListToken, ObjectsResult, Unchanged, Volume};
 use store::limited::Limited;
-use store::{Limits, ManualClock, Store, UnixMillis};
+use store::{ContentId, Limits, ManualClock, Store, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 
@@ -26,6 +26,14 @@ pub struct Fixture {
     pub clock: Arc<ManualClock>,
     pub store: Arc<dyn Store>,
     folder: TempDir,
+}
+
+impl Fixture {
+    /// The file of a content, on the embedded engine.
+    pub fn file_of(&self, id: ContentId) -> PathBuf {
+        let name = id.to_string();
+        self.folder.path().join("contents").join(&name[..2]).join(name)
+    }
 }
 
 pub async fn fixture() -> Fixture {

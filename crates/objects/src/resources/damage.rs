@@ -1,0 +1,179 @@
+//! Marks on what is stored of a resource but is not what came in.
+//!
+//! Every read checks what it reads, so no mark is needed to keep wrong bytes from being sent. A mark is there so that bytes which cannot
+//! be sent whole are refused at once, and not after half of them; so that an archive leaves them out and says so; and so that an
+//! operator can list what has to be brought again.
+//!
+//! A mark is a row of [`Table::Damage`] in the resource's partition. It names the part and the revision that wrote the part: what is
+//! written anew has no mark, and the version that it replaces keeps its own for as long as that is kept. Unlike that of a volume, a
+//! resource's head does not count its marks: they are looked up where they matter, so that marking needs no compare-and-write and works
+//! wherever rows can be put.
+
+use std::fmt;
+
+use bytes::Bytes;
+use store::{Class, NewRow, Outcome, Removal, Step, StoreError, Table, envelope};
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::keys;
+use crate::library::Library;
+use crate::resources::Resource;
+use crate::resources::path::ResourcePath;
+use crate::revision::RevisionId;
+
+/// What a resource is stored as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// What is said of it.
+    Description,
+    /// Its bytes.
+    Bytes,
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: [Self; 2] = [Self::Description, Self::Bytes];
+
+    /// The number in the key of its mark.
+    fn number(self) -> u32 {
+        match self {
+            Self::Description => 0,
+            Self::Bytes => 1,
+        }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Description => "description",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Resource {
+    /// The parts that are stored here, each with the revision that wrote it.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (Part, RevisionId)> {
+        let bytes = self.body.binary().filter(|binary| binary.elsewhere().is_none());
+        let bytes = bytes.map(|binary| (Part::Bytes, binary.revision));
+        std::iter::once((Part::Description, self.body.description.revision)).chain(bytes)
+    }
+}
+
+/// The step that removes the mark on a part that a revision wrote.
+pub(super) fn unmark(partition: Bytes, part: Part, revision: RevisionId) -> Step {
+    let rows = Removal::Rows(vec![keys::damage(revision, part.number())]);
+    Step::Remove { table: Table::Damage, partition, rows }
+}
+
+impl Library {
+    /// The parts of a resource that are marked as damaged.
+    pub async fn damaged_parts(&self, resource: &Resource) -> ObjectsResult<Vec<Part>> {
+        let mut damaged = Vec::new();
+        for (part, revision) in resource.parts() {
+            if self.is_marked(&resource.path, part, revision).await? {
+                damaged.push(part);
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// Refuses a part that is marked as damaged, as [`ObjectsError::DamagedResource`].
+    pub async fn refuse_marked(&self, resource: &Resource, part: Part) -> ObjectsResult<()> {
+        let revision = resource.parts().find(|(of, _)| *of == part).map(|(_, revision)| revision);
+        match revision {
+            Some(revision) if self.is_marked(&resource.path, part, revision).await? => {
+                let why = "it was found damaged before; store it anew, or verify it once it is restored";
+                Err(damaged(&resource.path, part, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A mark that cannot be read is none: who reads on finds out.
+    async fn is_marked(&self, path: &ResourcePath, part: Part, revision: RevisionId) -> ObjectsResult<bool> {
+        let (partition, sort) = (keys::resource_partition(path), keys::damage(revision, part.number()));
+        match self.inner.store.get(self.call(Class::Description), Table::Damage, &partition, &sort).await {
+            Ok(mark) => Ok(mark.is_some()),
+            Err(StoreError::Corrupt { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What a reader is told that has met damage, which is marked and logged if that is new. Other errors are passed on.
+    pub(super) async fn noted(
+        &self,
+        path: &ResourcePath,
+        part: Part,
+        revision: RevisionId,
+        error: ObjectsError,
+    ) -> ObjectsError {
+        if !error.is_damage() {
+            return error;
+        }
+        let detail = error.to_string();
+        // Whoever reads the same again and again makes no more than one row.
+        if !matches!(self.is_marked(path, part, revision).await, Ok(true)) {
+            match self.mark(path, part, revision).await {
+                Ok(()) => tracing::warn!(resource = %path, %part, %revision, detail, "marked as damaged"),
+                // The next reader meets it again.
+                Err(error) => {
+                    tracing::warn!(resource = %path, %part, %revision, detail, %error, "damaged, and the mark cannot be written");
+                }
+            }
+        }
+        damaged(path, part, &detail)
+    }
+
+    /// A mark says nothing but its key, so that two who put the same one put the same row.
+    async fn mark(&self, path: &ResourcePath, part: Part, revision: RevisionId) -> ObjectsResult<()> {
+        let rows = vec![NewRow::new(keys::damage(revision, part.number()), envelope::seal(&[]))];
+        let step = Step::Put { table: Table::Damage, partition: keys::resource_partition(path), rows };
+        match self.inner.store.run(self.call(Class::Description), vec![step]).await? {
+            Outcome::Applied => Ok(()),
+            Outcome::Unknown { reason } => Err(StoreError::Unavailable(reason).into()),
+            Outcome::Refused { .. } => Err(ObjectsError::Internal("a mark was refused".to_owned())),
+        }
+    }
+
+    /// Marks the parts that were found damaged, and removes the marks on the others.
+    pub(super) async fn set_marks(&self, resource: &Resource, found: &[(Part, String)]) -> ObjectsResult<()> {
+        let path = &resource.path;
+        for (part, revision) in resource.parts() {
+            let detail = found.iter().find(|(damaged, _)| *damaged == part).map(|(_, detail)| detail);
+            match (detail, self.patiently(|| self.is_marked(path, part, revision)).await?) {
+                (Some(detail), false) => {
+                    self.patiently(|| self.mark(path, part, revision)).await?;
+                    tracing::warn!(resource = %path, %part, %revision, detail, "marked as damaged");
+                }
+                (None, true) => {
+                    let step = unmark(keys::resource_partition(path), part, revision);
+                    self.put_acknowledged(Class::Description, vec![step]).await?;
+                    tracing::info!(resource = %path, %part, %revision, "found sound; it is no longer marked as damaged");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How many of some partitions of [`Table::Damage`] are of resources that are there, with a mark on a part that is current.
+    pub(crate) async fn count_damaged_resources(&self, partitions: &[Bytes]) -> ObjectsResult<u64> {
+        let mut count = 0;
+        for path in partitions.iter().filter_map(keys::resource_of_partition) {
+            let Ok(resource) = self.resource(&path).await else { continue };
+            count += u64::from(!self.damaged_parts(&resource).await?.is_empty());
+        }
+        Ok(count)
+    }
+}
+
+fn damaged(path: &ResourcePath, part: Part, detail: &str) -> ObjectsError {
+    ObjectsError::DamagedResource { path: path.clone(), part, detail: detail.to_owned() }
+}

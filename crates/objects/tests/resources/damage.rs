@@ -1,0 +1,208 @@
+//! Damaged resources: never passed off as good, marked by who meets the damage, and no longer marked once they are sound.
+
+use std::fs;
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use objects::resources::{DamagedPart, NewKind, NewResource, Part, Place, Update, Uploaded};
+use objects::{History, Keep, Library, LibraryOptions, ObjectsError, ObjectsResult, RevisionId, keys};
+use store::{Call, Class, ContentId, Deadline, NewRow, Scan, Step, Table, envelope};
+
+use crate::support::{Fixture, fixture, fixture_with};
+use crate::tree::{container, create, delete, path, update};
+
+const LEN: usize = 1_000_000;
+
+fn call() -> Call {
+    Call::new(Class::Description, Deadline::within(std::time::Duration::from_secs(30)))
+}
+
+async fn upload(library: &Library, byte: u8) -> Uploaded {
+    let source = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from(vec![byte; LEN]))]);
+    library.upload(&path("a"), source, &[]).await.unwrap()
+}
+
+/// Stores bytes at `a`; answers where they are.
+async fn put(library: &Library) -> ContentId {
+    let new = NewResource { kind: NewKind::Binary(upload(library, 1).await), ..container() };
+    library.create_resource(&path("a"), &new).await.unwrap();
+    let resource = library.resource(&path("a")).await.unwrap();
+    let Some(Place::Content(id)) = resource.body().binary().map(|binary| binary.place.clone()) else {
+        panic!("it is large")
+    };
+    id
+}
+
+/// Reads bytes of `a`. An error comes before the first byte (`Err`), or ends them.
+async fn read(library: &Library, range: Range<u64>) -> ObjectsResult<(usize, ObjectsResult<()>)> {
+    let resource = library.resource(&path("a")).await.unwrap();
+    let mut pieces = library.content(&resource, resource.body().binary().unwrap(), range).await?;
+    let mut len = 0;
+    loop {
+        match pieces.next().await {
+            Some(Ok(piece)) => len += piece.len(),
+            Some(Err(error)) => return Ok((len, Err(error))),
+            None => return Ok((len, Ok(()))),
+        }
+    }
+}
+
+async fn marked(library: &Library) -> Vec<Part> {
+    library.damaged_parts(&library.resource(&path("a")).await.unwrap()).await.unwrap()
+}
+
+fn is_damaged<T>(read: &ObjectsResult<T>, part: Part) -> bool {
+    matches!(read, Err(ObjectsError::DamagedResource { path: at, part: of, .. }) if *at == path("a") && *of == part)
+}
+
+async fn verified(library: &Library) -> Vec<(Option<Part>, String)> {
+    let damaged = library.verify_resource_at(&path("a")).await.unwrap().damaged;
+    damaged.into_iter().map(|DamagedPart { part, detail }| (part, detail)).collect()
+}
+
+fn flip(fixture: &Fixture, id: ContentId, at: usize) {
+    let mut content = fs::read(fixture.file_of(id)).unwrap();
+    content[at] ^= 1;
+    fs::write(fixture.file_of(id), content).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_meets_damaged_bytes_marks_them_and_a_new_upload_makes_them_good() {
+    let fixture = fixture().await;
+    let library = &fixture.library;
+    let id = put(library).await;
+    flip(&fixture, id, 600_000);
+    assert_eq!(marked(library).await, [], "nobody has met it");
+    let (len, end) = read(library, 0..LEN as u64).await.unwrap();
+    assert!(len <= 600_000 && is_damaged(&end, Part::Bytes), "{len} bytes, then {end:?}");
+    assert_eq!(marked(library).await, [Part::Bytes]);
+    assert_eq!(library.statistics().await.unwrap().damaged_resources, 1);
+
+    assert!(is_damaged(&read(library, 0..u64::MAX).await, Part::Bytes), "half of it is sent before it breaks off");
+    assert!(is_damaged(&read(library, 600_000..600_001).await, Part::Bytes));
+    let (len, end) = read(library, 0..100_000).await.unwrap();
+    assert!(len == 100_000 && end.is_ok(), "what is sound of it is refused");
+
+    let resource = library.resource(&path("a")).await.unwrap();
+    library.update_resource(&resource, &Update::Binary(upload(library, 2).await)).await.unwrap();
+    assert_eq!(marked(library).await, []);
+    assert_eq!(library.statistics().await.unwrap().damaged_resources, 0);
+    let (len, end) = read(library, 0..LEN as u64).await.unwrap();
+    assert!(len == LEN && end.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verifying_marks_what_is_damaged_and_removes_the_mark_from_what_is_sound_again() {
+    let fixture = fixture().await;
+    let library = &fixture.library;
+    let id = put(library).await;
+    assert_eq!(verified(library).await, []);
+    flip(&fixture, id, LEN - 1);
+    let found = verified(library).await;
+    assert!(matches!(&found[..], [(Some(Part::Bytes), detail)] if detail.contains("checksum")), "{found:?}");
+    flip(&fixture, id, LEN - 1);
+    assert!(is_damaged(&read(library, 0..LEN as u64).await, Part::Bytes), "the mark stays until somebody verifies");
+    assert_eq!(verified(library).await, []);
+    assert_eq!(marked(library).await, []);
+    assert_eq!(read(library, 0..LEN as u64).await.unwrap().0, LEN);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_whose_file_is_missing_are_damaged_before_the_first_of_them_is_sent() {
+    let fixture = fixture().await;
+    let library = &fixture.library;
+    let id = put(library).await;
+    fs::remove_file(fixture.file_of(id)).unwrap();
+    assert!(is_damaged(&read(library, 500_000..500_001).await, Part::Bytes));
+    assert_eq!(marked(library).await, [Part::Bytes]);
+    let found = verified(library).await;
+    assert!(matches!(&found[..], [(Some(Part::Bytes), detail)] if detail.contains("missing")), "{found:?}");
+}
+
+/// Writes another value over the only row of a description.
+async fn write_over(fixture: &Fixture, value: Bytes) {
+    let revision = fixture.library.resource(&path("a")).await.unwrap().description_revision();
+    let rows = vec![NewRow::new(keys::description(revision, 0), value)];
+    let step = Step::Put { table: Table::Objects, partition: keys::resource_partition(&path("a")), rows };
+    assert!(fixture.store.run(call(), vec![step]).await.unwrap().is_applied());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_description_is_marked_and_one_that_is_sound_by_itself_but_another_is_found() {
+    let fixture = fixture().await;
+    let library = &fixture.library;
+    create(library, "a", "said").await.unwrap();
+    write_over(&fixture, Bytes::from_static(b"damaged")).await;
+    let resource = library.resource(&path("a")).await.unwrap();
+    assert!(is_damaged(&library.description(&resource).await, Part::Description));
+    assert_eq!(marked(library).await, [Part::Description]);
+    write_over(&fixture, envelope::seal(b"another")).await;
+    assert_eq!(verified(library).await, [(Some(Part::Description), "its SHA-256 is another".to_owned())]);
+    write_over(&fixture, envelope::seal(b"said")).await;
+    assert_eq!(verified(library).await, []);
+    assert_eq!(marked(library).await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_mark_on_a_version_goes_with_the_version() {
+    let history = History { resources: Keep::None, ..History::default() };
+    let fixture = fixture_with(LibraryOptions { history, ..LibraryOptions::default() }).await;
+    let (library, clock) = (&fixture.library, &fixture.clock);
+    create(library, "a", "said").await.unwrap();
+    write_over(&fixture, Bytes::from_static(b"damaged")).await;
+    let resource = library.resource(&path("a")).await.unwrap();
+    library.description(&resource).await.unwrap_err();
+    update(library, "a", "said anew").await.unwrap();
+    assert_eq!(marked(library).await, [], "of the new description nothing is known");
+    let marks = async || {
+        let all = Scan::prefix(Bytes::new(), 1 << 20);
+        let partition = keys::resource_partition(&path("a"));
+        fixture.store.scan(call(), Table::Damage, &partition, all).await.unwrap().rows.len()
+    };
+    assert_eq!(marks().await, 1);
+    library.collect_versions().await.unwrap();
+    clock.advance(library.options().grace);
+    library.collect_versions().await.unwrap();
+    assert_eq!(marks().await, 0);
+}
+
+/// Damages the head of `a`.
+async fn damage_head(fixture: &Fixture) {
+    let (table, partition) = (Table::Objects, keys::resource_partition(&path("a")));
+    let head = fixture.store.get(call().strong(), table, &partition, &keys::head()).await.unwrap().unwrap();
+    let step = Step::CompareAndWrite {
+        table,
+        partition,
+        sort: keys::head(),
+        expect: store::Expect::Stamp(head.guard.unwrap().stamp),
+        guard: store::Guard { stamp: store::Stamp::fresh(), tag: Bytes::new() },
+        value: Bytes::from_static(b"no head"),
+        rows: Vec::new(),
+    };
+    assert!(fixture.store.run(call(), vec![step]).await.unwrap().is_applied());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_resources_that_are_there_are_listed_also_those_whose_head_is_damaged() {
+    let fixture = fixture().await;
+    let library = &fixture.library;
+    for at in ["a", "b/c", "gone"] {
+        create(library, at, "said").await.unwrap();
+    }
+    delete(library, "gone").await.unwrap();
+    damage_head(&fixture).await;
+    let (mut found, mut from) = (Vec::new(), None);
+    loop {
+        let page = library.resources(from).await.unwrap();
+        found.extend(page.paths.iter().map(ToString::to_string));
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    found.sort();
+    assert_eq!(found, ["", "a", "b", "b/c"]);
+    let verified = library.verify_resource_at(&path("a")).await.unwrap();
+    assert_eq!((verified.revision, verified.damaged.len(), verified.damaged[0].part), (RevisionId::ZERO, 1, None));
+}
