@@ -249,8 +249,15 @@ impl Archive {
                     self.left_out.add(format!("kept elsewhere: /{} at {}", child.path(), elsewhere.url));
                     continue;
                 }
+                let mut content = match self.library.content(&child, binary, 0..binary.len_bytes).await {
+                    // What is met later breaks the archive off; it is marked then, and is left out of the next one.
+                    Err(error) if error.is_damage() => {
+                        self.left_out.add(format!("damaged: /{}", child.path()));
+                        continue;
+                    }
+                    content => content?,
+                };
                 self.zip.begin(&format!("{prefix}{name}"), binary.len_bytes)?;
-                let mut content = self.library.content(&child, binary, 0..binary.len_bytes).await?;
                 while let Some(piece) = content.next().await {
                     self.deflate(piece?).await?;
                 }

@@ -121,6 +121,9 @@ pub enum LdpError {
         /// Why.
         why: String,
     },
+    /// A query that cannot be understood.
+    #[error("{0}")]
+    Query(&'static str),
     /// An interaction model that cannot be had.
     #[error("{0}")]
     Model(String),
@@ -197,6 +200,7 @@ impl LdpError {
             Self::Update(UpdateError::Cancelled) => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
             Self::Update(_) | Self::UpdateNotUtf8 => (StatusCode::BAD_REQUEST, "malformed-update"),
             Self::Header { .. } => (StatusCode::BAD_REQUEST, "malformed-header"),
+            Self::Query(_) => (StatusCode::BAD_REQUEST, "malformed-query"),
             Self::Model(_) => (StatusCode::CONFLICT, "interaction-model"),
             Self::NotOffered(_) => (StatusCode::CONFLICT, "not-offered"),
             Self::Constraint { .. } => (StatusCode::CONFLICT, "constraint"),

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use headers::{ETag, HeaderMapExt, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::list::ListToken;
-use objects::resources::{Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Referrers, Resource};
+use objects::resources::{Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Part, Referrers, Resource};
 use rdf::vocab::ldp;
 use rdf::{Graph, Triple};
 
@@ -221,6 +221,7 @@ impl Asked {
         let all_are_sent = self.method == Method::GET && extent == Extent::Whole;
         self.insert_digests(resource, binary, all_are_sent, headers).await?;
         if self.method == Method::HEAD {
+            self.library().refuse_marked(resource, Part::Bytes).await?;
             let headers = response.headers_mut();
             headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
             headers.insert(header::CONTENT_LENGTH, binary.len_bytes.into());

@@ -12,6 +12,7 @@
 //! - From a body to what is kept and back: `body.rs`, `managed.rs` and `claims.rs` (statements that are the server's), `membership.rs`,
 //!   `statements.rs` (the statements of an answer, as a stream), `arrange.rs` (their order), `format.rs` (what they are sent as).
 //! - `external.rs`, `files.rs`: content that is kept elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many resources in one request. `archive.rs`: a container with all that is in it, as one. `volumes.rs`, `volume_members.rs`: the volumes of the library, as resources.
+//!   `verify.rs`: whether resources are what came in.
 //! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
 
 mod address;
@@ -47,6 +48,7 @@ mod returned;
 mod settings;
 mod spool;
 mod statements;
+mod verify;
 mod volume_members;
 mod volumes;
 
@@ -132,6 +134,6 @@ pub fn routes(door: Arc<LdpDoor>) -> Routes {
     let changing = || post(ask::answer).put(ask::answer).patch(ask::answer).delete(ask::answer);
     Routes {
         read: everywhere(get(ask::answer).options(ask::answer)).merge(reading),
-        write: everywhere(changing()).merge(volumes(changing(), changing())),
+        write: everywhere(changing()).merge(volumes(changing(), changing())).merge(verify::routes(door.clone())),
     }
 }

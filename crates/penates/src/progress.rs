@@ -9,6 +9,9 @@ const BYTES_WITHOUT_END: &str = "{spinner} {decimal_bytes}  {decimal_bytes_per_s
 const COPY: &str = "{prefix}: {pos}/{len}  {msg}  {per_sec}  {wide_bar}";
 const VOLUMES: &str = "{pos}/{len} volumes{msg}  {per_sec}  {eta} left  {wide_bar}";
 
+const RESOURCES: &str = "{pos}/{len} resources{msg}  {per_sec}  {eta} left  {wide_bar}";
+const RESOURCES_WITHOUT_END: &str = "{spinner} {pos} resources{msg}  {per_sec}";
+
 /// How far an import is: what `told` says (volumes and pages), bytes of ZIPs, rate and time left.
 pub fn import(zip_bytes: u64, told: impl ProgressTracker + 'static) -> ProgressBar {
     ProgressBar::new(zip_bytes).with_style(style(IMPORT).with_key("told", told))
@@ -32,6 +35,14 @@ pub fn volumes(count: u64) -> ProgressBar {
     ProgressBar::new(count).with_style(style(VOLUMES))
 }
 
+/// The same measured in resources; of all that are there nobody knows how many those are.
+pub fn resources(count: Option<u64>) -> ProgressBar {
+    match count {
+        Some(count) => ProgressBar::new(count).with_style(style(RESOURCES)),
+        None => ProgressBar::no_length().with_style(style(RESOURCES_WITHOUT_END)),
+    }
+}
+
 /// A template that indicatif does not take is a defect, which the tests find; a plain bar is shown then.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -44,7 +55,7 @@ mod tests {
 
     #[test]
     fn indicatif_takes_every_template() {
-        for template in [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES] {
+        for template in [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES, RESOURCES, RESOURCES_WITHOUT_END] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }
@@ -54,5 +65,6 @@ mod tests {
         assert_eq!(bytes(None).length(), None);
         assert_eq!(bytes(Some(7)).length(), Some(7));
         assert_eq!(volumes(3).length(), Some(3));
+        assert_eq!((resources(None).length(), resources(Some(3)).length()), (None, Some(3)));
     }
 }

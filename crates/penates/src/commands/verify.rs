@@ -1,29 +1,38 @@
 //! `penates verify`
 
 use clap::Args;
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use hathi::VolumeId;
-use http::Method;
+use http::{Method, StatusCode};
+use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::cli::{JOBS_PER_PROCESSOR, JobsArgs, OutputArgs, ReachArgs};
-use crate::client::{self, Client, ClientError};
+use crate::client::{self, Client, ClientError, query_value};
 use crate::exit::{self, CliError};
 use crate::ids::IdArgs;
 use crate::output::Output;
 use crate::progress;
 use crate::reach::Reached;
+use crate::resources::BaseArgs;
 
 /// Arguments of `penates verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates verify
-  penates verify --json uc2.ark:/13960/t8ff3zh99")]
+  penates verify --json uc2.ark:/13960/t8ff3zh99
+  penates verify --resource letters/1.tiff")]
 pub struct VerifyArgs {
-    /// Which volumes; none: all.
+    /// Which volumes; where neither volumes nor resources are named: all of both.
     #[command(flatten)]
     volumes: IdArgs,
+    /// A resource of the repository, from its root on. May be repeated.
+    #[arg(long = "resource", value_name = "PATH")]
+    resources: Vec<String>,
+    /// Where the repository is.
+    #[command(flatten)]
+    base: BaseArgs,
     /// How many at once.
     #[command(flatten)]
     jobs: JobsArgs,
@@ -44,65 +53,174 @@ pub async fn run(args: VerifyArgs) -> anyhow::Result<()> {
 }
 
 async fn verify(args: &VerifyArgs, client: &Client) -> anyhow::Result<()> {
-    let volumes = if args.volumes.is_empty() { all(client).await? } else { args.volumes.volumes()? };
-    let bar = progress::volumes(volumes.len() as u64);
     let mut output = Output::stdout();
+    let is_all = args.volumes.is_empty() && args.resources.is_empty();
+    let mut unsound = 0;
+    if is_all || !args.volumes.is_empty() {
+        let volumes = if is_all { all_volumes(client).await? } else { args.volumes.volumes()? };
+        let bar = progress::volumes(volumes.len() as u64);
+        let volumes = futures::stream::iter(volumes).map(Ok);
+        unsound +=
+            verify_each(args, volumes, async |id| of_volume(client, id).await, &bar, &mut output, "volumes").await?;
+    }
+    if is_all || !args.resources.is_empty() {
+        let bar = progress::resources((!is_all).then_some(args.resources.len() as u64));
+        let resources = match is_all {
+            true => all_resources(client, &args.base).boxed_local(),
+            false => futures::stream::iter(args.resources.clone()).map(Ok).boxed_local(),
+        };
+        let of_resource = async |path| of_resource(client, &args.base, path, is_all).await;
+        unsound += verify_each(args, resources, of_resource, &bar, &mut output, "resources").await?;
+    }
+    output.finish()?;
+    if unsound > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
+}
+
+/// Verifies each of some objects, several at once, and holds no more of them than that. Answers how many are not known to be sound.
+async fn verify_each<Name, Of: Future<Output = Option<Verified>>>(
+    args: &VerifyArgs,
+    names: impl Stream<Item = anyhow::Result<Name>>,
+    of: impl Fn(Name) -> Of,
+    bar: &ProgressBar,
+    output: &mut Output,
+    what: &str,
+) -> anyhow::Result<u64> {
     let mut count = Count::default();
-    let reports = futures::stream::iter(volumes)
-        .map(|id| report(client, id))
-        .buffer_unordered(args.jobs.count(JOBS_PER_PROCESSOR));
-    let mut reports = std::pin::pin!(reports);
-    while let Some((id, report)) = reports.next().await {
+    let reports = names.map_ok(|name| async { Ok(of(name).await) });
+    let mut reports = std::pin::pin!(reports.try_buffer_unordered(args.jobs.count(JOBS_PER_PROCESSOR)));
+    while let Some(verified) = reports.try_next().await? {
         bar.inc(1);
-        bar.suspend(|| count.tell(&id, report, args.output, &mut output))?;
+        let Some(verified) = verified else { continue };
+        bar.suspend(|| count.tell(verified, args.output, output))?;
         bar.set_message(format!(", {} damaged, {} failed", count.damaged, count.failed));
     }
     bar.finish_and_clear();
     if !args.output.json {
-        output.line(format!("{} sound, {} damaged, {} failed", count.sound, count.damaged, count.failed))?;
+        output.line(format!("{what}: {} sound, {} damaged, {} failed", count.sound, count.damaged, count.failed))?;
     }
-    output.finish()?;
-    if count.damaged + count.failed > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
+    Ok(count.damaged + count.failed)
 }
 
 /// The ids of all volumes.
-async fn all(client: &Client) -> anyhow::Result<Vec<VolumeId>> {
+async fn all_volumes(client: &Client) -> anyhow::Result<Vec<VolumeId>> {
     let lines = client.get_lines("/volumes/", "text/plain").await?;
     lines.map_err(anyhow::Error::from).and_then(async |line| Ok(VolumeId::parse(&line)?)).try_collect().await
 }
 
-async fn report(client: &Client, id: VolumeId) -> (VolumeId, Result<Report, ClientError>) {
-    let report = client.ask_json(Method::POST, &format!("/volumes/{}/verify", client::segment(&id))).await;
-    (id, report)
+/// Some resources, as the server lists them.
+#[derive(Deserialize)]
+struct ResourcePage {
+    resources: Vec<String>,
+    next: Option<String>,
 }
 
-/// What verifying one volume found, as the server tells it.
+/// The paths of all resources, asked for page by page as they are needed.
+fn all_resources<'a>(client: &'a Client, base: &'a BaseArgs) -> impl Stream<Item = anyhow::Result<String>> + 'a {
+    let pages = futures::stream::try_unfold(Some(None::<String>), async move |from| {
+        let Some(after) = from else { return Ok::<_, anyhow::Error>(None) };
+        let after = after.map_or(String::new(), |after| format!("?after={}", query_value(&after)));
+        let page: ResourcePage = client.get_json(&format!("{}{after}", base.address("fcr:resources"))).await?;
+        Ok(Some((futures::stream::iter(page.resources).map(Ok), page.next.map(Some))))
+    });
+    pages.try_flatten()
+}
+
+/// An object, and what verifying it found.
+struct Verified {
+    /// The member of JSON objects that names it.
+    kind: &'static str,
+    name: String,
+    report: Result<Report, ClientError>,
+}
+
+async fn of_volume(client: &Client, id: VolumeId) -> Option<Verified> {
+    let address = format!("/volumes/{}/verify", client::segment(&id));
+    let report = client.ask_json::<VolumeReport>(Method::POST, &address).await.map(Report::Volume);
+    Some(Verified { kind: "id", name: id.to_string(), report })
+}
+
+/// `None`: it was deleted since it was listed.
+async fn of_resource(client: &Client, base: &BaseArgs, path: String, was_listed: bool) -> Option<Verified> {
+    let address = format!("{}?path={}", base.address("fcr:verify"), query_value(path.trim_matches('/')));
+    let report = client.ask_json::<ResourceReport>(Method::POST, &address).await.map(Report::Resource);
+    let is_away = |error: &ClientError| matches!(error.status(), Some(StatusCode::NOT_FOUND | StatusCode::GONE));
+    if was_listed && report.as_ref().is_err_and(is_away) {
+        return None;
+    }
+    Some(Verified { kind: "resource", name: format!("/{}", path.trim_matches('/')), report })
+}
+
+/// What verifying one object found, as the server tells it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Report {
+    Volume(VolumeReport),
+    Resource(ResourceReport),
+}
+
+/// Of a volume.
 #[derive(Serialize, Deserialize)]
-struct Report {
+struct VolumeReport {
     id: VolumeId,
     revision: String,
     /// Members that were read: pages, METS, record.
     members: u64,
     size_bytes: u64,
     sound: bool,
-    damaged: Vec<Damage>,
+    damaged: Vec<DamagedMember>,
 }
 
 /// A member that is not what came in.
 #[derive(Serialize, Deserialize)]
-struct Damage {
+struct DamagedMember {
     /// The place of a page, from 0; the number of pages for METS, one more for the record; none for the whole volume.
     member: Option<u32>,
     detail: String,
 }
 
+/// Of a resource of the repository.
+#[derive(Serialize, Deserialize)]
+struct ResourceReport {
+    resource: String,
+    revision: String,
+    size_bytes: u64,
+    sound: bool,
+    damaged: Vec<DamagedPart>,
+}
+
+/// A part that is not what came in.
+#[derive(Serialize, Deserialize)]
+struct DamagedPart {
+    /// `description` or `bytes`; none: nothing of it can be reached.
+    part: Option<String>,
+    detail: String,
+}
+
 impl Report {
-    /// What is damaged, for a person: which members, and how the first of them was noticed.
+    fn is_sound(&self) -> bool {
+        match self {
+            Self::Volume(volume) => volume.sound,
+            Self::Resource(resource) => resource.sound,
+        }
+    }
+
+    /// What is damaged, for a person: which members or parts, and how the first of them was noticed.
     fn told(&self) -> String {
-        let members: Vec<u32> = self.damaged.iter().filter_map(|damage| damage.member).collect();
-        let which = if members.is_empty() { "all of it".to_owned() } else { format!("members {}", ranges(&members)) };
-        let how = self.damaged.first().map_or("", |damage| &damage.detail);
-        format!("damaged {}: {which}: {how}", self.id)
+        match self {
+            Self::Volume(volume) => {
+                let members: Vec<u32> = volume.damaged.iter().filter_map(|damage| damage.member).collect();
+                let which =
+                    if members.is_empty() { "all of it".to_owned() } else { format!("members {}", ranges(&members)) };
+                let how = volume.damaged.first().map_or("", |damage| &damage.detail);
+                format!("damaged {}: {which}: {how}", volume.id)
+            }
+            Self::Resource(resource) => {
+                let parts: Vec<&str> = resource.damaged.iter().filter_map(|damage| damage.part.as_deref()).collect();
+                let which = if parts.is_empty() { "all of it".to_owned() } else { parts.join(" and ") };
+                let how = resource.damaged.first().map_or("", |damage| &damage.detail);
+                format!("damaged /{}: {which}: {how}", resource.resource)
+            }
+        }
     }
 }
 
@@ -116,7 +234,7 @@ fn ranges(numbers: &[u32]) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
-/// How many volumes are how.
+/// How many objects are how.
 #[derive(Default)]
 struct Count {
     sound: u64,
@@ -125,14 +243,9 @@ struct Count {
 }
 
 impl Count {
-    /// Counts a report, and tells it: those of sound volumes only to programs. An error that all others would have too is one.
-    fn tell(
-        &mut self,
-        id: &VolumeId,
-        report: Result<Report, ClientError>,
-        form: OutputArgs,
-        output: &mut Output,
-    ) -> anyhow::Result<()> {
+    /// Counts a report, and tells it: those of sound objects only to programs. An error that all others would have too is one.
+    fn tell(&mut self, verified: Verified, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
+        let Verified { kind, name, report } = verified;
         let report = match report {
             Ok(report) => report,
             Err(error) if error.stops_all() => return Err(error.into()),
@@ -140,14 +253,14 @@ impl Count {
                 self.failed += 1;
                 let reason = exit::told(&error);
                 return if form.json {
-                    output.json(&json!({"id": id, "error": reason}))
+                    output.json(&json!({kind: name, "error": reason}))
                 } else {
-                    output.line(format!("failed {id}: {reason}"))
+                    output.line(format!("failed {name}: {reason}"))
                 };
             }
         };
-        *(if report.sound { &mut self.sound } else { &mut self.damaged }) += 1;
-        match (form.json, report.sound) {
+        *(if report.is_sound() { &mut self.sound } else { &mut self.damaged }) += 1;
+        match (form.json, report.is_sound()) {
             (true, _) => output.json(&report),
             (false, true) => Ok(()),
             (false, false) => output.line(report.told()),

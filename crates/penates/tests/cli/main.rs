@@ -8,6 +8,7 @@ mod cluster;
 mod connections;
 mod copy;
 mod crash;
+mod damage;
 mod documentation;
 mod get;
 mod harness;

@@ -1,0 +1,103 @@
+//! Verifying resources: a list of all that are there, page by page, and a report on one. Both are this server's own, in JSON; they are
+//! for `penates verify`, and for whoever wants to do the same over HTTP.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use bytes::Bytes;
+use objects::ResourcePath;
+use objects::resources::VerifiedResource;
+use serde::{Deserialize, Serialize};
+
+use crate::LdpDoor;
+use crate::errors::LdpError;
+
+/// The routes, which need the right to write: verifying marks what is damaged, and the list names what is in deleted containers too.
+pub fn routes(door: Arc<LdpDoor>) -> Router {
+    let base = &door.settings.base;
+    Router::new()
+        .route(&format!("{base}/fcr:resources"), get(list))
+        .route(&format!("{base}/fcr:verify"), post(verify))
+        .with_state(door.clone())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    after: Option<String>,
+}
+
+/// Some resources.
+#[derive(Serialize)]
+struct Page {
+    /// Their names from the root on, with slashes between them.
+    resources: Vec<String>,
+    /// What to ask for next; none: this was the last page.
+    next: Option<String>,
+}
+
+/// `GET {base}/fcr:resources`: some resources, the next ones with `?after=`.
+async fn list(State(door): State<Arc<LdpDoor>>, Query(query): Query<ListQuery>) -> Result<Response, LdpError> {
+    let after = query.after.map(|text| token(&text)).transpose()?;
+    let page = door.library.resources(after).await?;
+    let resources = page.paths.iter().map(ToString::to_string).collect();
+    let next = page.next.map(|next| next.iter().map(|byte| format!("{byte:02x}")).collect());
+    Ok(Json(Page { resources, next }).into_response())
+}
+
+fn token(text: &str) -> Result<Bytes, LdpError> {
+    let byte = |at: usize| text.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(byte).collect();
+    bytes.map(Bytes::from).ok_or(LdpError::Query("`after` is not what an earlier page said"))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VerifyQuery {
+    path: String,
+}
+
+/// What verifying found.
+#[derive(Serialize)]
+struct Report {
+    resource: String,
+    revision: String,
+    /// Of its description and its bytes.
+    size_bytes: u64,
+    /// Whether everything is as it came in.
+    sound: bool,
+    damaged: Vec<Damage>,
+}
+
+/// A part that is not what came in.
+#[derive(Serialize)]
+struct Damage {
+    /// `description` or `bytes`; none: nothing of it can be reached.
+    part: Option<&'static str>,
+    detail: String,
+}
+
+impl From<VerifiedResource> for Report {
+    fn from(verified: VerifiedResource) -> Self {
+        let damage = verified.damaged.into_iter();
+        let damaged: Vec<_> = damage
+            .map(|damaged| Damage { part: damaged.part.map(|part| part.name()), detail: damaged.detail })
+            .collect();
+        Self {
+            resource: verified.path.to_string(),
+            revision: verified.revision.to_string(),
+            size_bytes: verified.bytes,
+            sound: damaged.is_empty(),
+            damaged,
+        }
+    }
+}
+
+/// `POST {base}/fcr:verify?path=`: reads all of a resource again, and reports in JSON.
+async fn verify(State(door): State<Arc<LdpDoor>>, Query(query): Query<VerifyQuery>) -> Result<Response, LdpError> {
+    let path: ResourcePath = query.path.parse()?;
+    Ok(Json(Report::from(door.library.verify_resource_at(&path).await?)).into_response())
+}
