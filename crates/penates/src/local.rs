@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use objects::Library;
 use server::config::{Config, Place};
+use store::copying;
 use store::limited::Limited;
 use store::read_only::ReadOnlyGate;
 use store::{Limits, Store, StoreError, StoreResult, SystemClock};
@@ -24,13 +25,31 @@ const LOOK_TRUSTED: Duration = Duration::from_secs(10);
 /// How long processes that share a store may take to learn that it is read-only, and to end the changes that they have begun.
 pub const OTHERS_LEARN_WITHIN: Duration = Duration::from_secs(35);
 
-/// Opens the configured store. In a folder, one is made where there is none. While it is read-only, it refuses changes.
+/// Opens the configured store. In a folder, one is made where there is none. While it is read-only, it refuses changes. An unfinished
+/// copy is not opened: it would pass for a library that has lost most of what is in it.
 pub async fn open_store(config: &Config) -> StoreResult<Arc<dyn Store>> {
-    let gate = Arc::new(ReadOnlyGate::new(open_ungated(config).await?).await?);
+    let store = open_ungated(config).await?;
+    if let Some(origin) = copying::unfinished(store.as_ref()).await? {
+        store.close().await?;
+        return Err(unfinished_copy(config, &origin));
+    }
+    let gate = Arc::new(ReadOnlyGate::new(store).await?);
     if matches!(config.store.place(), Place::Cluster(_)) {
         tokio::spawn(keep_looking(Arc::downgrade(&gate)));
     }
     Ok(gate)
+}
+
+/// Why an unfinished copy is not opened, and what to do about it.
+pub fn unfinished_copy(config: &Config, origin: &str) -> StoreError {
+    let (location, remove) = match config.store.place() {
+        Place::Folder(folder) => (folder.display().to_string(), "delete the folder"),
+        Place::Cluster(address) => (address.to_owned(), "drop the keyspace"),
+    };
+    let detail = format!(
+        "it is an unfinished copy of {origin}; `penates copy --from {origin} --to {location}` goes on with it, or {remove} to give it up"
+    );
+    StoreError::Unreadable { location, detail }
 }
 
 /// Learns whether a shared store has become read-only, for as long as it is open. What cannot be looked at may have.

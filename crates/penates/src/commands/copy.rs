@@ -11,7 +11,7 @@ use http::Method;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use server::config::Place;
-use store::copying::{Copier, CopyError, Patience, Progress, Verified};
+use store::copying::{self, Copier, CopyError, Patience, Progress, Verified};
 use store::{Store, read_only};
 
 use crate::cli::{OutputArgs, StoreArgs};
@@ -83,18 +83,31 @@ struct Copied {
 pub async fn run(args: CopyArgs) -> anyhow::Result<()> {
     let source = Source::open(&args).await?;
     let target = open_target(&args).await?;
+    let copied = begin_and_copy(&args, &source, target.clone()).await;
+    target.close().await?;
+    source.store.close().await?;
+    print(&args, &copied?)
+}
+
+async fn begin_and_copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>) -> anyhow::Result<Copied> {
+    let copier = Copier::begin(source.store.clone(), target, &source.name, Patience::default());
+    // What is refused here has changed nothing: whether the source takes changes stays as it is.
+    let copier = copier.await.map_err(of_copy)?;
     let stop = interrupt::stop_token()?;
-    let copying = std::pin::pin!(copy(&args, &source, target.clone()));
+    let copying = std::pin::pin!(copy(args, source, copier));
     let copied = match select(copying, std::pin::pin!(stop.cancelled())).await {
         Either::Left((copied, _)) => copied,
         Either::Right(_) => Err(CliError::Interrupted.into()),
     };
     if copied.is_err() || args.keep_source {
-        source.take_changes().await?;
+        source.leave_as_found(&read_only_reason(args)).await?;
     }
-    target.close().await?;
-    source.store.close().await?;
-    print(&args, &copied?)
+    copied
+}
+
+/// Why the source takes no changes while, and after, the last of it is copied.
+fn read_only_reason(args: &CopyArgs) -> String {
+    format!("it is being copied to {}", args.to.display())
 }
 
 async fn open_target(args: &CopyArgs) -> anyhow::Result<Arc<dyn Store>> {
@@ -106,9 +119,7 @@ async fn open_target(args: &CopyArgs) -> anyhow::Result<Arc<dyn Store>> {
     local::open_ungated(&config).await.map_err(local::cannot_open)
 }
 
-async fn copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>) -> anyhow::Result<Copied> {
-    let copier =
-        Copier::begin(source.store.clone(), target, &source.name, Patience::default()).await.map_err(of_copy)?;
+async fn copy(args: &CopyArgs, source: &Source, copier: Copier) -> anyhow::Result<Copied> {
     let bar = Bar::over(copier.progress());
     bar.begin("counting", None);
     let objects = copier.count_objects().await.map_err(of_copy)?;
@@ -122,7 +133,8 @@ async fn copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>) -> anyho
         }
     }
     bar.begin("waiting until nothing changes any more", None);
-    source.make_read_only(&format!("it is being copied to {}", args.to.display())).await?;
+    source.make_read_only(&read_only_reason(args)).await?;
+    tokio::time::sleep(source.others_learn_within).await;
     for _ in 0..LAST_PASSES_MAX {
         passes += 1;
         bar.begin(&format!("last pass ({passes})"), Some(objects));
@@ -153,6 +165,8 @@ struct Source {
     name: String,
     /// The server that holds it, if one does.
     server: Option<Client>,
+    /// Why it took no changes when it was opened, if it took none.
+    read_only_before: Option<String>,
     /// How long other processes may take to learn that it is read-only.
     others_learn_within: Duration,
 }
@@ -172,7 +186,12 @@ impl Source {
             Way::Free(store, _) => (store, None),
             Way::Server(client) => (Arc::new(ServedStore::new(client.clone())), Some(client)),
         };
-        Ok(Self { store, name, server, others_learn_within })
+        if let Some(origin) = copying::unfinished(store.as_ref()).await? {
+            store.close().await?;
+            return Err(local::cannot_open(local::unfinished_copy(&config, &origin)));
+        }
+        let read_only_before = read_only::reason(store.as_ref()).await?;
+        Ok(Self { store, name, server, read_only_before, others_learn_within })
     }
 
     async fn make_read_only(&self, reason: &str) -> anyhow::Result<()> {
@@ -183,8 +202,15 @@ impl Source {
             }
             None => read_only::set(self.store.as_ref(), Some(reason)).await?,
         }
-        tokio::time::sleep(self.others_learn_within).await;
         Ok(())
+    }
+
+    /// Lets it take changes again, unless it took none before for another reason than this copy, which may have been killed.
+    async fn leave_as_found(&self, reason_of_copy: &str) -> anyhow::Result<()> {
+        match &self.read_only_before {
+            Some(before) if before != reason_of_copy => self.make_read_only(before).await,
+            _ => self.take_changes().await,
+        }
     }
 
     async fn take_changes(&self) -> anyhow::Result<()> {

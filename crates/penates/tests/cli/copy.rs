@@ -3,9 +3,13 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use serde_json::json;
+use store::copying::{Copier, Patience};
+use store::{Store, SystemClock};
 use store_cassandra::testing;
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::harness::*;
 
@@ -70,6 +74,57 @@ fn a_store_is_copied_while_it_serves_and_what_it_promised_holds_in_the_copy() {
     assert!(to.run(&["audit", "--json"]).ends_with(0).text().contains(OTHER), "the audit was left behind");
     to.run(&["verify"]).ends_with(0);
     assert_eq!(to.run(&["read-only", "--json"]).ends_with(0).json(), json!({"reason": null}));
+}
+
+#[test]
+fn a_finished_copy_that_is_repeated_leaves_the_source_as_it_is() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    Ran::of(copy(text(&from.path()), text(&to.path()), &[])).ends_with(0);
+    for more in [&[][..], &["--keep-source"]] {
+        let again = Ran::of(copy(text(&from.path()), text(&to.path()), more)).ends_with(2);
+        assert!(again.stderr.contains("a finished copy of"), "{}", again.stderr);
+        assert!(again.stderr.contains("name an empty target"), "{}", again.stderr);
+        let refused = from.run(&["delete", SMALL]).ends_with(1);
+        assert!(refused.stderr.contains("it is being copied to"), "the source takes changes: {}", refused.stderr);
+    }
+    assert_eq!(to.ids(), [SMALL]);
+}
+
+#[test]
+fn a_copy_that_fails_lets_a_source_take_no_changes_that_took_none_before() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    from.run(&["read-only", "on", "--reason", "it is being moved"]).ends_with(0);
+    Ran::of(copy(text(&from.path()), text(&to.path()), &["--keep-source"])).ends_with(0);
+    assert_eq!(from.run(&["read-only", "--json"]).ends_with(0).json(), json!({"reason": "it is being moved"}));
+}
+
+#[test]
+fn an_unfinished_copy_is_neither_served_nor_shown_nor_copied() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    let name = from.path().canonicalize().unwrap().display().to_string();
+    let begun = async {
+        let open = |path: &Path| {
+            EmbeddedStore::open(path, EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap() as Arc<dyn Store>
+        };
+        let (source, target) = (open(&from.path()), open(&to.path()));
+        Copier::begin(source.clone(), target.clone(), &name, Patience::default()).await.unwrap();
+        source.close().await.unwrap();
+        target.close().await.unwrap();
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(begun);
+    let beside = TestStore::vacant();
+    let to_copy = ["copy", "--from", text(&to.path()), "--to", text(&beside.path())].map(str::to_owned);
+    let listen = ["serve", "--listen", "127.0.0.1:0"];
+    for refused in
+        [to.run(&["ls"]), to.run(&["stat"]), to.run(&["import", "x"]), to.run(&listen), Ran::of(penates(&to_copy))]
+    {
+        let refused = refused.ends_with(3);
+        assert!(refused.stderr.contains("an unfinished copy"), "{}", refused.stderr);
+        let goes_on = format!("penates copy --from {name} --to {}", text(&to.path()));
+        assert!(refused.stderr.contains(&goes_on), "{}", refused.stderr);
+    }
+    Ran::of(copy(text(&from.path()), text(&to.path()), &[])).ends_with(0);
+    assert_eq!(to.ids(), [SMALL]);
 }
 
 /// The repository's own address, whatever port serves it, and anybody may write.

@@ -71,8 +71,8 @@ pub enum CopyError {
         /// What was to be copied.
         origin: String,
     },
-    /// There is nothing left to do.
-    #[error("the target is a finished copy of {origin} already")]
+    /// There is nothing left to do, and nothing was done.
+    #[error("the target is a finished copy of {origin} already; to copy that again, name an empty target")]
     Finished {
         /// What was to be copied.
         origin: String,
@@ -114,6 +114,17 @@ impl Pass {
     }
 }
 
+/// Why a store takes no changes while it is an unfinished copy: what stands before and after the name of the source.
+const UNFINISHED: (&str, &str) = ("a copy of ", " into it is not finished");
+
+/// The name of the source of which a store is an unfinished copy; `None`: it is none. What is in such a store is not all of a library,
+/// and is not to be shown as one.
+pub async fn unfinished(store: &dyn Store) -> StoreResult<Option<String>> {
+    let reason = read_only::reason(store).await?;
+    let origin = reason.as_deref().and_then(|reason| reason.strip_prefix(UNFINISHED.0)?.strip_suffix(UNFINISHED.1));
+    Ok(origin.map(str::to_owned))
+}
+
 /// A copy of one store into another.
 pub struct Copier {
     source: Arc<dyn Store>,
@@ -136,7 +147,7 @@ impl Copier {
         origin: &str,
         patience: Patience,
     ) -> Result<Self, CopyError> {
-        let unfinished = format!("a copy of {origin} into it is not finished");
+        let unfinished = format!("{}{origin}{}", UNFINISHED.0, UNFINISHED.1);
         match patience.with(|| read_only::reason(target.as_ref())).await? {
             Some(reason) if reason == unfinished => {}
             None if is_vacant(patience, target.as_ref()).await? => {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{Shortcuts, Subject, bytes, call, guard, odd_keys, row};
-use crate::copying::{Copier, CopyError, Pass, Patience};
+use crate::copying::{Copier, CopyError, Pass, Patience, unfinished};
 use crate::faults::{Damage, Faults, Harm};
 use crate::read_only::ReadOnlyGate;
 use crate::{
@@ -171,9 +171,13 @@ pub async fn a_copy_that_was_broken_off_goes_on(source: &mut impl Subject, targe
 /// And it is not mistaken for something else.
 pub async fn a_finished_copy_is_known_as_such(source: &mut impl Subject, target: &mut impl Subject) {
     fill(source).await;
+    assert_eq!(unfinished(target.store().as_ref()).await.unwrap(), None);
     let copier = begin(source, target).await;
+    assert_eq!(unfinished(target.store().as_ref()).await.unwrap().as_deref(), Some(ORIGIN));
     copier.pass().await.unwrap();
+    assert_eq!(unfinished(target.store().as_ref()).await.unwrap().as_deref(), Some(ORIGIN));
     copier.end().await.unwrap();
+    assert_eq!(unfinished(target.store().as_ref()).await.unwrap(), None);
     let again = Copier::begin(source.store(), target.store(), ORIGIN, Patience::default()).await.err().unwrap();
     assert!(matches!(again, CopyError::Finished { .. }), "{again}");
 }
