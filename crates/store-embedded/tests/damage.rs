@@ -10,13 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt, stream};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use store::copying::{Copier, Patience};
+use store::suite::{Damaging, Subject};
 use store::{
     Call, Class, Deadline, Lane, NewRow, Row, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, envelope,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
-use support::{flip, folder, options};
+use support::{Embedded, flip, folder, options};
 
 const ROWS: u32 = 200;
 
@@ -235,4 +238,27 @@ async fn a_byte_flipped_in_a_value_in_the_journal_is_told_when_it_is_replayed() 
     let store = open(folder.path()).unwrap();
     let page = store.scan(call(), Table::Objects, &"p".into(), Scan::prefix("", usize::MAX)).await.unwrap();
     assert_eq!(page.rows.len(), 20);
+}
+
+#[tokio::test]
+async fn a_damaged_content_is_left_out_of_a_copy_and_named_and_all_else_is_copied() {
+    let (source, target) = (Embedded::bare(), Embedded::bare());
+    let mut ids = Vec::new();
+    for byte in 1..4 {
+        let content = stream::iter([Ok(Bytes::from(vec![byte; 300_000]))]).boxed();
+        ids.push(source.store().put_content(call(), "owner".into(), content).await.unwrap());
+    }
+    source.flip_bit(ids[0], 200_000).await;
+    source.lose_bytes(ids[1]).await;
+    let copier = Copier::begin(source.store(), target.store(), "the source", Patience::default()).await.unwrap();
+    copier.pass().await.unwrap();
+    assert!(copier.pass().await.unwrap().found_nothing());
+    copier.verify().await.unwrap();
+    let mut damaged = ids[..2].to_vec();
+    damaged.sort();
+    assert_eq!(copier.damaged_contents(), damaged);
+    copier.end().await.unwrap();
+    for (id, is_there) in ids.iter().zip([false, false, true]) {
+        assert_eq!(target.store().content_header(call(), *id).await.unwrap().is_some(), is_there);
+    }
 }

@@ -406,31 +406,6 @@ async fn a_sweep_goes_on_where_the_one_before_it_ended() {
 }
 
 #[tokio::test]
-async fn a_header_that_cannot_be_read_keeps_no_other_content_from_being_swept() {
-    let opened = open(options());
-    let ids =
-        [put_content(&opened.store, 1).await, put_content(&opened.store, 2).await, put_content(&opened.store, 3).await];
-    let damaged = ids.iter().min().unwrap();
-    for id in ids.iter().filter(|id| *id != damaged) {
-        assert!(opened.store.condemn_content(call(), *id).await.unwrap());
-    }
-    let header = opened.store.get(call(), Table::Contents, &damaged.0.to_vec().into(), &"header".into()).await.unwrap();
-    let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
-    let step = Step::CompareAndWrite {
-        table: Table::Contents,
-        partition: damaged.0.to_vec().into(),
-        sort: "header".into(),
-        expect: Expect::Stamp(header.unwrap().guard.unwrap().stamp),
-        guard,
-        value: "no header".into(),
-        rows: Vec::new(),
-    };
-    assert!(opened.store.run(call(), vec![step]).await.unwrap().is_applied());
-    assert_eq!(opened.store.sweep(call()).await.unwrap(), 2);
-    assert_eq!(content_files(opened.folder.path()), 1, "the file of the damaged one stays");
-}
-
-#[tokio::test]
 async fn a_deleted_content_leaves_no_row() {
     let opened = open(options());
     let id = put_content(&opened.store, 1).await;

@@ -1,5 +1,6 @@
 //! Damaged resources: never passed off as good, marked by who meets the damage, and no longer marked once they are sound.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ use objects::resources::{DamagedPart, NewKind, NewResource, Part, Place, Update,
 use objects::{History, Keep, Library, LibraryOptions, ObjectsError, ObjectsResult, RevisionId, keys};
 use store::{Call, Class, ContentId, Deadline, NewRow, Scan, Step, Table, envelope};
 
-use crate::support::{Fixture, fixture, fixture_with};
+use crate::support::{Fixture, faulty, fixture, fixture_with};
 use crate::tree::{container, create, delete, path, update};
 
 const LEN: usize = 1_000_000;
@@ -205,4 +206,26 @@ async fn all_resources_that_are_there_are_listed_also_those_whose_head_is_damage
     assert_eq!(found, ["", "a", "b", "b/c"]);
     let verified = library.verify_resource_at(&path("a")).await.unwrap();
     assert_eq!((verified.revision, verified.damaged.len(), verified.damaged[0].part), (RevisionId::ZERO, 1, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_many_resources_there_are_a_page_holds_few_of_them() {
+    let library = faulty().await.library;
+    let wanted: BTreeSet<String> = (0..1_100).map(|number| format!("c/{number}")).collect();
+    let creating = futures::stream::iter(&wanted).map(|at| create(&library, at, ""));
+    creating.buffer_unordered(16).for_each(async |created| created.unwrap()).await;
+    let (mut found, mut from, mut pages) = (BTreeSet::new(), None, 0);
+    loop {
+        let page = library.resources(from).await.unwrap();
+        assert!(page.paths.len() <= 500);
+        for path in &page.paths {
+            assert!(found.insert(path.to_string()), "/{path} is listed twice");
+        }
+        pages += 1;
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert!(pages >= 3 && found.is_superset(&wanted), "{pages} pages, {} resources", found.len());
 }

@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use server::config::Place;
 use store::copying::{self, Copier, CopyError, Patience, Progress, Verified};
-use store::{Store, read_only};
+use store::{ContentId, Store, read_only};
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{Client, query_value};
@@ -77,6 +77,8 @@ impl CopyArgs {
 struct Copied {
     passes: u32,
     verified: Verified,
+    /// Contents that are damaged in the source and were left out.
+    damaged: Vec<ContentId>,
 }
 
 /// Runs it.
@@ -145,8 +147,9 @@ async fn copy(args: &CopyArgs, source: &Source, copier: Copier) -> anyhow::Resul
     bar.begin("comparing", Some(objects));
     let verified = copier.verify().await.map_err(of_copy)?;
     bar.end();
+    let damaged = copier.damaged_contents();
     copier.end().await.map_err(of_copy)?;
-    Ok(Copied { passes, verified })
+    Ok(Copied { passes, verified, damaged })
 }
 
 fn of_copy(error: CopyError) -> anyhow::Error {
@@ -265,7 +268,7 @@ impl Drop for Bar {
     }
 }
 
-fn print(args: &CopyArgs, Copied { passes, verified }: &Copied) -> anyhow::Result<()> {
+fn print(args: &CopyArgs, Copied { passes, verified, damaged }: &Copied) -> anyhow::Result<()> {
     let digest: String = verified.digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut output = Output::stdout();
     if args.output.json {
@@ -275,9 +278,11 @@ fn print(args: &CopyArgs, Copied { passes, verified }: &Copied) -> anyhow::Resul
             "rows": verified.rows,
             "bytes": verified.bytes,
             "sha256": digest,
+            "damaged_contents": damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "source_read_only": !args.keep_source,
         }))?;
-        return output.finish();
+        output.finish()?;
+        return if damaged.is_empty() { Ok(()) } else { Err(CliError::Incomplete.into()) };
     }
     output.line(format!(
         "copied and compared: {} partitions, {} rows, {} (SHA-256 {digest}), in {passes} passes",
@@ -290,5 +295,14 @@ fn print(args: &CopyArgs, Copied { passes, verified }: &Copied) -> anyhow::Resul
         output.line(format!("{from} is read-only from now on: serve from {to}, or let it take changes again with"))?;
         output.line(format!("  penates read-only off --store {from}"))?;
     }
-    output.finish()
+    if damaged.is_empty() {
+        return output.finish();
+    }
+    output.line(format!(
+        "{} large contents are damaged in {} and were left out: `penates verify` names the resources that they are the bytes of",
+        damaged.len(),
+        args.from.display()
+    ))?;
+    output.finish()?;
+    Err(CliError::Incomplete.into())
 }

@@ -34,12 +34,23 @@ impl Copier {
             (Some(wanted), Some(there)) if (&wanted.owner, wanted.len) == (&there.owner, there.len) => Ok(false),
             (wanted, _) => {
                 self.take_away(id).await?;
-                if let Some(header) = wanted {
-                    self.put_content(id, header).await?;
+                match wanted {
+                    Some(header) => self.put_content(id, header).await,
+                    None => Ok(true),
                 }
-                Ok(true)
             }
         }
+    }
+
+    /// Leaves out a content that is damaged in the source, so that one of them does not keep all others from being copied: what names it
+    /// is damaged in the target as it is in the source.
+    pub(super) fn leave_out(&self, id: ContentId) {
+        self.damaged.lock().insert(id);
+    }
+
+    /// The contents that were left out, because they are damaged in the source.
+    pub fn damaged_contents(&self) -> Vec<ContentId> {
+        self.damaged.lock().iter().copied().collect()
     }
 
     /// Takes away what the target has under an id, also what a copy that was broken off has left there.
@@ -55,16 +66,35 @@ impl Copier {
         Ok(())
     }
 
-    async fn put_content(&self, id: ContentId, header: ContentHeader) -> Result<(), CopyError> {
-        let Some(content) = self.patience.with(|| self.source.read_content(call(), id, 0..header.len)).await? else {
+    /// False: it is damaged and was left out.
+    async fn put_content(&self, id: ContentId, header: ContentHeader) -> Result<bool, CopyError> {
+        let content = match self.patience.with(|| self.source.read_content(call(), id, 0..header.len)).await {
+            Ok(Some(content)) => content,
             // It was taken away meanwhile; the next pass sees that.
-            return Ok(());
+            Ok(None) => return Ok(true),
+            Err(StoreError::Corrupt { .. }) => {
+                self.leave_out(id);
+                return Ok(false);
+            }
+            Err(error) => return Err(error.into()),
         };
         let progress = Arc::clone(&self.progress);
         let counted = content.inspect(move |piece| {
             let bytes = piece.as_ref().map_or(0, Bytes::len);
             progress.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         });
-        Ok(self.target.put_content_as(call(), id, header.owner, counted.boxed()).await?)
+        match self.target.put_content_as(call(), id, header.owner, counted.boxed()).await {
+            Ok(()) => {
+                // Whoever restored it meanwhile has it copied.
+                self.damaged.lock().remove(&id);
+                Ok(true)
+            }
+            // The error of the stream is that of the upload.
+            Err(StoreError::Corrupt { .. }) => {
+                self.leave_out(id);
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }

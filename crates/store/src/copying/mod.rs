@@ -7,7 +7,7 @@
 //!
 //! A [`Copier::pass`] makes the target say what the source says, and tells how much it had to change. Passes are repeated until one
 //! finds nothing; then the source is made read-only ([`crate::read_only`]), passes are repeated once more, and [`Copier::verify`]
-//! reads all of both and compares digests. Everything may be broken off and begun again: what is there already is found to be so.
+//! reads all of both and compares digests. A large content that is damaged in the source is left out and named. Everything may be broken off and begun again: what is there already is found to be so.
 //!
 //! How to read it: this file has the passes; `partition.rs` makes one partition like another; `contents.rs` copies large contents;
 //! `digest.rs` compares.
@@ -17,11 +17,13 @@ mod digest;
 mod partition;
 mod patience;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
 use thiserror::Error;
 
 pub use digest::Verified;
@@ -29,7 +31,7 @@ use partition::Depth;
 pub use patience::Patience;
 use patience::call;
 
-use crate::{NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, read_only};
+use crate::{ContentId, NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, read_only};
 
 /// Partitions that are copied at once.
 const AT_ONCE: usize = 8;
@@ -132,6 +134,8 @@ pub struct Copier {
     origin: String,
     patience: Patience,
     progress: Arc<Progress>,
+    /// Contents that are damaged in the source.
+    damaged: Mutex<BTreeSet<ContentId>>,
 }
 
 /// Where the first pass stands: the table's place in [`ORDER`], and where its walk goes on.
@@ -158,7 +162,14 @@ impl Copier {
             }
             _ => return Err(CopyError::NotVacant { origin: origin.to_owned() }),
         }
-        Ok(Self { source, target, origin: origin.to_owned(), patience, progress: Arc::default() })
+        Ok(Self {
+            source,
+            target,
+            origin: origin.to_owned(),
+            patience,
+            progress: Arc::default(),
+            damaged: Mutex::default(),
+        })
     }
 
     /// How far it is.

@@ -8,9 +8,10 @@ use futures::channel::mpsc;
 use futures::future::{Either, join_all, select};
 use futures::{SinkExt, StreamExt, TryStreamExt, stream};
 
-use super::{Subject, bytes, call, eventually};
+use super::{Shortcuts, Subject, bytes, call, eventually, guard};
 use crate::{
-    Clock, ContentHeader, ContentId, ContentState, ContentStream, Store, StoreError, StoreResult, Table, UnixMillis,
+    Clock, ContentHeader, ContentId, ContentState, ContentStream, Direction, Expect, Scan, Step, Store, StoreError,
+    StoreResult, Table, UnixMillis,
 };
 
 /// Uploads that are made, so many at once, while so many sweep; and how often all leases run out meanwhile, after so many sweeps of each.
@@ -266,4 +267,38 @@ pub async fn only_a_condemned_content_is_deleted(subject: &mut impl Subject) {
         assert_eq!(read(&store, id, 0..1).await, None);
     }
     assert!(store.condemn_content(call(), id).await.unwrap());
+}
+
+/// Nor those behind it from being swept later: it is reported and passed over.
+pub async fn a_header_that_cannot_be_read_keeps_no_other_content_from_being_swept(subject: &mut impl Subject) {
+    let store = subject.store();
+    let mut ids = Vec::new();
+    for _ in 0..8 {
+        ids.push(put(&store, &sample(100)).await);
+    }
+    let (damaged, condemned) = ids.split_at(4);
+    for id in damaged {
+        let partition = bytes(id.0);
+        let all = Scan { from: Bytes::new(), to: None, direction: Direction::Forward, max_bytes: 1 << 20 };
+        let rows = store.scan(call().strong(), Table::Contents, &partition, all).await.unwrap().rows;
+        let header = rows.into_iter().find(|row| row.guard.is_some()).unwrap();
+        let step = Step::CompareAndWrite {
+            table: Table::Contents,
+            partition,
+            sort: header.sort,
+            expect: Expect::Stamp(header.guard.unwrap().stamp),
+            guard: guard(""),
+            value: bytes("no header"),
+            rows: Vec::new(),
+        };
+        store.applied(vec![step]).await;
+    }
+    for id in condemned {
+        assert!(store.condemn_content(call(), *id).await.unwrap());
+    }
+    assert_eq!(store.sweep(call()).await.unwrap(), 4);
+    for id in condemned {
+        assert_eq!(header(&store, *id).await, None);
+    }
+    assert!(store.content_header(call(), damaged[0]).await.is_err());
 }

@@ -311,6 +311,7 @@ macro_rules! behaviour_suite {
                 the_lease_is_renewed_while_bytes_come_in
                 a_condemned_content_is_not_readable
                 only_a_condemned_content_is_deleted
+                a_header_that_cannot_be_read_keeps_no_other_content_from_being_swept
             }
         }
     };
