@@ -211,6 +211,11 @@ impl LdpError {
         }
     }
 
+    /// Whether a client is told what went wrong inside: what is damaged, it may have a copy of.
+    fn tells_inside(&self) -> bool {
+        matches!(self, Self::Resource(ResourceError::Objects(ObjectsError::DamagedResource { .. })))
+    }
+
     /// The same, with statements as clients know them.
     pub fn shown(self, site: &Site) -> Self {
         match self {
@@ -225,7 +230,7 @@ impl LdpError {
     /// What is told of it where it is one of many.
     pub fn told(&self) -> (StatusCode, String) {
         let (status, kind) = self.classified();
-        (status, Problem::new(status, kind, self, false).into_detail())
+        (status, Problem::new(status, kind, self, self.tells_inside()).into_detail())
     }
 
     /// Whether the page about constraints explains it: LDP 1.0, section 4.2.1.6, wants that of every refused body.
@@ -282,7 +287,8 @@ impl From<UploadError<Self>> for LdpError {
 impl IntoResponse for LdpError {
     fn into_response(self) -> Response {
         let (status, kind) = self.classified();
-        let mut response = Problem::new(status, kind, &self, false).with_headers(self.headers()).into_response();
+        let mut response =
+            Problem::new(status, kind, &self, self.tells_inside()).with_headers(self.headers()).into_response();
         if !matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::BAD_REQUEST) {
             links::append(response.headers_mut(), rdf::vocab::ldp::RESOURCE.as_str(), "type");
         }

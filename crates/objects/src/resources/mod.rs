@@ -8,8 +8,7 @@
 //! How to read it: `path.rs` and `body.rs`: what there is; `read.rs`: how it is found and read; `create.rs`, `update.rs`,
 //! `delete.rs` (with `empty.rs`, what that leaves), `upload.rs`: how it changes; `references.rs`: who refers to it; `verify.rs` and
 //! `damage.rs`: whether it is sound; `collect.rs` and `history.rs`: what nothing names. Who changes a resource passes the [`Resource`] that
-//! was read, and is told
-//! [`ResourceError::Moved`] if somebody else changed it meanwhile; so conditions can be looked at beforehand, and hold.
+//! was read, and is told [`ResourceError::Moved`] if somebody else changed it meanwhile; so conditions can be looked at beforehand, and hold.
 
 pub mod body;
 mod collect;

@@ -115,9 +115,14 @@ fn an_unfinished_copy_is_neither_served_nor_shown_nor_copied() {
     let beside = TestStore::vacant();
     let to_copy = ["copy", "--from", text(&to.path()), "--to", text(&beside.path())].map(str::to_owned);
     let listen = ["serve", "--listen", "127.0.0.1:0"];
-    for refused in
-        [to.run(&["ls"]), to.run(&["stat"]), to.run(&["import", "x"]), to.run(&listen), Ran::of(penates(&to_copy))]
-    {
+    let import = ["import", text(&sample_folder(OTHER))].map(str::to_owned);
+    for refused in [
+        to.run(&["ls"]),
+        to.run(&["stat"]),
+        to.run(&[&import[0], &import[1]]),
+        to.run(&listen),
+        Ran::of(penates(&to_copy)),
+    ] {
         let refused = refused.ends_with(3);
         assert!(refused.stderr.contains("an unfinished copy"), "{}", refused.stderr);
         let goes_on = format!("penates copy --from {name} --to {}", text(&to.path()));

@@ -93,7 +93,9 @@ fn a_first_block_that_is_damaged_and_a_file_that_is_missing_are_an_error_before_
     fs::remove_file(file_of_content(&store)).unwrap();
     let (_, status, body) = get(&served, "/rest/scan", &["-r", "500000-"]);
     assert_eq!(status, "500", "{}", String::from_utf8_lossy(&body));
-    assert!(String::from_utf8_lossy(&body).contains("missing"));
+    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("the bytes of /scan") && detail.contains("missing"), "{problem}");
 }
 
 #[test]
