@@ -110,6 +110,7 @@ impl Tables {
         let path = opening::record_path(folder);
         let opened = RecordFile::open(&path).map_err(|source| io_error("opening", &path, source))?;
         let (file, record) = opened.ok_or_else(|| unreadable(folder, format!("{} is damaged", path.display())))?;
+        opening::cut_torn_end(&found).map_err(|source| io_error("cutting off a torn group in", folder, source))?;
         // Before the engine makes a file with an id that an older one had.
         let known = opening::known_path(folder);
         if Known::read(&known) != found.known {

@@ -208,7 +208,7 @@ async fn a_broken_block_of_text_that_merging_meets_does_not_stop_what_serving_wr
     }
 }
 
-/// The journal holds what no file of rows has yet. (fjall checks its contents, not all of its framing: see the crate's comment.)
+/// The journal holds what no file of rows has yet.
 #[tokio::test]
 async fn a_byte_flipped_in_a_value_in_the_journal_is_told_when_it_is_replayed() {
     let folder = folder();

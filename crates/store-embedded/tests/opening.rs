@@ -407,7 +407,15 @@ type Torn = (&'static str, fn(&[u8]) -> Vec<u8>);
 #[tokio::test]
 async fn the_torn_end_of_the_last_group_is_no_damage() {
     let died = died().await;
-    let torn: [Torn; 4] = [
+    let torn: [Torn; 5] = [
+        ("a group with a hole", |group| {
+            let mut torn = group.to_vec();
+            torn[group.len() / 2..group.len() - 100].fill(0);
+            // As the next one: its mark says so.
+            let at = torn.windows(4).position(|window| window == b"mark").unwrap() + 4 + 16;
+            torn[at] += 1;
+            torn
+        }),
         ("zeros", |_| vec![0; 1 << 20]),
         ("half a group", |group| group[..group.len() / 2].to_vec()),
         ("half a group and zeros", |group| [&group[..group.len() / 2], &vec![0; 70_000]].concat()),

@@ -17,6 +17,7 @@ pub(crate) mod record;
 pub(crate) mod versions;
 
 use std::fmt;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -123,6 +124,19 @@ pub(crate) fn inspect(database: &Path, keyspaces: u64) -> Found {
     Found { keyspaces, journals, known, last, others }
 }
 
+/// Cuts off what the death of the process or a loss of power has left of a last group, which nobody was told of: where a loss of power has
+/// left a hole in it, the engine would take it for damage and not open.
+pub(crate) fn cut_torn_end(found: &Found) -> io::Result<()> {
+    let Some(newest) = found.journals.last() else { return Ok(()) };
+    let end = newest.runs.last().map_or(0, |run| run.bytes.end);
+    let file = File::options().write(true).open(&newest.path)?;
+    if file.metadata()?.len() > end {
+        file.set_len(end)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
 /// Whose a database is that has lost its record, as the most of it says.
 fn owner_without_record(database: &Path, keyspaces: u64) -> Option<DatabaseId> {
     let of_keyspaces = (0..keyspaces).filter_map(|id| versions::read_owner(&versions::keyspace(database, id), id).ok());
@@ -135,22 +149,22 @@ fn owner_without_record(database: &Path, keyspaces: u64) -> Option<DatabaseId> {
 /// The files that the engine makes once.
 fn check_small_files(database: &Path, problems: &mut Vec<Problem>) {
     let version = database.join("version");
-    match std::fs::read(&version) {
+    match fs::read(&version) {
         Ok(content) if content == b"FJL\x03" => {}
         Ok(_) => problems.push(problem(&version, "is damaged")),
         Err(error) => problems.push(Problem::reading(&version, &error)),
     }
     let lock = database.join("lock");
-    if let Err(error) = std::fs::metadata(&lock) {
+    if let Err(error) = fs::metadata(&lock) {
         problems.push(Problem::reading(&lock, &error));
     }
 }
 
-/// What the engine would delete because no list names it.
+/// Folders that the engine would delete because no list names them.
 fn check_strangers(database: &Path, keyspaces: u64, problems: &mut Vec<Problem>) {
     // That it is missing is said for each keyspace.
-    let Ok(entries) = std::fs::read_dir(versions::keyspaces(database)) else { return };
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+    let Ok(entries) = fs::read_dir(versions::keyspaces(database)) else { return };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()) {
         let id = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse::<u64>().ok());
         if id.is_none_or(|id| id >= keyspaces) {
             problems.push(problem(&path, "does not belong there"));
