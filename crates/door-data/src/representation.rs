@@ -53,6 +53,8 @@ impl Described {
         self.insert_validators(headers);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        // What somebody once sent must not act as this server's own page in a browser; XML can hold HTML.
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
         if self.coding == Some(Coding::Gzip) {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }

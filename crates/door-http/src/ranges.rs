@@ -11,7 +11,7 @@ use futures::TryFutureExt;
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use headers::{ETag, HeaderMapExt, IfRange, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_range_header::{EndPosition, ParsedRanges, StartPosition, SyntacticallyCorrectRange};
+use http_range_header::{EndPosition, StartPosition, SyntacticallyCorrectRange};
 
 use thiserror::Error;
 
@@ -26,6 +26,9 @@ pub struct RangeNotSatisfiable {
 /// More ranges than this in one request are not honoured: the whole is sent (RFC 9110, section 14.2, allows that against
 /// requests that are meant to cost).
 const RANGES_MAX: usize = 64;
+
+/// What a Range in bytes begins with.
+const UNIT: &str = "bytes=";
 
 /// What is to be sent of a representation.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub fn extent(
         return Ok(Extent::Whole);
     }
     let Some(asked) = parse(headers) else { return Ok(Extent::Whole) };
-    let parts: Vec<Range<u64>> = asked.ranges.iter().filter_map(|range| within(range, len_bytes)).collect();
+    let parts: Vec<Range<u64>> = asked.iter().filter_map(|range| within(range, len_bytes)).collect();
     if parts.is_empty() {
         return Err(RangeNotSatisfiable { len_bytes });
     }
@@ -71,16 +74,32 @@ pub fn extent(
     Ok(Extent::Parts(parts))
 }
 
-/// The Range of a request, if there is exactly one that can be read.
-fn parse(headers: &HeaderMap) -> Option<ParsedRanges> {
+/// The ranges of a request, if there is exactly one Range that can be read. A suffix of no bytes can be read and names none
+/// (RFC 9110, section 14.1.2); the library takes it for an error, so that it is left out before.
+fn parse(headers: &HeaderMap) -> Option<Vec<SyntacticallyCorrectRange>> {
     let mut values = headers.get_all(header::RANGE).iter();
     let (value, None) = (values.next()?, values.next()) else { return None };
-    let asked = http_range_header::parse_range_header(value.to_str().ok()?).ok()?;
+    let asked: Vec<&str> = value.to_str().ok()?.strip_prefix(UNIT)?.split(',').collect();
+    if asked.len() > RANGES_MAX {
+        return None;
+    }
+    let naming: Vec<&str> = asked.into_iter().filter(|range| !is_empty_suffix(range)).collect();
+    if naming.is_empty() {
+        return Some(Vec::new());
+    }
+    let naming =
+        http_range_header::parse_range_header(&format!("{UNIT}{}", naming.join(",").trim_start())).ok()?.ranges;
     let reversed = |range: &SyntacticallyCorrectRange| match (range.start, range.end) {
         (StartPosition::Index(start), EndPosition::Index(end)) => start > end,
         _ => false,
     };
-    (asked.ranges.len() <= RANGES_MAX && !asked.ranges.iter().any(reversed)).then_some(asked)
+    (!naming.iter().any(reversed)).then_some(naming)
+}
+
+/// Whether a range is `-0`.
+fn is_empty_suffix(range: &str) -> bool {
+    let digits = range.trim().strip_prefix('-').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|digit| digit == b'0')
 }
 
 /// Whether If-Range, if there is one, names the representation as it is now (section 13.1.5). What cannot be read as a
@@ -235,6 +254,7 @@ mod tests {
             ("bytes=5-6, 0-1,-1", vec![5..7, 0..2, 9..10]),
             ("bytes=0-1,90-99", vec![0..2]),
             ("bytes=2-18446744073709551615", vec![2..10]),
+            ("bytes=-0,4-5, -00", vec![4..6]),
         ] {
             assert_eq!(extent_of(value, 10).unwrap(), Extent::Parts(parts), "{value}");
         }
@@ -263,6 +283,13 @@ mod tests {
         for (value, len_bytes) in [("bytes=10-", 10), ("bytes=10-20,30-", 10), ("bytes=0-", 0), ("bytes=-5", 0)] {
             let error = extent_of(value, len_bytes).unwrap_err();
             assert_eq!(error, RangeNotSatisfiable { len_bytes }, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_suffix_of_no_bytes_is_416() {
+        for (value, len_bytes) in [("bytes=-0", 10), ("bytes=-0,-00", 10), ("bytes=-0, 10-", 10), ("bytes=-0", 0)] {
+            assert_eq!(extent_of(value, len_bytes), Err(RangeNotSatisfiable { len_bytes }), "{value}");
         }
     }
 

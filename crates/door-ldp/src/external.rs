@@ -19,6 +19,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::rt::TokioExecutor;
 use objects::resources::Handling;
+use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -145,16 +146,39 @@ fn place(uri: &Uri) -> Option<(Scheme, String, Option<u16>)> {
     Some((scheme, authority.host().to_ascii_lowercase(), authority.port_u16().filter(|port| *port != usual)))
 }
 
-/// An address that means what it says: nothing in its path leads up, or hides a slash.
+/// An address that means what it says, to whatever server: nothing in its path leads up or hides a separator, not even for one that
+/// decodes twice (`%252e`), takes parameters off segments (`..;x`), or takes dots and spaces off their ends.
 fn plain_uri(text: &str) -> Option<Uri> {
     if text.contains(['#', '\\']) {
         return None;
     }
     let uri: Uri = text.parse().ok()?;
-    let path = uri.path().to_ascii_lowercase();
-    let is_plain = !path.contains("%2f") && !path.contains("%5c");
-    let leads_up = path.replace("%2e", ".").split('/').any(|segment| matches!(segment, "." | ".."));
-    (is_plain && !leads_up).then_some(uri)
+    let mut path = uri.path().to_owned();
+    if leads_up(&path) {
+        return None;
+    }
+    loop {
+        let decoded = percent_decode_str(&path).decode_utf8().ok()?.into_owned();
+        if decoded == path {
+            return Some(uri);
+        }
+        // A separator that only comes to light by decoding stands where none was seen.
+        let separators = |path: &str| path.matches('/').count();
+        let is_hiding =
+            separators(&decoded) != separators(&path) || decoded.contains(['\\', char::REPLACEMENT_CHARACTER]);
+        if is_hiding || decoded.chars().any(char::is_control) || leads_up(&decoded) {
+            return None;
+        }
+        path = decoded;
+    }
+}
+
+/// Whether a segment of a path, without its parameters, is nothing but dots and spaces.
+fn leads_up(path: &str) -> bool {
+    path.split('/').any(|segment| {
+        let name = segment.split([';', '?', '#']).next().unwrap_or_default();
+        name.contains('.') && name.chars().all(|character| character == '.' || character.is_whitespace())
+    })
 }
 
 /// Asks for content that is kept elsewhere.
@@ -316,7 +340,15 @@ mod tests {
     #[tokio::test]
     async fn only_what_begins_as_it_is_set_is_asked() {
         let external = external(&["https://example.org/data/", "http://127.0.0.1:8081/"]);
-        for url in ["https://example.org/data/a", "https://EXAMPLE.org:443/data/a?b=c", "http://127.0.0.1:8081/x"] {
+        for url in [
+            "https://example.org/data/a",
+            "https://EXAMPLE.org:443/data/a?b=c",
+            "http://127.0.0.1:8081/x",
+            "https://example.org/data/a.b/..c/d;v=1.2/100%25",
+            "https://example.org/data/%C3%A4%20b",
+            "https://example.org/data//a",
+            "https://example.org/data/a?up=/../..",
+        ] {
             assert!(external.allowed(url).is_ok(), "{url}");
         }
         for url in [
@@ -331,6 +363,26 @@ mod tests {
             "https://example.org/data/%2e%2E/private",
             "https://example.org/data/..%2Fprivate",
             "https://example.org/data/..\\private",
+            "https://example.org/data/..;/private",
+            "https://example.org/data/..;x=y/private",
+            "https://example.org/data/%2e%2e;/private",
+            "https://example.org/data/..%3b/private",
+            "https://example.org/data/.;/private",
+            "https://example.org/data/..%3fx/private",
+            "https://example.org/data/%252e%252e/private",
+            "https://example.org/data/%25252e%25252e/private",
+            "https://example.org/data/a%252f..%252f..%252fprivate",
+            "https://example.org/data/%5c..%5cprivate",
+            "https://example.org/data/%255c..%255cprivate",
+            "https://example.org/data/..%20/private",
+            "https://example.org/data/.../private",
+            "https://example.org/data/..%00/private",
+            "https://example.org/data/a%0d%0ahost:%20evil",
+            "https://example.org/data/%c0%ae%c0%ae/private",
+            "https://example.org:0/data/a",
+            "https://example.org/data/a#/../..",
+            "https://example.org//data/a",
+            "//example.org/data/a",
             "http://localhost:8081/x",
             "http://127.0.0.1/x",
             "http://[::1]:8081/x",
