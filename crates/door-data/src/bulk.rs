@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use headers::{ETag, HeaderMapExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use objects::{BulkPlan, BulkRequest, Library, OnDamage, Planning, Requester};
+use objects::{BulkPlan, BulkRequest, Library, OnDamage, Party, Planning, Requester, Share};
 use pack::Level;
 
 use crate::DataDoor;
@@ -30,6 +30,9 @@ const PENATES_ENTRIES: HeaderName = HeaderName::from_static("penates-entries");
 
 /// How much of what was asked for is not in the ZIP; its `ERROR.err` names it.
 const PENATES_MISSING: HeaderName = HeaderName::from_static("penates-missing");
+
+/// Bytes that each id takes that a request names, about: once it is read, and in the plan that is being made of it.
+pub const NAMED_BYTES: u64 = 256;
 
 /// What a ZIP is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +96,7 @@ async fn retrieve(
     request: Request,
 ) -> Result<Response, DoorError> {
     let (method, headers) = (request.method().clone(), request.headers().clone());
-    let asked = read_request(door, Some(retrieval), request).await?;
+    let asked = read_request(door, Some(retrieval), request, &requester).await?;
     let selectable = method == Method::POST && door.settings.post_selection && can_be_selected(door, &asked.bulk);
     let (plan, selection) = if selectable {
         selections::select_if_allowed(door, &asked, &requester).await?
@@ -117,21 +120,23 @@ pub struct Asked<'door> {
     pub turn: Planning<'door>,
     /// Its parameters.
     pub params: Params,
+    /// The memory that all this takes until it is planned.
+    pub _share: Share,
 }
 
 /// What a request asks for, within the policies as far as they can be checked without the store. `None`: the parameters say
 /// whether it is volumes or pages.
-pub async fn read_request(
-    door: &DataDoor,
+pub async fn read_request<'door>(
+    door: &'door DataDoor,
     retrieval: Option<Retrieval>,
     request: Request,
-) -> Result<Asked<'_>, DoorError> {
-    let params = match *request.method() {
-        Method::GET | Method::HEAD => Params::of_query(request.uri().query()),
-        _ => Params::of_request(request, door.settings.form_bytes_max).await?,
-    };
+    requester: &Requester,
+) -> Result<Asked<'door>, DoorError> {
+    let (memory, party) = (door.library.memory(), Party::of(requester));
+    let (params, mut share) = Params::of_request(request, door.settings.form_bytes_max, memory, &party).await?;
     policies::check_length(&door.settings, &params)?;
-    let turn = door.library.planning(params.named_at_most()).await?;
+    let turn = door.library.planning(params.named_at_most(), party).await?;
+    share.resize(share.bytes() + params.named_at_most() * NAMED_BYTES)?;
     // A list may have 100,000 ids and more: reading it is no work for a thread that answers others.
     let read = tokio::task::spawn_blocking(move || {
         let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;
@@ -139,7 +144,7 @@ pub async fn read_request(
     });
     let (bulk, params) = read.await.map_err(|error| objects::ObjectsError::Internal(error.to_string()))??;
     policies::check_request(&door.settings, &bulk.wanted)?;
-    Ok(Asked { bulk, turn, params })
+    Ok(Asked { bulk, turn, params, _share: share })
 }
 
 impl Asked<'_> {

@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 
 use axum::response::{IntoResponse, Response};
-use door_http::{DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, problem};
+use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, problem};
 use hathi::{InvalidVolumeId, ListError};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use objects::ObjectsError;
@@ -120,6 +120,16 @@ pub enum DoorError {
     /// The domain's answer.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
+}
+
+impl From<BodyError> for DoorError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge { max_bytes } => Self::TooLarge { what: "the body".to_owned(), max_bytes },
+            BodyError::Broken(error) => Self::BodyBroken(error),
+            BodyError::Memory(error) => Self::Objects(error),
+        }
+    }
 }
 
 impl DoorError {

@@ -6,13 +6,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use axum::body::Body;
 use axum::extract::Request;
-use bytes::Bytes;
+use door_http::body::{self, Held};
 use hathi::{PageList, parse_page_ids, parse_volume_ids, parse_volume_lines};
-use http::{HeaderMap, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use objects::{BulkRequest, Wanted};
+use http::{HeaderMap, Method, header};
+use objects::{BulkRequest, Memory, Party, Share, Wanted};
 use pack::{Layout, Level};
 
 use crate::errors::DoorError;
@@ -25,6 +23,12 @@ pub const PAGE_IDS: &str = "pageIDs";
 const FORM: &str = "application/x-www-form-urlencoded";
 const PLAIN: &str = "text/plain";
 const SUPPORTED: &str = "application/x-www-form-urlencoded, text/plain";
+
+/// How many times its length a body takes while its parameters are read from it: itself, and them.
+const BODY_AND_PARAMS: u64 = 2;
+
+/// Bytes that a parameter takes besides its name and value.
+const PAIR_BYTES: usize = size_of::<(String, String)>();
 
 /// Which of the two older routes a request is for, or is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,23 +81,40 @@ impl Params {
         Self { pairs: form_urlencoded::parse(query.as_bytes()).into_owned().collect(), lines: None }
     }
 
-    /// Those of the query and of the body, which may have `body_bytes_max`.
+    /// Those of the query and of the body, which may have `body_bytes_max`, and the share of memory that they take for a party.
     ///
     /// A body without a type is taken for a form: some clients forget to say so.
-    pub async fn of_request(request: Request, body_bytes_max: u64) -> Result<Self, DoorError> {
+    pub async fn of_request(
+        request: Request,
+        body_bytes_max: u64,
+        memory: &Memory,
+        party: &Party,
+    ) -> Result<(Self, Share), DoorError> {
         let (head, body) = request.into_parts();
         let mut params = Self::of_query(head.uri.query());
+        if matches!(head.method, Method::GET | Method::HEAD) {
+            let share = memory.reserve(party, params.bytes()).await?;
+            return Ok((params, share));
+        }
         let essence = essence(&head.headers)?;
         if let Some(found) = essence.as_deref().filter(|found| ![FORM, PLAIN].contains(found)) {
             let error = DoorError::UnsupportedMediaType { found: found.to_owned(), supported: SUPPORTED };
             return Err(error);
         }
-        let body = read_body(&head.headers, body, body_bytes_max).await?;
+        let Held { bytes, mut share } = body::held(memory, party, body, body_bytes_max, BODY_AND_PARAMS).await?;
         match essence.as_deref() {
-            Some(PLAIN) => params.add_lines(&body)?,
-            _ => params.add_form(&body),
+            Some(PLAIN) => params.add_lines(&bytes)?,
+            _ => params.add_form(&bytes),
         }
-        Ok(params)
+        drop(bytes);
+        share.resize(params.bytes())?;
+        Ok((params, share))
+    }
+
+    /// Bytes that they take, about.
+    fn bytes(&self) -> u64 {
+        let pairs: usize = self.pairs.iter().map(|(name, value)| name.len() + value.len() + PAIR_BYTES).sum();
+        (pairs + self.lines.as_ref().map_or(0, String::len)) as u64
     }
 
     /// Adds those of a form (`application/x-www-form-urlencoded`). There is nothing that is no form.
@@ -252,20 +273,6 @@ fn essence(headers: &HeaderMap) -> Result<Option<String>, DoorError> {
     let unreadable = |_| DoorError::UnsupportedMediaType { found: "unreadable".to_owned(), supported: SUPPORTED };
     let text = value.to_str().map_err(unreadable)?;
     Ok(Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()))
-}
-
-/// A whole body, refused as soon as it is known to be over the limit.
-async fn read_body(headers: &HeaderMap, body: Body, max_bytes: u64) -> Result<Bytes, DoorError> {
-    let too_large = || DoorError::TooLarge { what: "the body".to_owned(), max_bytes };
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|announced| announced > max_bytes) {
-        return Err(too_large());
-    }
-    match Limited::new(body, usize::try_from(max_bytes).unwrap_or(usize::MAX)).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(error) => Err(DoorError::BodyBroken(error.to_string())),
-    }
 }
 
 #[cfg(test)]

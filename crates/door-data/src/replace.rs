@@ -5,20 +5,19 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use bytes::Bytes;
+use door_http::body::{self, Held};
 use door_http::{conditional, digests};
 use hathi::VolumeId;
 use hathi::archive::MAX_PAGE_BYTES;
 use hathi::mets::MAX_METS_BYTES;
 use headers::{ETag, HeaderMapExt};
 use http::{HeaderMap, StatusCode, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use objects::import::Replacement;
 use objects::resources::{DigestAlgorithm, upload};
-use objects::{ObjectsError, Volume};
+use objects::{ObjectsError, Party, Volume};
 
 use crate::DataDoor;
-use crate::asking::{PagePath, VolumePath};
+use crate::asking::{Asking, PagePath, VolumePath};
 use crate::errors::{AsProblem, DoorError};
 
 /// How often a replacement is tried while others change the same volume.
@@ -28,15 +27,16 @@ const TRIES_MAX: u32 = 4;
 pub async fn page(
     State(door): State<Arc<DataDoor>>,
     PagePath(id, seq): PagePath,
+    asking: Asking,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, AsProblem> {
     check_type(&headers, &["text/plain"], "text/plain; charset=utf-8")?;
-    let text = whole(&headers, body, "the page", MAX_PAGE_BYTES).await?;
-    if std::str::from_utf8(&text).is_err() {
+    let Held { bytes, share: _share } = whole(&door, asking, &headers, body, MAX_PAGE_BYTES).await?;
+    if std::str::from_utf8(&bytes).is_err() {
         return Err(DoorError::NotUtf8("page").into());
     }
-    let replacement = Replacement::Page(seq, text.to_vec());
+    let replacement = Replacement::Page(seq, bytes.into());
     Ok(replace(&door, &id, &headers, replacement).await?)
 }
 
@@ -44,12 +44,13 @@ pub async fn page(
 pub async fn mets(
     State(door): State<Arc<DataDoor>>,
     VolumePath(id): VolumePath,
+    asking: Asking,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, AsProblem> {
     check_type(&headers, &["application/xml", "text/xml", "application/mets+xml"], "application/xml")?;
-    let mets = whole(&headers, body, "the METS", MAX_METS_BYTES as u64).await?;
-    let replacement = Replacement::Mets(mets.to_vec());
+    let Held { bytes, share: _share } = whole(&door, asking, &headers, body, MAX_METS_BYTES as u64).await?;
+    let replacement = Replacement::Mets(bytes.into());
     Ok(replace(&door, &id, &headers, replacement).await?)
 }
 
@@ -104,18 +105,12 @@ fn etag(sha256: &[u8; 32]) -> Option<ETag> {
     conditional::strong_etag(&hex::encode(sha256))
 }
 
-/// A body that is held, of the length and the digests that are announced.
-async fn whole(headers: &HeaderMap, body: Body, what: &str, max_bytes: u64) -> Result<Bytes, DoorError> {
-    let announced = digests::announced(headers)?;
-    let bytes = match Limited::new(body, usize::try_from(max_bytes).unwrap_or(usize::MAX)).collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            return Err(DoorError::TooLarge { what: what.to_owned(), max_bytes });
-        }
-        Err(error) => return Err(DoorError::BodyBroken(error.to_string())),
-    };
-    digests::check(&announced, &upload::digests_of(&bytes, &digests::algorithms(&announced)))?;
-    Ok(bytes)
+/// A body that is held, of the digests that are announced. It takes twice its length, since it is copied.
+async fn whole(door: &DataDoor, asking: Asking, head: &HeaderMap, body: Body, max: u64) -> Result<Held, DoorError> {
+    let announced = digests::announced(head)?;
+    let held = body::held(door.library.memory(), &Party::of(&asking.0), body, max, 2).await?;
+    digests::check(&announced, &upload::digests_of(&held.bytes, &digests::algorithms(&announced)))?;
+    Ok(held)
 }
 
 /// Refuses a body that is not of one of these types, in UTF-8, and as it is.

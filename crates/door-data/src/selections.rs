@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::{BulkPlan, ObjectsError, Requester, SelectionInfo, SelectionTerms};
+use objects::{BulkPlan, ObjectsError, Party, Requester, SelectionInfo, SelectionTerms};
 use serde::Serialize;
 
 use crate::DataDoor;
@@ -71,7 +71,7 @@ pub async fn create(
     mount: Mount,
     request: Request,
 ) -> Result<Response, AsProblem> {
-    let asked = bulk::read_request(&door, None, request).await?;
+    let asked = bulk::read_request(&door, None, request, &requester).await?;
     let life = life(&door, &asked.params)?;
     asked.check_pages(&door).await?;
     let terms = SelectionTerms { life, owned_max: door.settings.selections_per_requester_max, reuse: false };
@@ -141,7 +141,7 @@ pub async fn send(
     let mut response = match crate::negotiate::media_type(&headers, &[ZIP, JSON]).ok_or_else(not_acceptable)? {
         JSON => Json(Told::new(door.library.selection_info(&id).await?, &mount)).into_response(),
         _ => {
-            let plan = door.library.selection(&id).await?;
+            let plan = door.library.selection(&id, &Party::of(&requester)).await?;
             bulk::send(&door.library, Download::Selection, plan, requester, &method, &headers).await?
         }
     };

@@ -1,6 +1,9 @@
 //! What can be set of this door.
 
+use hathi::mets::MAX_METS_BYTES;
 use objects::OnDamage;
+
+use crate::bulk::NAMED_BYTES;
 
 /// Settings of the data door. Numbers are plain; 0 means no limit where that is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +28,15 @@ pub struct DataSettings {
     pub import_bytes_max: u64,
     /// Selections that one token, or one address without a token, may have at a time; 0: no limit.
     pub selections_per_requester_max: u64,
+}
+
+impl DataSettings {
+    /// Bytes of memory that one request may take at most: to read a list of ids, or to hold a METS while it is copied.
+    pub fn memory_bytes_max(&self) -> u64 {
+        let ids = if self.ids_max == 0 { self.form_bytes_max } else { self.ids_max };
+        let list = self.form_bytes_max.saturating_mul(2).saturating_add(ids.saturating_mul(NAMED_BYTES));
+        list.max(2 * MAX_METS_BYTES as u64)
+    }
 }
 
 impl Default for DataSettings {

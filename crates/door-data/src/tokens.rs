@@ -7,11 +7,11 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use hathi::VolumeId;
 use http::{HeaderValue, header};
-use objects::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest};
+use objects::{BulkRequest, Party, SortBy, TokenLevel, TokenOrder, TokenRequest};
 
 use crate::DataDoor;
 use crate::asking::Asking;
-use crate::bulk::{Asked, Download};
+use crate::bulk::{Asked, Download, NAMED_BYTES};
 use crate::errors::{AsText, DoorError};
 use crate::params::Params;
 use crate::policies;
@@ -22,13 +22,15 @@ pub async fn count(
     Asking(requester): Asking,
     request: Request,
 ) -> Result<Response, AsText> {
-    let params = Params::of_request(request, door.settings.form_bytes_max).await?;
+    let (memory, party) = (door.library.memory(), Party::of(&requester));
+    let (params, mut share) = Params::of_request(request, door.settings.form_bytes_max, memory, &party).await?;
     policies::check_length(&door.settings, &params)?;
-    let turn = door.library.planning(params.named_at_most()).await?;
+    let turn = door.library.planning(params.named_at_most(), party).await?;
+    share.resize(share.bytes() + params.named_at_most() * NAMED_BYTES)?;
     let wanted = params.volumes()?;
     policies::check_request(&door.settings, &wanted)?;
     let volumes: Vec<VolumeId> = wanted.into_iter().map(|wanted| wanted.volume).collect();
-    let asked = Asked { bulk: BulkRequest::volumes(volumes.clone()), turn, params };
+    let asked = Asked { bulk: BulkRequest::volumes(volumes.clone()), turn, params, _share: share };
     asked.check_pages(&door).await?;
     let request = TokenRequest { volumes, level: level(&asked.params), order: order(&asked.params)? };
     drop(asked);

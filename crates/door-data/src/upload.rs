@@ -9,16 +9,19 @@ use bytes::Bytes;
 use hathi::{VolumeId, VolumeParts};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use multer::{Constraints, Field, Multipart, SizeLimit};
-use objects::{Imported, Unchanged};
+use objects::{Imported, Memory, Party, Share, Unchanged};
 use tempfile::SpooledTempFile;
 
 use crate::DataDoor;
-use crate::asking::VolumePath;
+use crate::asking::{Asking, VolumePath};
 use crate::errors::{AsProblem, DoorError};
 use crate::params::Params;
 
 /// Bytes of a ZIP that are kept in memory; what is larger goes to a temporary file.
 const SPOOL_MEMORY_BYTES: usize = 4 << 20;
+
+/// The share of memory that an upload begins with, bytes.
+const FIRST_SHARE_BYTES: u64 = 64 << 10;
 
 /// Bytes of a METS.
 const METS_BYTES_MAX: u64 = 64 << 20;
@@ -36,13 +39,15 @@ const PENATES_IMPORT: HeaderName = HeaderName::from_static("penates-import");
 pub async fn put(
     State(door): State<Arc<DataDoor>>,
     VolumePath(id): VolumePath,
+    Asking(requester): Asking,
     OriginalUri(uri): OriginalUri,
     request: Request,
 ) -> Result<Response, AsProblem> {
     let params = Params::of_query(request.uri().query());
     let check = params.truth("check")?.unwrap_or(false);
     let unchanged = if params.truth("force")?.unwrap_or(false) { Unchanged::Force } else { Unchanged::Skip };
-    let parts = Parts::read(request, door.settings.import_bytes_max).await?;
+    let memory = Kept::new(door.library.memory(), &Party::of(&requester)).await?;
+    let parts = Parts::read(request, door.settings.import_bytes_max, memory).await?;
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;
     if check {
@@ -73,11 +78,34 @@ struct Parts {
     zip: SharedZip,
     mets: Vec<u8>,
     record: Option<Vec<u8>>,
+    _memory: Kept,
+}
+
+/// What is kept in memory of an upload, and its share.
+struct Kept {
+    bytes: u64,
+    share: Share,
+}
+
+impl Kept {
+    async fn new(memory: &Memory, party: &Party) -> Result<Self, DoorError> {
+        Ok(Self { bytes: 0, share: memory.reserve(party, FIRST_SHARE_BYTES).await? })
+    }
+
+    /// Makes room for more, by doubling what there is.
+    fn add(&mut self, bytes: usize) -> Result<(), DoorError> {
+        self.bytes += bytes as u64;
+        let has = self.share.bytes();
+        if self.bytes > has {
+            self.share.resize(self.bytes.max(2 * has))?;
+        }
+        Ok(())
+    }
 }
 
 impl Parts {
     /// Reads them, each at most once, none larger than its limit.
-    async fn read(request: Request, zip_bytes_max: u64) -> Result<Self, DoorError> {
+    async fn read(request: Request, zip_bytes_max: u64, mut memory: Kept) -> Result<Self, DoorError> {
         let boundary = boundary(request.headers())?;
         let limits = SizeLimit::new()
             .whole_stream(zip_bytes_max.saturating_add(METS_BYTES_MAX + RECORD_BYTES_MAX + FRAMING_BYTES_MAX))
@@ -90,16 +118,16 @@ impl Parts {
         let (mut zip, mut mets, mut record) = (None, None, None);
         while let Some(field) = multipart.next_field().await.map_err(refused)? {
             match field.name() {
-                Some("zip") => once(&mut zip, spooled(field).await?)?,
-                Some("mets") => once(&mut mets, field.bytes().await.map_err(refused)?.to_vec())?,
-                Some("record") => once(&mut record, field.bytes().await.map_err(refused)?.to_vec())?,
+                Some("zip") => once(&mut zip, spooled(field, &mut memory).await?)?,
+                Some("mets") => once(&mut mets, held(field, &mut memory).await?)?,
+                Some("record") => once(&mut record, held(field, &mut memory).await?)?,
                 // The constraints let no other part through.
                 _ => {}
             }
         }
         let zip = zip.ok_or(DoorError::MissingPart("zip"))?;
         let mets = mets.ok_or(DoorError::MissingPart("mets"))?;
-        Ok(Self { zip: SharedZip(Arc::new(Mutex::new(zip))), mets, record })
+        Ok(Self { zip: SharedZip(Arc::new(Mutex::new(zip))), mets, record, _memory: memory })
     }
 
     /// The volume that they are to make. The ZIP is shared: of several sources one is read after the other.
@@ -154,12 +182,27 @@ fn once<T>(place: &mut Option<T>, value: T) -> Result<(), DoorError> {
 }
 
 /// A part's bytes, in memory or in a temporary file; written on a thread where that may take its time.
-async fn spooled(mut field: Field<'_>) -> Result<SpooledTempFile, DoorError> {
+async fn spooled(mut field: Field<'_>, memory: &mut Kept) -> Result<SpooledTempFile, DoorError> {
     let mut spool = tempfile::spooled_tempfile(SPOOL_MEMORY_BYTES);
+    let mut room_bytes = SPOOL_MEMORY_BYTES;
     while let Some(chunk) = field.chunk().await.map_err(refused)? {
+        let in_memory = chunk.len().min(room_bytes);
+        memory.add(in_memory)?;
+        room_bytes -= in_memory;
         spool = on_blocking_thread(spool, move |spool| write(spool, &chunk)).await?;
     }
     on_blocking_thread(spool, |spool| spool.seek(SeekFrom::Start(0)).map(drop)).await
+}
+
+/// A part's bytes, in memory.
+async fn held(mut field: Field<'_>, memory: &mut Kept) -> Result<Vec<u8>, DoorError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = field.chunk().await.map_err(refused)? {
+        // A list that grows is copied: twice its length is taken then.
+        memory.add(2 * chunk.len())?;
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
 }
 
 fn write(spool: &mut SpooledTempFile, chunk: &Bytes) -> io::Result<()> {

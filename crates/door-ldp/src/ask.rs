@@ -11,7 +11,7 @@ use futures::stream;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use objects::resources::{Kind, Resource};
-use objects::{Library, ObjectsError, ResourceError, ResourcePath};
+use objects::{Library, ObjectsError, Party, Requester, ResourceError, ResourcePath};
 use rdf::{Syntax, vocab::ldp};
 
 use crate::address::{Facet, Site, Target};
@@ -36,6 +36,8 @@ pub fn changes_all_the_time(path: &ResourcePath) -> LdpError {
 /// A request, without its body.
 pub struct Asked {
     pub door: Arc<LdpDoor>,
+    /// Whose share of the memory it takes.
+    pub party: Party,
     pub method: Method,
     pub site: Site,
     pub target: Target,
@@ -86,10 +88,11 @@ fn moved(address: &str) -> Result<Response, LdpError> {
 impl Asked {
     fn of(door: Arc<LdpDoor>, parts: Parts) -> Result<Self, LdpError> {
         let Parts { method, uri, headers, extensions, .. } = parts;
+        let party = extensions.get::<Requester>().map(Party::of).unwrap_or_default();
         let encrypted = extensions.get::<Encrypted>().is_some();
         let site = Site::of(&door.settings, &uri, &headers, encrypted)?;
         let target = Target::parse(uri.path().strip_prefix(&door.settings.base).unwrap_or_default())?;
-        Ok(Self { method, site, target, headers, query: uri.query().map(str::to_owned), door })
+        Ok(Self { party, method, site, target, headers, query: uri.query().map(str::to_owned), door })
     }
 
     async fn answer(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {

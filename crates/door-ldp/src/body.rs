@@ -1,16 +1,21 @@
-//! Bodies that come in: graphs are read whole, within limits; bytes go to the store as they come.
+//! Bodies that come in: graphs are read whole, within limits and within the memory for all of them; bytes go to the store as they
+//! come.
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
+use door_http::body::{self, Held};
 use door_http::digests;
 use futures::{Stream, StreamExt};
 use http::{HeaderMap, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use objects::ResourcePath;
 use objects::resources::upload::digests_of;
-use rdf::{ContentType, Graph, Iri, JsonLdForm, Limits, Syntax};
+use objects::{ResourcePath, Share};
+use parking_lot::Mutex;
+use rdf::{ContentType, Graph, Iri, JsonLdForm, Limits, NamedOrBlankNodeRef, Syntax, TermRef, Triple};
 
 use crate::address::Site;
+use crate::ask::Asked;
 use crate::errors::LdpError;
 use crate::links::values;
 use crate::settings::LdpSettings;
@@ -20,29 +25,28 @@ use crate::settings::LdpSettings;
 pub struct GraphBody {
     bytes: Bytes,
     content_type: ContentType,
+    /// The memory that it and the graph made of it take; `None`: next to nothing.
+    share: Option<Arc<Mutex<Share>>>,
 }
 
 impl GraphBody {
     /// Takes it in, and checks that it is what the headers of the request announce.
-    pub async fn read(
-        body: Body,
-        content_type: ContentType,
-        headers: &HeaderMap,
-        settings: &LdpSettings,
-    ) -> Result<Self, LdpError> {
-        Ok(Self { bytes: whole(body, headers, settings.rdf_bytes_max).await?, content_type })
+    pub async fn read(body: Body, content_type: ContentType, asked: &Asked) -> Result<Self, LdpError> {
+        let Held { bytes, share } = whole(body, asked, asked.settings().rdf_bytes_max).await?;
+        Ok(Self { bytes, content_type, share: Some(Arc::new(Mutex::new(share))) })
     }
 
     /// One that says nothing.
     pub fn empty() -> Self {
         let content_type = ContentType { syntax: Syntax::Turtle, charset: rdf::Charset::Utf8 };
-        Self { bytes: Bytes::new(), content_type }
+        Self { bytes: Bytes::new(), content_type, share: None }
     }
 
-    /// One in JSON-LD.
-    pub fn json_ld(bytes: Bytes) -> Self {
+    /// One in JSON-LD, with the share of memory that it takes.
+    pub fn json_ld(bytes: Bytes, share: Share) -> Self {
         let syntax = Syntax::JsonLd(JsonLdForm::Compacted);
-        Self { bytes, content_type: ContentType { syntax, charset: rdf::Charset::Utf8 } }
+        let content_type = ContentType { syntax, charset: rdf::Charset::Utf8 };
+        Self { bytes, content_type, share: Some(Arc::new(Mutex::new(share))) }
     }
 
     /// The graph, of the resource at a path, as it is kept.
@@ -55,22 +59,43 @@ impl GraphBody {
         let limits = Limits { body_bytes: settings.rdf_bytes_max, triples: settings.triples_max, ..Limits::default() };
         let text = self.content_type.charset.to_utf8(&self.bytes);
         let graph = rdf::parse(&text, self.content_type.syntax, base, &limits)?;
+        if let Some(share) = &self.share {
+            // As many graphs are parsed at once as there are threads, each within its limits; what waits for the store is paid for.
+            share.lock().resize(self.bytes.len() as u64 + GRAPHS_AT_ONCE * bytes_of(&graph))?;
+        }
         Ok(crate::statements::map(graph, |iri| site.kept(iri)))
     }
 }
 
-/// A body that is held in memory, and is what the headers of the request announce.
-pub async fn whole(body: Body, headers: &HeaderMap, bytes_max: usize) -> Result<Bytes, LdpError> {
-    let announced = digests::announced(headers)?;
-    let bytes = match Limited::new(body, bytes_max).collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            return Err(LdpError::TooLarge { max_bytes: bytes_max as u64 });
-        }
-        Err(error) => return Err(LdpError::BodyBroken(error.to_string())),
+/// Graphs made of one body that are held at the same time: as it came, and as it is kept.
+const GRAPHS_AT_ONCE: u64 = 2;
+
+/// Bytes that a statement takes besides the text of its terms: itself, its place in the graph, and an allocator's rounding.
+pub const STATEMENT_BYTES: u64 = 256;
+
+/// Bytes that a graph takes in memory, about.
+pub fn bytes_of(graph: &Graph) -> u64 {
+    let text = |triple: &Triple| {
+        let subject = match triple.subject.as_ref() {
+            NamedOrBlankNodeRef::NamedNode(node) => node.as_str().len(),
+            NamedOrBlankNodeRef::BlankNode(node) => node.as_str().len(),
+        };
+        let object = match triple.object.as_ref() {
+            TermRef::NamedNode(node) => node.as_str().len(),
+            TermRef::BlankNode(node) => node.as_str().len(),
+            TermRef::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
+        };
+        (subject + triple.predicate.as_str().len() + object) as u64
     };
-    digests::check(&announced, &digests_of(&bytes, &digests::algorithms(&announced)))?;
-    Ok(bytes)
+    graph.iter().map(|triple| STATEMENT_BYTES + text(triple)).sum()
+}
+
+/// A body that is held in memory, and is what the headers of the request announce.
+pub async fn whole(body: Body, asked: &Asked, bytes_max: usize) -> Result<Held, LdpError> {
+    let announced = digests::announced(&asked.headers)?;
+    let held = body::held(asked.library().memory(), &asked.party, body, bytes_max as u64, 1).await?;
+    digests::check(&announced, &digests_of(&held.bytes, &digests::algorithms(&announced)))?;
+    Ok(held)
 }
 
 /// Refuses digests of a body that is used while it comes: they would be checked when it is too late.

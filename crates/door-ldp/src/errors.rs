@@ -1,7 +1,7 @@
 //! What is answered when a request cannot be answered as asked: one total match from the reason to the status.
 
 use axum::response::{IntoResponse, Response};
-use door_http::{DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, problem};
+use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, problem};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use objects::resources::UploadError;
 use objects::{InvalidPath, ObjectsError, ResourceError};
@@ -272,6 +272,16 @@ impl LdpError {
 impl From<ObjectsError> for LdpError {
     fn from(error: ObjectsError) -> Self {
         Self::Resource(error.into())
+    }
+}
+
+impl From<BodyError> for LdpError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge { max_bytes } => Self::TooLarge { max_bytes },
+            BodyError::Broken(error) => Self::BodyBroken(error),
+            BodyError::Memory(error) => error.into(),
+        }
     }
 }
 

@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use axum::body::{Body, BodyDataStream};
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, Stream, StreamExt};
+use objects::Share;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::errors::LdpError;
 
-/// The non-empty lines of a body, as they come. What is longer than `bytes_max`, and a body that breaks off, ends them.
-pub fn of(body: Body, bytes_max: usize) -> impl Stream<Item = Result<Bytes, LdpError>> + Send + 'static {
-    let state = Some(Lines { body: body.into_data_stream(), held: BytesMut::new(), searched: 0, bytes_max });
+/// The non-empty lines of a body, as they come. What is longer than `bytes_max`, or than there is memory for, and a body that breaks
+/// off, ends them. What is held of a line that has not ended is paid for by `share`.
+pub fn of(body: Body, bytes_max: usize, share: Share) -> impl Stream<Item = Result<Bytes, LdpError>> + Send + 'static {
+    let (body, least_bytes) = (body.into_data_stream(), share.bytes());
+    let state = Some(Lines { body, held: BytesMut::new(), searched: 0, bytes_max, share, least_bytes });
     stream::unfold(state, |state| async move {
         let mut lines = state?;
         match lines.next().await {
@@ -29,6 +32,9 @@ struct Lines {
     /// Bytes of what is held in which no line ends.
     searched: usize,
     bytes_max: usize,
+    share: Share,
+    /// What the share is when little is held.
+    least_bytes: u64,
 }
 
 impl Lines {
@@ -47,7 +53,15 @@ impl Lines {
                 }
             }
             match self.body.next().await {
-                Some(Ok(piece)) => self.held.extend_from_slice(&piece),
+                Some(Ok(piece)) => {
+                    let needs = (self.held.len() + piece.len()) as u64;
+                    if needs > self.share.bytes() {
+                        self.share.resize(needs.max(2 * self.share.bytes()))?;
+                    } else if needs <= self.least_bytes {
+                        self.share.resize(self.least_bytes)?;
+                    }
+                    self.held.extend_from_slice(&piece);
+                }
                 Some(Err(error)) => return Err(LdpError::BodyBroken(error.to_string())),
                 None => {
                     self.searched = 0;
@@ -93,12 +107,15 @@ struct Object {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use objects::{Memory, Party};
+
     use super::*;
 
     async fn lines(pieces: &[&'static str], bytes_max: usize) -> Vec<Result<String, String>> {
         let pieces: Vec<_> =
             pieces.iter().map(|piece| Ok::<_, LdpError>(Bytes::from_static(piece.as_bytes()))).collect();
-        let lines = of(Body::from_stream(stream::iter(pieces)), bytes_max);
+        let share = Memory::new(1 << 20).try_reserve(&Party::Local, 1_000).unwrap();
+        let lines = of(Body::from_stream(stream::iter(pieces)), bytes_max, share);
         let text = |line: Result<Bytes, LdpError>| {
             line.map(|line| String::from_utf8(line.to_vec()).unwrap().trim().to_owned())
                 .map_err(|error| error.to_string())
@@ -118,6 +135,16 @@ mod tests {
     async fn a_line_that_is_too_long_ends_them_before_it_is_held_whole() {
         let read = lines(&["one\n", "0123456789", "0123456789", "never read\n"], 15).await;
         assert_eq!(read, [Ok("one".to_owned()), Err("the body is larger than 15 bytes".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn a_line_for_which_there_is_no_memory_ends_them_and_what_was_held_is_given_back() {
+        let memory = Memory::new(1 << 20);
+        let share = memory.try_reserve(&Party::Local, 1_000).unwrap();
+        let endless = stream::repeat_with(|| Ok::<_, LdpError>(Bytes::from(vec![b'x'; 10_000])));
+        let lines: Vec<_> = of(Body::from_stream(endless), usize::MAX, share).collect().await;
+        assert!(matches!(&lines[..], [Err(LdpError::Resource(_))]), "{lines:?}");
+        assert_eq!(memory.taken_bytes(), 0);
     }
 
     #[test]

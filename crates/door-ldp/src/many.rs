@@ -9,14 +9,14 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
 use http::{HeaderValue, StatusCode, header};
-use objects::ResourcePath;
 use objects::resources::Resource;
+use objects::{ResourcePath, Share};
 use rdf::quads;
 use rdf::{Iri, Limits};
 
 use crate::address::path_of_kept;
 use crate::ask::{Asked, empty, refuse_volumes};
-use crate::body::{GraphBody, content_type, refuse_codings, refuse_digests};
+use crate::body::{GraphBody, bytes_of, content_type, refuse_codings, refuse_digests};
 use crate::errors::LdpError;
 use crate::lines::{self, Line};
 use crate::model::Model;
@@ -28,6 +28,12 @@ const N_QUADS: &str = "application/n-quads";
 
 /// Resources that are created at the same time: durable writes share their syncs.
 const CREATED_AT_ONCE: usize = 64;
+
+/// The share of memory that a request begins with, for what comes of a resource that is not whole yet, bytes.
+const HELD_BYTES: u64 = 64 << 10;
+
+/// How many times their length quads take as a graph, at most about: the shortest have some 30 bytes.
+const QUADS_TIMES: u64 = 8;
 
 /// What lines of JSON are called; none of these names is registered.
 const JSON_LINES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
@@ -45,6 +51,16 @@ pub enum Many {
 enum Sent {
     Graph(quads::Resource),
     Line(Bytes),
+}
+
+impl Sent {
+    /// Bytes that it takes until it is created, about. What is made of a line pays for itself.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Graph(resource) => 2 * bytes_of(&resource.graph),
+            Self::Line(line) => line.len() as u64,
+        }
+    }
 }
 
 impl Many {
@@ -75,16 +91,26 @@ impl Asked {
             ..Limits::default()
         };
         let (asked, container) = (self.clone(), Arc::new(container));
+        let share = self.library().memory().try_reserve(&self.party, HELD_BYTES)?;
         let sent = match many {
-            Many::Quads => resources(body, limits).map(|resource| resource.map(Sent::Graph)).boxed(),
-            Many::Lines => lines::of(body, limits.body_bytes).map(|line| line.map(Sent::Line)).boxed(),
+            Many::Quads => resources(body, limits, share).map(|resource| resource.map(Sent::Graph)).boxed(),
+            Many::Lines => lines::of(body, limits.body_bytes, share).map(|line| line.map(Sent::Line)).boxed(),
         };
-        let lines = sent.map(move |sent| {
+        let payer = self.clone();
+        let paid = sent.then(move |sent| {
+            let payer = payer.clone();
+            async move {
+                let sent = sent?;
+                let share = payer.library().memory().reserve(&payer.party, sent.bytes()).await?;
+                Ok((sent, share))
+            }
+        });
+        let lines = paid.map(move |sent: Result<_, LdpError>| {
             let (asked, container) = (asked.clone(), container.clone());
             async move {
                 match sent {
-                    Ok(Sent::Graph(resource)) => asked.create_graph(&container, model, resource).await,
-                    Ok(Sent::Line(line)) => asked.create_line(&container, model, &line).await,
+                    Ok((Sent::Graph(resource), _share)) => asked.create_graph(&container, model, resource).await,
+                    Ok((Sent::Line(line), share)) => asked.create_line(&container, model, &line, share).await,
                     Err(error) => line(None, &error),
                 }
             }
@@ -116,12 +142,12 @@ impl Asked {
 
     /// Creates the resource of a line of JSON-LD; answers its line. Its relative IRIs are of the container, or, where it has no
     /// `@id`, of the resource that it becomes.
-    async fn create_line(&self, container: &Resource, model: Option<Model>, sent: &Bytes) -> String {
+    async fn create_line(&self, container: &Resource, model: Option<Model>, sent: &Bytes, share: Share) -> String {
         let Line { id, json_ld } = match Line::parse(sent) {
             Ok(line) => line,
             Err(error) => return line(None, &error),
         };
-        let body = GraphBody::json_ld(json_ld);
+        let body = GraphBody::json_ld(json_ld, share);
         let Some(id) = id else {
             let graph = |path: &ResourcePath| body.graph(&self.site, path, self.settings());
             return self.told(None, self.create_fresh(container, model, graph).await);
@@ -179,27 +205,42 @@ impl Asked {
     }
 }
 
-/// The resources in a body, as they come. What cannot be read ends them.
-fn resources(body: Body, limits: Limits) -> impl Stream<Item = Result<quads::Resource, LdpError>> + Send + 'static {
-    let state = Some((body.into_data_stream(), quads::Resources::new(limits)));
+/// The resources in a body, as they come. What cannot be read, and what there is no memory for, ends them.
+fn resources(
+    body: Body,
+    limits: Limits,
+    share: Share,
+) -> impl Stream<Item = Result<quads::Resource, LdpError>> + Send + 'static {
+    let state = Some((body.into_data_stream(), quads::Resources::new(limits), share));
     stream::unfold(state, |state| async move {
-        let (mut body, mut read) = state?;
-        match next(&mut body, &mut read).await {
-            Ok(Some(resource)) => Some((Ok(resource), Some((body, read)))),
+        let (mut body, mut read, mut share) = state?;
+        match next(&mut body, &mut read, &mut share).await {
+            Ok(Some(resource)) => Some((Ok(resource), Some((body, read, share)))),
             Ok(None) => None,
             Err(error) => Some((Err(error), None)),
         }
     })
 }
 
-async fn next(body: &mut BodyDataStream, read: &mut quads::Resources) -> Result<Option<quads::Resource>, LdpError> {
-    let mut ended = false;
+async fn next(
+    body: &mut BodyDataStream,
+    read: &mut quads::Resources,
+    share: &mut Share,
+) -> Result<Option<quads::Resource>, LdpError> {
+    let (mut ended, mut fed_bytes) = (false, 0);
+    share.resize(HELD_BYTES)?;
     loop {
         if let Some(resource) = read.next_resource() {
             return Ok(Some(resource?));
         }
         match body.next().await {
-            Some(Ok(piece)) => read.feed(&piece),
+            Some(Ok(piece)) => {
+                fed_bytes += piece.len() as u64;
+                if fed_bytes * QUADS_TIMES > share.bytes() {
+                    share.resize((fed_bytes * QUADS_TIMES).max(2 * share.bytes()))?;
+                }
+                read.feed(&piece);
+            }
             Some(Err(error)) => return Err(LdpError::BodyBroken(error.to_string())),
             None if ended => return Ok(None),
             None => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
+use door_http::Held;
 use objects::ResourceError;
 use objects::resources::Kind;
 use rdf::update::{Cancellation, Updated};
@@ -12,7 +13,7 @@ use rdf::{Limits, Triple};
 
 use crate::address::Facet;
 use crate::ask::{Asked, TRIES_MAX, changes_all_the_time};
-use crate::body::{GraphBody, content_type, refuse_codings, whole};
+use crate::body::{GraphBody, bytes_of, content_type, refuse_codings, whole};
 use crate::errors::LdpError;
 use crate::managed;
 use crate::post::Incoming;
@@ -29,6 +30,12 @@ impl Drop for GivenUp {
         self.0.cancel();
     }
 }
+
+/// Copies of the update that are held at the same time: for one try, and for those after it.
+const TEXTS_AT_ONCE: u64 = 2;
+
+/// Graphs that are held at the same time: before the update and after it.
+const GRAPHS_AT_ONCE: u64 = 2;
 
 impl Asked {
     /// Changes statements.
@@ -50,8 +57,8 @@ impl Asked {
         if !said.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(SPARQL_UPDATE) {
             return Err(LdpError::UnsupportedMediaType { found: said.to_owned(), supported: SPARQL_UPDATE.to_owned() });
         }
-        let text = whole(body, &self.headers, self.settings().rdf_bytes_max).await?;
-        let text = String::from_utf8(text.to_vec()).map_err(|_| LdpError::UpdateNotUtf8)?;
+        let Held { bytes, mut share } = whole(body, &self, self.settings().rdf_bytes_max).await?;
+        let text = String::from_utf8(bytes.into()).map_err(|_| LdpError::UpdateNotUtf8)?;
         for _ in 0..TRIES_MAX {
             let resource = self.resource().await?;
             self.may_change(&resource)?;
@@ -59,6 +66,7 @@ impl Asked {
             let said = managed::statements(&resource);
             graph.extend(said.iter().cloned());
             let shown = map(graph, |iri| self.site.shown(iri));
+            share.resize(TEXTS_AT_ONCE * text.len() as u64 + GRAPHS_AT_ONCE * bytes_of(&shown))?;
             let (text, base) = (text.clone(), self.site.base(self.path())?);
             let limits = Limits { triples: self.settings().triples_max, ..Limits::default() };
             let cancellation = cancellation.clone();

@@ -56,7 +56,7 @@ impl Asked {
         match (asked, graph) {
             (Some(Model::Binary), _) => self.upload(body, path).await.map(Incoming::Binary),
             (asked, Some(content_type)) => {
-                let body = GraphBody::read(body, content_type, &self.headers, self.settings()).await?;
+                let body = GraphBody::read(body, content_type, &self).await?;
                 Ok(Incoming::Graph(body, asked))
             }
             (None, None) => self.upload(body, path).await.map(Incoming::Binary),
@@ -64,7 +64,7 @@ impl Asked {
                 let found = said.unwrap_or(OCTETS).to_owned();
                 let unsupported = || LdpError::UnsupportedMediaType { found, supported: graphs_accepted() };
                 // Of nothing it need not be said what it is. Whether it is nothing, no header says for sure.
-                match whole(body, &self.headers, 0).await {
+                match whole(body, &self, 0).await {
                     Ok(_) if said.is_none() => Ok(Incoming::Graph(GraphBody::empty(), Some(asked))),
                     Ok(_) | Err(LdpError::TooLarge { .. }) => Err(unsupported()),
                     Err(error) => Err(error),

@@ -152,9 +152,7 @@ impl Asked {
         }
         match (stands, graph) {
             (Model::Binary, _) => self.upload(body, self.path()).await.map(Incoming::Binary),
-            (_, Some(content_type)) => {
-                Ok(Incoming::Graph(GraphBody::read(body, content_type, &self.headers, self.settings()).await?, None))
-            }
+            (_, Some(content_type)) => Ok(Incoming::Graph(GraphBody::read(body, content_type, &self).await?, None)),
             (_, None) => Err(LdpError::UnsupportedMediaType {
                 found: said.unwrap_or("application/octet-stream").to_owned(),
                 supported: graphs_accepted(),
@@ -210,7 +208,7 @@ impl Asked {
             found: said.unwrap_or("application/octet-stream").to_owned(),
             supported: graphs_accepted(),
         })?;
-        let body = GraphBody::read(body, content_type, &self.headers, self.settings()).await?;
+        let body = GraphBody::read(body, content_type, &self).await?;
         for _ in 0..TRIES_MAX {
             let resource = self.resource().await?;
             self.may_change(&resource)?;

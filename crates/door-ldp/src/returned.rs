@@ -44,7 +44,15 @@ impl Asked {
             headers.remove(name);
         }
         let target = Target { path: path.clone(), facet: self.target.facet };
-        Self { door: self.door.clone(), method: Method::GET, site: self.site.clone(), target, headers, query: None }
+        Self {
+            door: self.door.clone(),
+            party: self.party.clone(),
+            method: Method::GET,
+            site: self.site.clone(),
+            target,
+            headers,
+            query: None,
+        }
     }
 
     /// A representation as the answer to a change, of which the short one tells the rest.

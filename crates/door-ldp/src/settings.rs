@@ -1,5 +1,6 @@
 //! What can be set of this door.
 
+use crate::body::STATEMENT_BYTES;
 use crate::external::ExternalPrefix;
 
 /// What a graph becomes when its sender does not say.
@@ -30,6 +31,14 @@ pub struct LdpSettings {
     pub binary_bytes_max: u64,
     /// How the addresses begin at which content may be kept elsewhere; none: it may not.
     pub external: Vec<ExternalPrefix>,
+}
+
+impl LdpSettings {
+    /// Bytes of memory that one request may take at most.
+    pub fn memory_bytes_max(&self) -> u64 {
+        let text = self.rdf_bytes_max as u64;
+        text.saturating_mul(4).saturating_add(2 * STATEMENT_BYTES * self.triples_max as u64)
+    }
 }
 
 impl Default for LdpSettings {

@@ -4,17 +4,18 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::library::{Library, LibraryOptions};
+use crate::shares::{Party, Shares};
 use crate::surroundings::Compute;
 
 /// The least that a request may hold ahead of its client, bytes.
@@ -37,8 +38,7 @@ const BATCH_BYTES_MIN: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Fairness {
     read_ahead_bytes: usize,
-    requests_max: usize,
-    active: AtomicUsize,
+    active: Mutex<Shares>,
     turns: Semaphore,
     planning: Semaphore,
     recording: Semaphore,
@@ -50,6 +50,7 @@ pub struct Fairness {
 #[derive(Debug)]
 pub struct Admission {
     fairness: Arc<Fairness>,
+    party: Party,
 }
 
 impl Fairness {
@@ -58,8 +59,7 @@ impl Fairness {
         let processors = options.processors.max(1);
         Arc::new(Self {
             read_ahead_bytes: options.read_ahead_bytes,
-            requests_max: options.bulk_requests_max,
-            active: AtomicUsize::new(0),
+            active: Mutex::new(Shares::new(options.bulk_requests_max as u64)),
             turns: Semaphore::new((2 * processors).max(4)),
             planning: Semaphore::new(processors),
             recording: Semaphore::new(processors),
@@ -68,18 +68,21 @@ impl Fairness {
         })
     }
 
-    /// Lets one more request stream, or tells it to come again later.
-    pub fn admit(self: &Arc<Self>) -> ObjectsResult<Admission> {
-        let one_more = |active| (active < self.requests_max).then_some(active + 1);
-        match self.active.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more) {
-            Ok(_) => Ok(Admission { fairness: self.clone() }),
-            Err(active) => Err(ObjectsError::Overloaded(format!("{active} bulk requests are streaming already"))),
+    /// Lets one more request stream, or tells it to come again later: no party has more of the places than it leaves free.
+    pub fn admit(self: &Arc<Self>, party: Party) -> ObjectsResult<Admission> {
+        let mut active = self.active.lock();
+        match active.take(&party, 1) {
+            true => Ok(Admission { fairness: self.clone(), party }),
+            false => Err(ObjectsError::Overloaded(format!(
+                "{} bulk requests are streaming already, of all or of this token or address",
+                active.taken()
+            ))),
         }
     }
 
     /// How many requests are streaming.
     pub fn active(&self) -> usize {
-        self.active.load(Ordering::SeqCst)
+        self.active.lock().taken() as usize
     }
 
     /// Bytes that each request may hold ahead of its client now.
@@ -147,7 +150,7 @@ impl Library {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.fairness.active.fetch_sub(1, Ordering::SeqCst);
+        self.fairness.active.lock().give_back(&self.party, 1);
     }
 }
 
@@ -284,6 +287,8 @@ impl std::fmt::Debug for Produced {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn fairness(read_ahead_bytes: usize, requests_max: usize) -> Arc<Fairness> {
@@ -318,9 +323,9 @@ mod tests {
     fn the_share_shrinks_with_the_number_of_requests_and_stays_within_its_bounds() {
         let fairness = fairness(4 << 20, 100);
         assert_eq!(fairness.share_bytes(), 4 << 20, "alone, a request has all of it");
-        let admissions: Vec<_> = (0..16).map(|_| fairness.admit().unwrap()).collect();
+        let admissions: Vec<_> = (0..16).map(|_| fairness.admit(Party::Local).unwrap()).collect();
         assert_eq!(fairness.share_bytes(), 256 << 10);
-        let more: Vec<_> = (0..84).map(|_| fairness.admit().unwrap()).collect();
+        let more: Vec<_> = (0..84).map(|_| fairness.admit(Party::Local).unwrap()).collect();
         assert_eq!(fairness.share_bytes(), 64 << 10, "never less than a piece");
         drop((admissions, more));
         assert_eq!(fairness.active(), 0);
@@ -329,11 +334,22 @@ mod tests {
     #[test]
     fn one_request_too_many_is_told_to_come_again() {
         let fairness = fairness(1 << 20, 1);
-        let first = fairness.admit().unwrap();
-        let refused = fairness.admit().unwrap_err();
+        let first = fairness.admit(Party::Local).unwrap();
+        let refused = fairness.admit(Party::Local).unwrap_err();
         assert!(refused.is_passing(), "{refused}");
         drop(first);
-        assert!(fairness.admit().is_ok());
+        assert!(fairness.admit(Party::Local).is_ok());
+    }
+
+    #[test]
+    fn requests_of_one_address_leave_places_for_those_of_others() {
+        let fairness = fairness(1 << 20, 256);
+        let address = |number: u8| Party::Network([192, 0, 2, number].into());
+        let greedy: Vec<_> = (0..256).filter_map(|_| fairness.admit(address(1)).ok()).collect();
+        assert_eq!(greedy.len(), 128);
+        assert!(fairness.admit(address(1)).unwrap_err().is_passing());
+        let others: Vec<_> = (2..40).filter_map(|number| fairness.admit(address(number)).ok()).collect();
+        assert_eq!(others.len(), 38, "each of the others gets a place");
     }
 
     /// Lets everybody go on until nothing more is made.
@@ -349,9 +365,9 @@ mod tests {
     async fn a_client_that_stalls_holds_no_more_than_its_share() {
         let fairness = fairness(8 << 20, 8);
         for others in [0, 3] {
-            let _others: Vec<_> = (0..others).map(|_| fairness.admit().unwrap()).collect();
+            let _others: Vec<_> = (0..others).map(|_| fairness.admit(Party::Local).unwrap()).collect();
             let made = Arc::new(AtomicUsize::new(0));
-            let stream = fairness.admit().unwrap().run_ahead(endless(made.clone(), fairness.piece_bytes()));
+            let stream = fairness.admit(Party::Local).unwrap().run_ahead(endless(made.clone(), fairness.piece_bytes()));
             let held = settled(&made).await * fairness.piece_bytes();
             assert!(held <= fairness.share_bytes(), "{held} of {}", fairness.share_bytes());
             drop(stream);
@@ -366,7 +382,7 @@ mod tests {
         for _ in 0..CLIENTS {
             // Each begins when those before it have filled a share that was larger then.
             let made = Arc::new(AtomicUsize::new(0));
-            streams.push(fairness.admit().unwrap().run_ahead(endless(made.clone(), 64 << 10)));
+            streams.push(fairness.admit(Party::Local).unwrap().run_ahead(endless(made.clone(), 64 << 10)));
             held += settled(&made).await * (64 << 10);
         }
         assert!(held <= (2 << 20) + CLIENTS * 2 * (64 << 10), "{held}");
@@ -383,7 +399,7 @@ mod tests {
             let _held_by_the_work = &witness;
             piece
         });
-        let mut stream = fairness.admit().unwrap().run_ahead(pieces);
+        let mut stream = fairness.admit(Party::Local).unwrap().run_ahead(pieces);
         assert!(stream.next().await.unwrap().is_ok());
         drop(stream);
         assert_eq!(fairness.active(), 0);
@@ -394,7 +410,7 @@ mod tests {
     async fn work_that_dies_is_not_taken_for_work_that_ended() {
         let fairness = fairness(1 << 20, 8);
         let dying = futures::stream::poll_fn(|_| -> Poll<Option<ObjectsResult<Bytes>>> { panic!("a defect") });
-        let mut stream = fairness.admit().unwrap().run_ahead(dying);
+        let mut stream = fairness.admit(Party::Local).unwrap().run_ahead(dying);
         assert!(stream.next().await.unwrap().is_err());
         assert!(stream.next().await.is_none());
     }

@@ -17,7 +17,7 @@
 //!   shard gets rid of its past members; `grow.rs`: how a container gets more shards; `past.rs`: where past members are kept;
 //!   `queue.rs`: how work of all these is recorded; `passes.rs`: what a record that cannot be dealt with does to them.
 //! - `bulk/`: from a list of ids to a plan, from a plan to a stream; selections; token counts. `fairness.rs`: how those who
-//!   stream at the same time share what there is. `audit.rs`: who asked for what.
+//!   stream at the same time share what there is; `memory.rs`: how much clients may make the server hold; `shares.rs`: the rule of both. `audit.rs`: who asked for what.
 
 pub mod audit;
 pub mod bulk;
@@ -37,6 +37,7 @@ pub mod import;
 pub mod keys;
 pub mod library;
 pub mod list;
+pub mod memory;
 mod open;
 mod packer;
 pub mod page;
@@ -49,6 +50,7 @@ pub mod resources;
 pub mod revision;
 mod rewrite;
 pub mod salvage;
+mod shares;
 pub mod statistics;
 pub mod surroundings;
 mod switch;
@@ -68,6 +70,7 @@ pub use history::{History, InvalidKeep, Keep};
 pub use import::{Checked, ImportProgress, Imported, Unchanged, check};
 pub use library::{Library, LibraryOptions};
 pub use list::{ListToken, Listing};
+pub use memory::{Memory, Share};
 pub use page::{MemberRead, PageInfo, PageRead};
 pub use passes::Chore;
 pub use pins::Pinned;
@@ -77,6 +80,7 @@ pub use resources::path::{InvalidPath, ResourcePath};
 pub use resources::{ResourceError, ResourceResult};
 pub use revision::{RevisionClock, RevisionId};
 pub use salvage::SetRight;
+pub use shares::Party;
 pub use statistics::Statistics;
 pub use surroundings::{Compute, Surroundings};
 pub use verify::{DamagedMember, Verified};

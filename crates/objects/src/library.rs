@@ -12,6 +12,7 @@ use crate::bulk::Bulk;
 use crate::damage::UnwrittenMarks;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::history::History;
+use crate::memory::Memory;
 use crate::passes::Failures;
 use crate::resources::RunningJobs;
 use crate::revision::RevisionClock;
@@ -53,6 +54,8 @@ pub struct LibraryOptions {
     pub small_content_bytes: usize,
     /// Rows of past members from which on a shard is rewritten, if they are a quarter of it at least.
     pub rewrite_dead_rows_min: u64,
+    /// Bytes that clients may make the server hold at once in bodies, lists, plans and graphs.
+    pub memory_bytes: u64,
     /// Bytes that all bulk readers together may hold ahead of their clients.
     pub read_ahead_bytes: usize,
     /// Bulk requests that may be streaming at once; one more is told to come again later.
@@ -85,6 +88,7 @@ impl Default for LibraryOptions {
             sample_one_of: 1_024,
             small_content_bytes: 16 << 10,
             rewrite_dead_rows_min: 1_000,
+            memory_bytes: 512 << 20,
             read_ahead_bytes: 8 << 20,
             bulk_requests_max: 256,
             processors,
@@ -126,6 +130,7 @@ pub(crate) struct Inner {
     pub(crate) revisions: RevisionClock,
     pub(crate) options: LibraryOptions,
     pub(crate) bulk: Bulk,
+    pub(crate) memory: Memory,
     pub(crate) unwritten_marks: UnwrittenMarks,
     pub(crate) running_jobs: RunningJobs,
     pub(crate) failures: Failures,
@@ -140,12 +145,14 @@ impl Inner {
     pub(crate) fn new(store: Arc<dyn Store>, surroundings: Surroundings, options: LibraryOptions) -> Self {
         let revisions = RevisionClock::new(surroundings.clock.clone(), &*surroundings.random);
         let bulk = Bulk::new(&store, &surroundings, &options);
+        let memory = Memory::new(options.memory_bytes);
         Self {
             store,
             surroundings,
             revisions,
             options,
             bulk,
+            memory,
             unwritten_marks: UnwrittenMarks::default(),
             running_jobs: RunningJobs::default(),
             failures: Failures::default(),
@@ -169,6 +176,11 @@ impl Library {
     /// A stamp for a head that is about to be written.
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp::drawn(&*self.inner.surroundings.random)
+    }
+
+    /// The budget for what clients make the server hold.
+    pub fn memory(&self) -> &Memory {
+        &self.inner.memory
     }
 
     /// What is set.

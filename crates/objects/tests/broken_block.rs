@@ -15,7 +15,7 @@ use md5::{Digest, Md5};
 use objects::damage::WHOLE_VOLUME;
 use objects::{
     AuditAction, BulkPlan, BulkRequest, Imported, Library, LibraryOptions, MissingReason, ObjectsError, OnDamage,
-    Requester, SelectionTerms, Unchanged, Wanted,
+    Party, Requester, SelectionTerms, Unchanged, Wanted,
 };
 use pack::{Layout, Level};
 use store::{Lane, ManualClock, Store, StoreError, UnixMillis};
@@ -175,7 +175,7 @@ async fn audited_downloads_and_selections_go_on_when_the_text_takes_no_writes_an
     let wanted = vec![Wanted::all(id("t.a"))];
     let request = BulkRequest { wanted, layout: Layout::Pages, level: Level::Frames, mets: false };
     let selected = library.select(&request, &requester, SelectionTerms::default()).await.unwrap();
-    let plan = library.selection(&selected.info.id).await.unwrap();
+    let plan = library.selection(&selected.info.id, &Party::Local).await.unwrap();
     assert_eq!(download(&library, &plan).await, (plan.len_bytes.unwrap(), true));
     library.delete_selection(&selected.info.id).await.unwrap();
 

@@ -24,8 +24,10 @@ use crate::directory::{Entry, Place};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{HeadRow, VolumeBody};
 use crate::library::Library;
+use crate::memory::Share;
 use crate::read::Volume;
 use crate::revision::RevisionId;
+use crate::shares::Party;
 
 /// The version of what archives look like, byte by byte. It is part of every ETag: raise it whenever `pack` writes an archive
 /// differently, so that nobody resumes in the middle of another one.
@@ -37,6 +39,9 @@ const SMALL_PLAN: u64 = 16;
 /// How often planning begins anew because damage was found where an archive is measured (where 4 GiB is passed, directories are
 /// read for that).
 const ATTEMPTS_MAX: u32 = 8;
+
+/// What the id of something missing takes besides, about.
+const MISSING_ID_BYTES: usize = 32;
 
 /// Heads read in one call.
 const HEADS_AT_ONCE: usize = 512;
@@ -63,6 +68,8 @@ pub struct BulkPlan {
     pub started: UnixMillis,
     /// What becomes of damage.
     pub on_damage: OnDamage,
+    /// What it takes of `limits.memory`.
+    pub memory: Option<Arc<Share>>,
 }
 
 /// Where the bytes of a planned volume are.
@@ -88,6 +95,17 @@ pub struct PlannedPage {
 }
 
 impl BulkPlan {
+    /// Bytes that it takes in memory, about: an allocator's rounding comes on top.
+    fn bytes(&self) -> u64 {
+        let pages: usize = self.volumes.iter().map(|volume| volume.pages.len()).sum();
+        let names: usize = self.archive.groups.iter().map(|group| group.name.len()).sum();
+        let errors = self.archive.errors.as_ref().map_or(0, Bytes::len);
+        let lists = self.volumes.len() * (size_of::<Group>() + size_of::<PlannedVolume>())
+            + pages * (size_of::<PageMember>() + size_of::<PlannedPage>())
+            + self.missing.len() * (size_of::<Missing>() + MISSING_ID_BYTES);
+        (lists + names + errors) as u64
+    }
+
     /// The id of the volume that is a group of the archive.
     pub fn volume_id(&self, group: usize) -> ObjectsResult<VolumeId> {
         volume_id(&self.archive, group)
@@ -127,52 +145,65 @@ pub(super) fn volume_id(archive: &Archive, group: usize) -> ObjectsResult<Volume
 /// The turn of one request: what it plans and selects while it has it waits for nobody any more.
 pub struct Planning<'library> {
     pub(super) library: &'library Library,
+    party: Party,
     _turn: Option<SemaphorePermit<'library>>,
 }
 
 impl Planning<'_> {
     /// Plans as [`Library::plan`] does.
     pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
-        self.library.plan_in_turn(request, on_damage).await
+        self.library.plan_in_turn(request, on_damage, &self.party).await
     }
 }
 
 impl Library {
-    /// Plans an archive. What is absent or known to be damaged is named in its `ERROR.err` and hurts nothing else.
+    /// Plans an archive for this machine itself. What is absent or known to be damaged is named in its `ERROR.err` and hurts nothing
+    /// else.
     ///
     /// Fails only where the store cannot answer for now, or where the request contradicts itself.
     pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
-        self.planning(request.wanted.len() as u64).await?.plan(request, on_damage).await
+        self.planning(request.wanted.len() as u64, Party::Local).await?.plan(request, on_damage).await
     }
 
     /// Waits until it is the turn of a list that names so many volumes and pages (at most; it need not have been read yet) to be
     /// planned. Short ones wait for nobody.
     ///
     /// Whoever reads a list from a client takes the turn first: a list that was read takes ten times the memory of its text.
-    pub async fn planning(&self, named_at_most: u64) -> ObjectsResult<Planning<'_>> {
+    /// The plan takes a share of [`Library::memory`] for `party`.
+    pub async fn planning(&self, named_at_most: u64, party: Party) -> ObjectsResult<Planning<'_>> {
         let turn = match named_at_most {
             0..=SMALL_PLAN => None,
             _ => Some(self.inner.bulk.fairness.planning_turn().await?),
         };
-        Ok(Planning { library: self, _turn: turn })
+        Ok(Planning { library: self, party, _turn: turn })
     }
 
     /// Plans as [`Library::plan`] does; the caller has the turn.
-    async fn plan_in_turn(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
+    async fn plan_in_turn(
+        &self,
+        request: &BulkRequest,
+        on_damage: OnDamage,
+        party: &Party,
+    ) -> ObjectsResult<Arc<BulkPlan>> {
         if request.mets && request.layout == pack::Layout::WordSeq {
             return Err(ObjectsError::Invalid("a word sequence has no place for METS".to_owned()));
         }
         for _ in 0..ATTEMPTS_MAX {
-            match self.plan_once(request, on_damage).await {
+            match self.plan_once(request, on_damage, party).await {
                 // Found only when the archive was measured. It is marked now, so that the next plan leaves it out.
                 Err(error) if error.is_damage() => tracing::debug!(%error, "planning begins anew"),
                 planned => return planned,
             }
         }
-        self.plan_once(request, on_damage).await
+        self.plan_once(request, on_damage, party).await
     }
 
-    async fn plan_once(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
+    async fn plan_once(
+        &self,
+        request: &BulkRequest,
+        on_damage: OnDamage,
+        party: &Party,
+    ) -> ObjectsResult<Arc<BulkPlan>> {
         let started = self.inner.surroundings.clock.now();
         let mut draft = Draft::of(request.wanted.len());
         for wanted in request.wanted.chunks(HEADS_AT_ONCE) {
@@ -187,7 +218,7 @@ impl Library {
                 futures::stream::iter(lookups.collect::<Vec<_>>()).buffered(LOOKUPS_AT_ONCE).try_collect().await?;
             drafts.into_iter().for_each(|more| draft.append(more));
         }
-        self.finish_plan(draft, request, on_damage, started).await
+        self.finish_plan(draft, request, on_damage, started, party).await
     }
 
     async fn plan_volume(
@@ -260,6 +291,7 @@ impl Library {
         request: &BulkRequest,
         on_damage: OnDamage,
         started: UnixMillis,
+        party: &Party,
     ) -> ObjectsResult<Arc<BulkPlan>> {
         let Draft { mut groups, mut volumes, missing } = draft;
         groups.shrink_to_fit();
@@ -282,11 +314,19 @@ impl Library {
         };
         let etag = len_bytes.map(|_| etag(&archive, &volumes));
         let entries = archive.entry_count();
-        let (archive, volumes) = match &etag {
-            Some(etag) => self.inner.bulk.plans.share(etag, archive, volumes),
-            None => (archive, volumes),
+        let plan = BulkPlan { archive, volumes, len_bytes, etag, missing, entries, started, on_damage, memory: None };
+        self.share_plan(plan, party)
+    }
+
+    /// Holds a plan once, whoever has an equal one, and takes a share of the memory for it.
+    pub(super) fn share_plan(&self, plan: BulkPlan, party: &Party) -> ObjectsResult<Arc<BulkPlan>> {
+        let bytes = plan.bytes();
+        let reserve = || self.inner.memory.try_reserve(party, bytes);
+        let (archive, volumes, memory) = match &plan.etag {
+            Some(etag) => self.inner.bulk.plans.share(etag, plan.archive, plan.volumes, reserve)?,
+            None => (plan.archive, plan.volumes, Arc::new(reserve()?)),
         };
-        Ok(Arc::new(BulkPlan { archive, volumes, len_bytes, etag, missing, entries, started, on_damage }))
+        Ok(Arc::new(BulkPlan { archive, volumes, memory: Some(memory), ..plan }))
     }
 
     /// Marks a member as damaged, if its revision is still the current one, so that whoever asks next is told. Where the mark

@@ -24,6 +24,7 @@ use crate::library::Library;
 use crate::passes::Chore;
 use crate::pins::Pinned;
 use crate::revision::RevisionId;
+use crate::shares::Party;
 
 /// Bytes of a stored plan in one row.
 const CHUNK_BYTES: usize = 60 << 10;
@@ -183,20 +184,21 @@ impl Library {
         requester: &Requester,
         terms: SelectionTerms,
     ) -> ObjectsResult<Selection> {
-        self.planning(request.wanted.len() as u64).await?.select(request, requester, terms).await
+        self.planning(request.wanted.len() as u64, Party::of(requester)).await?.select(request, requester, terms).await
     }
 
-    /// The plan of a selection. It may be streamed from for as long as any plan, also beyond the selection's end.
+    /// The plan of a selection, for a party that its memory is shared with. It may be streamed from for as long as any plan, also beyond the selection's end.
     ///
     /// [`ObjectsError::Absent`] if there never was one (or so long ago that it is forgotten), [`ObjectsError::Expired`] if it has
     /// ended or was deleted.
-    pub async fn selection(&self, id: &str) -> ObjectsResult<Arc<BulkPlan>> {
+    pub async fn selection(&self, id: &str, party: &Party) -> ObjectsResult<Arc<BulkPlan>> {
         let started = self.inner.surroundings.clock.now();
         let stored = self.live_selection(id).await?;
+        // Its rows take about what it takes itself, and are held beside it while it is read.
+        let rows = self.inner.memory.reserve(party, u64::from(stored.chunks) * CHUNK_BYTES as u64).await?;
         let plan = self.stored_plan(id, stored.chunks).await?.into_plan(stored.info, started);
-        let etag = plan.etag.as_deref().unwrap_or_default();
-        let (archive, volumes) = self.inner.bulk.plans.share(etag, plan.archive, plan.volumes);
-        Ok(Arc::new(BulkPlan { archive, volumes, ..plan }))
+        drop(rows);
+        self.share_plan(plan, party)
     }
 
     /// What is known of a selection. Errors as of [`Library::selection`].

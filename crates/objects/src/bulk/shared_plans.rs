@@ -7,55 +7,71 @@ use pack::Archive;
 use parking_lot::Mutex;
 
 use super::plan::PlannedVolume;
+use crate::memory::Share;
 
-/// What is big of a plan.
-type Contents = (Arc<Archive>, Arc<[PlannedVolume]>);
+/// What is big of a plan, and the share of memory that it takes.
+pub(crate) type Contents = (Arc<Archive>, Arc<[PlannedVolume]>, Arc<Share>);
 
 /// The same, as long as somebody holds it.
-type WeakContents = (Weak<Archive>, Weak<[PlannedVolume]>);
+type WeakContents = (Weak<Archive>, Weak<[PlannedVolume]>, Weak<Share>);
 
 /// The plans that somebody reads from now, by entity tag: equal tags mean equal contents.
 #[derive(Debug, Default)]
 pub(crate) struct SharedPlans(Mutex<HashMap<String, WeakContents>>);
 
 impl SharedPlans {
-    /// The contents under this tag that somebody holds already; or these, from now on.
-    pub(crate) fn share(&self, etag: &str, archive: Arc<Archive>, volumes: Arc<[PlannedVolume]>) -> Contents {
+    /// The contents under this tag that somebody holds already; or these, from now on, with the share that `reserve` takes for them.
+    pub(crate) fn share<E>(
+        &self,
+        etag: &str,
+        archive: Arc<Archive>,
+        volumes: Arc<[PlannedVolume]>,
+        reserve: impl FnOnce() -> Result<Share, E>,
+    ) -> Result<Contents, E> {
         let mut plans = self.0.lock();
-        if let Some(held) = plans.get(etag).and_then(|(archive, volumes)| archive.upgrade().zip(volumes.upgrade())) {
-            return held;
+        if let Some(held) = plans.get(etag).and_then(upgrade) {
+            return Ok(held);
         }
-        plans.retain(|_, (archive, _)| archive.strong_count() > 0);
-        plans.insert(etag.to_owned(), (Arc::downgrade(&archive), Arc::downgrade(&volumes)));
-        (archive, volumes)
+        plans.retain(|_, (archive, ..)| archive.strong_count() > 0);
+        let share = Arc::new(reserve()?);
+        plans.insert(etag.to_owned(), (Arc::downgrade(&archive), Arc::downgrade(&volumes), Arc::downgrade(&share)));
+        Ok((archive, volumes, share))
     }
+}
+
+fn upgrade((archive, volumes, share): &WeakContents) -> Option<Contents> {
+    Some((archive.upgrade()?, volumes.upgrade()?, share.upgrade()?))
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use pack::{Layout, Level};
+
+    use crate::memory::Memory;
+    use crate::shares::Party;
 
     use super::*;
 
-    fn contents() -> Contents {
+    fn share(plans: &SharedPlans, memory: &Memory, etag: &str) -> Contents {
         let archive =
             Archive { layout: Layout::Pages, level: Level::Frames, groups: vec![], errors: None, descriptors: false };
-        (Arc::new(archive), Vec::new().into())
+        let reserve = || memory.try_reserve(&Party::Local, 1_000);
+        plans.share(etag, Arc::new(archive), Vec::new().into(), reserve).unwrap()
     }
 
     #[test]
-    fn equal_plans_are_held_once_and_only_as_long_as_somebody_reads_them() {
-        let plans = SharedPlans::default();
-        let (first, second, other) = (contents(), contents(), contents());
-        let first = plans.share("a", first.0, first.1);
-        let second = plans.share("a", second.0, second.1);
-        let other = plans.share("b", other.0, other.1);
+    fn equal_plans_are_held_and_paid_for_once_and_only_as_long_as_somebody_reads_them() {
+        let (plans, memory) = (SharedPlans::default(), Memory::new(1 << 20));
+        let (first, second, other) =
+            (share(&plans, &memory, "a"), share(&plans, &memory, "a"), share(&plans, &memory, "b"));
         assert!(Arc::ptr_eq(&first.0, &second.0) && Arc::ptr_eq(&first.1, &second.1));
         assert!(!Arc::ptr_eq(&first.0, &other.0));
+        assert_eq!(memory.taken_bytes(), 2_000);
 
         drop((first, second));
-        let next = contents();
-        plans.share("c", next.0.clone(), next.1.clone());
+        assert_eq!(memory.taken_bytes(), 1_000);
+        let _next = share(&plans, &memory, "c");
         assert_eq!(plans.0.lock().len(), 2, "what nobody reads any more is forgotten");
     }
 }

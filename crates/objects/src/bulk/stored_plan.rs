@@ -76,6 +76,7 @@ impl StoredPlan {
             entries: info.entries,
             started,
             on_damage: OnDamage::Break,
+            memory: None,
         }
     }
 }

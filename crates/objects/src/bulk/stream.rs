@@ -16,6 +16,7 @@ use crate::audit::{AuditAction, Requester};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::fairness::{Admission, BulkStream};
 use crate::library::Library;
+use crate::shares::Party;
 
 /// What a range has at most that is sent at once, whatever the client does then.
 const SHORT_RANGE_BYTES: u64 = 4 << 20;
@@ -43,7 +44,7 @@ impl Download {
             return Err(ObjectsError::Invalid(format!("bytes {range:?} cannot be asked of this archive")));
         }
         let first = admission.lock().take();
-        let admission = first.map_or_else(|| library.inner.bulk.fairness.admit(), Ok)?;
+        let admission = first.map_or_else(|| library.inner.bulk.fairness.admit(Party::of(requester)), Ok)?;
         let windows = library.windows(plan, &range).await?;
         let (library, requester) = (library.clone(), requester.clone());
         let source = Arc::new(PlanSource::for_stream(library, plan, requester, AuditAction::Accessed, windows));
@@ -88,7 +89,7 @@ impl Library {
     pub(super) async fn admit_bulk(&self, plan: &BulkPlan, requester: &Requester) -> ObjectsResult<Admission> {
         let auditor = self.auditor();
         auditor.check_lag()?;
-        let admission = self.inner.bulk.fairness.admit()?;
+        let admission = self.inner.bulk.fairness.admit(Party::of(requester))?;
         let _turn = self.inner.bulk.fairness.recording_turn().await?;
         let found = BulkPlan::audited(&plan.archive, 0..plan.archive.groups.len())?;
         auditor.requested(requester, plan.etag.as_deref(), found.into_iter().chain(plan.audited_missing())).await?;

@@ -15,6 +15,7 @@ use crate::audit::{AuditAction, Requester};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::fairness::BulkStream;
 use crate::library::Library;
+use crate::shares::Party;
 
 /// Entries that one answer may have: the central directory is held in memory, about 100 bytes an entry.
 const ENTRIES_MAX: u64 = 500_000;
@@ -49,7 +50,9 @@ impl Library {
     ///
     /// Audited and refused like [`Library::stream`]; [`ObjectsError::OverLimit`] if more than 500,000 counts are asked for.
     pub async fn token_counts(&self, request: TokenRequest, requester: Requester) -> ObjectsResult<BulkStream> {
-        let plan = self.plan(&BulkRequest::volumes(request.volumes), OnDamage::Report).await?;
+        let turn = self.planning(request.volumes.len() as u64, Party::of(&requester)).await?;
+        let plan = turn.plan(&BulkRequest::volumes(request.volumes), OnDamage::Report).await?;
+        drop(turn);
         if request.level == TokenLevel::Page && plan.entries > ENTRIES_MAX {
             return Err(ObjectsError::OverLimit(format!("{} counts, at most {ENTRIES_MAX} at once", plan.entries)));
         }

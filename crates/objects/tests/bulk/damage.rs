@@ -167,6 +167,7 @@ async fn a_frame_that_does_not_inflate_to_its_text_is_found_when_it_is_recompres
         len_bytes: None,
         etag: None,
         missing: Vec::new(),
+        memory: None,
         ..*plan
     });
     let (_, error) = read(bench.library.stream(&wrong, pack::WHOLE, somebody()).await.unwrap()).await;

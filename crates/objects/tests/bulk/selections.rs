@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hathi::VolumeId;
-use objects::{BulkRequest, CollectLimits, ObjectsError, Requester, SelectionInfo, SelectionTerms, Unchanged};
+use objects::{BulkRequest, CollectLimits, ObjectsError, Party, Requester, SelectionInfo, SelectionTerms, Unchanged};
 use pack::{Layout, Level};
 use store::faults::{Damage, Harm};
 use store::{Clock, Table};
@@ -45,7 +45,7 @@ async fn a_selection_resumes_byte_identical_though_its_volumes_were_replaced_del
     bench.library.import(volume("t.a", &["uno"]), Unchanged::Skip, |_| {}).await.unwrap();
     collect(&bench).await;
 
-    let plan = bench.library.selection(&selection.info.id).await.unwrap();
+    let plan = bench.library.selection(&selection.info.id, &Party::Local).await.unwrap();
     assert_eq!((&plan.etag, plan.len_bytes), (&selection.plan.etag, Some(whole.len() as u64)));
     assert_eq!((plan.entries, &plan.missing), (selection.plan.entries, &selection.plan.missing));
     assert!(bench.whole(&plan).await == whole);
@@ -75,9 +75,9 @@ async fn a_selection_ends_by_itself_is_remembered_and_lets_its_volumes_go() {
     bench.library.import(volume("t.a", &["uno"]), Unchanged::Skip, |_| {}).await.unwrap();
 
     bench.clock.advance(DAY - Duration::from_secs(1));
-    let plan = bench.library.selection(id).await.unwrap();
+    let plan = bench.library.selection(id, &Party::Local).await.unwrap();
     bench.clock.advance(Duration::from_secs(1));
-    assert!(matches!(bench.library.selection(id).await, Err(ObjectsError::Expired(_))));
+    assert!(matches!(bench.library.selection(id, &Party::Local).await, Err(ObjectsError::Expired(_))));
     assert_eq!(bench.library.sweep_selections().await.unwrap(), 0, "streams that began before the end go on");
     assert!(bench.whole(&plan).await.len() as u64 == plan.len_bytes.unwrap());
 
@@ -102,7 +102,7 @@ async fn a_selection_can_be_deleted_and_frees_its_place() {
     let other = Requester { name: None, address: Some([127, 0, 0, 1].into()), request_id: String::new() };
     assert!(select(&other).await.is_ok(), "others have places of their own");
     bench.library.delete_selection(&first.id).await.unwrap();
-    assert!(matches!(bench.library.selection(&first.id).await, Err(ObjectsError::Expired(_))));
+    assert!(matches!(bench.library.selection(&first.id, &Party::Local).await, Err(ObjectsError::Expired(_))));
     assert!(matches!(bench.library.delete_selection(&first.id).await, Err(ObjectsError::Expired(_))));
     let second = select(&somebody()).await.unwrap().info;
     let SelectionInfo { owner, volumes, missing, .. } = bench.library.selection_info(&second.id).await.unwrap();
@@ -185,7 +185,7 @@ async fn a_selection_that_cannot_be_read_does_not_keep_the_others_from_being_swe
 async fn what_is_no_selection_is_absent() {
     let bench = bench().await;
     for id in ["", "x", "0123456789abcdef0123456789abcdef", "../../../../../../../../../../etc"] {
-        assert!(matches!(bench.library.selection(id).await, Err(ObjectsError::Absent(_))), "{id}");
+        assert!(matches!(bench.library.selection(id, &Party::Local).await, Err(ObjectsError::Absent(_))), "{id}");
     }
 }
 
@@ -209,7 +209,7 @@ async fn a_selection_of_many_ids_is_stored_in_many_rows_and_reads_back() {
     ids.extend((0..20_000).map(|n| crate::support::id(&format!("t.none{n}"))));
     let wanted = request(whole_volumes(&ids), Layout::Pages, Level::Frames, false);
     let selection = bench.library.select(&wanted, &somebody(), SelectionTerms::default()).await.unwrap();
-    let plan = bench.library.selection(&selection.info.id).await.unwrap();
+    let plan = bench.library.selection(&selection.info.id, &Party::Local).await.unwrap();
     assert_eq!(plan.missing.len(), 20_000);
     assert!(bench.whole(&plan).await == bench.whole(&selection.plan).await);
 }

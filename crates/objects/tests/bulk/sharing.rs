@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use hathi::Seq;
-use objects::{LibraryOptions, OnDamage, SelectionTerms, TokenLevel, TokenOrder, TokenRequest};
+use objects::{LibraryOptions, OnDamage, Party, Requester, SelectionTerms, TokenLevel, TokenOrder, TokenRequest};
 use pack::{Layout, Level};
 
 use crate::bench::{bench_with, read, request, somebody, until, whole_volumes};
@@ -62,12 +62,50 @@ async fn one_bulk_request_too_many_is_told_to_come_again() {
     let bench = bench_with(options).await;
     let a = bench.add("t.a", &["one"]).await;
     let plan = bench.plan(&request(whole_volumes(&[a]), Layout::Pages, Level::Frames, false)).await;
-    let open = async || bench.library.stream(&plan, pack::WHOLE, somebody()).await;
+    let open = async || bench.library.stream(&plan, pack::WHOLE, Requester::default()).await;
     let first = open().await.unwrap();
     let _second = open().await.unwrap();
     assert!(open().await.unwrap_err().is_passing());
     drop(first);
     assert!(open().await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn archives_that_one_address_never_reads_leave_places_for_others() {
+    let options = LibraryOptions { bulk_requests_max: 256, ..LibraryOptions::default() };
+    let bench = bench_with(options).await;
+    let a = bench.add("t.a", &["one"]).await;
+    let plan = bench.plan(&request(whole_volumes(&[a]), Layout::Pages, Level::Frames, false)).await;
+    let open = async |address: &str| {
+        let requester = Requester { address: Some(address.parse().unwrap()), ..Requester::default() };
+        bench.library.stream(&plan, pack::WHOLE, requester).await
+    };
+    let mut never_read = Vec::new();
+    // One machine may have all addresses of a network.
+    for number in 0..256 {
+        never_read.extend(open(&format!("2001:db8::{number:x}")).await.ok());
+    }
+    assert_eq!(never_read.len(), 128, "a network has no more than it leaves free");
+    for number in 1..20 {
+        let (archive, error) = read(open(&format!("192.0.2.{number}")).await.unwrap()).await;
+        assert!(error.is_none() && archive.starts_with(b"PK"));
+    }
+    let named = bench.library.stream(&plan, pack::WHOLE, somebody()).await;
+    assert!(named.is_ok(), "who shows a token shares with nobody");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_take_of_the_memory_for_all_and_give_it_back() {
+    let bench = bench_with(LibraryOptions { memory_bytes: 64 << 10, ..LibraryOptions::default() }).await;
+    let a = bench.add("t.a", &["one"]).await;
+    let small = bench.plan(&request(whole_volumes(&[a]), Layout::Pages, Level::Frames, false)).await;
+    let taken = bench.library.memory().taken_bytes();
+    assert!((100..1_000).contains(&taken), "{taken}");
+    let absent: Vec<_> = (0..1_000).map(|number| format!("t.absent{number}").parse().unwrap()).collect();
+    let large = request(whole_volumes(&absent), Layout::Pages, Level::Frames, false);
+    assert!(bench.library.plan(&large, OnDamage::Break).await.unwrap_err().is_passing());
+    drop(small);
+    assert_eq!(bench.library.memory().taken_bytes(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,7 +119,7 @@ async fn requests_may_run_on_any_thread() {
         let plan = library.plan(&wanted, OnDamage::Break).await.unwrap();
         let (whole, _) = read(library.stream(&plan, pack::WHOLE, somebody()).await.unwrap()).await;
         let selection = library.select(&wanted, &somebody(), SelectionTerms::default()).await.unwrap();
-        let selected = library.selection(&selection.info.id).await.unwrap();
+        let selected = library.selection(&selection.info.id, &Party::Local).await.unwrap();
         let (again, _) = read(library.stream(&selected, pack::WHOLE, somebody()).await.unwrap()).await;
         assert!(whole == again);
         library.delete_selection(&selection.info.id).await.unwrap();

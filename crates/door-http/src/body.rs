@@ -1,0 +1,163 @@
+//! Bodies that are held in memory, within the budget for all of them ([`objects::Memory`]).
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use objects::{Memory, ObjectsError, Party, Share};
+use thiserror::Error;
+
+/// The share that a body of unknown length begins with, bytes.
+const FIRST_BYTES: u64 = 64 << 10;
+
+/// A body that is held, and the memory that it and what is made of it may take.
+#[derive(Debug)]
+pub struct Held {
+    /// All of it.
+    pub bytes: Bytes,
+    /// Its share.
+    pub share: Share,
+}
+
+/// Why a body cannot be held.
+#[derive(Debug, Error)]
+pub enum BodyError {
+    /// It is larger than it may be.
+    #[error("the body is larger than {max_bytes} bytes")]
+    TooLarge {
+        /// How large it may be.
+        max_bytes: u64,
+    },
+    /// It ended before it was complete.
+    #[error("the body could not be read to its end: {0}")]
+    Broken(String),
+    /// There is no memory for it now.
+    #[error(transparent)]
+    Memory(#[from] ObjectsError),
+}
+
+/// Holds a body of at most `max_bytes` for a party; each byte of it costs `times` bytes of the budget, because of what is made of it
+/// while it is still there.
+///
+/// The share for a body whose length is announced is taken before any of it is read, and waited for. One of unknown length begins
+/// with a small share, which doubles as it comes in; if it cannot, the body is refused.
+pub async fn held(memory: &Memory, party: &Party, body: Body, max_bytes: u64, times: u64) -> Result<Held, BodyError> {
+    let announced = body.size_hint().exact();
+    if announced.is_some_and(|bytes| bytes > max_bytes) {
+        return Err(BodyError::TooLarge { max_bytes });
+    }
+    let mut room_bytes = announced.unwrap_or(FIRST_BYTES.min(max_bytes));
+    let mut share = memory.reserve(party, room_bytes.saturating_mul(times)).await?;
+    let mut bytes = BytesMut::with_capacity(usize::try_from(room_bytes).unwrap_or(usize::MAX));
+    let mut body = body;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| BodyError::Broken(error.to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let len_bytes = (bytes.len() + data.len()) as u64;
+        if len_bytes > max_bytes {
+            return Err(BodyError::TooLarge { max_bytes });
+        }
+        if len_bytes > room_bytes {
+            room_bytes = (2 * room_bytes).max(len_bytes).min(max_bytes);
+            share.resize(room_bytes.saturating_mul(times))?;
+            bytes.reserve(usize::try_from(room_bytes).unwrap_or(usize::MAX) - bytes.len());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(Held { bytes: bytes.freeze(), share })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use futures::FutureExt;
+    use futures::stream::{self, StreamExt};
+
+    use super::*;
+
+    const MB: usize = 1 << 20;
+
+    fn party(number: u8) -> Party {
+        Party::Network([192, 0, 2, number].into())
+    }
+
+    /// A body of unknown length, in pieces of 64 KiB.
+    fn chunked(len_bytes: usize) -> Body {
+        let pieces = (0..len_bytes / (64 << 10)).map(|_| Ok::<_, axum::BoxError>(Bytes::from(vec![7; 64 << 10])));
+        Body::from_stream(stream::iter(pieces))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_held_whole_whether_its_length_is_announced_or_not() {
+        let memory = Memory::new(64 * MB as u64);
+        for body in [Body::from(vec![7; 3 * MB]), chunked(3 * MB)] {
+            let held = held(&memory, &party(1), body, 4 * MB as u64, 2).await.unwrap();
+            assert_eq!(held.bytes, vec![7; 3 * MB]);
+            assert!(held.share.bytes() >= 6 * MB as u64);
+            drop(held);
+            assert_eq!(memory.taken_bytes(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_over_the_limit_is_refused_before_it_is_read_if_it_says_so_and_else_as_soon_as_it_is() {
+        let memory = Memory::new(64 * MB as u64);
+        let never_read = Body::from_stream(stream::pending::<Result<Bytes, axum::BoxError>>());
+        let announced = Body::new(Announced { body: never_read, len_bytes: MB as u64 + 1 });
+        for body in [announced, chunked(2 * MB)] {
+            let refused = held(&memory, &party(1), body, MB as u64, 1).await.unwrap_err();
+            assert!(matches!(refused, BodyError::TooLarge { max_bytes } if max_bytes == MB as u64), "{refused}");
+        }
+        assert_eq!(memory.taken_bytes(), 0);
+    }
+
+    /// A body of 15/16 MB that stops before its last byte.
+    fn unfinished() -> Body {
+        let len_bytes = 15 * (MB / 16);
+        let most = stream::iter([Ok::<_, axum::BoxError>(Bytes::from(vec![7; len_bytes - 1]))]);
+        Body::new(Announced { body: Body::from_stream(most.chain(stream::pending())), len_bytes: len_bytes as u64 })
+    }
+
+    /// A stream whose length is known.
+    struct Announced {
+        body: Body,
+        len_bytes: u64,
+    }
+
+    impl http_body::Body for Announced {
+        type Data = Bytes;
+        type Error = axum::Error;
+
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            context: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
+            std::pin::Pin::new(&mut self.body).poll_frame(context)
+        }
+
+        fn size_hint(&self) -> http_body::SizeHint {
+            http_body::SizeHint::with_exact(self.len_bytes)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unfinished_bodies_stay_within_the_budget_and_small_ones_go_through_meanwhile() {
+        let memory = Memory::new(8 * MB as u64);
+        let parties: Vec<Party> = (0..150).map(party).collect();
+        for parties in [&parties[..], &vec![party(1); 150]] {
+            let mut reading: Vec<_> =
+                parties.iter().map(|party| Box::pin(held(&memory, party, unfinished(), MB as u64, 1))).collect();
+            let mut refused = 0;
+            for body in &mut reading {
+                refused += usize::from(body.now_or_never().is_some());
+            }
+            assert!(memory.taken_bytes() > 2 * MB as u64 && memory.taken_bytes() <= 7 * MB as u64);
+            assert!(refused < 150);
+            let small = Body::from("volumeIDs=a.b");
+            let small = held(&memory, &party(1), small, MB as u64, 2).now_or_never().unwrap();
+            assert_eq!(small.unwrap().bytes, "volumeIDs=a.b");
+            drop(reading);
+            assert_eq!(memory.taken_bytes(), 0);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! One budget for what clients make the server hold at once: bodies while they come in, lists, plans and graphs made of them.
+//!
+//! A share is taken before anything is held, and given back with what was made of it. Whoever has nothing yet waits for a share,
+//! for a while; whoever has one already and wants more is refused at once if there is no more, or two could wait for each other.
+//! Small shares come out of a part of their own, so that they do not wait behind large ones.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::shares::{Party, Shares};
+
+/// The largest share that is small.
+const SMALL_BYTES: u64 = 64 << 10;
+
+/// The part of the budget that is for small shares only: one of so many.
+const SMALL_ONE_OF: u64 = 8;
+
+/// Requests that may wait for a share.
+const WAITING_MAX: u64 = 256;
+
+/// How long one waits before it is told to come again.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The budget. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Memory(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    small: Shares,
+    large: Shares,
+    places: Shares,
+    waiting: VecDeque<Waiting>,
+}
+
+/// A request that waits for its share.
+#[derive(Debug)]
+struct Waiting {
+    party: Party,
+    bytes: u64,
+    granted: oneshot::Sender<Share>,
+}
+
+/// Bytes that somebody may hold; given back when it is dropped.
+#[derive(Debug)]
+pub struct Share {
+    memory: Memory,
+    party: Party,
+    small_bytes: u64,
+    large_bytes: u64,
+}
+
+impl Memory {
+    /// A budget of so many bytes.
+    pub fn new(bytes: u64) -> Self {
+        let small = Shares::new(bytes / SMALL_ONE_OF);
+        let large = Shares::new(Self::largest_share(bytes));
+        Self(Arc::new(Mutex::new(State { small, large, places: Shares::new(WAITING_MAX), waiting: VecDeque::new() })))
+    }
+
+    /// The largest share that can be had of a budget of so many bytes while nobody has any.
+    pub fn largest_share(bytes: u64) -> u64 {
+        bytes - bytes / SMALL_ONE_OF
+    }
+
+    /// Bytes that are taken now.
+    pub fn taken_bytes(&self) -> u64 {
+        let state = self.0.lock();
+        state.small.taken() + state.large.taken()
+    }
+
+    /// A share for somebody who has none; waits for it. [`ObjectsError::Overloaded`] if there is none for too long.
+    pub async fn reserve(&self, party: &Party, bytes: u64) -> ObjectsResult<Share> {
+        let granted = {
+            let mut state = self.0.lock();
+            if let Some(share) = self.take(&mut state, party, bytes) {
+                return Ok(share);
+            }
+            if bytes > state.large.total() || !state.places.take(party, 1) {
+                return Err(overloaded(bytes));
+            }
+            let (granted, waiting) = oneshot::channel();
+            state.waiting.push_back(Waiting { party: party.clone(), bytes, granted });
+            waiting
+        };
+        let _place = Place { memory: self, party };
+        // A share that is granted at the last moment is given back with the channel.
+        match tokio::time::timeout(WAIT_MAX, granted).await {
+            Ok(Ok(share)) => Ok(share),
+            _ => Err(overloaded(bytes)),
+        }
+    }
+
+    /// A share that is there at once, or none.
+    pub fn try_reserve(&self, party: &Party, bytes: u64) -> ObjectsResult<Share> {
+        self.take(&mut self.0.lock(), party, bytes).ok_or_else(|| overloaded(bytes))
+    }
+
+    fn take(&self, state: &mut State, party: &Party, bytes: u64) -> Option<Share> {
+        let is_small = bytes <= SMALL_BYTES && state.small.take(party, bytes);
+        let (small_bytes, large_bytes) = if is_small { (bytes, 0) } else { (0, bytes) };
+        let is_taken = is_small || state.large.take(party, bytes);
+        is_taken.then(|| Share { memory: self.clone(), party: party.clone(), small_bytes, large_bytes })
+    }
+
+    /// Gives back, and grants what fits now to those who wait, in the order in which they came.
+    fn give_back(&self, party: &Party, small_bytes: u64, large_bytes: u64) {
+        let mut too_late = Vec::new();
+        let mut state = self.0.lock();
+        state.small.give_back(party, small_bytes);
+        state.large.give_back(party, large_bytes);
+        for waiting in std::mem::take(&mut state.waiting) {
+            if waiting.granted.is_closed() {
+                continue;
+            }
+            match self.take(&mut state, &waiting.party, waiting.bytes) {
+                Some(share) => too_late.extend(waiting.granted.send(share).err()),
+                None => state.waiting.push_back(waiting),
+            }
+        }
+        drop(state);
+        // Who does not wait any more gives it back, which takes the lock.
+        drop(too_late);
+    }
+}
+
+/// A place among those who wait; given up when it is dropped.
+struct Place<'a> {
+    memory: &'a Memory,
+    party: &'a Party,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.memory.0.lock().places.give_back(self.party, 1);
+    }
+}
+
+impl Share {
+    /// How many bytes it is of.
+    pub fn bytes(&self) -> u64 {
+        self.small_bytes + self.large_bytes
+    }
+
+    /// Makes it one of so many bytes. [`ObjectsError::Overloaded`] if there are not so many more now.
+    pub fn resize(&mut self, bytes: u64) -> ObjectsResult<()> {
+        match bytes.checked_sub(self.bytes()) {
+            Some(more) => {
+                if more > 0 && !self.memory.0.lock().large.take(&self.party, more) {
+                    return Err(overloaded(bytes));
+                }
+                self.large_bytes += more;
+            }
+            None => {
+                let less = self.bytes() - bytes;
+                let of_large = less.min(self.large_bytes);
+                (self.large_bytes, self.small_bytes) =
+                    (self.large_bytes - of_large, self.small_bytes - (less - of_large));
+                self.memory.give_back(&self.party, less - of_large, of_large);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.memory.give_back(&self.party, self.small_bytes, self.large_bytes);
+    }
+}
+
+fn overloaded(bytes: u64) -> ObjectsError {
+    ObjectsError::Overloaded(format!(
+        "requests hold so much memory (limits.memory) that {bytes} bytes more are not to be had"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use futures::FutureExt;
+
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    fn party(number: u8) -> Party {
+        Party::Network([192, 0, 2, number].into())
+    }
+
+    #[tokio::test]
+    async fn what_is_held_never_exceeds_the_budget_and_all_of_it_comes_back() {
+        let memory = Memory::new(80 * MB);
+        let mut shares = Vec::new();
+        for number in 0..100 {
+            shares.extend(memory.try_reserve(&party(number), 15 * MB).ok());
+            shares.extend((0..50).filter_map(|_| memory.try_reserve(&party(number), SMALL_BYTES).ok()));
+        }
+        assert!(memory.taken_bytes() <= 80 * MB && memory.taken_bytes() > 60 * MB, "{}", memory.taken_bytes());
+        drop(shares);
+        assert_eq!(memory.taken_bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_small_share_is_had_at_once_while_large_ones_wait() {
+        let memory = Memory::new(80 * MB);
+        let (first, second) = (party(1), party(2));
+        let held = memory.try_reserve(&first, 70 * MB).unwrap();
+        let mut waiting = Box::pin(memory.reserve(&second, 10 * MB));
+        assert!((&mut waiting).now_or_never().is_none());
+        assert_eq!(memory.reserve(&first, SMALL_BYTES).now_or_never().unwrap().unwrap().bytes(), SMALL_BYTES);
+        drop(held);
+        assert_eq!(waiting.await.unwrap().bytes(), 10 * MB);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_too_long_and_whoever_finds_too_many_waiting_is_told_to_come_again() {
+        let memory = Memory::new(80 * MB);
+        let second = party(2);
+        let held = memory.try_reserve(&party(1), 70 * MB).unwrap();
+        assert!(memory.reserve(&second, 10 * MB).await.unwrap_err().is_passing());
+        let mut waiting: Vec<_> = (0..WAITING_MAX).map(|_| Box::pin(memory.reserve(&second, 10 * MB))).collect();
+        let refused = waiting.iter_mut().filter_map(|waiting| waiting.now_or_never()).count() as u64;
+        assert_eq!(refused, WAITING_MAX / 2, "one party has at most half of the places");
+        assert!(memory.reserve(&party(3), 10 * MB).now_or_never().is_none(), "another may wait still");
+        drop(waiting);
+        drop(held);
+        assert_eq!(memory.taken_bytes(), 0, "nobody who went away is granted anything");
+        assert!(memory.reserve(&party(2), 10 * MB).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_share_grows_only_by_what_is_there_and_shrinks_for_others() {
+        let memory = Memory::new(80 * MB);
+        let mut share = memory.try_reserve(&party(1), SMALL_BYTES).unwrap();
+        let other = memory.try_reserve(&party(2), 60 * MB).unwrap();
+        assert!(share.resize(20 * MB).unwrap_err().is_passing());
+        assert_eq!(share.bytes(), SMALL_BYTES, "what was refused changes nothing");
+        share.resize(5 * MB).unwrap();
+        let third = party(3);
+        let mut waiting = Box::pin(memory.reserve(&third, 8 * MB));
+        assert!((&mut waiting).now_or_never().is_none());
+        share.resize(1_000).unwrap();
+        assert_eq!(waiting.await.unwrap().bytes(), 8 * MB);
+        drop((share, other));
+        assert_eq!(memory.taken_bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn more_than_all_is_refused_without_waiting() {
+        let memory = Memory::new(80 * MB);
+        assert!(memory.reserve(&Party::Local, 71 * MB).now_or_never().unwrap().is_err());
+        assert_eq!(Memory::largest_share(80 * MB), 70 * MB);
+    }
+}
