@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use objects::Requester;
 
 use crate::config::{Access, AuthConfig};
+use crate::cors::Origins;
 use crate::listen::Peer;
 use crate::problem;
 use crate::request_id::RequestId;
@@ -55,6 +56,8 @@ pub(crate) struct Policy {
     pub(crate) via: Via,
     pub(crate) config: AuthConfig,
     pub(crate) tokens: Arc<Tokens>,
+    /// Whose pages may change something.
+    pub(crate) origins: Arc<Origins>,
 }
 
 impl Policy {
@@ -74,7 +77,7 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
     let extensions = request.extensions();
     let requester = Requester {
         name: name.clone(),
-        address: extensions.get::<Peer>().map(|peer| peer.0),
+        address: extensions.get::<Peer>().map(|peer| peer.address),
         request_id: extensions.get::<RequestId>().map(|id| id.as_str().to_owned()).unwrap_or_default(),
     };
     request.extensions_mut().insert(requester);
@@ -87,7 +90,8 @@ pub(crate) type Required = (Arc<Policy>, Right);
 
 /// A layer in front of routes that need a right.
 pub(crate) async fn require(State((policy, right)): State<Required>, request: Request, next: Next) -> Response {
-    if right == Right::Write && is_from_another_site(request.headers()) {
+    let headers = request.headers();
+    if right == Right::Write && is_from_another_site(headers) && !policy.origins.names_origin_of(headers) {
         return problem::respond(
             StatusCode::FORBIDDEN,
             "a page of another site asked a browser to change something here",

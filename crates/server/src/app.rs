@@ -1,7 +1,6 @@
 //! A library with its doors, without listeners: what a request meets, layer by layer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -17,17 +16,19 @@ use store::{Clock, Store, SystemClock};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::timeout::RequestBodyTimeoutLayer;
 
 use crate::access::{Policy, Right, Via, identify, require};
 use crate::admin::{self, Admin};
 use crate::config::Config;
+use crate::cors::Origins;
 use crate::error::ServerError;
 use crate::health::{self, Readiness};
 use crate::held;
+use crate::hosts::{self, Hosts};
 use crate::linger::linger;
+use crate::pace::{self, Pace};
 use crate::tokens::{TokenError, Tokens};
-use crate::{page, problem, request_id, stat, telemetry};
+use crate::{cors, page, problem, request_id, stat, telemetry};
 
 /// A library with its doors, without listeners.
 pub struct App {
@@ -37,6 +38,8 @@ pub struct App {
     data: Arc<DataDoor>,
     ldp: Arc<LdpDoor>,
     tokens: Arc<Tokens>,
+    hosts: Arc<Hosts>,
+    origins: Arc<Origins>,
     metrics: &'static PrometheusHandle,
     stopping: CancellationToken,
 }
@@ -45,6 +48,7 @@ impl App {
     /// Opens the library in a store that the caller has opened. Checks the configuration before anything else.
     pub async fn open(config: Config, store: Arc<dyn Store>) -> Result<Self, ServerError> {
         config.check()?;
+        let (hosts, origins) = (Arc::new(config.hosts()?), Arc::new(config.origins()?));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = telemetry::metrics()?;
         let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
@@ -59,6 +63,8 @@ impl App {
             data: Arc::new(data),
             ldp: Arc::new(ldp),
             tokens: Arc::new(tokens),
+            hosts,
+            origins,
             metrics,
             stopping: CancellationToken::new(),
         })
@@ -72,13 +78,15 @@ impl App {
     /// Everything that answers on one way in. A request meets, in this order:
     ///
     /// 1. its id (`X-Request-Id`), taken or made;
-    /// 2. log and metrics, which see how the response ends (and a header that keeps browsers from guessing its type);
-    /// 3. the catching of panics, so that a defect costs one answer and not a connection;
-    /// 4. who asks (`Authorization`), and, in front of each route, whether they may;
-    /// 5. limits: a body that pauses for too long is given up; what is left of one after its answer is taken, up to a bound;
-    /// 6. the doors.
+    /// 2. log and metrics, which see how the response ends;
+    /// 3. over a network: which host it means (`Host`), and whether another site's page may ask (CORS);
+    /// 4. a header that keeps browsers from guessing types;
+    /// 5. the catching of panics, so that a defect costs one answer and not a connection;
+    /// 6. who asks (`Authorization`), and, in front of each route, whether they may;
+    /// 7. limits: a body that comes too slowly is given up; what is left of one after its answer is taken, up to a bound;
+    /// 8. the doors.
     pub fn router(&self, via: Via) -> Router {
-        let policy = Arc::new(Policy { via, config: self.config.auth.clone(), tokens: self.tokens.clone() });
+        let policy = Arc::new(self.policy(via));
         let guard = |routes: Router, right| routes.route_layer(from_fn_with_state((policy.clone(), right), require));
         let data = || {
             let door_data::Routes { read, write } = door_data::routes(self.data.clone());
@@ -103,7 +111,13 @@ impl App {
             routes = routes.merge(admin::routes(self.admin())).merge(held::routes(self.store.clone()));
         }
         let routes = routes.fallback(nothing_here).method_not_allowed_fallback(not_that_way);
-        layered(routes, policy, self.config.limits.body_pause)
+        let hosts = (!via.is_admin()).then(|| self.hosts.clone());
+        layered(routes, policy, hosts, Pace::of(&self.config.limits))
+    }
+
+    fn policy(&self, via: Via) -> Policy {
+        let (tokens, origins) = (self.tokens.clone(), self.origins.clone());
+        Policy { via, config: self.config.auth.clone(), tokens, origins }
     }
 
     /// `/stat` and `/metrics`: they tell nothing of single volumes, and need the right to read.
@@ -137,16 +151,19 @@ impl App {
     }
 }
 
-/// Puts the layers around the routes; see [`App::router`] for their order.
-fn layered(routes: Router, policy: Arc<Policy>, body_pause: Duration) -> Router {
+/// Puts the layers around the routes; see [`App::router`] for their order. Without `hosts`, `Host` is not looked at.
+fn layered(routes: Router, policy: Arc<Policy>, hosts: Option<Arc<Hosts>>, pace: Pace) -> Router {
+    let origins = Some(policy.origins.clone()).filter(|origins| hosts.is_some() && !origins.is_empty());
     let layers = ServiceBuilder::new()
         .layer(from_fn(request_id::assign))
         .layer(from_fn(telemetry::observe))
+        .option_layer(hosts.map(|hosts| from_fn_with_state(hosts, hosts::check)))
+        .option_layer(origins.map(|origins| from_fn_with_state(origins, cors::answer)))
         .layer(from_fn(guard_browser))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(policy, identify))
-        .layer(from_fn_with_state(body_pause, linger))
-        .layer(RequestBodyTimeoutLayer::new(body_pause));
+        .layer(from_fn_with_state(pace, pace::keep))
+        .layer(from_fn_with_state(pace.pause(), linger));
     routes.layer(layers)
 }
 
@@ -202,7 +219,8 @@ mod tests {
     }
 
     async fn answer(router: &Router, method: Method, path: &str) -> Response {
-        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        let request = request.body(Body::empty()).unwrap();
         router.clone().oneshot(request).await.unwrap()
     }
 
@@ -250,8 +268,8 @@ mod tests {
     async fn a_defect_costs_one_answer_that_still_has_its_request_id() {
         let (app, _faults, _folder) = app().await;
         let panics = async || -> &'static str { panic!("a defect, on purpose") };
-        let policy = Policy { via: Via::Network, config: app.config().auth.clone(), tokens: app.tokens.clone() };
-        let router = layered(Router::new().route("/", get(panics)), Arc::new(policy), Duration::from_secs(1));
+        let pace = Pace::of(&app.config.limits);
+        let router = layered(Router::new().route("/", get(panics)), Arc::new(app.policy(Via::Network)), None, pace);
         let response = answer(&router, Method::GET, "/").await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(response.headers().contains_key(request_id::HEADER));

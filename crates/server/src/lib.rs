@@ -6,7 +6,8 @@
 //! - [`config`]: what can be set, and where each value came from.
 //! - [`App`] (`app.rs`): a library with its doors and the layers that a request meets, in order; no listeners, so that tests and
 //!   commands use it within the process. `access.rs` says who may do what, `tokens.rs` keeps the tokens, `request_id.rs`,
-//!   `trace_context.rs` and `telemetry.rs` tell requests apart (`logging.rs` is where its lines go), `linger.rs` lets a client hear an early answer; `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the
+//!   `trace_context.rs` and `telemetry.rs` tell requests apart (`logging.rs` is where its lines go), `linger.rs` lets a client hear an early answer, `pace.rs` gives up a slow one; `hosts.rs` and `cors.rs` keep other
+//!   sites' pages out; `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the
 //!   server's own routes.
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: how many at once), `tls.rs` has the certificate, `background.rs` collects and sweeps meanwhile,
 //!   `systemd.rs` tells the service manager.
@@ -17,13 +18,16 @@ mod access;
 mod admin;
 mod app;
 mod background;
+mod cors;
 mod descriptors;
 mod error;
 mod health;
 mod held;
+mod hosts;
 mod linger;
 mod listen;
 mod logging;
+mod pace;
 mod page;
 mod private;
 mod problem;

@@ -32,6 +32,7 @@ const BROKEN: &str = "http_server_responses_broken_total";
 
 const FAILED_RECORDS: &str = "penates_background_failed_records_total";
 const AUDIT_LAG: &str = "penates_audit_lag_seconds";
+const MEMORY: &str = "penates_memory_taken_bytes";
 const REFUSING: &str = "penates_store_refusing_writes";
 const FREE: &str = "penates_store_free_bytes";
 const UNKNOWN: &str = "penates_store_unknown_contents";
@@ -62,6 +63,7 @@ fn install() -> Result<PrometheusHandle, String> {
         "Records that a pass in the background could not deal with, each time it met one"
     );
     describe_gauge!(AUDIT_LAG, "How long the oldest audit record that is not acknowledged has been waiting");
+    describe_gauge!(MEMORY, "Memory that clients take with bodies, lists, plans and graphs, of limits.memory");
     describe_gauge!(REFUSING, "1 while a lane of the store refuses writes");
     describe_gauge!(FREE, "Free room on the store's disk");
     describe_gauge!(UNKNOWN, "Files of contents that the database does not know; they are kept for a while");
@@ -73,6 +75,7 @@ fn install() -> Result<PrometheusHandle, String> {
 pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Response {
     tell(library.store().health().await);
     gauge!(AUDIT_LAG).set(library.auditor().lag().as_secs_f64());
+    gauge!(MEMORY).set(library.memory().taken_bytes() as f64);
     for chore in Chore::ALL {
         counter!(FAILED_RECORDS, "pass" => chore.name()).absolute(library.failed_records(chore));
     }

@@ -139,7 +139,7 @@ async fn who_reads_nothing_of_something_large_is_cut_off_and_others_are_served_m
     let mut readers = Vec::new();
     for _ in 0..8 {
         let mut reader = TcpStream::connect(served.url.strip_prefix("http://").unwrap()).await.unwrap();
-        reader.write_all(b"GET /rest/large HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
+        reader.write_all(b"GET /rest/large HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
         reader.read_u8().await.unwrap();
         readers.push(reader);
     }

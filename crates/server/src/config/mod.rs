@@ -14,6 +14,9 @@ use objects::{History, Keep, LibraryOptions};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::cors::Origins;
+use crate::hosts::Hosts;
+
 pub use cassandra::CassandraConfig;
 pub use load::{Loaded, Origin, Setting, load};
 
@@ -32,6 +35,8 @@ pub struct Config {
     pub cassandra: CassandraConfig,
     /// Where the server listens.
     pub listen: ListenConfig,
+    /// By which names it goes, and to whose pages it answers.
+    pub http: HttpConfig,
     /// Who may do what.
     pub auth: AuthConfig,
     /// The data door.
@@ -148,6 +153,18 @@ impl Default for ListenConfig {
         let loopback = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
         Self { http: loopback(8080), tls: loopback(8443), tls_cert: None, tls_key: None }
     }
+}
+
+/// `[http]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpConfig {
+    /// The names that `Host` may give the server, each with a port (at that one only) or without (at each); `*`: any. Where it listens
+    /// on loopback, loopback's own names are served besides, and without any others set no others; elsewhere none set means any.
+    pub hosts: Vec<String>,
+    /// The origins (`https://reader.example.org`) whose pages may use the server from within a browser; `*`: any, for reading. None set:
+    /// only its own.
+    pub cors_origins: Vec<String>,
 }
 
 /// Whether a right is anybody's.
@@ -410,6 +427,14 @@ pub struct LimitsConfig {
     /// How long a client may pause within the body of a request.
     #[serde(with = "humantime_serde")]
     pub body_pause: Duration,
+    /// Bytes a second that a client must send of a body at least, on the average of each `body_pause` in which the server waits for
+    /// it; 0: any.
+    #[serde(with = "text::size")]
+    pub body_rate: u64,
+    /// Memory that clients together may take with bodies, lists of ids, plans and graphs; a request that finds too little waits a while
+    /// and is then told to come again. No token and no address has more of it than it leaves free.
+    #[serde(with = "text::size")]
+    pub memory: u64,
     /// How long a client may take nothing of a response before it is cut off.
     #[serde(with = "humantime_serde")]
     pub stall: Duration,
@@ -425,6 +450,8 @@ impl Default for LimitsConfig {
             http2_streams: 32,
             header_time: Duration::from_secs(30),
             body_pause: Duration::from_secs(30),
+            body_rate: 1 << 10,
+            memory: LibraryOptions::default().memory_bytes,
             stall: Duration::from_secs(60),
             shutdown_time: Duration::from_secs(30),
         }
@@ -447,12 +474,15 @@ impl Config {
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_addresses()?;
         self.cassandra.check()?;
+        self.hosts()?;
+        self.origins()?;
         if self.listen.tls_cert.is_some() != self.listen.tls_key.is_some() {
             return Err(refused("listen.tls_cert and listen.tls_key belong together: set both or none"));
         }
         if self.limits.connections == 0 || self.limits.http2_streams == 0 {
             return Err(refused("limits.connections and limits.http2_streams must be at least 1"));
         }
+        self.check_memory()?;
         if !self.data.prefix.is_empty() {
             check_path("data.prefix", &self.data.prefix)?;
         }
@@ -471,11 +501,38 @@ impl Config {
             frame_level: self.store.frame_level,
             selection_life: self.data.selection_life,
             selection_life_max: self.data.selection_life_max,
+            memory_bytes: self.limits.memory,
             read_ahead_bytes: usize::try_from(self.data.read_ahead).unwrap_or(usize::MAX),
             bulk_requests_max: self.data.bulk_requests_max,
             audit_max_lag: self.audit.max_lag,
             ..LibraryOptions::default()
         }
+    }
+
+    /// Refuses a budget that the largest request does not fit into twice.
+    fn check_memory(&self) -> Result<(), ConfigError> {
+        let settings = [self.data.settings().memory_bytes_max(), self.ldp.settings()?.memory_bytes_max()];
+        let largest = settings.into_iter().max().unwrap_or_default();
+        let least = largest.saturating_mul(2);
+        if objects::Memory::largest_share(self.limits.memory) >= least {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "limits.memory ({}) must be at least {} for the largest request that may come: set more, or less of data.ids_max, \
+             data.form_max and ldp.rdf_max",
+            text::size::format(self.limits.memory),
+            text::size::format((least + least / 7 + 1).next_multiple_of(1 << 20)),
+        )))
+    }
+
+    /// By which names the server goes.
+    pub(crate) fn hosts(&self) -> Result<Hosts, ConfigError> {
+        Hosts::of(&self.http, &self.ldp.origin).map_err(|error| refused(format!("http.hosts: {error}")))
+    }
+
+    /// Whose pages may use it.
+    pub(crate) fn origins(&self) -> Result<Origins, ConfigError> {
+        Origins::parse(&self.http.cors_origins).map_err(|error| refused(format!("http.cors_origins: {error}")))
     }
 
     fn check_addresses(&self) -> Result<(), ConfigError> {
@@ -499,7 +556,7 @@ impl Config {
 }
 
 /// Whether only this machine can reach an address, also where IPv4 is written as IPv6.
-fn is_loopback(address: SocketAddr) -> bool {
+pub(crate) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 

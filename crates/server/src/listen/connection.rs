@@ -32,12 +32,21 @@ const HEAD_BYTES_MAX: u32 = 128 << 10;
 /// Bytes of a response that one HTTP/2 stream may hold for its client. Small, since there may be many streams.
 const HTTP2_SEND_BYTES_MAX: usize = 64 << 10;
 
+/// Bytes that a client may send ahead of whoever reads them, on a stream and on all streams of a connection. They are no part of
+/// `limits.memory`; a body that waits for its share of that is not read, so that no more than this of it comes.
+const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 << 10;
+const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
+
 /// How often a quiet HTTP/2 connection is asked whether it is alive, and how long it may take to say so.
 const HTTP2_PING: Duration = Duration::from_secs(20);
 
 /// Where a request came from: an extension of each request that came over a network.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    /// Whether it came to a listener that only this machine can reach.
+    pub(crate) on_loopback: bool,
+}
 
 /// How connections are served; the same for all listeners.
 #[derive(Clone)]
@@ -56,6 +65,8 @@ impl Connections {
         http.http1()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_time)
+            // Some old clients compare names of fields as they are commonly written.
+            .title_case_headers(true)
             .max_buf_size(HEAD_BYTES_MAX as usize);
         http.http2()
             .timer(TokioTimer::new())
@@ -63,6 +74,8 @@ impl Connections {
             .keep_alive_timeout(HTTP2_PING)
             .max_concurrent_streams(limits.http2_streams)
             .max_send_buf_size(HTTP2_SEND_BYTES_MAX)
+            .initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
             .max_header_list_size(HEAD_BYTES_MAX);
         let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
         Self { http, limits: Arc::new(limits), stop, cut }

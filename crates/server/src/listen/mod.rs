@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, Place};
+use crate::config::{self, Config, Place};
 use crate::descriptors;
 use crate::error::ServerError;
 use crate::tls;
@@ -190,13 +190,14 @@ async fn accept_socket(
 }
 
 async fn accept_tcp(listener: &TcpListener) -> Option<(TcpStream, Peer)> {
+    let on_loopback = local_address(Some(listener)).is_some_and(config::is_loopback);
     match listener.accept().await {
         Ok((stream, address)) => {
             // A page is small and should not wait for more to send.
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "TCP_NODELAY was refused");
             }
-            Some((stream, Peer(address.ip().to_canonical())))
+            Some((stream, Peer { address: address.ip().to_canonical(), on_loopback }))
         }
         Err(error) => {
             accept_failed(&error).await;

@@ -6,6 +6,8 @@ mod access;
 mod browser;
 mod clients;
 mod folder;
+mod hostile;
 mod layers;
 mod repository;
+mod sites;
 mod support;

@@ -40,7 +40,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 async fn begin_put(server: &Server, name: &str, announced_bytes: usize, sent_bytes: usize) -> TcpStream {
     let mut client = TcpStream::connect(server.http()).await.unwrap();
     let head = format!(
-        "PUT /rest/{name} HTTP/1.1\r\nhost: test\r\ncontent-type: application/x-bytes\r\ncontent-length: {announced_bytes}\r\n\r\n"
+        "PUT /rest/{name} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-bytes\r\ncontent-length: {announced_bytes}\r\n\r\n"
     );
     client.write_all(head.as_bytes()).await.unwrap();
     client.write_all(&vec![b'x'; sent_bytes]).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_client_that_stops_half_way_through_a_gigabyte_leaves_nothing() {
             _ => {
                 let mut answer = Vec::new();
                 soon("an answer to who says nothing more", client.read_to_end(&mut answer)).await.unwrap();
-                assert!(answer.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&answer));
+                assert!(answer.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&answer));
             }
         }
         until("its space given back", async || content_files(&contents) == 0).await;
@@ -79,13 +79,13 @@ async fn what_is_shorter_than_it_said_is_not_kept_and_what_follows_is_a_request_
     assert_eq!(server.get("/rest/short").await.status, StatusCode::NOT_FOUND);
 
     let mut client = begin_put(&server, "exact", 4, 4).await;
-    client.write_all(b"GET /rest/exact HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
+    client.write_all(b"GET /rest/exact HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answers = String::new();
     soon("two answers", client.read_to_string(&mut answers)).await.unwrap();
     assert!(answers.starts_with("HTTP/1.1 201") && answers.ends_with("\r\n\r\nxxxx"), "{answers}");
     for length in ["-1", "x", "1, 2", "18446744073709551616"] {
         let mut client = TcpStream::connect(server.http()).await.unwrap();
-        let head = format!("PUT /rest/a HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\nx");
+        let head = format!("PUT /rest/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\nx");
         client.write_all(head.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         soon("an answer", client.read_to_end(&mut answer)).await.unwrap();
@@ -134,7 +134,7 @@ async fn slow_senders_and_readers_and_those_who_say_nothing_keep_nobody_else_wai
     soon("an answer to the large one", large.read_exact(&mut answer)).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 201");
     let mut reader = TcpStream::connect(server.http()).await.unwrap();
-    reader.write_all(b"GET /rest/large HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
+    reader.write_all(b"GET /rest/large HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
     assert_eq!(server.get("/rest/slow").await.status, StatusCode::OK);
     let mut all = Vec::new();
     tokio::time::timeout(PATIENCE, reader.read_to_end(&mut all)).await.unwrap().unwrap();
@@ -206,7 +206,7 @@ async fn members_of_a_volume_say_what_can_be_done_with_them() {
     let volume = format!("/rest/volumes/{VOLUME}");
     for method in [http::Method::OPTIONS, http::Method::GET, http::Method::HEAD] {
         assert_eq!(described(&format!("{volume}/pages/7"), method.clone()).await, [format!("{volume}/mets")]);
-        let members = ["mets", "record"].map(|member| format!("http://test{volume}/{member}"));
+        let members = ["mets", "record"].map(|member| format!("http://localhost{volume}/{member}"));
         assert_eq!(described(&volume, method.clone()).await, members);
         assert!(described(&format!("{volume}/mets"), method).await.is_empty());
     }
@@ -250,7 +250,7 @@ async fn a_page_that_is_replaced_under_rest_is_in_the_next_archive() {
     let (server, _folder) = open_to_writers().await;
     let mut client = TcpStream::connect(server.http()).await.unwrap();
     let head = format!(
-        "PUT /rest/volumes/{VOLUME}/pages/7 HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: text/plain\r\n\
+        "PUT /rest/volumes/{VOLUME}/pages/7 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: text/plain\r\n\
          content-length: 5\r\n\r\nanew!"
     );
     client.write_all(head.as_bytes()).await.unwrap();

@@ -160,7 +160,7 @@ where
 {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     let connection = tokio::spawn(connection);
-    let mut request = Request::builder().method(method).uri(path).header("host", "test");
+    let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
