@@ -10,7 +10,7 @@ use serde_json::Value;
 use support::{built_penates, not_run};
 
 const DATA_DOOR: &str = env!("CARGO_BIN_EXE_data-door");
-const BENCHMARKS: [&str; 13] = [
+const BENCHMARKS: [&str; 14] = [
     "bulk",
     "java",
     "https",
@@ -21,12 +21,13 @@ const BENCHMARKS: [&str; 13] = [
     "page",
     "many",
     "memory",
+    "hostile",
     "import",
     "start",
     "cold",
 ];
 /// What each of them must hold against a target, as the beginning of its name.
-const HELD: [(&str, &str); 16] = [
+const HELD: [(&str, &str); 17] = [
     ("bulk", "3 volumes, selection: page text"),
     ("bulk", "6 volumes, POST of ids: of nginx's rate"),
     ("java", "POST of ids: of Java's rate at level 0"),
@@ -41,6 +42,7 @@ const HELD: [(&str, &str); 16] = [
     ("many", "16 bulk clients: of the rate of 1"),
     ("many", "1 page client beside 16 bulk clients: p99"),
     ("memory", "slow clients: 50, a POST each of another order: peak from its start on"),
+    ("hostile", "all of these: peak of the server"),
     ("import", "import: of the bare program's rate"),
     ("start", "start until /readyz says so"),
 ];

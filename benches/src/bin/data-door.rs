@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use benches::data_door::bench::{Bench, Settings};
 use benches::data_door::{
-    bulk, cold, https, import, java, levels, libraries, many, memory, nginx, page, range, selection, start,
+    bulk, cold, hostile, https, import, java, levels, libraries, many, memory, nginx, page, range, selection, start,
 };
 use benches::machine::Machine;
 use benches::rig::figures::Figures;
@@ -74,6 +74,8 @@ enum What {
     Many,
     /// Memory while slow clients download everything
     Memory,
+    /// Memory and honest clients while others send what is meant to cost
+    Hostile,
     /// An import, beside a bare program that does the obligatory work
     Import,
     /// Start with all volumes stored, and memory when idle
@@ -99,6 +101,7 @@ impl Benchmarks for What {
             Self::Page => page::run(bench),
             Self::Many => many::run(bench),
             Self::Memory => memory::run(bench),
+            Self::Hostile => hostile::run(bench),
             Self::Import => import::run(bench),
             Self::Start => start::run(bench),
             Self::Cold => cold::run(bench),

@@ -6,7 +6,7 @@
 //!   bare programs.
 //! - [`beside_nginx`] compares archives with nginx, for [`bulk`] and [`https`]; [`java`] with Java; [`levels`] with the DEFLATE library
 //!   alone ([`deflate`]), [`libraries`] such libraries with each other; [`import`] with a bare program; [`cold`] with the disk.
-//! - [`selection`], [`range`], [`page`], [`many`], [`memory`] and [`start`] have nothing beside them but their targets.
+//! - [`selection`], [`range`], [`page`], [`many`], [`memory`], [`hostile`] and [`start`] have nothing beside them but their targets.
 //!
 //! `README.md` beside tells what may be concluded from it.
 
@@ -15,6 +15,7 @@ pub mod beside_nginx;
 pub mod bulk;
 pub mod cold;
 pub mod deflate;
+pub mod hostile;
 pub mod https;
 pub mod import;
 pub mod java;

@@ -1,0 +1,243 @@
+//! Memory of the server, and what an honest client gets of it, while others send what is meant to cost.
+//!
+//! The others come from one address of loopback, the honest client from another. What keeps `limits.memory` is the server's peak of
+//! resident memory, which has in it besides what the server needs anyway.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use http::Request;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+
+use super::bench::Bench;
+use crate::report::Spread;
+use crate::rig::figures::{Figures, Target};
+use crate::rig::penates::Server;
+
+/// `limits.memory` (512 MiB), and what the server needs besides: its caches, and what connections buffer.
+const PEAK_MB: Target = Target::AtMost(800.0);
+/// Requests of the honest client that are not answered as asked.
+const REFUSED: Target = Target::AtMost(0.0);
+/// Where the honest client comes from; the others come from 127.0.0.1.
+const HONEST: &str = "127.0.0.2:0";
+/// How long the honest client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const FORMS: usize = 150;
+const FORM_BYTES: usize = 15 << 20;
+const STREAMS: usize = 32;
+const ARCHIVES: usize = 256;
+const GRAPHS: usize = 150;
+const GRAPH_BYTES: usize = 4 << 20;
+const BOMBERS: usize = 4;
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attack {
+    /// Forms of 15 MiB that lack their last byte.
+    Forms,
+    /// The same on 32 streams of one HTTP/2 connection, without a length.
+    Streams,
+    /// Turtle that becomes 400 MB by a long prefix, again and again.
+    Bombs,
+    /// Archives of everything that are asked for and not read.
+    Archives,
+    /// Turtle of 4 MiB that lacks its last byte.
+    Graphs,
+}
+
+impl Attack {
+    const ALL: [Self; 5] = [Self::Forms, Self::Streams, Self::Bombs, Self::Archives, Self::Graphs];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Forms => "150 unfinished forms",
+            Self::Streams => "32 streams of one connection",
+            Self::Bombs => "prefix bombs",
+            Self::Archives => "256 archives never read",
+            Self::Graphs => "150 unfinished graphs",
+        }
+    }
+
+    /// Begins it; it goes on until the tasks are dropped.
+    fn begin(self, tasks: &mut JoinSet<()>, address: SocketAddr, ids: &Arc<str>) {
+        let unfinished = |path: &'static str, media_type: &'static str, bytes: usize| async move {
+            loop {
+                // Who is refused or cut off comes again.
+                let _ = send_unfinished(address, path, media_type, bytes).await;
+            }
+        };
+        match self {
+            Self::Forms => (0..FORMS).for_each(|_| {
+                tasks.spawn(unfinished("/volumes", "application/x-www-form-urlencoded", FORM_BYTES));
+            }),
+            Self::Graphs => (0..GRAPHS).for_each(|_| {
+                tasks.spawn(unfinished("/rest/", "text/turtle", GRAPH_BYTES));
+            }),
+            Self::Streams => {
+                tasks.spawn(async move {
+                    loop {
+                        let _ = open_streams(address).await;
+                    }
+                });
+            }
+            Self::Bombs => (0..BOMBERS).for_each(|_| {
+                tasks.spawn(async move {
+                    let bomb = bomb();
+                    loop {
+                        let _ = post(address, "/rest/", "text/turtle", &bomb, true).await;
+                    }
+                });
+            }),
+            Self::Archives => (0..ARCHIVES).for_each(|_| {
+                let ids = ids.clone();
+                tasks.spawn(async move {
+                    loop {
+                        let _ = post(address, "/volumes", "text/plain", ids.as_bytes(), false).await;
+                    }
+                });
+            }),
+        }
+    }
+}
+
+/// Measures each attack alone, and all of them together. Each time a server starts anew.
+pub fn run(bench: &mut Bench) -> Result<Figures> {
+    let mut figures = Figures::default();
+    let mixes: Vec<_> = Attack::ALL.map(|attack| (attack.name(), vec![attack])).into_iter().collect();
+    for _ in 0..bench.settings.repetitions {
+        for (name, attacks) in mixes.iter().chain([&("all of these", Attack::ALL.to_vec())]) {
+            once(bench, name, attacks, &mut figures).context(*name)?;
+        }
+    }
+    Ok(figures)
+}
+
+fn once(bench: &Bench, name: &str, attacks: &[Attack], figures: &mut Figures) -> Result<()> {
+    let server = bench.server()?;
+    let ids: Arc<str> = bench.corpus.ids(bench.settings.volumes).into();
+    let first = ids.lines().next().context("no volumes")?.to_owned();
+    let duration = Duration::from_secs_f64(bench.settings.seconds);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let (answers, refused) = runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        attacks.iter().for_each(|attack| attack.begin(&mut tasks, server.http, &ids));
+        serve_honest(&server, &first, duration).await
+    })?;
+    runtime.shutdown_background();
+    let waits = Spread::of(answers.iter().map(|wait| wait.as_secs_f64() * 1e3)).context("no answers")?;
+    figures.hold(format!("{name}: peak of the server"), "MB", PEAK_MB, server.process.memory()?.peak_mb);
+    figures.hold(format!("{name}: honest requests refused"), "", REFUSED, refused as f64);
+    figures.tell(format!("{name}: honest requests a second"), "1/s", answers.len() as f64 / duration.as_secs_f64());
+    figures.tell(format!("{name}: honest wait, median"), "ms", waits.median);
+    figures.tell(format!("{name}: honest wait, longest"), "ms", waits.max);
+    Ok(())
+}
+
+/// What an honest client gets: how long each answer took, whole, and how many of its requests were refused. It asks for an archive of one
+/// volume and for a page in turn, on a connection each.
+async fn serve_honest(server: &Server, volume: &str, duration: Duration) -> Result<(Vec<Duration>, usize)> {
+    let (begun, mut answers, mut refused) = (Instant::now(), Vec::new(), 0);
+    while begun.elapsed() < duration || answers.is_empty() {
+        let asked = Instant::now();
+        let archive = Request::post("/volumes").header("content-type", "text/plain").body(volume.to_owned())?;
+        let list = Request::get("/volumes/?limit=10").body(String::new())?;
+        for request in [archive, list] {
+            match tokio::time::timeout(PATIENCE, answered(server.http, request)).await {
+                Ok(Ok(200)) => answers.push(asked.elapsed()),
+                _ => refused += 1,
+            }
+        }
+        ensure!(begun.elapsed() < duration + 4 * PATIENCE, "an honest client gets nothing");
+    }
+    Ok((answers, refused))
+}
+
+/// The status of an answer that was taken whole.
+async fn answered(address: SocketAddr, request: Request<String>) -> Result<u16> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(HONEST.parse()?)?;
+    let stream = socket.connect(address).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let connection = tokio::spawn(connection);
+    let mut request = request.map(|body| Full::new(Bytes::from(body)));
+    request.headers_mut().insert("host", http::HeaderValue::from_static("localhost"));
+    let response = sender.send_request(request).await?;
+    let status = response.status().as_u16();
+    response.into_body().collect().await?;
+    connection.abort();
+    Ok(status)
+}
+
+fn head(path: &str, media_type: &str, bytes: usize) -> String {
+    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media_type}\r\ncontent-length: {bytes}\r\n\r\n")
+}
+
+/// Sends all of a body but its last byte, and waits until the server has had enough.
+async fn send_unfinished(address: SocketAddr, path: &str, media_type: &str, bytes: usize) -> Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(head(path, media_type, bytes).as_bytes()).await?;
+    let piece = [b'a'; 64 << 10];
+    for _ in 0..bytes / piece.len() - 1 {
+        stream.write_all(&piece).await?;
+    }
+    stream.write_all(&piece[1..]).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(())
+}
+
+/// Sends a body, and takes the answer or nothing of it.
+async fn post(address: SocketAddr, path: &str, media_type: &str, body: &[u8], takes: bool) -> Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(head(path, media_type, body.len()).as_bytes()).await?;
+    stream.write_all(body).await?;
+    let mut answer = [0; 1_024];
+    if takes {
+        ensure!(stream.read(&mut answer).await? > 0, "no answer");
+        return Ok(());
+    }
+    // Until the server cuts it off.
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stream.write_all(b"").await?;
+        if stream.ready(tokio::io::Interest::ERROR | tokio::io::Interest::WRITABLE).await?.is_error() {
+            return Ok(());
+        }
+    }
+}
+
+/// Opens streams that send a form which does not end, and waits for their answers.
+async fn open_streams(address: SocketAddr) -> Result<()> {
+    let io = TokioIo::new(TcpStream::connect(address).await?);
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;
+    let connection = tokio::spawn(connection);
+    let mut answers = JoinSet::new();
+    for _ in 0..STREAMS {
+        let pieces = (0..FORM_BYTES / (64 << 10)).map(|_| Bytes::from_static(&[b'a'; 64 << 10]));
+        let pieces = stream::iter(pieces).chain(stream::pending()).map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
+        let request =
+            Request::post("http://localhost/volumes").header("content-type", "application/x-www-form-urlencoded");
+        answers.spawn(sender.send_request(request.body(StreamBody::new(StreamExt::boxed(pieces)))?));
+    }
+    while answers.join_next().await.is_some() {}
+    connection.abort();
+    Ok(())
+}
+
+/// A prefix of 100 KB that is used 4,000 times.
+fn bomb() -> Vec<u8> {
+    let mut text = format!("@prefix p: <http://example.org/{}> .\n", "x".repeat(100 << 10));
+    (0..4_000).for_each(|number| text.push_str(&format!("p:s{number} p:p p:o .\n")));
+    text.into_bytes()
+}
