@@ -352,6 +352,28 @@ mod tests {
     }
 
     #[test]
+    fn the_mark_of_a_removal_is_read_back_as_it_is_stored() {
+        let row = mark_row("a", RevisionId([1; 16]), Mark::Removed, &removed_value(Some(RevisionId([2; 16]))));
+        assert_eq!(row.sort, [&b"a\0"[..], &[1; 16], b"r"].concat());
+        let value = envelope::open(&row.value).unwrap();
+        assert_eq!(value, [2; 16].as_slice());
+        assert_eq!(removed_by(&value), Some(Some(RevisionId([2; 16]))));
+        assert_eq!(removed_by(&removed_value(None)), Some(None));
+        assert_eq!(removed_by(b"rubbish"), None);
+    }
+
+    #[test]
+    fn past_members_lie_apart_from_those_of_today_and_their_list_reads_back() {
+        let (of, path) = (RevisionId([3; 16]), Container::At(ResourcePath::parse("p").unwrap()));
+        let prefix = [&b"r/p\0"[..], &[3; 16]].concat();
+        assert_eq!(path.past_index_partition(of), prefix);
+        assert_eq!(path.children_partition(of, 258, 5), [&prefix[..], &[1, 2, 0, 0, 0, 5]].concat());
+        assert_eq!(path.past_partition(of, 258, 5), [&prefix[..], &[1, 2, 0, 0, 0, 5], b"p"].concat());
+        assert_eq!(keys::past_index(258, 5)[..], [0, 0, 0, 5, 1, 2]);
+        assert_eq!(keys::past_index_of(&keys::past_index(258, 5)), Some((258, 5)));
+    }
+
+    #[test]
     fn a_child_key_says_what_it_was_made_of_also_with_odd_names() {
         for name in ["a.b", "uc2.ark:/13960/t8ff3zh99", "x.ü\u{10ffff}"] {
             let key = keys::child_mark(name, RevisionId([0xFF; 16]), Mark::Removing);

@@ -16,7 +16,7 @@ use store::{Class, NewRow, Removal, Scan, Step, Table, UnixMillis, envelope};
 
 use super::plan::{BulkPlan, LAYOUT_VERSION, Planning};
 use super::request::{BulkRequest, OnDamage};
-use super::stored_plan::StoredPlan;
+use super::stored_plan::{StoredPlan, StoredVolumes};
 use crate::audit::Requester;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head;
@@ -31,6 +31,9 @@ const CHUNK_BYTES: usize = 60 << 10;
 
 /// Chunks put in one step: well below the 4 MiB that a step may have.
 const CHUNKS_AT_ONCE: usize = 48;
+
+/// Chunks that are removed in one list.
+const CHUNKS_REMOVED: usize = 256;
 
 /// How often planning begins anew because a volume changed between planning and pinning.
 const ATTEMPTS_MAX: u32 = 5;
@@ -391,8 +394,8 @@ impl Library {
         if standing.swept || self.inner.surroundings.clock.now() < ended.plus(self.options().plan_life) {
             return Ok(false);
         }
-        match self.stored_plan(id, standing.stored.chunks).await {
-            Ok(plan) => self.unpin(&plan.volumes(), id).await?,
+        match self.unpin_stored(id).await {
+            Ok(()) => {}
             // It never became complete, or is damaged: its pins end by themselves.
             Err(error) if error.is_damage() => tracing::warn!(id, %error, "a selection cannot be unpinned"),
             Err(error) => return Err(error),
@@ -401,14 +404,33 @@ impl Library {
             NewRow { expires_at: Some(self.forgotten_at(info)), ..NewRow::new(row::SWEPT, envelope::seal(&[])) };
         let put = Step::Put { table: Table::Selections, partition: partition(id), rows: vec![swept] };
         self.put_acknowledged(Class::Description, vec![put]).await?;
-        let chunks = Removal::Range(Bytes::from_static(row::CHUNK), store::row::prefix_end(row::CHUNK));
-        self.remove_rows(id, chunks).await?;
+        for first in (0..standing.stored.chunks).step_by(CHUNKS_REMOVED) {
+            let last = first.saturating_add(CHUNKS_REMOVED as u32);
+            let rows = Removal::Range(chunk_key(first), Some(chunk_key(last)));
+            let remove = Step::Remove { table: Table::Selections, partition: partition(id), rows };
+            self.put_acknowledged(Class::Description, vec![remove]).await?;
+        }
         Ok(true)
     }
 
-    async fn remove_rows(&self, id: &str, rows: Removal) -> ObjectsResult<()> {
-        let remove = Step::Remove { table: Table::Selections, partition: partition(id), rows };
-        self.put_acknowledged(Class::Description, vec![remove]).await
+    /// Takes the pins away of all volumes that a stored plan names, a chunk of it at a time.
+    async fn unpin_stored(&self, id: &str) -> ObjectsResult<()> {
+        let mut volumes = StoredVolumes::default();
+        let mut scan = Some(Scan::prefix(row::CHUNK, CHUNK_BYTES));
+        while let Some(range) = scan.filter(|_| !volumes.are_all_read()) {
+            let call = self.call(Class::Description);
+            let page = self.inner.store.scan(call, Table::Selections, &partition(id), range.clone()).await?;
+            for row in &page.rows {
+                let chunk = envelope::open(&row.value);
+                let chunk = chunk.map_err(|error| ObjectsError::corrupt(Table::Selections, &error.to_string()))?;
+                self.unpin(&volumes.take(&chunk)?, id).await?;
+            }
+            scan = range.resumed(page.next);
+        }
+        match volumes.are_all_read() {
+            true => Ok(()),
+            false => Err(ObjectsError::corrupt(Table::Selections, "chunks of a selection are missing")),
+        }
     }
 }
 

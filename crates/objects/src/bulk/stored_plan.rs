@@ -58,11 +58,6 @@ impl StoredPlan {
         postcard::from_bytes(encoded).map_err(|error| ObjectsError::corrupt(Table::Selections, &error.to_string()))
     }
 
-    /// The volumes it names.
-    pub(super) fn volumes(&self) -> Vec<VolumeId> {
-        self.groups.iter().filter_map(|group| VolumeId::from_cleaned(&group.name).ok()).collect()
-    }
-
     /// The plan again, read at `started`.
     pub(super) fn into_plan(self, info: SelectionInfo, started: UnixMillis) -> BulkPlan {
         let groups = self.groups.into_iter().map(Group::from).collect();
@@ -78,6 +73,54 @@ impl StoredPlan {
             on_damage: OnDamage::Break,
             memory: None,
         }
+    }
+}
+
+/// Reads which volumes a stored plan names as its bytes come, and holds no more of them than one volume takes.
+#[derive(Default)]
+pub(super) struct StoredVolumes {
+    /// What came and was not read yet.
+    ahead: Vec<u8>,
+    /// Groups that are still to be read; `None`: their number is not known yet.
+    left: Option<u64>,
+}
+
+impl StoredVolumes {
+    /// Takes more bytes in; answers the volumes that are whole by now.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> ObjectsResult<Vec<VolumeId>> {
+        self.ahead.extend_from_slice(bytes);
+        let mut volumes = Vec::new();
+        let mut rest = &self.ahead[..];
+        if self.left.is_none() {
+            // The fields before the groups, and the number of these.
+            self.left = next::<(Layout, Level, u64)>(&mut rest)?.map(|(_, _, groups)| groups);
+        }
+        while let Some(left @ 1..) = self.left
+            && let Some(group) = next::<StoredGroup>(&mut rest)?
+        {
+            self.left = Some(left - 1);
+            volumes.extend(VolumeId::from_cleaned(&group.name).ok());
+        }
+        let read = self.ahead.len() - rest.len();
+        self.ahead.drain(..read);
+        Ok(volumes)
+    }
+
+    /// Whether all were read.
+    pub(super) fn are_all_read(&self) -> bool {
+        self.left == Some(0)
+    }
+}
+
+/// The next value of some bytes; `None`: it is not whole yet.
+fn next<T: serde::de::DeserializeOwned>(bytes: &mut &[u8]) -> ObjectsResult<Option<T>> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, rest)) => {
+            *bytes = rest;
+            Ok(Some(value))
+        }
+        Err(postcard::Error::DeserializeUnexpectedEnd) => Ok(None),
+        Err(error) => Err(ObjectsError::corrupt(Table::Selections, &error.to_string())),
     }
 }
 
@@ -98,5 +141,38 @@ impl From<&Group> for StoredGroup {
             GroupPages::Some(pages) => StoredPages::Some(pages.clone()),
         };
         Self { name: group.name.clone(), pages, mets: group.mets }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn volumes_are_read_from_a_stored_plan_in_pieces_of_any_size() {
+        let names: Vec<String> = (0..50).map(|n| format!("t.volume{n}")).collect();
+        let group = |name: &String| StoredGroup {
+            name: VolumeId::parse(name).unwrap().cleaned().to_string().into(),
+            pages: StoredPages::All { sums: Sums::default(), crc32: 7 },
+            mets: None,
+        };
+        let plan = StoredPlan {
+            layout: Layout::Volumes,
+            level: Level::Frames,
+            groups: names.iter().map(group).collect(),
+            volumes: Vec::new(),
+            missing: Vec::new(),
+            errors: Some(Bytes::from_static(b"what is missing")),
+        };
+        let encoded = postcard::to_stdvec(&plan).unwrap();
+        for piece_bytes in [1, 7, 64, encoded.len()] {
+            let (mut volumes, mut read) = (StoredVolumes::default(), Vec::new());
+            for piece in encoded.chunks(piece_bytes) {
+                read.extend(volumes.take(piece).unwrap());
+            }
+            assert!(volumes.are_all_read());
+            assert_eq!(read.iter().map(VolumeId::as_str).collect::<Vec<_>>(), names, "pieces of {piece_bytes}");
+        }
     }
 }

@@ -68,9 +68,12 @@ async fn metrics_count_by_route_and_name_neither_ids_nor_addresses() {
             format!("http_server_request_duration_seconds_count{{http_request_method=\"GET\",http_route=\"{route}\"");
         assert!(metrics.contains(&line), "{route} is not in\n{metrics}");
     }
-    for gauge in
-        ["penates_audit_lag_seconds ", "penates_store_refusing_writes{lane=\"text\"} 0", "penates_store_free_bytes "]
-    {
+    for gauge in [
+        "penates_audit_lag_seconds ",
+        "penates_store_refusing_writes{lane=\"text\"} 0",
+        "penates_store_free_bytes ",
+        "penates_background_failed_records_total{pass=\"resuming\"} 0",
+    ] {
         assert!(metrics.contains(gauge), "{gauge} is not in\n{metrics}");
     }
     for never in [VOLUME, "t0ks80527", "127.0.0.1", "made-up", "BREW"] {
