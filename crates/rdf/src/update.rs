@@ -275,7 +275,7 @@ impl Change {
         for Gate { name, compiled_bytes } in gates {
             evaluator = evaluator.with_custom_function(name, meter.gate(compiled_bytes, stop.clone()));
         }
-        let changed = changes(&evaluator, self, base, &view, limits);
+        let changed = changes(&evaluator, self, base, &view, limits, cancellation);
         meter.check()?;
         let (removed, added) = changed?;
         cancellation.check()?;
@@ -292,11 +292,13 @@ fn changes(
     base: &Iri,
     view: &View,
     limits: &Limits,
+    cancellation: &Cancellation,
 ) -> Result<(Vec<Triple>, Vec<Triple>), UpdateError> {
     let failed = |error: QueryEvaluationError| evaluation(&error, limits);
     let prepared = evaluator.prepare_delete_insert(delete, insert, Some(base.clone()), None, &pattern);
     let (mut removed, mut added, mut bytes) = (Vec::new(), Vec::new(), 0_usize);
     for change in prepared.execute(view).map_err(failed)? {
+        cancellation.check()?;
         let (triples, quad) = match change.map_err(failed)? {
             DeleteInsertQuad::Delete(quad) => (&mut removed, quad),
             DeleteInsertQuad::Insert(quad) => (&mut added, quad),

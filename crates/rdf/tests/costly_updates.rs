@@ -110,9 +110,11 @@ fn functions_inside_of_operators_are_counted_as_well() {
 
 #[test]
 fn many_operations_share_what_an_update_may_cost() {
-    let before = numbers(700);
+    let before = numbers(60);
+    let limits = Limits { solutions: 10_000, ..Limits::default() };
     let one = "INSERT { <> <q> 1 } WHERE { { ?a <p> ?x . ?b <p> ?y } UNION {} } ;";
-    let applied = |update: &str| apply(&before, update, &base(), &Limits::default(), &Cancellation::default());
+    let applied = |update: &str| apply(&before, update, &base(), &limits, &Cancellation::default());
+    assert!(applied(one).is_ok());
     let error = applied(&one.repeat(5)).unwrap_err();
     assert!(error.is_too_large(), "{error}");
 }
@@ -131,4 +133,65 @@ fn an_update_that_is_cancelled_ends_and_changes_nothing() {
         apply(&before, "INSERT DATA { <> <q> 1 }", &base(), &Limits::default(), &cancellation),
         Err(UpdateError::Cancelled)
     ));
+}
+
+#[test]
+fn functions_that_are_read_twice_are_not_read_a_million_times() {
+    let before = graph("<a> <p> \"x\" .");
+    let nested = |open: &str, close: &str, levels: usize| format!("{}?o{}", open.repeat(levels), close.repeat(levels));
+    for (open, close) in [
+        ("REPLACE(", ", 'a', 'b')"),
+        ("SUBSTR(", ", 1)"),
+        ("regex(", ",'a')"),
+        ("GROUP_CONCAT (", ")"),
+        ("!(", ")"),
+        ("! STR(", ")"),
+        ("!<http://a/f>(", ")"),
+        ("!EXISTS { ?s ?p ?o FILTER(", ") }"),
+        ("1<REPLACE(", ",'a','b')>"),
+    ] {
+        for levels in [9, 15] {
+            let error =
+                updated(&before, &format!("?s <p> ?o BIND({} AS ?x)", nested(open, close, levels))).unwrap_err();
+            assert!(error.is_too_large(), "{open}: {error}");
+        }
+    }
+    let outcome = updated(&before, &format!("?s <p> ?o BIND({} AS ?x)", nested("SUBSTR(", ", 1)", 8)));
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert!(updated(&before, &format!("?s <p> ?o BIND({} AS ?x)", nested("REPLACE(", ", 'a', 'b')", 3))).is_ok());
+}
+
+/// A parser that tries one thing after another at each level would not end in a lifetime.
+#[test]
+fn a_text_that_is_wrong_deep_inside_is_refused_at_once() {
+    let before = graph("<a> <p> \"x\" .");
+    for (open, close) in [
+        ("(", ")"),
+        ("STR(", ")"),
+        ("IF(", ",1,2)"),
+        ("COALESCE(1,", ")"),
+        ("<http://a/f>(", ")"),
+        ("1 IN (", ")"),
+        ("-(", ")"),
+        ("COUNT(DISTINCT ", ")"),
+        ("EXISTS { ?s ?p ?o FILTER(", ") }"),
+    ] {
+        let levels = if open.contains('{') { 14 } else { 29 };
+        let wrong = format!("FILTER({}~{})", open.repeat(levels), close.repeat(levels));
+        assert!(matches!(updated(&before, &wrong), Err(UpdateError::Syntax { .. })), "{open}");
+    }
+    for (open, close) in [
+        ("[ <p> ", "]"),
+        ("(", ")"),
+        ("{", "}"),
+        ("OPTIONAL {", "}"),
+        ("{ SELECT * {", "}}"),
+        ("<a> (<p>|^(", ")) <b>"),
+    ] {
+        let levels = if open.matches(['{', '(', '[']).count() == 2 { 14 } else { 29 };
+        let wrong = format!("<a> <p> {}~{}", open.repeat(levels), close.repeat(levels));
+        assert!(matches!(updated(&before, &wrong), Err(UpdateError::Syntax { .. })), "{open}");
+        let wrong = format!("{}~{}", open.repeat(levels), close.repeat(levels));
+        assert!(matches!(updated(&before, &wrong), Err(UpdateError::Syntax { .. })), "{open}");
+    }
 }

@@ -22,17 +22,14 @@ const LOOKED_AT: usize = 16;
 /// Triple patterns: the evaluator's search for a good order takes the third power of their number.
 const TRIPLE_PATTERNS: usize = 100;
 
-/// What is done for a solution, and for each part of an expression, in multiples of the solutions that there may be: each takes less than a
-/// microsecond.
-const STEPS_PER_SOLUTION: usize = 2;
-
 /// Steps for compiling a regular expression.
 const COMPILE_STEPS: usize = 5_000;
 
 /// Triples that are looked at in one step.
 const TRIPLES_PER_STEP: usize = 10;
 
-/// What is left to all operations of an update together.
+/// What is left to all operations of an update together: as many steps as there may be solutions. What is done for a solution is a step, and so
+/// is each part of an expression; none takes more than about a microsecond.
 pub(super) struct Budget {
     steps: usize,
     max_steps: usize,
@@ -40,8 +37,7 @@ pub(super) struct Budget {
 
 impl Budget {
     pub(super) fn new(limits: &Limits) -> Self {
-        let max_steps = limits.solutions.saturating_mul(STEPS_PER_SOLUTION);
-        Self { steps: max_steps, max_steps }
+        Self { steps: limits.solutions, max_steps: limits.solutions }
     }
 
     /// Takes what going through a graph costs.
@@ -273,19 +269,18 @@ impl Estimate<'_> {
         &mut self,
         expressions: impl IntoIterator<Item = &'e mut Expression>,
     ) -> Result<ExpressionCost, UpdateError> {
-        expressions.into_iter().try_fold(ExpressionCost::term(128), |sum, expression| {
-            let cost = self.expression(expression)?;
-            Ok(ExpressionCost {
-                solutions: sum.solutions.saturating_mul(cost.solutions),
-                bytes: sum.bytes.saturating_add(cost.bytes),
-                worked: sum.worked.saturating_add(cost.worked),
-                parts: sum.parts.saturating_add(cost.parts),
-            })
-        })
+        let mut all = ExpressionCost::term(128);
+        for expression in expressions {
+            all = all.with(self.expression(expression)?);
+        }
+        Ok(all)
     }
 
     fn call(&mut self, function: &Function, arguments: &mut [Expression]) -> Result<ExpressionCost, UpdateError> {
-        let all = self.all(&mut *arguments)?;
+        // Each is looked at once: they can lie inside each other.
+        let costs = arguments.iter_mut().map(|argument| self.expression(argument)).collect::<Result<Vec<_>, _>>()?;
+        let all = costs.iter().fold(ExpressionCost::term(128), |all, cost| all.with(*cost));
+        let bytes_of = |argument: usize| costs.get(argument).map_or(0, |cost| cost.bytes).saturating_add(1);
         Ok(match (function, &mut *arguments) {
             (Function::Regex, [text, pattern, flags @ ..]) => {
                 self.put_gate(text, pattern, flags.first())?;
@@ -294,10 +289,12 @@ impl Estimate<'_> {
             }
             // Each byte can become a replacement, and each reference in it (`$1`) as long as the text.
             (Function::Replace, [text, pattern, replacement, flags @ ..]) => {
-                let text_bytes = self.expression(text)?.bytes.saturating_add(1);
-                let replacement_bytes = self.expression(replacement)?.bytes.saturating_add(1);
                 self.put_gate(text, pattern, flags.first())?;
-                ExpressionCost { bytes: text_bytes.saturating_mul(replacement_bytes), ..all }.made()
+                let replacement_bytes = match replacement {
+                    Expression::Literal(literal) => literal.value().len() + 1,
+                    _ => bytes_of(2),
+                };
+                ExpressionCost { bytes: bytes_of(0).saturating_mul(replacement_bytes), ..all }.made()
             }
             // A byte becomes three; a character in another case can be three.
             (Function::EncodeForUri | Function::UCase | Function::LCase, _) => {
@@ -339,6 +336,16 @@ impl Estimate<'_> {
 }
 
 impl ExpressionCost {
+    /// Of both together.
+    fn with(self, other: Self) -> Self {
+        Self {
+            solutions: self.solutions.saturating_mul(other.solutions),
+            bytes: self.bytes.saturating_add(other.bytes),
+            worked: self.worked.saturating_add(other.worked),
+            parts: self.parts.saturating_add(other.parts),
+        }
+    }
+
     /// Of a function that makes its value.
     fn made(self) -> Self {
         Self { worked: self.worked.saturating_add(self.bytes), ..self }

@@ -6,13 +6,18 @@ use std::borrow::Cow;
 use super::UpdateError;
 use crate::Iri;
 use crate::parse::Limits;
-use crate::tokens::Tokens;
+use crate::tokens::{Tokens, is_word};
 
 /// Brackets inside each other.
 const DEPTH: usize = 32;
 
 /// Words, operators and brackets outside of `DATA { ... }`, where each can be one more level of the evaluator's.
 const TOKENS: usize = 1_000;
+
+/// Functions that the parser reads twice, since it tries them with and without their last argument; the same goes for what is behind a `!`. As
+/// many of them may lie inside each other as are read a few hundred times.
+const READ_TWICE: [&str; 4] = ["regex", "replace", "substr", "group_concat"];
+const READ_TWICE_DEPTH: usize = 8;
 
 /// What the parser keeps for each name and text besides its bytes, roughly.
 const TERM_BYTES: usize = 64;
@@ -65,6 +70,9 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
     let (mut depth, mut tokens, mut data_depth, mut is_after_data) = (0_usize, 0_usize, None, false);
     // Outside of DATA `<` can be less-than, and what looks like an IRI an expression.
     let mut hidden = 0_usize;
+    // For each bracket that is open: whether it is that of a function that is read twice.
+    let (mut open, mut read_twice, mut is_read_twice) = (Vec::new(), 0_usize, false);
+    let mut is_negated = false;
     let mut names = Names::new(base);
     for token in Tokens(update) {
         match token {
@@ -73,9 +81,12 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
                     data_depth = Some(depth);
                 }
                 depth += 1;
+                open.push(is_read_twice || is_negated);
+                read_twice += usize::from(is_read_twice || is_negated);
             }
             "}" | ")" | "]" => {
                 depth = depth.saturating_sub(1);
+                read_twice -= usize::from(open.pop().unwrap_or_default());
                 if data_depth.is_some_and(|start| depth <= start) {
                     data_depth = None;
                 }
@@ -83,6 +94,9 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
             _ => {}
         }
         is_after_data = token.eq_ignore_ascii_case("data");
+        is_read_twice = READ_TWICE.iter().any(|name| token.eq_ignore_ascii_case(name));
+        // The name of a function can come between.
+        is_negated = token == "!" || is_negated && token.starts_with(|c| c == '<' || is_word(c));
         if data_depth.is_none() {
             tokens += 1;
             has_where |= token.eq_ignore_ascii_case("where");
@@ -92,6 +106,12 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
         }
         if depth + hidden > DEPTH {
             return Err(UpdateError::TooLarge { of: "levels of brackets", limit: DEPTH });
+        }
+        if read_twice + hidden > READ_TWICE_DEPTH {
+            return Err(UpdateError::TooLarge {
+                of: "negations, REGEX, REPLACE, SUBSTR or GROUP_CONCAT inside each other",
+                limit: READ_TWICE_DEPTH,
+            });
         }
         if tokens > TOKENS {
             return Err(UpdateError::TooLarge { of: "words outside of DATA", limit: TOKENS });
@@ -148,7 +168,7 @@ impl Names {
             _ => Declared::Nothing,
         };
         let is_text = token.starts_with(['"', '\'']);
-        let is_word = token.starts_with(crate::tokens::is_word);
+        let is_word = token.starts_with(is_word);
         if is_iri || is_word || is_text {
             let bytes = match is_iri || token.contains(':') {
                 true => token.len().saturating_add(self.base_bytes.max(self.prefix_bytes)),
