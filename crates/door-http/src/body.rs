@@ -46,7 +46,7 @@ pub async fn held(memory: &Memory, party: &Party, body: Body, max_bytes: u64, ti
     if announced.is_some_and(|bytes| bytes > max_bytes) {
         return Err(BodyError::TooLarge { max_bytes });
     }
-    let mut room_bytes = announced.unwrap_or(FIRST_BYTES.min(max_bytes));
+    let mut room_bytes = announced.unwrap_or_else(|| (FIRST_BYTES / times.max(1)).min(max_bytes));
     let mut share = memory.reserve(party, room_bytes.saturating_mul(times)).await?;
     let mut bytes = BytesMut::with_capacity(usize::try_from(room_bytes).unwrap_or(usize::MAX));
     let mut body = body;
