@@ -4,6 +4,7 @@ mod advisories;
 mod fuzz;
 mod licenses;
 mod proofs;
+mod simulate;
 mod test;
 mod tools;
 
@@ -26,6 +27,8 @@ enum Chore {
     Test(test::Options),
     /// Runs what takes minutes on several Cassandra nodes: what is promised while nodes, data centers and servers die
     Proofs,
+    /// Runs servers over a simulated store, every choice drawn from a seed (`--seed N`, `--seeds N`), and checks what they promise
+    Simulate(simulate::Options),
     /// Formatting, and clippy with warnings as errors
     Lint,
     /// Checks that every dependency's licence is one we accept
@@ -40,6 +43,7 @@ fn main() -> Result<()> {
     match Cli::parse().chore {
         Chore::Test(options) => test::run(&options),
         Chore::Proofs => proofs::run(),
+        Chore::Simulate(options) => simulate::run_seeds(&options),
         Chore::Lint => lint(),
         Chore::Licenses => licenses::check(),
         Chore::Advisories => advisories::check(),

@@ -10,6 +10,7 @@ use crate::head::{Body, Head, HeadRow, State};
 use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
+use crate::rules::Rule;
 use crate::switch::{Switch, Switched, Tries};
 
 /// A child that is to be created.
@@ -35,7 +36,7 @@ pub(crate) struct Creation {
 impl Library {
     /// Creates a child: the intent, the container required, the head, the confirmation. [`Switched::Required`]: the container is
     /// not what it was any more, or changes all the time; the child was surely not created, and never will be under this incarnation.
-    pub(crate) async fn create_child(&self, creation: Creation) -> ObjectsResult<Switched> {
+    pub(crate) async fn create_child(&self, mut creation: Creation) -> ObjectsResult<Switched> {
         let mut parent = creation.parent.clone();
         let mut tries = Tries::new();
         let mut unsure = false;
@@ -46,6 +47,13 @@ impl Library {
                     return Ok(Switched::Applied);
                 }
                 Switched::Required { unsure: maybe } => unsure = maybe,
+                Switched::Moved if !self.keeps(Rule::HeadFirst) => {
+                    let partition = parent.container().child_partition(&creation.name);
+                    creation.base = self.patiently(|| self.head_at(&partition)).await?;
+                    if creation.base.as_ref().is_some_and(|row| row.head.state == State::Live) {
+                        return Ok(Switched::Moved);
+                    }
+                }
                 switched => return Ok(switched),
             }
             let stands = match tries.again().await {
@@ -82,6 +90,10 @@ impl Creation {
         let mut before = self.rows.clone();
         before.push(parent.announce(&self.name, self.incarnation, &self.note, library.sampling()));
         before.push(parent.require());
+        if !library.keeps(Rule::ReqLast) {
+            let last = before.len() - 1;
+            before.swap(last - 1, last);
+        }
         let change = library.inner.revisions.mint_above(self.incarnation);
         let mut after = vec![parent.confirm(&self.name, self.incarnation, change)];
         after.extend(self.after.iter().cloned());
@@ -108,7 +120,10 @@ impl Parent {
     /// which is deleted, or (a container) deleting: then the last mark is left for later.
     pub(crate) fn removal(&self, name: &str, base: HeadRow, head: Head, mut before: Vec<Step>) -> Switch {
         let incarnation = base.head.incarnation;
-        before.extend([self.mark(name, incarnation, Mark::Removing), self.require()]);
+        if self.rules().keep(Rule::DelIntent) {
+            before.push(self.mark(name, incarnation, Mark::Removing));
+        }
+        before.push(self.require());
         let after = match head.state {
             State::Deleted => self.removed(name, incarnation, Some(head.revision), head.revision),
             _ => self.tell_change(name, head.revision),

@@ -18,6 +18,7 @@ use crate::library::Library;
 use crate::passes::{Chore, Tally, Then};
 use crate::queue::{Entry, Queue};
 use crate::revision::RevisionId;
+use crate::rules::Rule;
 
 /// When versions that are kept for a time are looked at again.
 pub(crate) const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
@@ -136,7 +137,9 @@ impl Library {
     async fn collect_volume(&self, id: &VolumeId, records: &[Entry]) -> ObjectsResult<Progress> {
         let row = self.head(id).await?;
         match row.as_ref().and_then(|row| row.head.condemned) {
-            Some(condemned) if self.grace_passed(condemned.at) => self.remove_condemned(id, condemned).await,
+            Some(condemned) if self.grace_passed(self.grace_from(condemned)) => {
+                self.remove_condemned(id, condemned).await
+            }
             Some(condemned) => Ok(Progress::Waiting(condemned.at.plus(self.inner.options.grace))),
             None => self.condemn(id, row, records).await,
         }
@@ -172,7 +175,8 @@ impl Library {
         let Some(floor) = floor else { return Ok(Progress::Waiting(now)) };
         let stands = row.as_ref().map_or_else(Head::free, |row| row.head.clone());
         let condemned = Condemned { named, floor, at: self.inner.surroundings.clock.now() };
-        let head = Head { floor: stands.floor.max(floor), condemned: Some(condemned), ..stands };
+        let floor = if self.keeps(Rule::Floor) { stands.floor.max(floor) } else { stands.floor };
+        let head = Head { floor, condemned: Some(condemned), ..stands };
         let partition = keys::volume_partition(id);
         let amended = self.try_amend(&partition, row.as_ref(), head, Vec::new(), Vec::new()).await?;
         // If the head moved, or nobody knows, the next pass sees what stands there.
@@ -183,13 +187,17 @@ impl Library {
     /// condemnation. Heads since then are above the floor, so they name nothing of it.
     async fn remove_condemned(&self, id: &VolumeId, condemned: Condemned) -> ObjectsResult<Progress> {
         let partition = keys::volume_partition(id);
-        let pinned = self.pinned_revisions(id).await?;
+        let pinned = match self.keeps(Rule::PinScan) {
+            true => self.pinned_revisions(id).await?,
+            false => BTreeSet::new(),
+        };
         let row = self.head(id).await?;
         let (mut removed, mut from) = (0, Some(RevisionId::ZERO));
         while let Some(window) = from.filter(|window| *window <= condemned.floor) {
             let (mut doomed, rest) = self.unnamed_generations(id, row.as_ref(), window).await?;
             doomed.retain(|generation| {
-                *generation <= condemned.floor && *generation != condemned.named && !pinned.contains(generation)
+                let was_named = *generation == condemned.named && self.keeps(Rule::H0);
+                *generation <= condemned.floor && !was_named && !pinned.contains(generation)
             });
             for generation in &doomed {
                 for (table, kind) in keys::generation_prefixes() {
@@ -260,6 +268,11 @@ impl Library {
             }
         }
         Ok((generations, rest))
+    }
+
+    /// From when on the grace of a condemnation counts.
+    pub(crate) fn grace_from(&self, condemned: Condemned) -> UnixMillis {
+        if self.keeps(Rule::GraceObs) { condemned.at } else { condemned.named.time() }
     }
 
     pub(crate) fn grace_passed(&self, since: UnixMillis) -> bool {

@@ -15,6 +15,7 @@ use crate::keys;
 use crate::library::{Library, VOLUMES};
 use crate::resources::path::ResourcePath;
 use crate::revision::RevisionId;
+use crate::rules::{Rule, Rules};
 
 /// A mark on a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,27 +170,29 @@ pub(crate) struct Parent {
     incarnation: RevisionId,
     tag: Bytes,
     body: ContainerBody,
+    rules: Rules,
 }
 
 impl Library {
     /// Reads a container, strongly.
     pub(crate) async fn parent(&self, container: &Container) -> ObjectsResult<Parent> {
         let row = self.head_at(&container.partition()).await?;
-        let parent = row.as_ref().and_then(|row| Parent::of(container, row));
+        let parent = row.as_ref().and_then(|row| Parent::of(container, row, self.rules()));
         parent.ok_or_else(|| ObjectsError::Gone(container.name()))
     }
 }
 
 impl Parent {
     /// The live container of this head.
-    pub fn of(container: &Container, row: &HeadRow) -> Option<Self> {
-        row.head.live_container().and_then(|_| Self::standing(container, row))
+    pub fn of(container: &Container, row: &HeadRow, rules: Rules) -> Option<Self> {
+        row.head.live_container().and_then(|_| Self::standing(container, row, rules))
     }
 
     /// The container of this head, which may be being deleted.
-    pub fn standing(container: &Container, row: &HeadRow) -> Option<Self> {
+    pub fn standing(container: &Container, row: &HeadRow, rules: Rules) -> Option<Self> {
         let body = row.head.body.container()?.clone();
-        Some(Self { container: container.clone(), incarnation: row.head.incarnation, tag: row.head.tag(), body })
+        let (container, incarnation) = (container.clone(), row.head.incarnation);
+        Some(Self { container, incarnation, tag: row.head.tag(rules), body, rules })
     }
 
     /// Which container it is.
@@ -208,6 +211,11 @@ impl Parent {
             Container::Volumes => true,
             Container::At(path) => path.is_root() || child.parent_incarnation == self.incarnation,
         }
+    }
+
+    /// The rules that are kept.
+    pub fn rules(&self) -> Rules {
+        self.rules
     }
 
     /// Its shards.
@@ -243,7 +251,8 @@ impl Parent {
 
     /// The partition of one epoch of a shard.
     pub fn partition(&self, shard: u16, epoch: u32) -> Bytes {
-        self.container.children_partition(self.incarnation, shard, epoch)
+        let incarnation = if self.rules.keep(Rule::PInc) { self.incarnation } else { RevisionId::ZERO };
+        self.container.children_partition(incarnation, shard, epoch)
     }
 
     /// The partition of past members that were in a shard at an epoch of it.
@@ -279,6 +288,11 @@ impl Parent {
 
     /// Says that a child is gone, by this revision (`None`: it never came to be), and that what is listed has changed.
     pub fn removed(&self, name: &str, incarnation: RevisionId, by: Option<RevisionId>, change: RevisionId) -> Step {
+        if !self.rules.keep(Rule::Marks) {
+            let marks = [Mark::Added, Mark::Confirmed, Mark::Removing];
+            let rows = store::Removal::Rows(marks.map(|mark| keys::child_mark(name, incarnation, mark)).into());
+            return Step::Remove { table: Table::Children, partition: self.target(name), rows };
+        }
         self.settle(name, mark_row(name, incarnation, Mark::Removed, &removed_value(by)), change)
     }
 

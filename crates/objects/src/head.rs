@@ -9,6 +9,7 @@ use crate::directory::Entry;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::resources::body::ResourceBody;
 use crate::revision::RevisionId;
+use crate::rules::{Rule, Rules};
 
 /// What an object is right now. There is no row for one that never was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -258,16 +259,18 @@ pub struct HeadRow {
 
 impl Head {
     /// The guard for writing this head: a fresh stamp, and the tag.
-    pub fn guard(&self, stamp: Stamp) -> Guard {
-        Guard { stamp, tag: self.tag() }
+    pub fn guard(&self, stamp: Stamp, rules: Rules) -> Guard {
+        Guard { stamp, tag: self.tag(rules) }
     }
 
     /// What others may require of this head without reading all of it: state, incarnation, and for a container its shards and epochs.
-    pub fn tag(&self) -> Bytes {
+    pub fn tag(&self, rules: Rules) -> Bytes {
         let mut tag = BytesMut::with_capacity(21);
         tag.put_u8(self.state as u8);
         tag.put_slice(&self.incarnation.0);
-        if let Some(container) = self.body.container() {
+        if let Some(container) = self.body.container()
+            && rules.keep(Rule::EpochReq)
+        {
             let mut epochs = crc32fast::Hasher::new();
             epochs.update(&container.shards.to_be_bytes());
             epochs.update(&container.first_epoch.to_be_bytes());

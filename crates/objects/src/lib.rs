@@ -8,7 +8,7 @@
 //!
 //! - `revision.rs`, `keys.rs`, `head.rs`, `directory.rs`: what is stored, and under which keys.
 //! - `library.rs`: [`Library`], the handle that everything else hangs on, with its options; `surroundings.rs`: what it takes from the
-//!   machine (time, randomness, threads); `read.rs`: how heads, directories and
+//!   machine (time, randomness, threads); `rules.rs`: the rules of the protocols by name, for the simulator to leave one out; `read.rs`: how heads, directories and
 //!   frames are read (twice, before anything is called damaged).
 //! - `switch.rs` and `containment.rs`: the protocols that change heads and say what a container contains.
 //! - `import.rs` (with `packer.rs`, the pure part), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
@@ -49,6 +49,7 @@ pub mod read;
 pub mod resources;
 pub mod revision;
 mod rewrite;
+pub mod rules;
 pub mod salvage;
 mod shares;
 pub mod statistics;
@@ -79,6 +80,7 @@ pub use read::Volume;
 pub use resources::path::{InvalidPath, ResourcePath};
 pub use resources::{ResourceError, ResourceResult};
 pub use revision::{RevisionClock, RevisionId};
+pub use rules::{Rule, Rules};
 pub use salvage::SetRight;
 pub use shares::Party;
 pub use statistics::Statistics;

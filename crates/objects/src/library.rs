@@ -16,6 +16,7 @@ use crate::memory::Memory;
 use crate::passes::Failures;
 use crate::resources::RunningJobs;
 use crate::revision::RevisionClock;
+use crate::rules::{Rule, Rules};
 use crate::surroundings::Surroundings;
 
 /// The container whose children the volumes are.
@@ -171,6 +172,16 @@ impl Library {
     /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.surroundings.clock
+    }
+
+    /// Whether a rule of the protocols is kept.
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        self.rules().keep(rule)
+    }
+
+    /// The rules that are kept.
+    pub(crate) fn rules(&self) -> Rules {
+        self.inner.surroundings.rules
     }
 
     /// A stamp for a head that is about to be written.

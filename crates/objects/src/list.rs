@@ -16,6 +16,7 @@ use crate::head::{HeadRow, State};
 use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
+use crate::rules::Rule;
 
 /// Where a listing goes on: after this name of this shard, of as many as there were when it began: it goes through those to its end, however
 /// many there are by then. Its text is opaque and safe in a URL.
@@ -180,6 +181,10 @@ impl Library {
                 Settled::Live => live = Some(marked.note.clone()),
                 Settled::Dead => {}
                 Settled::Unsettled => {
+                    if !self.keeps(Rule::Confirm) && !marked.marks.removing() {
+                        live = Some(marked.note.clone());
+                        continue;
+                    }
                     if is_live_at(head, marked.incarnation) {
                         live = Some(marked.note.clone());
                     }
@@ -212,6 +217,10 @@ impl Library {
         let age = self.inner.surroundings.clock.now().since(incarnation.time());
         if head.is_some_and(is_being_deleted) || age < self.inner.options.sweep_after {
             return Ok(());
+        }
+        if !self.keeps(Rule::KillBefore) {
+            let change = self.inner.revisions.mint_above(incarnation);
+            self.put_mark(parent.removed(name, incarnation, None, change)).await?;
         }
         let live_otherwise = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation != incarnation;
         let partition = parent.container().child_partition(name);

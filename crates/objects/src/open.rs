@@ -11,6 +11,7 @@ use crate::library::{Inner, Library, LibraryOptions};
 use crate::resources::body::ResourceBody;
 use crate::resources::path::ResourcePath;
 use crate::revision::RevisionId;
+use crate::rules::Rule;
 use crate::surroundings::Surroundings;
 use crate::switch::{Switch, Switched};
 
@@ -27,7 +28,9 @@ impl Library {
         surroundings: Surroundings,
         options: LibraryOptions,
     ) -> ObjectsResult<Self> {
-        options.check()?;
+        if surroundings.rules.keep(Rule::LongGrace) {
+            options.check()?;
+        }
         let library = Self { inner: Arc::new(Inner::new(store, surroundings, options)) };
         let LibraryOptions { shards, resource_shards, .. } = *library.options();
         library.make_container(Container::Volumes, Body::Container(ContainerBody::new(shards))).await?;

@@ -14,6 +14,7 @@ use crate::head::{self, Head};
 use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
+use crate::rules::Rule;
 
 /// Pins that are put with one call of the store.
 const BATCH_PINS: usize = 500;
@@ -63,7 +64,7 @@ impl Library {
             let ids: Vec<_> = batch.iter().map(|(id, _)| id.clone()).collect();
             let heads = self.patiently(|| self.heads(&ids, Strength::Strong)).await?;
             for (head, (_, revision)) in heads.into_iter().zip(batch) {
-                let holds = head?.is_some_and(|row| row.head.keeps(*revision));
+                let holds = !self.keeps(Rule::PinFirst) || head?.is_some_and(|row| row.head.keeps(*revision));
                 pinned.push(if holds { Pinned::Held } else { Pinned::Lost });
             }
         }

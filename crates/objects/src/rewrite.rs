@@ -19,6 +19,7 @@ use crate::head::{ContainerBody, Head, ShardEpochs, shard_of};
 use crate::keys;
 use crate::library::Library;
 use crate::past::{self, Kept};
+use crate::rules::Rule;
 
 /// A shard is rewritten when one of so many of its rows is of a past member.
 const DEAD_SHARE: u64 = 4;
@@ -111,7 +112,7 @@ impl Library {
             return Ok(false);
         }
         let begun = ShardEpochs { next: Some(epochs.current + 1), ..epochs };
-        if !self.name_epochs(parent, epochs, begun).await? {
+        if self.keeps(Rule::TwoEpochs) && !self.name_epochs(parent, epochs, begun).await? {
             return Ok(false);
         }
         self.copy_shard(parent, begun).await
@@ -139,7 +140,8 @@ impl Library {
         let (shard, epoch, next) = (epochs.shard, epochs.current, epochs.target());
         self.copy_members(Copied { parent, shard, epoch, shards: parent.shards(), next }).await?;
         let done = ShardEpochs { current: next, next: None, ..epochs };
-        self.name_epochs(parent, epochs, done).await
+        let named = if self.keeps(Rule::TwoEpochs) { epochs } else { ShardEpochs { next: None, ..epochs } };
+        self.name_epochs(parent, named, done).await
     }
 
     /// Copies what a shard's partition holds of members that are not surely gone, all marks of each in one step; past ones to a partition of
@@ -173,13 +175,27 @@ impl Library {
                 batch.add(parent.past_partition(shard, epoch), child.rows(expires_at));
             }
             if batch.is_full() {
-                self.put_acknowledged(Class::Description, batch.take()).await?;
+                self.put_copies(batch.take()).await?;
             }
         }
         match batch.take() {
             steps if steps.is_empty() => Ok(()),
-            steps => self.put_acknowledged(Class::Description, steps).await,
+            steps => self.put_copies(steps).await,
         }
+    }
+
+    async fn put_copies(&self, steps: Vec<Step>) -> ObjectsResult<()> {
+        if self.keeps(Rule::CopyOne) {
+            return self.put_acknowledged(Class::Description, steps).await;
+        }
+        for step in steps {
+            let Step::Put { table, partition, rows } = step else { continue };
+            for row in rows {
+                let put = Step::Put { table, partition: partition.clone(), rows: vec![row] };
+                self.put_acknowledged(Class::Description, vec![put]).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Has the head of the container name other epochs of a shard, if it names `from` still; whether it names `to` now.

@@ -132,7 +132,7 @@ impl Library {
         let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
         let mut parents = BTreeMap::new();
         for ((partition, container), head) in containers.into_iter().zip(heads) {
-            let parent = head?.and_then(|row| Parent::standing(container, &row));
+            let parent = head?.and_then(|row| Parent::standing(container, &row, self.rules()));
             parents.extend(parent.map(|parent| (partition, parent)));
         }
         Ok(parents)
@@ -212,7 +212,7 @@ impl Library {
             for partition in &partitions {
                 let Some(path) = keys::resource_of_partition(partition) else { continue };
                 let row = self.patiently(|| self.head_at(partition)).await?;
-                if let Some(parent) = row.and_then(|row| Parent::of(&Container::At(path), &row)) {
+                if let Some(parent) = row.and_then(|row| Parent::of(&Container::At(path), &row, self.rules())) {
                     self.remove_the_headless_of(&parent, found).await?;
                 }
             }

@@ -8,6 +8,7 @@ use store::{Clock, Random, SystemRandom};
 use tokio::runtime::Handle;
 
 use crate::error::{ObjectsError, ObjectsResult};
+use crate::rules::Rules;
 
 /// What a library takes from outside, apart from the store.
 #[derive(Clone)]
@@ -18,12 +19,14 @@ pub struct Surroundings {
     pub random: Arc<dyn Random>,
     /// Where work runs that takes processor time.
     pub compute: Compute,
+    /// The rules that are kept: all of them, but for a test.
+    pub rules: Rules,
 }
 
 impl Surroundings {
     /// Those of this machine, with a clock.
     pub fn of_this_machine(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, random: Arc::new(SystemRandom), compute: Compute::Threads }
+        Self { clock, random: Arc::new(SystemRandom), compute: Compute::Threads, rules: Rules::default() }
     }
 }
 

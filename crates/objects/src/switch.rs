@@ -16,6 +16,7 @@ use crate::head::{Body, Head, HeadRow, State};
 use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
+use crate::rules::{Rule, Rules};
 
 /// How often the same thing is tried before the caller is told that it could not be done, or that nobody knows.
 pub(crate) const TRIES_MAX: u32 = 12;
@@ -82,7 +83,7 @@ impl Tries {
 }
 
 impl Switch {
-    fn steps(&self, stamp: Stamp) -> ObjectsResult<Vec<Step>> {
+    fn steps(&self, stamp: Stamp, rules: Rules) -> ObjectsResult<Vec<Step>> {
         let mut head = self.head.clone();
         if let Some(base) = &self.base {
             head.floor = base.head.floor;
@@ -98,7 +99,7 @@ impl Switch {
             &self.partition,
             self.base.as_ref(),
             &head,
-            head.guard(stamp),
+            head.guard(stamp, rules),
             self.log_entry()?,
         )?);
         steps.extend(self.after.iter().cloned());
@@ -122,6 +123,12 @@ impl Library {
         loop {
             let answer = self.try_switch(&switch).await?;
             unsure |= matches!(answer, Answer::Unknown(_));
+            if unsure && !self.keeps(Rule::AckIntent) {
+                switch.before.retain(|step| step.table() != Table::Children);
+            }
+            if matches!(answer, Answer::Refused) && !self.keeps(Rule::Relook) {
+                return Ok(Switched::Moved);
+            }
             match answer {
                 Answer::Applied => return Ok(Switched::Applied),
                 Answer::Failed(error) if !unsure && !error.is_passing() => return Err(error),
@@ -145,7 +152,9 @@ impl Library {
                 Stands::Otherwise(stands) if !same_to_clients(stands.as_deref(), switch.base.as_ref()) => {
                     return Ok(Switched::Moved);
                 }
-                Stands::Otherwise(stands) if floor_of(stands.as_deref()) >= revision => return Ok(Switched::Fenced),
+                Stands::Otherwise(stands) if floor_of(stands.as_deref()) >= revision && self.keeps(Rule::CondCas) => {
+                    return Ok(Switched::Fenced);
+                }
                 Stands::Otherwise(stands) => {
                     switch.base = stands.map(|row| *row);
                     unsure = false;
@@ -172,7 +181,7 @@ impl Library {
     }
 
     async fn try_switch(&self, switch: &Switch) -> ObjectsResult<Answer> {
-        let outcome = self.inner.store.run(self.call_to(&switch.head), switch.steps(self.stamp())?).await;
+        let outcome = self.inner.store.run(self.call_to(&switch.head), switch.steps(self.stamp(), self.rules())?).await;
         Ok(match outcome {
             Ok(Outcome::Applied) => Answer::Applied,
             Ok(Outcome::Refused { step, .. }) if step < switch.before.len() => Answer::Required,
@@ -197,7 +206,11 @@ impl Library {
                 return Ok(Stands::Switched);
             }
             let logged = self.inner.store.get(call(), Table::Objects, partition, &keys::log(revision)).await?;
-            Ok(if logged.is_some() { Stands::Switched } else { Stands::Otherwise(head.map(Box::new)) })
+            Ok(if logged.is_some() && self.keeps(Rule::Log) {
+                Stands::Switched
+            } else {
+                Stands::Otherwise(head.map(Box::new))
+            })
         };
         match self.patiently(look).await {
             Err(error) if unsure => Err(ObjectsError::Unknown(error.to_string())),
@@ -259,7 +272,7 @@ impl Library {
         mut before: Vec<Step>,
     ) -> ObjectsResult<Option<HeadRow>> {
         let stamp = self.stamp();
-        before.push(compare_and_write(partition, base, &head, head.guard(stamp), rows)?);
+        before.push(compare_and_write(partition, base, &head, head.guard(stamp, self.rules()), rows)?);
         // It fences, condemns or counts, which removing and collecting need.
         match self.inner.store.run(self.call(Class::Description).removing(), before).await {
             Ok(Outcome::Applied) => Ok(Some(HeadRow { head, stamp })),
@@ -304,6 +317,9 @@ impl Library {
 
     /// Sees to it that no revision at or below `revision` is ever switched in, unless the object is live.
     pub(crate) async fn fence(&self, partition: &Bytes, revision: RevisionId) -> ObjectsResult<Option<HeadRow>> {
+        if !self.keeps(Rule::Fence) {
+            return self.patiently(|| self.head_at(partition)).await;
+        }
         self.amend(partition, |head| match head {
             Some(head) if head.state == State::Live || head.floor >= revision => None,
             Some(head) => Some(Head { floor: revision, ..head.clone() }),

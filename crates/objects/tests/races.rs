@@ -149,7 +149,7 @@ async fn name_next_epochs(faulty: &Faulty) {
         partition: keys::container_partition("volumes"),
         sort: keys::head(),
         expect: Expect::Stamp(stamp),
-        guard: head.guard(Stamp::fresh()),
+        guard: head.guard(Stamp::fresh(), objects::Rules::default()),
         value: head.seal().unwrap(),
         rows: Vec::new(),
     };

@@ -27,6 +27,7 @@ use crate::library::Library;
 use crate::memory::Share;
 use crate::read::Volume;
 use crate::revision::RevisionId;
+use crate::rules::Rule;
 use crate::shares::Party;
 
 /// The version of what archives look like, byte by byte. It is part of every ETag: raise it whenever `pack` writes an archive
@@ -204,11 +205,12 @@ impl Library {
         on_damage: OnDamage,
         party: &Party,
     ) -> ObjectsResult<Arc<BulkPlan>> {
-        let started = self.inner.surroundings.clock.now();
+        let mut started = self.inner.surroundings.clock.now();
         let mut draft = Draft::of(request.wanted.len());
         for wanted in request.wanted.chunks(HEADS_AT_ONCE) {
             let ids: Vec<VolumeId> = wanted.iter().map(|wanted| wanted.volume.clone()).collect();
-            let heads = self.heads(&ids, Strength::Strong).await?;
+            let strength = if self.keeps(Rule::StrongHead) { Strength::Strong } else { Strength::Usual };
+            let heads = self.heads(&ids, strength).await?;
             let lookups = wanted.iter().cloned().zip(heads).map(|(wanted, head)| {
                 let library = self.clone();
                 let mets = request.mets;
@@ -217,6 +219,9 @@ impl Library {
             let drafts: Vec<Draft> =
                 futures::stream::iter(lookups.collect::<Vec<_>>()).buffered(LOOKUPS_AT_ONCE).try_collect().await?;
             drafts.into_iter().for_each(|more| draft.append(more));
+        }
+        if !self.keeps(Rule::PlanFirst) {
+            started = self.inner.surroundings.clock.now();
         }
         self.finish_plan(draft, request, on_damage, started, party).await
     }

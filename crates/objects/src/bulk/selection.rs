@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hathi::VolumeId;
 use pack::Level;
 use serde::{Deserialize, Serialize};
-use store::{Class, NewRow, Removal, Scan, Step, Table, UnixMillis, envelope};
+use store::{Call, Class, NewRow, Removal, Scan, Step, Strength, Table, UnixMillis, envelope};
 
 use super::plan::{BulkPlan, LAYOUT_VERSION, Planning};
 use super::request::{BulkRequest, OnDamage};
@@ -362,13 +362,21 @@ impl Library {
         }))
     }
 
+    /// The plan of a selection. What is missing or wrong is read again, strongly, before it is called damaged.
     async fn stored_plan(&self, id: &str, chunks: u32) -> ObjectsResult<StoredPlan> {
+        match self.stored_plan_at(Strength::Usual, id, chunks).await {
+            Err(error) if error.is_damage() => self.stored_plan_at(Strength::Strong, id, chunks).await,
+            read => read,
+        }
+    }
+
+    async fn stored_plan_at(&self, strength: Strength, id: &str, chunks: u32) -> ObjectsResult<StoredPlan> {
         let corrupt = |detail: &str| ObjectsError::corrupt(Table::Selections, detail);
         let mut encoded = Vec::new();
         let mut read = 0;
         let mut scan = Some(Scan::prefix(row::CHUNK, SCAN_BYTES));
         while let Some(range) = scan {
-            let call = self.call(Class::Description);
+            let call = Call { strength, ..self.call(Class::Description) };
             let page = self.inner.store.scan(call, Table::Selections, &partition(id), range.clone()).await?;
             for row in &page.rows {
                 if row.sort != chunk_key(read) {

@@ -16,6 +16,7 @@ use crate::resources::read::{End, Located};
 use crate::resources::upload::{Uploaded, UploadedPlace};
 use crate::resources::{Resource, ResourceError, ResourceResult, Written, describe};
 use crate::revision::RevisionId;
+use crate::rules::Rule;
 use crate::switch::{Switched, Tries};
 
 /// Characters of the random part of a fresh name, of 5 bits each.
@@ -113,7 +114,7 @@ impl Library {
         let mut tries = Tries::new();
         loop {
             let resource = self.resource(container).await?;
-            let parent = Parent::of(&Container::At(container.clone()), &resource.row)
+            let parent = Parent::of(&Container::At(container.clone()), &resource.row, self.rules())
                 .ok_or_else(|| ResourceError::NotAContainer(container.clone()))?;
             let (tried, base) = match (name.take(), wish) {
                 (Some(fresh), _) => (fresh, None),
@@ -157,7 +158,7 @@ impl Library {
             let root = Container::At(ResourcePath::root());
             return Ok(self.patiently(|| self.parent(&root)).await?);
         };
-        let parent = Parent::of(&Container::At(path.clone()), row);
+        let parent = Parent::of(&Container::At(path.clone()), row, self.rules());
         parent.ok_or_else(|| ResourceError::NotAContainer(path.clone()))
     }
 
@@ -168,7 +169,8 @@ impl Library {
         base: Option<HeadRow>,
         new: &NewResource,
     ) -> ResourceResult<Made> {
-        let floor = base.as_ref().map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
+        let above = base.as_ref().filter(|_| self.keeps(Rule::FloorRead));
+        let floor = above.map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
         let incarnation = self.inner.revisions.mint_above(floor);
         let partition = parent.container().child_partition(name);
         let (mut rows, description) = describe::put(&partition, incarnation, &new.description);

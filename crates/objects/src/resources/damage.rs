@@ -114,7 +114,8 @@ impl Library {
         revision: RevisionId,
         error: ObjectsError,
     ) -> ObjectsError {
-        if !error.is_damage() {
+        // Away from the heads' home what is missing may not have arrived yet.
+        if !error.is_damage() || !self.is_home() {
             return error;
         }
         let detail = error.to_string();

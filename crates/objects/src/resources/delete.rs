@@ -24,6 +24,7 @@ use crate::resources::path::ResourcePath;
 use crate::resources::read::{End, Located};
 use crate::resources::{Resource, ResourceError, ResourceResult};
 use crate::revision::RevisionId;
+use crate::rules::Rule;
 use crate::switch::{Switch, Switched, Tries};
 
 /// Children of a container that is being deleted that are deleted at the same time.
@@ -88,11 +89,17 @@ impl Library {
         };
         let job = head::seal(&Job { path: path.to_string(), incarnation })?;
         let running = self.inner.running_jobs.begin(&sort);
+        if !self.keeps(Rule::ScanAfter)
+            && let Some(parent) = Parent::of(&Container::At(path.clone()), &resource.row, self.rules())
+        {
+            self.end_children(path, &parent).await?;
+        }
         let mut tries = Tries::new();
         let mut unsure = false;
         let record = loop {
             let record = self.queued(Queue::Deleting, self.inner.surroundings.clock.now(), &sort, sort.clone());
-            let mut before: Vec<_> = is_container.then(|| record.put(job.clone())).into_iter().collect();
+            let is_recorded = is_container && self.keeps(Rule::JobFirst);
+            let mut before: Vec<_> = is_recorded.then(|| record.put(job.clone())).into_iter().collect();
             before.extend(self.superseding(path, revision));
             let parent = match self.patiently(|| self.parent(&above)).await {
                 Ok(parent) if parent.incarnation() == base.head.parent_incarnation => parent,
@@ -111,6 +118,9 @@ impl Library {
             }
         };
         if is_container {
+            if !self.keeps(Rule::JobFinish) {
+                self.put_acknowledged(Class::Description, vec![record.done()]).await?;
+            }
             self.finish_deletion(path, incarnation).await?;
             self.put_acknowledged(Class::Description, vec![record.done()]).await?;
         }
@@ -157,6 +167,9 @@ impl Library {
             // Whoever recorded it may still be about to begin with it, for as long as a grace.
             return Ok((false, self.finished_if(self.grace_passed(since.time()))));
         }
+        if !self.keeps(Rule::JobFinish) {
+            self.finish([record]).await?;
+        }
         self.finish_deletion(&path, job.incarnation).await?;
         Ok((true, Then::Finished))
     }
@@ -191,8 +204,12 @@ impl Library {
                 let row = self.patiently(|| self.head_at(&partition)).await?;
                 let is_it = |row: &HeadRow| row.head.state == State::Deleting && row.head.incarnation == incarnation;
                 let Some(row) = row.filter(is_it) else { return Ok(()) };
-                let Some(parent) = Parent::standing(&Container::At(path.clone()), &row) else { return Ok(()) };
-                self.end_children(path, &parent).await?;
+                let Some(parent) = Parent::standing(&Container::At(path.clone()), &row, self.rules()) else {
+                    return Ok(());
+                };
+                if self.keeps(Rule::ScanAfter) {
+                    self.end_children(path, &parent).await?;
+                }
                 let revision = self.inner.revisions.mint_above(row.head.revision.max(row.head.floor));
                 let switch = Switch {
                     partition: partition.clone(),
@@ -262,6 +279,7 @@ impl Library {
                 Some(row) if row.head.state == State::Live || row.head.floor >= incarnation => {
                     return Ok(ChildEnd::Over);
                 }
+                _ if !self.keeps(Rule::Fence) => return Ok(ChildEnd::Over),
                 _ => _ = self.fence(&partition, incarnation).await?,
             }
             if !tries.again().await {

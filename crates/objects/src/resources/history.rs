@@ -23,6 +23,7 @@ use crate::resources::damage::{Part, unmark};
 use crate::resources::path::ResourcePath;
 use crate::resources::stored_path;
 use crate::revision::RevisionId;
+use crate::rules::Rule;
 
 /// Bytes of one page of a scan over a head log.
 const SCAN_BYTES: usize = 64 << 10;
@@ -128,7 +129,7 @@ impl Library {
         let kept_from = self.kept_from(&partition, &row.head, self.inner.options.history.resources).await?;
         let versions = Versions { partition, row, kept_from };
         match versions.row.head.condemned {
-            Some(condemned) if self.grace_passed(condemned.at) => {
+            Some(condemned) if self.grace_passed(self.grace_from(condemned)) => {
                 self.remove_versions(&versions, condemned).await?;
                 Ok(Progress::Removed)
             }
@@ -162,7 +163,8 @@ impl Library {
             return Ok(if until > now { Progress::Waiting(until) } else { Progress::Finished });
         };
         let condemned = Condemned { named: head.revision, floor, at: now };
-        let amended = Head { floor: head.floor.max(floor), condemned: Some(condemned), ..head.clone() };
+        let raised = if self.keeps(Rule::Floor) { head.floor.max(floor) } else { head.floor };
+        let amended = Head { floor: raised, condemned: Some(condemned), ..head.clone() };
         let (partition, row) = (&versions.partition, Some(&versions.row));
         // If the head moved, or nobody knows, the next pass sees what stands there.
         let amended = self.try_amend(partition, row, amended, Vec::new(), Vec::new()).await?;
@@ -172,9 +174,10 @@ impl Library {
     /// Removes what is at or below the floor and was named neither when it was condemned nor since, then lifts the condemnation.
     async fn remove_versions(&self, versions: &Versions, condemned: Condemned) -> ObjectsResult<()> {
         let partition = &versions.partition;
+        let since = if self.keeps(Rule::H0) { condemned.named } else { versions.row.head.revision };
         let mut from = Some(RevisionId::ZERO);
         while let Some(window) = from.filter(|window| *window <= condemned.floor) {
-            let mut doomed = self.unnamed(versions, window, condemned.named).await?;
+            let mut doomed = self.unnamed(versions, window, since).await?;
             doomed.parts.retain(|(revision, _)| *revision <= condemned.floor);
             let remove = |(revision, part): &(RevisionId, Part)| {
                 let first = part.rows(*revision);
@@ -209,6 +212,14 @@ impl Library {
         strike(&versions.row.head);
         let kept_from = versions.kept_from.map_or(since, |kept_from| kept_from.min(since));
         self.each_logged(&versions.partition, kept_from, |head| strike(&head)).await?;
+        // The log tells of contents that were removed long ago too.
+        for (revision, content) in &written.contents {
+            let part = (*revision, Part::Bytes);
+            let call = self.call(Class::Content).strong();
+            if written.parts.contains(&part) && self.inner.store.content_header(call, *content).await?.is_none() {
+                written.parts.remove(&part);
+            }
+        }
         Ok(written)
     }
 

@@ -20,6 +20,7 @@ use crate::resources::body::{Binary, Place};
 use crate::resources::path::ResourcePath;
 use crate::resources::{Part, Resource, ResourceError, ResourceResult};
 use crate::revision::RevisionId;
+use crate::rules::{Rule, Rules};
 
 /// Paths that are looked up together.
 const BATCH_PATHS: usize = 500;
@@ -67,7 +68,7 @@ pub(super) enum End {
 
 impl Located {
     /// The heads of `path.chain()`, put together.
-    fn of(heads: Vec<Option<HeadRow>>) -> Self {
+    fn of(heads: Vec<Option<HeadRow>>, rules: Rules) -> Self {
         let mut live: Vec<HeadRow> = Vec::with_capacity(heads.len());
         for head in heads {
             let Some(row) = head else { return Self { live, end: End::Vacant, at_end: None } };
@@ -75,7 +76,7 @@ impl Located {
             let is_current = live.last().is_none_or(|above| row.head.parent_incarnation == above.head.incarnation);
             match row.head.state {
                 State::Live if is_current => live.push(row),
-                State::Deleting | State::Deleted if is_current => {
+                State::Deleting | State::Deleted if is_current || !rules.keep(Rule::PIncFree) => {
                     return Self { live, end: End::Gone, at_end: Some(row) };
                 }
                 // Of an earlier incarnation of what it was in: as if it were free.
@@ -109,7 +110,7 @@ impl Library {
     pub(super) async fn locate(&self, path: &ResourcePath) -> ObjectsResult<Located> {
         let partitions: Vec<_> = path.chain().map(|path| keys::resource_partition(&path)).collect();
         let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
-        Ok(Located::of(heads.into_iter().collect::<ObjectsResult<_>>()?))
+        Ok(Located::of(heads.into_iter().collect::<ObjectsResult<_>>()?, self.rules()))
     }
 
     /// Bytes of a resource that has some, of the revision that was read; a range is clipped at their end. The first piece is read before
@@ -269,7 +270,9 @@ impl Library {
 
     /// When what a container's listing tells changed last; `None`: it never had a child.
     pub async fn last_change(&self, resource: &Resource) -> ObjectsResult<Option<RevisionId>> {
-        let Some(parent) = Parent::of(&Container::At(resource.path.clone()), &resource.row) else { return Ok(None) };
+        let Some(parent) = Parent::of(&Container::At(resource.path.clone()), &resource.row, self.rules()) else {
+            return Ok(None);
+        };
         self.newest_change(parent.all_partitions()).await
     }
 

@@ -1,0 +1,249 @@
+//! What holds at every step: what is listed is what is there, and what heads and selections name is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use objects::containment::{Marks, Settled};
+use objects::resources::Place as ContentPlace;
+use objects::{Head, RevisionId, State, keys};
+use store::{Class, ContentId, ContentState, Table};
+
+use crate::store::replica::Place;
+use crate::store::world::World;
+
+/// The partition of the head of the container whose children's marks are in a partition.
+fn container_of_marks(children: &Bytes) -> Option<Bytes> {
+    let end = children.len().checked_sub(23)?;
+    let prefix = children.slice(..end);
+    Some(if prefix == *objects::library::VOLUMES {
+        keys::container_partition(objects::library::VOLUMES)
+    } else {
+        prefix
+    })
+}
+
+/// What the partitions of marks of a container's children begin with.
+fn marks_prefix(container: &Bytes) -> String {
+    match container.strip_prefix(b"c/") {
+        Some(name) => String::from_utf8_lossy(name).into_owned(),
+        None => String::from_utf8_lossy(container).into_owned(),
+    }
+}
+
+/// The container that an object is in; `None`: it is in none.
+pub(crate) fn container_of(object: &Bytes) -> Option<Bytes> {
+    if object.starts_with(b"v/") {
+        return Some(keys::container_partition(objects::library::VOLUMES));
+    }
+    let path = object.strip_prefix(b"r/").filter(|path| !path.is_empty())?;
+    let parent = path.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |at| &path[..at]);
+    Some(Bytes::from([b"r/", parent].concat()))
+}
+
+/// The object that is a child of this name.
+fn child(container: &Bytes, name: &str) -> Bytes {
+    match (container.starts_with(b"c/"), container.len()) {
+        (true, _) => Bytes::from([b"v/", name.as_bytes()].concat()),
+        (false, 2) => Bytes::from([b"r/", name.as_bytes()].concat()),
+        (false, _) => Bytes::from([&container[..], b"/", name.as_bytes()].concat()),
+    }
+}
+
+/// Whether a child of this head is in its container, of which this is the head.
+fn is_held(container: &Bytes, parent: &Head, child: &Head) -> bool {
+    container.starts_with(b"c/") || container.len() == 2 || child.parent_incarnation == parent.incarnation
+}
+
+impl World {
+    /// Checks what the changes since the last call are about.
+    pub(crate) fn check_touched(&mut self, true_ms: u64) {
+        let touched = std::mem::take(&mut self.touched);
+        let mut objects: BTreeSet<Bytes> = BTreeSet::new();
+        let mut containers: BTreeSet<Bytes> = BTreeSet::new();
+        for (table, partition) in touched {
+            match table {
+                Table::Children => containers.extend(container_of_marks(&partition)),
+                Table::Objects | Table::Packs => {
+                    let is_container = self.model.head(&partition).is_some_and(|head| head.body.container().is_some());
+                    containers.extend(container_of(&partition));
+                    if is_container {
+                        containers.insert(partition.clone());
+                    }
+                    objects.insert(partition);
+                }
+                Table::Contents => {
+                    let id = <[u8; 16]>::try_from(&partition[..]).map(ContentId);
+                    let named = id.ok().and_then(|id| self.model.naming.get(&id));
+                    objects.extend(named.into_iter().flatten().cloned());
+                }
+                _ => {}
+            }
+        }
+        let problems: Vec<String> = containers
+            .iter()
+            .flat_map(|container| self.listing_problems(container))
+            .chain(objects.iter().flat_map(|object| self.missing_rows(object)))
+            .chain(self.broken_promises(&objects, true_ms))
+            .collect();
+        problems.into_iter().for_each(|problem| self.model.wrong(problem));
+    }
+
+    /// Checks everything.
+    pub(crate) fn check_all(&mut self, true_ms: u64) {
+        let all: BTreeSet<Place> = self.model.versions.keys().map(|object| (Table::Objects, object.clone())).collect();
+        self.touched.extend(all);
+        self.check_touched(true_ms);
+    }
+
+    /// Where what a container lists is not what is there, for some strong reader.
+    fn listing_problems(&self, container: &Bytes) -> Vec<String> {
+        let Some(parent) = self.model.head(container) else { return Vec::new() };
+        let Some(body) = parent.live_container() else { return Vec::new() };
+        let prefix = marks_prefix(container);
+        let mut places: Vec<Bytes> = Vec::new();
+        for shard in 0..body.shards {
+            for (shard, epoch) in body.places(shard, body.shards) {
+                let incarnation = self.setup.marks_of(parent.incarnation);
+                places.push(keys::children_partition(&prefix, incarnation, shard, epoch));
+            }
+        }
+        // For each child, what each replica knows of it.
+        let replicas = self.everywhere();
+        let mut marks: BTreeMap<(String, RevisionId), Vec<Marks>> = BTreeMap::new();
+        for place in places {
+            for replica in &replicas {
+                let held = self.merged(&[*replica], &(Table::Children, place.clone()), &Bytes::from_static(b" "), None);
+                for sort in held.cells.keys() {
+                    let Some((name, incarnation, mark)) = keys::child_of(sort) else { continue };
+                    let of_child = marks.entry((name.to_owned(), incarnation));
+                    of_child.or_insert_with(|| vec![Marks::default(); replicas.len()])[*replica].add(mark);
+                }
+            }
+        }
+        let views = self.setup.strong_views(Class::Description);
+        let mut problems = Vec::new();
+        let is_live = |name: &str, incarnation: RevisionId| {
+            let head = self.model.head(&child(container, name));
+            head.is_some_and(|head| {
+                head.state == State::Live && head.incarnation == incarnation && is_held(container, parent, head)
+            })
+        };
+        for ((name, incarnation), known) in &marks {
+            let live = is_live(name, *incarnation);
+            for view in &views {
+                let mut seen = Marks::default();
+                let answering = known.iter().enumerate().filter(|(replica, _)| view & (1 << replica) != 0);
+                answering.flat_map(|(_, marks)| marks.iter()).for_each(|mark| seen.add(mark));
+                let (at, child) = (container.escape_ascii(), format!("{name} {incarnation}"));
+                match seen.settled() {
+                    Settled::Live if !live => {
+                        problems.push(format!("in {at}, {child} is listed, but is gone ({seen:?})"))
+                    }
+                    Settled::Dead if live => {
+                        problems.push(format!("in {at}, {child} is there, but is not listed ({seen:?})"))
+                    }
+                    _ => {}
+                }
+            }
+        }
+        // Children of which there are no marks at all.
+        for (object, versions) in self.model.versions.range(child(container, "")..) {
+            let Some(name) = object.strip_prefix(&child(container, "")[..]) else { break };
+            let name = String::from_utf8_lossy(name);
+            let Some(head) = versions.last().map(|version| &version.head) else { continue };
+            let is_child = !name.contains('/') || container.starts_with(b"c/");
+            if !name.is_empty()
+                && is_child
+                && is_live(&name, head.incarnation)
+                && !marks.contains_key(&(name.clone().into_owned(), head.incarnation))
+            {
+                problems.push(format!("in {}, {name} is there, but has no marks", container.escape_ascii()));
+            }
+        }
+        problems
+    }
+
+    /// What an object's head names and what some strong reader does not find.
+    fn missing_rows(&self, object: &Bytes) -> Vec<String> {
+        let Some(head) = self.model.head(object).filter(|head| head.state == State::Live) else { return Vec::new() };
+        let mut problems = Vec::new();
+        let mut revisions = BTreeSet::new();
+        if let Some(volume) = head.live_volume() {
+            revisions.insert(volume.generation);
+            if volume.damaged > 0 {
+                problems.push(format!("{} is said to be damaged", object.escape_ascii()));
+            }
+        }
+        if let Some(resource) = head.live_resource() {
+            revisions.insert(resource.description.revision);
+            if let Some(binary) = resource.binary() {
+                revisions.insert(binary.revision);
+                if let ContentPlace::Content(id) = binary.place {
+                    problems.extend(self.missing_content(object, id));
+                }
+            }
+        }
+        for revision in revisions {
+            // A description that was not changed, or a version's bytes, are rows of the revision that is named.
+            let named = |sort: &Bytes| head.live_volume().is_some() || is_named(head, revision, sort);
+            problems.extend(self.missing_of(object, revision, named));
+        }
+        problems
+    }
+
+    fn missing_of(&self, object: &Bytes, revision: RevisionId, named: impl Fn(&Bytes) -> bool) -> Option<String> {
+        let rows = self.model.rows.get(&(object.clone(), revision))?;
+        let is_kept = |(_, sort): &&(Table, Bytes)| !sort.starts_with(&keys::log_prefix()) && named(sort);
+        for (table, sort) in rows.iter().filter(is_kept) {
+            let class = if *table == Table::Packs { Class::Content } else { Class::Description };
+            let holds = self.holding(*table, object, sort);
+            if let Some(view) = self.setup.strong_views(class).into_iter().find(|view| view & holds == 0) {
+                let (at, sort) = (object.escape_ascii(), sort.escape_ascii());
+                return Some(format!("{at}: row {table} {sort} of {revision} is not found by replicas {view:06b}"));
+            }
+        }
+        None
+    }
+
+    /// The replicas that hold a row, as bits.
+    fn holding(&self, table: Table, partition: &Bytes, sort: &Bytes) -> u8 {
+        let end = Bytes::from([&sort[..], &[0]].concat());
+        let holds =
+            |replica: &usize| !self.merged(&[*replica], &(table, partition.clone()), sort, Some(&end)).cells.is_empty();
+        self.everywhere().iter().filter(|replica| holds(replica)).map(|replica| 1_u8 << replica).sum()
+    }
+
+    /// Whether there is a content, in whatever state. Bytes of one that arrive after it was taken away are nobody's.
+    pub(crate) fn has_header(&self, id: ContentId) -> bool {
+        self.decided(&(Table::Contents, Bytes::copy_from_slice(&id.0), Bytes::from_static(b"header"))).is_some()
+    }
+
+    fn missing_content(&self, object: &Bytes, id: ContentId) -> Option<String> {
+        let header = self.decided(&(Table::Contents, Bytes::copy_from_slice(&id.0), Bytes::from_static(b"header")));
+        let state = header.and_then(|(_, value)| crate::store::contents::decode(value)).map(|header| header.state);
+        (state != Some(ContentState::Sealed))
+            .then(|| format!("{} names content {id}, which is {state:?}", object.escape_ascii()))
+    }
+
+    /// What selections name and what is gone.
+    fn broken_promises(&self, objects: &BTreeSet<Bytes>, true_ms: u64) -> Vec<String> {
+        let standing = self.model.promises.iter().filter(|promise| promise.until_ms >= true_ms);
+        let named = standing.flat_map(|promise| promise.volumes.iter().map(move |volume| (promise, volume)));
+        let touched = named.filter(|(_, (object, _))| objects.contains(object));
+        let missing = touched.filter_map(|(promise, (object, generation))| {
+            let missing = self.missing_of(object, *generation, |sort| keys::table_of(sort) != Table::Damage)?;
+            Some(format!("selection {}: {missing}", promise.selection))
+        });
+        missing.collect()
+    }
+}
+
+/// Whether a head of a resource names a row of its own revision.
+fn is_named(head: &Head, revision: RevisionId, sort: &Bytes) -> bool {
+    let Some(resource) = head.live_resource() else { return false };
+    let is_description = sort.starts_with(&keys::description_prefix());
+    let of_description = resource.description.revision == revision && resource.description.pieces > 0;
+    let of_bytes =
+        resource.binary().is_some_and(|binary| binary.revision == revision && binary.place == ContentPlace::Row);
+    if is_description { of_description } else { of_bytes }
+}

@@ -1,0 +1,296 @@
+//! What should be: every version of every head, who made it, and what clients were told. Each answer is compared with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use objects::{Head, ResourcePath, RevisionId, State, head, keys};
+use store::{ContentId, NewRow, Table};
+
+use crate::store::world::Proposal;
+use crate::trace::Op;
+
+/// A version of a head.
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    /// The step at which it was decided.
+    pub(crate) step: u64,
+    /// The step from which on every strong read finds it, or one after it.
+    pub(crate) settled: Option<u64>,
+    pub(crate) head: Head,
+}
+
+/// What a client was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It is done, with this revision where it made one.
+    Done(Option<(Bytes, RevisionId)>),
+    /// It is not done, and never will be.
+    Refused(String),
+    /// Nobody knows, or it was not answered.
+    Unknown(String),
+}
+
+/// What an operation is to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Nothing.
+    Nothing,
+    /// The object of this partition.
+    Object(Bytes),
+    /// Some object, of a fresh name.
+    Fresh,
+}
+
+/// An operation under way or over.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) target: Target,
+    pub(crate) what: String,
+    pub(crate) told: Option<Told>,
+    /// The versions that it made of its target: partition and revision.
+    switched: Vec<(Bytes, RevisionId)>,
+}
+
+/// A promise that a selection made.
+#[derive(Clone, Debug)]
+pub(crate) struct Promise {
+    pub(crate) selection: String,
+    /// Milliseconds of true time until which it holds.
+    pub(crate) until_ms: u64,
+    /// Volumes and generations.
+    pub(crate) volumes: Vec<(Bytes, RevisionId)>,
+}
+
+/// All that is known.
+pub(crate) struct Model {
+    pub(crate) versions: BTreeMap<Bytes, Vec<Version>>,
+    pub(crate) asked: BTreeMap<Op, Asked>,
+    /// Rows of each revision of each object.
+    pub(crate) rows: BTreeMap<(Bytes, RevisionId), BTreeSet<(Table, Bytes)>>,
+    /// Objects whose heads ever named a content.
+    pub(crate) naming: BTreeMap<ContentId, BTreeSet<Bytes>>,
+    pub(crate) promises: Vec<Promise>,
+    /// What was wrong first.
+    pub(crate) violation: Option<String>,
+}
+
+impl Model {
+    pub(crate) fn new() -> Self {
+        Self {
+            versions: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            naming: BTreeMap::new(),
+            promises: Vec::new(),
+            violation: None,
+        }
+    }
+
+    /// Says that something is wrong; the first is kept.
+    pub(crate) fn wrong(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+
+    /// Rows that are put.
+    pub(crate) fn put(&mut self, table: Table, partition: &Bytes, rows: &[NewRow]) {
+        match table {
+            Table::Objects | Table::Packs => {
+                for row in rows.iter().filter(|row| keys::table_of(&row.sort) == table) {
+                    if let Some(revision) = keys::revision_of(&row.sort) {
+                        let of = self.rows.entry((partition.clone(), revision)).or_default();
+                        of.insert((table, row.sort.clone()));
+                    }
+                }
+            }
+            Table::Damage => self.wrong(format!("{} is marked as damaged", partition.escape_ascii())),
+            _ => {}
+        }
+    }
+
+    /// A head that is decided.
+    pub(crate) fn decided(&mut self, step: u64, proposal: &Proposal, is_sure: bool) {
+        let (table, partition, _) = &proposal.key;
+        let (Table::Objects, Some((_, value))) = (table, &proposal.then) else { return };
+        let Ok(head) = head::open::<Head>(Table::Objects, value) else {
+            return self.wrong(format!("the head of {} cannot be read", partition.escape_ascii()));
+        };
+        if let Some(binary) = head.body.resource().and_then(|resource| resource.binary())
+            && let objects::resources::Place::Content(id) = binary.place
+        {
+            self.naming.entry(id).or_default().insert(partition.clone());
+        }
+        let versions = self.versions.entry(partition.clone()).or_default();
+        let before = versions.last().map(|version| &version.head);
+        let is_switch = head.revision != before.map_or(RevisionId::ZERO, |before| before.revision);
+        // That a container that is being deleted is deleted in the end, no client is told.
+        let is_seen = is_switch && before.is_none_or(|before| before.state != State::Deleting);
+        let settled = is_sure.then_some(step);
+        let revision = head.revision;
+        versions.push(Version { step, settled, head });
+        if is_seen && let Some(by) = proposal.by {
+            self.switched(by, partition, revision);
+        }
+    }
+
+    fn switched(&mut self, by: Op, partition: &Bytes, revision: RevisionId) {
+        let Some(asked) = self.asked.get_mut(&by) else { return };
+        let is_target = match &asked.target {
+            Target::Nothing => false,
+            Target::Object(target) => target == partition,
+            Target::Fresh => true,
+        };
+        if !is_target {
+            return;
+        }
+        asked.switched.push((partition.clone(), revision));
+        let (what, told, count) = (asked.what.clone(), asked.told.clone(), asked.switched.len());
+        let at = partition.escape_ascii();
+        match told {
+            Some(Told::Refused(why)) => {
+                self.wrong(format!("{what} was refused ({why}), and was applied at {at} afterwards"))
+            }
+            Some(Told::Done(_)) => self.wrong(format!("{what} was done, and was applied at {at} once more")),
+            Some(Told::Unknown(_)) | None if count > 1 => {
+                self.wrong(format!("{what} was applied {count} times, at last at {at}"));
+            }
+            Some(Told::Unknown(_)) | None => {}
+        }
+    }
+
+    /// An operation that begins.
+    pub(crate) fn begins(&mut self, op: Op, target: Target, what: String) {
+        self.asked.insert(op, Asked { target, what, told: None, switched: Vec::new() });
+    }
+
+    /// What a client was told.
+    pub(crate) fn told(&mut self, op: Op, told: Told) {
+        let Some(asked) = self.asked.get_mut(&op) else { return };
+        asked.told = Some(told.clone());
+        let (what, switched) = (asked.what.clone(), asked.switched.clone());
+        match told {
+            Told::Done(Some((partition, revision))) => {
+                let is_known =
+                    |versions: &Vec<Version>| versions.iter().any(|version| version.head.revision == revision);
+                if !self.versions.get(&partition).is_some_and(is_known) {
+                    let at = partition.escape_ascii();
+                    self.wrong(format!("{what} was acknowledged with {revision} at {at}, and was never applied"));
+                }
+            }
+            Told::Refused(why) => {
+                if let Some((partition, _)) = switched.first() {
+                    self.wrong(format!("{what} was refused ({why}), and was applied at {}", partition.escape_ascii()));
+                }
+            }
+            Told::Done(None) | Told::Unknown(_) => {}
+        }
+    }
+
+    /// What was decided of an object has arrived where strong reads find it.
+    pub(crate) fn settled(&mut self, partition: &Bytes, step: u64) {
+        if let Some(last) = self.versions.get_mut(partition).and_then(|versions| versions.last_mut()) {
+            last.settled.get_or_insert(step);
+        }
+    }
+
+    /// Everything has arrived everywhere.
+    pub(crate) fn all_settled(&mut self, step: u64) {
+        for versions in self.versions.values_mut() {
+            if let Some(last) = versions.last_mut() {
+                last.settled.get_or_insert(step);
+            }
+        }
+    }
+
+    /// The head that stands.
+    pub(crate) fn head(&self, partition: &Bytes) -> Option<&Head> {
+        self.versions.get(partition).and_then(|versions| versions.last()).map(|version| &version.head)
+    }
+
+    /// The heads that a strong read may have found that began at one step and ended at another; `None` among them: no head at all.
+    pub(crate) fn readable(&self, partition: &Bytes, began: u64, ended: u64) -> Vec<Option<&Head>> {
+        let Some(versions) = self.versions.get(partition) else { return vec![None] };
+        let decided: Vec<&Version> = versions.iter().filter(|version| version.step <= ended).collect();
+        let surely = decided.iter().rposition(|version| version.settled.is_some_and(|settled| settled < began));
+        let mut readable: Vec<_> = decided[surely.unwrap_or(0)..].iter().map(|version| Some(&version.head)).collect();
+        if surely.is_none() {
+            readable.push(None);
+        }
+        readable
+    }
+
+    /// Whether a strong read in that time may have found the object live, and whether it must have.
+    pub(crate) fn live(&self, partition: &Bytes, began: u64, ended: u64) -> (bool, bool) {
+        let heads = self.readable(partition, began, ended);
+        let is_live = |head: &Option<&Head>| head.is_some_and(|head| head.state == State::Live);
+        (heads.iter().any(is_live), heads.iter().all(is_live))
+    }
+}
+
+impl Model {
+    /// Whether all objects of a chain are live, each in the one above.
+    pub(crate) fn is_reachable(&self, chain: &[Bytes]) -> bool {
+        let heads: Option<Vec<&Head>> = chain.iter().map(|partition| self.head(partition)).collect();
+        heads.is_some_and(|heads| {
+            let in_one_another = heads.windows(2).all(|pair| pair[1].parent_incarnation == pair[0].incarnation);
+            in_one_another && heads.iter().all(|head| head.state == State::Live)
+        })
+    }
+
+    /// What is wrong with a listing that began and ended at some steps: what was there all the time is in it, what never was is not.
+    pub(crate) fn wrong_listing(
+        &self,
+        container: &Bytes,
+        incarnation: Option<RevisionId>,
+        names: &BTreeSet<String>,
+        began: u64,
+        ended: u64,
+    ) -> Option<String> {
+        let is_volumes = container.starts_with(b"c/");
+        let prefix = match (is_volumes, container.len()) {
+            (true, _) => b"v/".to_vec(),
+            (false, 2) => b"r/".to_vec(),
+            (false, _) => [&container[..], b"/"].concat(),
+        };
+        let (parents, children) = (self.readable(container, began, ended), self.versions.keys());
+        let stood = parents.iter().all(|head| {
+            head.is_some_and(|head| {
+                head.state == State::Live && incarnation.is_none_or(|incarnation| head.incarnation == incarnation)
+            })
+        });
+        for child in children.filter(|child| child.starts_with(&prefix)) {
+            let name = String::from_utf8_lossy(&child[prefix.len()..]).into_owned();
+            if name.is_empty() || !is_volumes && name.contains('/') {
+                continue;
+            }
+            let heads = self.readable(child, began, ended);
+            // What is in the root, or is a volume, is in the only incarnation of its container.
+            let is_held = |head: &Head| {
+                is_volumes || container.len() == 2 || incarnation.is_none_or(|of| head.parent_incarnation == of)
+            };
+            let is_there = |head: &Option<&Head>| head.is_some_and(|head| head.state == State::Live && is_held(head));
+            let is_listed = names.contains(&name);
+            if stood && !is_listed && heads.iter().all(is_there) {
+                return Some(format!("{name} is missing"));
+            }
+            if is_listed && !heads.iter().any(is_there) {
+                return Some(format!("{name} was not there"));
+            }
+        }
+        None
+    }
+
+    /// Whether all the time what was deleted at a path was in an earlier incarnation of the container that is there.
+    pub(crate) fn is_of_an_earlier_container(&self, path: &ResourcePath, began: u64, ended: u64) -> bool {
+        let Some(above) = path.parent().filter(|above| !above.is_root()) else { return false };
+        let parents = self.readable(&keys::resource_partition(&above), began, ended);
+        let children = self.readable(&keys::resource_partition(path), began, ended);
+        let [Some(parent)] = parents[..] else { return false };
+        let is_earlier = |child: &Option<&Head>| {
+            child.is_some_and(|child| {
+                matches!(child.state, State::Deleted | State::Deleting)
+                    && child.parent_incarnation != parent.incarnation
+            })
+        };
+        parent.state == State::Live && children.iter().all(is_earlier)
+    }
+}

@@ -1,0 +1,594 @@
+//! One run: servers start and die, clients ask, turns are given, and after each of them everything is checked.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use objects::{Compute, Library, Rules, State, Surroundings, keys};
+use parking_lot::Mutex;
+use store::{Clock, Store, Table};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::chance::{Chance, Purpose, SeededRandom};
+use crate::checks::container_of;
+use crate::clock::SimClock;
+use crate::model::Told;
+use crate::setup::Setup;
+use crate::store::world::World;
+use crate::store::{SimStore, Tasks};
+use crate::trace::Op;
+use crate::turns::{Fate, Kind, Turns};
+use crate::work::{CONTAINERS, Came, Seen, Tend, VOLUMES, Work, parsed, volume_id};
+
+/// Turns after which a run is cut off: it does not come to an end.
+const TURNS_MAX: u64 = 60_000;
+
+/// How long a request is held up altogether, milliseconds: less than a grace.
+const REQUEST_MAX_MS: u64 = 3_500;
+
+/// What to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The seed: another one is another run.
+    pub seed: u64,
+    /// The step after which it is stopped, to look at what happened until then.
+    pub stop_at: Option<u64>,
+    /// The rule that servers do not keep to.
+    pub left_out: Option<objects::Rule>,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was wrong, if something was.
+    pub violation: Option<String>,
+    /// Turns that were given.
+    pub steps: u64,
+    /// Operations that were asked for.
+    pub operations: u64,
+    /// A hash of all that happened.
+    pub hash: u64,
+    /// What happened last.
+    pub last: Vec<String>,
+    /// What the seed made of the world.
+    pub setup: String,
+}
+
+/// Runs a seed.
+pub fn simulate(options: Options) -> anyhow::Result<Report> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    Ok(runtime.block_on(async move {
+        let mut run = Run::new(options);
+        run.whole().await;
+        run.report()
+    }))
+}
+
+/// A server, which starts, is up, or is dead until it is started again.
+struct Server {
+    clock: SimClock,
+    /// How often it was started.
+    starts: u64,
+    starting: Option<JoinHandle<Option<Library>>>,
+    library: Option<Library>,
+}
+
+/// An operation under way.
+struct Running {
+    op: Op,
+    server: usize,
+    work: Work,
+    began: u64,
+    began_ms: u64,
+    task: AbortOnDropHandle<Came>,
+}
+
+struct Run {
+    options: Options,
+    setup: Setup,
+    began: Instant,
+    world: Arc<Mutex<World>>,
+    turns: Arc<Turns>,
+    tasks: Arc<Tasks>,
+    servers: Vec<Server>,
+    running: Vec<Running>,
+    schedule: Chance,
+    faults: Chance,
+    workload: Chance,
+    operations: u64,
+    last_turn: u64,
+    is_calm: bool,
+}
+
+impl Run {
+    fn new(options: Options) -> Self {
+        let setup = Setup::new(options.seed, options.left_out);
+        let began = Instant::now();
+        let world = World::new(options.seed, setup.clone(), began);
+        let server = |clock: &crate::setup::ClockSetup| Server {
+            clock: SimClock::new(began, clock.offset_ms, clock.drift_ppm),
+            starts: 0,
+            starting: None,
+            library: None,
+        };
+        Self {
+            options,
+            began,
+            world: Arc::new(Mutex::new(world)),
+            turns: Arc::default(),
+            tasks: Arc::default(),
+            servers: setup.clocks.iter().map(server).collect(),
+            running: Vec::new(),
+            schedule: Chance::new(options.seed, Purpose::Schedule),
+            faults: Chance::new(options.seed, Purpose::Faults),
+            workload: Chance::new(options.seed, Purpose::Workload),
+            operations: 0,
+            last_turn: 0,
+            is_calm: true,
+            setup,
+        }
+    }
+
+    fn report(&self) -> Report {
+        let world = self.world.lock();
+        Report {
+            violation: world.model.violation.clone(),
+            steps: world.step,
+            operations: self.operations,
+            hash: world.trace.hash(),
+            last: world.trace.last(),
+            setup: format!("{:?}", self.setup),
+        }
+    }
+
+    fn true_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn is_over(&self) -> bool {
+        let world = self.world.lock();
+        let stops = self.options.stop_at.is_some_and(|step| world.step >= step);
+        stops || world.model.violation.is_some()
+    }
+
+    fn note(&self, what: &str) {
+        let mut world = self.world.lock();
+        let step = world.step;
+        world.trace.note(format!("{step:>6} {what}"));
+    }
+
+    fn wrong(&self, what: String) {
+        self.world.lock().model.wrong(what);
+    }
+
+    /// All of it: stretches of work with long pauses, then everything heals and comes to rest.
+    async fn whole(&mut self) {
+        // The first server makes what everything is in, undisturbed.
+        self.start(0);
+        self.until_idle().await;
+        for server in 1..self.servers.len() {
+            self.start(server);
+        }
+        self.until_idle().await;
+        for _ in 0..self.setup.phases {
+            self.is_calm = false;
+            self.work(self.setup.ops_per_phase).await;
+            self.is_calm = true;
+            self.until_idle().await;
+            if self.is_over() {
+                return;
+            }
+            self.pass_time().await;
+        }
+        self.heal().await;
+    }
+
+    /// A server's way to the store.
+    fn store(&self, server: usize) -> Arc<SimStore> {
+        let of = self.servers[server].starts * 16 + server as u64;
+        let random = SeededRandom::new(Chance::nth(self.options.seed, Purpose::Servers, of));
+        Arc::new(SimStore {
+            world: self.world.clone(),
+            turns: self.turns.clone(),
+            tasks: self.tasks.clone(),
+            clock: self.servers[server].clock,
+            random: Arc::new(random),
+            server,
+            center: self.setup.center_of(server),
+            last_write: AtomicI64::new(0),
+        })
+    }
+
+    fn start(&mut self, server: usize) {
+        self.note(&format!("server {server} starts"));
+        self.servers[server].starts += 1;
+        let store = self.store(server);
+        let surroundings = Surroundings {
+            clock: Arc::new(self.servers[server].clock),
+            random: store.random.clone(),
+            compute: Compute::Inline,
+            rules: self.options.left_out.map_or_else(Rules::default, Rules::without),
+        };
+        let options = self.setup.options.clone();
+        let starting = tokio::spawn(async move {
+            let store: Arc<dyn Store> = store;
+            Library::open_within(store, surroundings, options).await.ok()
+        });
+        self.servers[server].starting = Some(starting);
+    }
+
+    /// A server dies, with all that it was at.
+    fn kill(&mut self, server: usize) {
+        self.note(&format!("server {server} dies"));
+        let (dead, alive) = std::mem::take(&mut self.running).into_iter().partition(|one| one.server == server);
+        self.running = alive;
+        let dead: Vec<Running> = dead;
+        for one in dead {
+            self.world.lock().model.told(one.op, Told::Unknown("its server died".to_owned()));
+            one.task.abort();
+        }
+        if let Some(starting) = self.servers[server].starting.take() {
+            starting.abort();
+        }
+        self.servers[server].library = None;
+    }
+
+    /// Servers that are up.
+    fn up(&self) -> Vec<usize> {
+        (0..self.servers.len()).filter(|server| self.servers[*server].library.is_some()).collect()
+    }
+
+    /// Work until so many operations were asked for.
+    async fn work(&mut self, operations: u64) {
+        let until = self.operations + operations;
+        while self.operations < until && !self.is_over() {
+            self.events();
+            let up = self.up();
+            if self.running.len() < self.setup.at_once && !up.is_empty() && self.schedule.permille(300) {
+                let server = *self.schedule.one_of(&up);
+                let work = Work::draw(&mut self.workload, self.operations, self.setup.theme);
+                self.ask(server, work);
+            }
+            self.turn().await;
+        }
+    }
+
+    /// What happens to servers and data centers.
+    fn events(&mut self) {
+        for server in 0..self.servers.len() {
+            let is_down = self.servers[server].library.is_none() && self.servers[server].starting.is_none();
+            if is_down && self.faults.permille(50) {
+                self.start(server);
+            } else if !is_down && self.faults.below(10_000) < self.setup.weather.deaths {
+                self.kill(server);
+            }
+        }
+        if self.setup.centers() > 1 {
+            let is_cut = self.world.lock().is_cut;
+            // It does not last long.
+            let chances = if is_cut { 100 } else { self.setup.weather.cuts };
+            if self.faults.below(10_000) < chances {
+                self.note(if is_cut { "the centers are joined" } else { "the centers are cut off" });
+                self.world.lock().is_cut = !is_cut;
+            }
+        }
+        if self.faults.below(10_000) < 10 {
+            self.note("what replicas lack is repaired");
+            self.world.lock().repair();
+        }
+    }
+
+    fn ask(&mut self, server: usize, work: Work) {
+        let Some(library) = self.servers[server].library.clone() else { return };
+        let op = self.operations;
+        self.operations += 1;
+        self.note(&format!("op {op} at server {server}: {work:?}"));
+        let mut world = self.world.lock();
+        world.model.begins(op, work.target(), format!("op {op} ({work:?})"));
+        let began = world.step;
+        drop(world);
+        let task = tokio::spawn(work.clone().run(library, self.world.clone()));
+        self.tasks.lock().insert(task.id(), op);
+        let began_ms = self.true_ms();
+        self.running.push(Running { op, server, work, began, began_ms, task: AbortOnDropHandle::new(task) });
+    }
+
+    /// One turn: time goes on by a moment, everybody does what is left to do without one, then one of those who wait gets it.
+    async fn turn(&mut self) {
+        if self.is_over() {
+            return;
+        }
+        let moment = if self.turns.is_empty() { 10 } else { self.setup.moment_ms };
+        tokio::time::sleep(Duration::from_millis(moment)).await;
+        self.check().await;
+        let step = {
+            let mut world = self.world.lock();
+            world.step += 1;
+            let now = self.servers[0].clock.now();
+            world.arrivals(now, false);
+            world.step
+        };
+        let holds = if self.is_calm { 0 } else { self.setup.weather.holds };
+        let now_ms = self.true_ms();
+        let (schedule, running, moment, now_ms) = (&mut self.schedule, &self.running, self.setup.moment_ms, now_ms);
+        let hold = |op: Option<Op>| {
+            if !schedule.permille(holds) {
+                return 0;
+            }
+            let of = running.iter().find(|one| Some(one.op) == op);
+            // No request takes as long as a grace, but an import, whose rows are fenced off then.
+            let left_ms = match of {
+                Some(Running { work: Work::Import { .. }, .. }) => 6_000,
+                Some(one) => REQUEST_MAX_MS.saturating_sub(now_ms - one.began_ms),
+                None => 300,
+            };
+            step + schedule.between(1, (left_ms / moment).clamp(1, 600))
+        };
+        self.last_turn = self.turns.hold_new(self.last_turn, hold);
+        let Some(next) = self.turns.take(step, |of| self.schedule.place(of)) else { return };
+        let is_start = next.op.is_none();
+        let fate = if self.is_calm || is_start { Fate::Go } else { self.fate(next.kind) };
+        let mut world = self.world.lock();
+        let op = next.op.map_or_else(|| "-".to_owned(), |op| op.to_string());
+        world.trace.note(format!("{step:>6} {op:>4} {} {fate:?}", next.what));
+        drop(world);
+        next.go(fate);
+    }
+
+    fn fate(&mut self, kind: Kind) -> Fate {
+        if !self.faults.permille(self.setup.weather.faults) {
+            return Fate::Go;
+        }
+        match (kind, self.faults.below(8)) {
+            (Kind::Read, _) | (_, 0) => Fate::Fail,
+            (_, 1 | 2) => Fate::UnknownApplied,
+            (_, 3..=6) => Fate::UnknownLate(self.faults.between(1, 300)),
+            _ => Fate::UnknownLost,
+        }
+    }
+
+    /// Servers that have started, operations that have ended, and what holds at every step.
+    async fn check(&mut self) {
+        for server in 0..self.servers.len() {
+            if let Some(starting) = self.servers[server].starting.take_if(|starting| starting.is_finished()) {
+                self.servers[server].library = starting.await.ok().flatten();
+            }
+        }
+        let mut still = Vec::new();
+        for mut one in std::mem::take(&mut self.running) {
+            if !one.task.is_finished() {
+                still.push(one);
+                continue;
+            }
+            match (&mut one.task).await {
+                Ok(came) => self.ended(&one, came),
+                Err(error) => self.wrong(format!("op {} ({:?}) ended with {error}", one.op, one.work)),
+            }
+        }
+        self.running = still;
+        let true_ms = self.true_ms();
+        let mut world = self.world.lock();
+        match world.step.is_multiple_of(500) {
+            true => world.check_all(true_ms),
+            false => world.check_touched(true_ms),
+        }
+    }
+
+    fn ended(&mut self, one: &Running, came: Came) {
+        let Running { op, server, began, .. } = one;
+        self.note(&format!("op {op} came to {:?}", came.told));
+        let center = self.setup.center_of(*server);
+        let (is_home, sees_all) = (self.setup.is_home(center), self.setup.usual_reads_are_strong(center));
+        let mut world = self.world.lock();
+        world.model.told(*op, came.told);
+        let ended = world.step;
+        match came.seen {
+            Seen::Nothing => {}
+            // Away from home, what is seen may lag.
+            Seen::Wrong(what) if is_home => world.model.wrong(format!("op {op} ({:?}): {what}", one.work)),
+            Seen::Resource { path, revision } if is_home => {
+                let partition = keys::resource_partition(&path);
+                let heads = world.model.readable(&partition, *began, ended);
+                let is_known = |revision| {
+                    heads.iter().flatten().any(|head| head.revision == revision && head.state == State::Live)
+                };
+                let chain: Vec<_> = path.chain().map(|path| keys::resource_partition(&path)).collect();
+                let lives = chain.iter().all(|partition| world.model.live(partition, *began, ended).1);
+                let steady = chain.iter().all(|partition| world.model.readable(partition, *began, ended).len() == 1);
+                let wrong = match revision {
+                    Some(revision) if !is_known(revision) => {
+                        Some(format!("reads /{path} at {revision}, which it was not"))
+                    }
+                    None if lives && steady && world.model.is_reachable(&chain) => {
+                        Some(format!("does not find /{path}"))
+                    }
+                    _ => None,
+                };
+                if let Some(wrong) = wrong {
+                    world.model.wrong(format!("op {op} {wrong}"));
+                }
+            }
+            Seen::Gone { path } if is_home && world.model.is_of_an_earlier_container(&path, *began, ended) => {
+                world.model.wrong(format!("op {op}: /{path} keeps its name, though what it was in is another now"));
+            }
+            Seen::Children { container, incarnation, names } if is_home && sees_all => {
+                let wrong = world.model.wrong_listing(
+                    &keys::resource_partition(&container),
+                    Some(incarnation),
+                    &names,
+                    *began,
+                    ended,
+                );
+                if let Some(wrong) = wrong {
+                    world.model.wrong(format!("op {op} lists /{container}: {wrong}"));
+                }
+            }
+            Seen::Volumes(names) if is_home && sees_all => {
+                let volumes = keys::container_partition(objects::library::VOLUMES);
+                if let Some(wrong) = world.model.wrong_listing(&volumes, None, &names, *began, ended) {
+                    world.model.wrong(format!("op {op} lists volumes: {wrong}"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets everything that was begun come to its end.
+    async fn until_idle(&mut self) {
+        self.turns.release();
+        let from = self.world.lock().step;
+        loop {
+            self.turn().await;
+            let is_idle = self.running.is_empty()
+                && self.turns.is_empty()
+                && self.servers.iter().all(|server| server.starting.is_none());
+            if is_idle || self.is_over() {
+                return;
+            }
+            if self.world.lock().step > from + TURNS_MAX {
+                let running: Vec<String> = self.running.iter().map(|one| format!("{:?}", one.work)).collect();
+                return self.wrong(format!("it does not come to an end: {}", running.join("; ")));
+            }
+        }
+    }
+
+    /// A long time passes, in which no request is under way. What was on its way to be decided is decided before: none of it takes so long.
+    async fn pass_time(&mut self) {
+        let now = self.servers[0].clock.now();
+        self.world.lock().decide_all_late(now);
+        let time = self.schedule.between(0, 9_000);
+        self.note(&format!("{time} ms pass"));
+        tokio::time::sleep(Duration::from_millis(time)).await;
+    }
+
+    /// Everything heals, everything that was begun is ended, and all that is to be collected is.
+    async fn heal(&mut self) {
+        self.note("everything heals");
+        let now = self.servers[0].clock.now();
+        self.world.lock().heal(now);
+        for server in 0..self.servers.len() {
+            if self.servers[server].library.is_none() && self.servers[server].starting.is_none() {
+                self.start(server);
+            }
+        }
+        self.until_idle().await;
+        let all = 2 * self.setup.options.grace + self.setup.options.selection_life;
+        for _ in 0..5 {
+            tokio::time::sleep(all).await;
+            for work in Tend::ALL {
+                // Some look at a part in turn.
+                let times = if matches!(work, Tend::Collect | Tend::Grow) { 2 } else { 1 };
+                for _ in 0..times {
+                    self.ask(0, Work::Tend(work));
+                    self.until_idle().await;
+                    let now = self.servers[0].clock.now();
+                    self.world.lock().heal(now);
+                }
+            }
+            for container in CONTAINERS {
+                self.ask(0, Work::List { container: parsed(container), page: 2 });
+            }
+            self.ask(0, Work::ListVolumes { page: 2 });
+            self.until_idle().await;
+            if self.is_over() {
+                return;
+            }
+        }
+        self.at_rest();
+        if self.is_over() {
+            return;
+        }
+        self.usable().await;
+        let true_ms = self.true_ms();
+        self.world.lock().check_all(true_ms);
+    }
+
+    /// What must not be left once everything has come to rest.
+    fn at_rest(&self) {
+        let now = self.servers[0].clock.now();
+        let mut world = self.world.lock();
+        let mut wrong = Vec::new();
+        for partition in world.all_partitions(Table::Work, now) {
+            let left = world.all_of(Table::Work, &partition);
+            let sorts: Vec<String> = left.cells.keys().map(|sort| sort.escape_ascii().to_string()).collect();
+            // That a partition is to be dropped may be recorded late, once it is dropped.
+            if sorts.is_empty() || partition.starts_with(b"d/") {
+                continue;
+            }
+            wrong.push(format!("work is left: {} {}", partition.escape_ascii(), sorts.join(", ")));
+        }
+        for (partition, versions) in &world.model.versions {
+            if versions.last().is_some_and(|version| version.head.state == State::Deleting) {
+                wrong.push(format!("{} is being deleted for ever", partition.escape_ascii()));
+            }
+        }
+        for (partition, versions) in &world.model.versions {
+            let head = versions.last().map(|version| &version.head).filter(|head| head.state == State::Live);
+            let parent = container_of(partition).and_then(|container| world.model.head(&container));
+            let (Some(head), Some(parent)) = (head, parent) else { continue };
+            // What is in the root, and volumes, are in the only incarnation of their container.
+            let is_in_it = parent.state == State::Live && parent.incarnation == head.parent_incarnation;
+            if !is_in_it
+                && partition.starts_with(b"r/")
+                && partition.contains(&b'/')
+                && container_of(partition).is_some_and(|of| of.len() > 2)
+            {
+                wrong.push(format!("{} is live, in a container that is gone", partition.escape_ascii()));
+            }
+        }
+        for id in world.all_partitions(Table::Contents, now) {
+            let id = store::ContentId(id[..].try_into().unwrap_or_default());
+            if world.has_header(id) && !world.model.naming.contains_key(&id) {
+                wrong.push(format!("content {id}, which nothing ever named, is still there"));
+            }
+        }
+        wrong.into_iter().for_each(|wrong| world.model.wrong(wrong));
+    }
+
+    /// Every name can be used: what is there can be read, what was deleted can be made anew, and all servers list the same.
+    async fn usable(&mut self) {
+        let paths = [&CONTAINERS[1..], &["n0", "n1", "c", "a/n0", "a/n1", "b/n0", "b/n1", "b/c", "a/c/n0"]].concat();
+        for path in ["a", "b"] {
+            self.ask(0, Work::Delete { path: parsed(path) });
+            self.until_idle().await;
+        }
+        for path in &paths {
+            for work in [
+                Work::RemoveTombstone { path: parsed(path) },
+                Work::Create { path: parsed(path), what: crate::work::What::Container },
+            ] {
+                self.ask(0, work);
+                self.until_idle().await;
+            }
+            self.ask(0, Work::Read { path: parsed(path) });
+            self.until_idle().await;
+            let partition = keys::resource_partition(&parsed(path));
+            let state = self.world.lock().model.head(&partition).map(|head| head.state);
+            if state != Some(State::Live) {
+                return self.wrong(format!("/{path} cannot be used: it is {state:?}"));
+            }
+        }
+        for volume in VOLUMES {
+            let token = format!("t{}", self.operations);
+            self.ask(0, Work::Import { volume: volume_id(volume), token });
+            self.until_idle().await;
+            let partition = keys::volume_partition(&volume_id(volume));
+            let state = self.world.lock().model.head(&partition).map(|head| head.state);
+            if state != Some(State::Live) {
+                self.wrong(format!("{volume} cannot be imported: it is {state:?}"));
+            }
+        }
+        let now = self.servers[0].clock.now();
+        self.world.lock().heal(now);
+        for server in 0..self.servers.len() {
+            for container in CONTAINERS {
+                self.ask(server, Work::List { container: parsed(container), page: 3 });
+            }
+            self.ask(server, Work::ListVolumes { page: 2 });
+            self.ask(server, Work::ReadVolumes { volumes: VOLUMES.map(volume_id).to_vec(), pause: Duration::ZERO });
+            self.until_idle().await;
+        }
+    }
+}

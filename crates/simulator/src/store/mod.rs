@@ -1,0 +1,341 @@
+//! The simulated store: what one server sees of the world. Each step waits for its turn, at which it is decided what becomes of it.
+
+pub(crate) mod contents;
+pub(crate) mod replica;
+pub(crate) mod world;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use store::{
+    Call, Clock, ContentHeader, ContentId, ContentStream, Direction, Health, Outcome, Row, Rows, Scan, Step, Store,
+    StoreError, StoreResult, Strength, Table, WalkPage,
+};
+
+use crate::clock::SimClock;
+use crate::setup::Engine;
+use crate::store::replica::Mutation;
+use crate::store::world::{Decided, Proposal, World};
+use crate::trace::Op;
+use crate::turns::{Fate, Kind, Turns};
+
+/// Which operation a task works for.
+pub(crate) type Tasks = Mutex<std::collections::BTreeMap<tokio::task::Id, Op>>;
+
+/// One server's way to the store.
+pub(crate) struct SimStore {
+    pub(crate) world: Arc<Mutex<World>>,
+    pub(crate) turns: Arc<Turns>,
+    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) clock: SimClock,
+    pub(crate) random: Arc<dyn store::Random>,
+    pub(crate) server: usize,
+    pub(crate) center: usize,
+    /// The time of the last plain write.
+    pub(crate) last_write: AtomicI64,
+}
+
+fn unavailable(why: &str) -> StoreError {
+    StoreError::Unavailable(why.to_owned())
+}
+
+fn unknown(why: &str) -> Outcome {
+    Outcome::Unknown { reason: why.to_owned() }
+}
+
+/// A key, short enough to be read.
+fn told(key: &[u8]) -> String {
+    let hash = key.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    let head: String = key.iter().take(20).copied().flat_map(std::ascii::escape_default).map(char::from).collect();
+    if key.len() <= 20 { head } else { format!("{head}~{hash:08x}") }
+}
+
+impl SimStore {
+    fn op(&self) -> Option<Op> {
+        tokio::task::try_id().and_then(|task| self.tasks.lock().get(&task).copied())
+    }
+
+    async fn turn(&self, kind: Kind, what: String) -> Fate {
+        self.turns.wait(self.op(), kind, format!("s{} {what}", self.server)).await
+    }
+
+    /// A write time later than all before.
+    fn write_time(&self) -> i64 {
+        let now = i64::try_from(self.clock.now().0.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        let last = self.last_write.load(Ordering::SeqCst);
+        let next = now.max(last + 1);
+        self.last_write.store(next, Ordering::SeqCst);
+        next
+    }
+
+    async fn read_turn(&self, what: String) -> StoreResult<()> {
+        match self.turn(Kind::Read, what).await {
+            Fate::Go => Ok(()),
+            _ => Err(unavailable("a read was not answered")),
+        }
+    }
+
+    /// A row, now.
+    fn row(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        let mut world = self.world.lock();
+        if call.strength == Strength::Serial && world.setup.is_home(self.center) {
+            // What is decided of the partition's guarded rows is finished first.
+            if !world.finish_partition(table, partition, self.center) {
+                return Err(unavailable("too few replicas"));
+            }
+        }
+        let reach = world.setup.read_reach(call);
+        let end = Bytes::from([&sort[..], &[0]].concat());
+        let read = world.read(self.center, reach, &(table, partition.clone()), sort, Some(&end));
+        Ok(read.ok_or_else(|| unavailable("too few replicas"))?.row(sort, self.clock.now()))
+    }
+
+    /// Changes a guarded row: `Err(Ok(outcome))` where nobody knows.
+    async fn compare_and_write(&self, proposal: Proposal, what: String) -> Result<Decided, StepEnded> {
+        let fate = self.turn(Kind::Write, what).await;
+        let mut world = self.world.lock();
+        if !world.setup.is_home(self.center) {
+            return Err(StepEnded::NotDone(StoreError::ReadOnly("heads have their home elsewhere".to_owned())));
+        }
+        if !world.can_decide(self.center) {
+            return Err(StepEnded::NotDone(unavailable("too few replicas")));
+        }
+        match fate {
+            Fate::Go => Ok(world.decide(&proposal, self.center, true)),
+            Fate::Fail => Err(StepEnded::NotDone(unavailable("it was not taken"))),
+            Fate::UnknownApplied => {
+                world.decide(&proposal, self.center, false);
+                Err(StepEnded::Unknown)
+            }
+            Fate::UnknownLate(after) => {
+                world.decide_late(proposal, after);
+                Err(StepEnded::Unknown)
+            }
+            Fate::UnknownLost => Err(StepEnded::Unknown),
+        }
+    }
+
+    /// Changes plain rows.
+    async fn change(&self, call: Call, mutation: Mutation, what: String) -> Result<(), StepEnded> {
+        let fate = self.turn(Kind::Write, what).await;
+        let mut world = self.world.lock();
+        let reach = world.setup.write_reach(call.class);
+        match fate {
+            Fate::Go => match world.change(mutation, self.center, reach, true) {
+                true => Ok(()),
+                false => Err(StepEnded::NotDone(unavailable("too few replicas"))),
+            },
+            Fate::Fail => Err(StepEnded::NotDone(unavailable("it was not taken"))),
+            Fate::UnknownApplied => {
+                world.change(mutation, self.center, reach, false);
+                Err(StepEnded::Unknown)
+            }
+            Fate::UnknownLate(after) => {
+                world.change_late(mutation, after);
+                Err(StepEnded::Unknown)
+            }
+            Fate::UnknownLost => Err(StepEnded::Unknown),
+        }
+    }
+
+    async fn step(&self, call: Call, step: &Step) -> Result<Decided, StepEnded> {
+        match step {
+            Step::Put { table, partition, rows } => {
+                let sorts: Vec<String> = rows.iter().map(|row| told(&row.sort)).collect();
+                let mutation = Mutation::put((*table, partition.clone()), rows, self.write_time());
+                self.world.lock().model.put(*table, partition, rows);
+                let what = format!("put {table} {} {}", told(partition), sorts.join(" "));
+                self.change(call, mutation, what).await.map(|()| Decided::Applied)
+            }
+            Step::Require { table, partition, sort, condition } => {
+                let read = self.read_turn(format!("require {table} {}", told(partition))).await;
+                let stands = read.and_then(|()| self.row(call.strong(), *table, partition, sort));
+                let stands = stands.map_err(StepEnded::NotDone)?;
+                Ok(if condition.holds(stands.as_ref()) { Decided::Applied } else { Decided::Refused(stands) })
+            }
+            Step::CompareAndWrite { table, partition, .. } => {
+                let Some(proposal) = Proposal::of(step, self.op(), self.write_time()) else {
+                    return Err(StepEnded::NotDone(unavailable("it is none")));
+                };
+                self.compare_and_write(proposal, format!("head {table} {}", told(partition))).await
+            }
+            Step::Remove { table, partition, rows } => {
+                let what = format!("remove {table} {}", told(partition));
+                self.read_turn(what.clone()).await.map_err(StepEnded::NotDone)?;
+                let seen = self.world.lock().removal(&(*table, partition.clone()), rows, self.center, call.class);
+                match seen {
+                    None => Err(StepEnded::NotDone(unavailable("too few replicas"))),
+                    Some(None) => Ok(Decided::Applied),
+                    Some(Some(mutation)) => self.change(call, mutation, what).await.map(|()| Decided::Applied),
+                }
+            }
+        }
+    }
+
+    async fn run_step_by_step(&self, call: Call, steps: &[Step]) -> StoreResult<Outcome> {
+        let switches = steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. }));
+        if switches && !self.world.lock().setup.is_home(self.center) {
+            return Err(StoreError::ReadOnly("heads have their home elsewhere".to_owned()));
+        }
+        let mut something_applied = false;
+        for (index, step) in steps.iter().enumerate() {
+            match self.step(call, step).await {
+                Ok(Decided::Applied) => something_applied |= !matches!(step, Step::Require { .. }),
+                Ok(Decided::Refused(stands)) => return Ok(Outcome::Refused { step: index, stands }),
+                Err(StepEnded::NotDone(error)) if !something_applied => return Err(error),
+                Err(StepEnded::NotDone(_) | StepEnded::Unknown) => return Ok(unknown("a step was not answered")),
+            }
+        }
+        Ok(Outcome::Applied)
+    }
+
+    async fn run_as_one(&self, steps: Vec<Step>) -> StoreResult<Outcome> {
+        let what: Vec<String> =
+            steps.iter().map(|step| format!("{} {}", step.table(), told(step.partition()))).collect();
+        let (by, time) = (self.op(), self.write_time());
+        let fate = self.turn(Kind::Write, format!("commit {}", what.join(", "))).await;
+        let mut world = self.world.lock();
+        Ok(match fate {
+            Fate::Go => world.commit(&steps, by, self.clock.now(), time),
+            Fate::Fail => return Err(unavailable("it was not taken")),
+            Fate::UnknownApplied => {
+                // Refused or applied: nobody hears of it.
+                world.commit(&steps, by, self.clock.now(), time);
+                unknown("the sync was not answered")
+            }
+            Fate::UnknownLate(after) => {
+                world.commit_late(steps, by, time, after);
+                unknown("the sync was not answered")
+            }
+            Fate::UnknownLost => unknown("the sync was not answered"),
+        })
+    }
+
+    /// A page of a range, now.
+    fn page(&self, call: Call, table: Table, partition: &Bytes, scan: &Scan) -> StoreResult<Rows> {
+        if scan.to.as_ref().is_some_and(|to| *to <= scan.from) {
+            return Ok(Rows::default());
+        }
+        let mut world = self.world.lock();
+        let reach = world.setup.read_reach(call);
+        let read = world.read(self.center, reach, &(table, partition.clone()), &scan.from, scan.to.as_ref());
+        let read = read.ok_or_else(|| unavailable("too few replicas"))?;
+        let mut sorts = read.sorts(&scan.from, scan.to.as_ref());
+        if scan.direction == Direction::Backward {
+            sorts.reverse();
+        }
+        let mut page = Rows::default();
+        let mut bytes = 0;
+        for row in sorts.iter().filter_map(|sort| read.row(sort, self.clock.now())) {
+            if !page.rows.is_empty() && bytes >= scan.max_bytes {
+                page.next = match scan.direction {
+                    Direction::Forward => Some(row.sort),
+                    Direction::Backward => page.rows.last().map(|last: &Row| last.sort.clone()),
+                };
+                break;
+            }
+            bytes += row.sort.len() + row.value.len();
+            page.rows.push(row);
+        }
+        Ok(page)
+    }
+}
+
+/// Why a step did not end.
+enum StepEnded {
+    /// It surely was not carried out.
+    NotDone(StoreError),
+    Unknown,
+}
+
+#[async_trait]
+impl Store for SimStore {
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        self.read_turn(format!("get {table} {} {}", told(partition), told(sort))).await?;
+        self.row(call, table, partition, sort)
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        let mut rows = Vec::with_capacity(keys.len());
+        for (index, (partition, sort)) in keys.iter().enumerate() {
+            // They are read at the same time, or one after the other: whatever comes in between.
+            let apart = index == 0 || self.world.lock().chance.permille(250);
+            if apart {
+                self.read_turn(format!("get_many {table} {} {}", told(partition), told(sort))).await?;
+            }
+            rows.push(self.row(call, table, partition, sort)?);
+        }
+        Ok(rows)
+    }
+
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        self.read_turn(format!("scan {table} {} {}", told(partition), told(&scan.from))).await?;
+        self.page(call, table, partition, &scan)
+    }
+
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        Step::lane_of(&steps)?;
+        let engine = self.world.lock().setup.engine;
+        match engine {
+            Engine::OneCommit => self.run_as_one(steps).await,
+            Engine::Replicated { .. } => self.run_step_by_step(call, &steps).await,
+        }
+    }
+
+    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+        self.read_turn(format!("walk {table}")).await?;
+        let mut world = self.world.lock();
+        let reach = world.setup.read_reach(call);
+        let all = world.partitions(self.center, reach, table, self.clock.now());
+        let all = all.ok_or_else(|| unavailable("too few replicas"))?;
+        let mut rest = all.into_iter().filter(|partition| from.as_ref().is_none_or(|from| partition > from));
+        let partitions: Vec<Bytes> = rest.by_ref().take(max).collect();
+        let next = rest.next().and(partitions.last().cloned());
+        Ok(WalkPage { partitions, next })
+    }
+
+    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
+        let id = ContentId::drawn(&*self.random);
+        self.put_content_as(call, id, owner, content).await?;
+        Ok(id)
+    }
+
+    async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
+        self.upload(call, id, owner, content).await
+    }
+
+    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
+        Ok(self.header(call, id).await?.map(|(_, header)| header))
+    }
+
+    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
+        self.download(call, id, range).await
+    }
+
+    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.condemn(call, id).await
+    }
+
+    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.delete(call, id).await
+    }
+
+    async fn sweep(&self, call: Call) -> StoreResult<u64> {
+        self.sweep_contents(call).await
+    }
+
+    fn check_home(&self) -> StoreResult<()> {
+        match self.world.lock().setup.is_home(self.center) {
+            true => Ok(()),
+            false => Err(StoreError::ReadOnly("heads have their home elsewhere".to_owned())),
+        }
+    }
+
+    async fn health(&self) -> Health {
+        Health::default()
+    }
+}

@@ -1,0 +1,142 @@
+//! One replica: cells with write times, the newest wins, and marks of what was removed. Applying mutations in any order, and twice, comes to
+//! the same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use store::{Guard, NewRow, Row, Table, UnixMillis};
+
+/// A plain row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) value: Bytes,
+    pub(crate) expires_at: Option<UnixMillis>,
+    pub(crate) time: i64,
+}
+
+/// A guarded row at one of its versions; `None`: it is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Guarded {
+    pub(crate) version: u64,
+    pub(crate) row: Option<(Guard, Bytes)>,
+}
+
+/// A stretch of sort keys in which all plain rows of that time or before are removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tombstone {
+    pub(crate) from: Bytes,
+    pub(crate) to: Option<Bytes>,
+    pub(crate) time: i64,
+}
+
+impl Tombstone {
+    fn covers(&self, sort: &Bytes, time: i64) -> bool {
+        time <= self.time && *sort >= self.from && self.to.as_ref().is_none_or(|to| sort < to)
+    }
+}
+
+/// What a replica holds of a partition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Partition {
+    pub(crate) cells: BTreeMap<Bytes, Cell>,
+    pub(crate) guarded: BTreeMap<Bytes, Guarded>,
+    pub(crate) tombstones: Vec<Tombstone>,
+}
+
+/// Where a partition is.
+pub(crate) type Place = (Table, Bytes);
+
+/// A change of one partition, as replicas get it.
+#[derive(Clone, Debug)]
+pub(crate) struct Mutation {
+    pub(crate) place: Place,
+    pub(crate) puts: Vec<(Bytes, Cell)>,
+    pub(crate) guarded: Vec<(Bytes, Guarded)>,
+    pub(crate) tombstones: Vec<Tombstone>,
+}
+
+impl Mutation {
+    /// That of rows put at a time.
+    pub(crate) fn put(place: Place, rows: &[NewRow], time: i64) -> Self {
+        let cell = |row: &NewRow| Cell { value: row.value.clone(), expires_at: row.expires_at, time };
+        let puts = rows.iter().map(|row| (row.sort.clone(), cell(row))).collect();
+        Self { place, puts, guarded: Vec::new(), tombstones: Vec::new() }
+    }
+
+    /// That of rows removed.
+    pub(crate) fn remove(place: Place, tombstones: Vec<Tombstone>) -> Self {
+        Self { place, puts: Vec::new(), guarded: Vec::new(), tombstones }
+    }
+}
+
+impl Partition {
+    pub(crate) fn apply(&mut self, mutation: &Mutation) {
+        for tombstone in &mutation.tombstones {
+            if !self.tombstones.contains(tombstone) {
+                self.cells.retain(|sort, cell| !tombstone.covers(sort, cell.time));
+                self.tombstones.push(tombstone.clone());
+            }
+        }
+        for (sort, cell) in &mutation.puts {
+            let is_removed = self.tombstones.iter().any(|tombstone| tombstone.covers(sort, cell.time));
+            if !is_removed && self.cells.get(sort).is_none_or(|stands| stands.time < cell.time) {
+                self.cells.insert(sort.clone(), cell.clone());
+            }
+        }
+        for (sort, guarded) in &mutation.guarded {
+            if self.guarded.get(sort).is_none_or(|stands| stands.version < guarded.version) {
+                self.guarded.insert(sort.clone(), guarded.clone());
+            }
+        }
+    }
+
+    /// All of it as a mutation.
+    pub(crate) fn as_mutation(&self, place: Place) -> Mutation {
+        Mutation {
+            place,
+            puts: self.cells.iter().map(|(sort, cell)| (sort.clone(), cell.clone())).collect(),
+            guarded: self.guarded.iter().map(|(sort, guarded)| (sort.clone(), guarded.clone())).collect(),
+            tombstones: self.tombstones.clone(),
+        }
+    }
+
+    /// A row, as it is read at a time.
+    pub(crate) fn row(&self, sort: &Bytes, now: UnixMillis) -> Option<Row> {
+        let guarded = self.guarded.get(sort).and_then(|guarded| guarded.row.as_ref());
+        if let Some((guard, value)) = guarded {
+            return Some(Row {
+                sort: sort.clone(),
+                value: value.clone(),
+                guard: Some(guard.clone()),
+                expires_at: None,
+            });
+        }
+        let cell = self.cells.get(sort).filter(|cell| cell.expires_at.is_none_or(|at| at > now))?;
+        Some(Row { sort: sort.clone(), value: cell.value.clone(), guard: None, expires_at: cell.expires_at })
+    }
+
+    /// The keys of all rows, expired ones and guarded ones that are gone included.
+    pub(crate) fn sorts(&self, from: &Bytes, to: Option<&Bytes>) -> Vec<Bytes> {
+        let within = |sort: &&Bytes| *sort >= from && to.is_none_or(|to| *sort < to);
+        let mut sorts: Vec<_> = self.cells.keys().chain(self.guarded.keys()).filter(within).cloned().collect();
+        sorts.sort_unstable();
+        sorts.dedup();
+        sorts
+    }
+}
+
+/// All that one replica holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replica {
+    pub(crate) partitions: BTreeMap<Place, Partition>,
+}
+
+impl Replica {
+    pub(crate) fn apply(&mut self, mutation: &Mutation) {
+        self.partitions.entry(mutation.place.clone()).or_default().apply(mutation);
+    }
+}
+
+/// A mutation that several replicas are to get.
+pub(crate) type Shared = Arc<Mutation>;

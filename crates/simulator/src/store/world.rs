@@ -1,0 +1,518 @@
+//! What all servers share: replicas, registers of guarded rows, and what is still on its way. It knows everything, which is how the model
+//! can check it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use objects::{Head, RevisionId, Rule, State, head};
+use store::{Class, Expect, Guard, NewRow, Outcome, Removal, Row, Step, Table, UnixMillis};
+use tokio::time::Instant;
+
+use crate::chance::{Chance, Purpose};
+use crate::model::Model;
+use crate::setup::{Engine, REPLICAS, Reach, Serial, Setup};
+use crate::store::replica::{Guarded, Mutation, Partition, Place, Replica, Shared, Tombstone};
+use crate::trace::{Op, Trace};
+
+/// Steps after which a mutation that is late arrives, at most.
+const LATE_MAX: u64 = 400;
+
+/// Where a guarded row is.
+pub(crate) type Key = (Table, Bytes, Bytes);
+
+/// A guarded row as compare-and-writes decide it: a register of which all see the same.
+#[derive(Default)]
+struct Register {
+    version: u64,
+    value: Option<(Guard, Bytes)>,
+    /// Decisions that no majority surely holds yet.
+    undelivered: Vec<Shared>,
+}
+
+/// A compare-and-write.
+#[derive(Clone, Debug)]
+pub(crate) struct Proposal {
+    pub(crate) key: Key,
+    pub(crate) expect: Expect,
+    /// `None`: the row is to go.
+    pub(crate) then: Option<(Guard, Bytes)>,
+    pub(crate) rows: Vec<NewRow>,
+    pub(crate) by: Option<Op>,
+    pub(crate) time: i64,
+}
+
+/// What came of a compare-and-write.
+pub(crate) enum Decided {
+    Applied,
+    Refused(Option<Row>),
+}
+
+/// What is on its way.
+enum Late {
+    Mutation { replica: usize, mutation: Shared },
+    Proposal(Box<Proposal>),
+    List { steps: Vec<Step>, by: Option<Op>, time: i64 },
+}
+
+/// Everything.
+pub(crate) struct World {
+    began: Instant,
+    pub(crate) setup: Setup,
+    pub(crate) step: u64,
+    pub(crate) trace: Trace,
+    pub(crate) model: Model,
+    pub(crate) chance: Chance,
+    /// Whether the data centers do not reach each other.
+    pub(crate) is_cut: bool,
+    /// Partitions in which something changed since the last check.
+    pub(crate) touched: BTreeSet<Place>,
+    replicas: Vec<Replica>,
+    registers: BTreeMap<Key, Register>,
+    late: Vec<(u64, Late)>,
+    lost: Vec<(usize, Shared)>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, setup: Setup, began: Instant) -> Self {
+        let replicas = vec![Replica::default(); setup.replicas()];
+        Self {
+            began,
+            model: Model::new(),
+            setup,
+            step: 0,
+            trace: Trace::default(),
+            chance: Chance::new(seed, Purpose::Replicas),
+            is_cut: false,
+            touched: BTreeSet::new(),
+            replicas,
+            registers: BTreeMap::new(),
+            late: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// Milliseconds of true time since the run began.
+    pub(crate) fn true_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Replicas of a data center.
+    fn of_center(&self, center: usize) -> Vec<usize> {
+        let each = self.replicas.len() / self.setup.centers();
+        (center * each..(center + 1) * each).collect()
+    }
+
+    /// More than half of some replicas.
+    fn majority(&mut self, of: &[usize]) -> Vec<usize> {
+        self.chance.some_of(of, of.len() / 2 + 1)
+    }
+
+    /// Replicas enough for a reach, of those that a data center reaches; `None`: there are not enough.
+    fn quorum(&mut self, center: usize, reach: Reach) -> Option<Vec<usize>> {
+        let centers: Vec<usize> = match reach {
+            Reach::Local => vec![center],
+            Reach::Each => (0..self.setup.centers()).collect(),
+        };
+        if self.is_cut && centers.len() > 1 {
+            return None;
+        }
+        Some(
+            centers
+                .into_iter()
+                .flat_map(|center| {
+                    let all = self.of_center(center);
+                    self.majority(&all)
+                })
+                .collect(),
+        )
+    }
+
+    fn apply(&mut self, replica: usize, mutation: &Mutation) {
+        self.replicas[replica].apply(mutation);
+        self.touched.insert(mutation.place.clone());
+    }
+
+    /// Sends a mutation to all replicas: those that have to get it have it now, the others now, late, or not at all.
+    fn spread(&mut self, mutation: Mutation, surely: &[usize], center: usize) {
+        let mutation = Arc::new(mutation);
+        let near = self.of_center(center);
+        for replica in 0..self.replicas.len() {
+            let reached = !self.is_cut || near.contains(&replica);
+            let draw = self.chance.below(100);
+            if surely.contains(&replica) || reached && draw < 50 {
+                self.apply(replica, &mutation);
+            } else if draw < 85 {
+                self.send_late(Late::Mutation { replica, mutation: mutation.clone() });
+            } else {
+                self.lost.push((replica, mutation.clone()));
+            }
+        }
+    }
+
+    fn send_late(&mut self, late: Late) {
+        let at = self.step + self.chance.between(1, LATE_MAX);
+        self.late.push((at, late));
+    }
+
+    /// Puts rows, or removes some, at once or with an outcome that nobody knows. False: too few replicas can be reached, and nothing is done.
+    pub(crate) fn change(&mut self, mutation: Mutation, center: usize, reach: Reach, is_sure: bool) -> bool {
+        let surely = match is_sure {
+            true => match self.quorum(center, reach) {
+                Some(surely) => surely,
+                None => return false,
+            },
+            false => Vec::new(),
+        };
+        self.spread(mutation, &surely, center);
+        true
+    }
+
+    /// The same, all of it late: no replica has anything for so many steps.
+    pub(crate) fn change_late(&mut self, mutation: Mutation, after: u64) {
+        let mutation = Arc::new(mutation);
+        for replica in 0..self.replicas.len() {
+            let at = self.step + after + self.chance.below(LATE_MAX);
+            self.late.push((at, Late::Mutation { replica, mutation: mutation.clone() }));
+        }
+    }
+
+    /// What some replicas hold of a range, put together; they have all of it afterwards. `None`: too few can be reached.
+    pub(crate) fn read(
+        &mut self,
+        center: usize,
+        reach: Reach,
+        place: &Place,
+        from: &Bytes,
+        to: Option<&Bytes>,
+    ) -> Option<Partition> {
+        let view = self.quorum(center, reach)?;
+        let merged = self.merged(&view, place, from, to);
+        if view.len() > 1 {
+            let repair = merged.as_mutation(place.clone());
+            view.iter().for_each(|replica| self.replicas[*replica].apply(&repair));
+        }
+        Some(merged)
+    }
+
+    /// What replicas hold of a range, put together.
+    pub(crate) fn merged(&self, view: &[usize], place: &Place, from: &Bytes, to: Option<&Bytes>) -> Partition {
+        let mut merged = Partition::default();
+        for partition in view.iter().filter_map(|replica| self.replicas[*replica].partitions.get(place)) {
+            let within = |sort: &Bytes| sort >= from && to.is_none_or(|to| sort < to);
+            let puts = partition.cells.iter().filter(|(sort, _)| within(sort));
+            let guarded = partition.guarded.iter().filter(|(sort, _)| within(sort));
+            merged.apply(&Mutation {
+                place: place.clone(),
+                puts: puts.map(|(sort, cell)| (sort.clone(), cell.clone())).collect(),
+                guarded: guarded.map(|(sort, guarded)| (sort.clone(), guarded.clone())).collect(),
+                tombstones: partition.tombstones.clone(),
+            });
+        }
+        merged
+    }
+
+    /// Partitions of a table of which some replicas hold rows, in order.
+    pub(crate) fn partitions(
+        &mut self,
+        center: usize,
+        reach: Reach,
+        table: Table,
+        now: UnixMillis,
+    ) -> Option<Vec<Bytes>> {
+        let view = self.quorum(center, reach)?;
+        Some(self.partitions_within(&view, table, now))
+    }
+
+    fn partitions_within(&self, view: &[usize], table: Table, now: UnixMillis) -> Vec<Bytes> {
+        let named = view.iter().flat_map(|replica| self.replicas[*replica].partitions.keys());
+        let of_table: BTreeSet<Bytes> =
+            named.filter(|(of, _)| *of == table).map(|(_, partition)| partition.clone()).collect();
+        let holds = |partition: &Bytes| {
+            let merged = self.merged(view, &(table, partition.clone()), &Bytes::new(), None);
+            merged.sorts(&Bytes::new(), None).iter().any(|sort| merged.row(sort, now).is_some())
+        };
+        of_table.into_iter().filter(|partition| holds(partition)).collect()
+    }
+
+    /// All replicas.
+    pub(crate) fn everywhere(&self) -> Vec<usize> {
+        (0..self.replicas.len()).collect()
+    }
+
+    /// What every replica together holds of a partition.
+    pub(crate) fn all_of(&self, table: Table, partition: &Bytes) -> Partition {
+        self.merged(&self.everywhere(), &(table, partition.clone()), &Bytes::new(), None)
+    }
+
+    /// All partitions of a table that hold something.
+    pub(crate) fn all_partitions(&self, table: Table, now: UnixMillis) -> Vec<Bytes> {
+        self.partitions_within(&self.everywhere(), table, now)
+    }
+
+    /// A guarded row as it is decided.
+    pub(crate) fn decided(&self, key: &Key) -> Option<&(Guard, Bytes)> {
+        self.registers.get(key).and_then(|register| register.value.as_ref())
+    }
+
+    /// The replicas that decide, and whether enough of them can be reached from a data center.
+    fn deciders(&self, center: usize) -> (Vec<usize>, bool) {
+        match self.setup.engine {
+            Engine::Replicated { serial: Serial::Home, .. } => (self.of_center(0), !self.is_cut || center == 0),
+            _ => (self.everywhere(), !self.is_cut || self.replicas.len() <= REPLICAS),
+        }
+    }
+
+    /// Whether a compare-and-write can be decided from a data center now.
+    pub(crate) fn can_decide(&self, center: usize) -> bool {
+        self.deciders(center).1
+    }
+
+    /// Brings what was decided of a row to a majority of those that decide: as each that decides after it does first.
+    fn finish_decisions(&mut self, key: &Key, center: usize) {
+        let undelivered = match self.registers.get_mut(key) {
+            Some(register) => std::mem::take(&mut register.undelivered),
+            None => return,
+        };
+        let (deciders, _) = self.deciders(center);
+        for mutation in undelivered {
+            for replica in self.majority(&deciders) {
+                self.apply(replica, &mutation);
+            }
+        }
+    }
+
+    /// Brings what was decided in a partition to where strong reads find it; false: too few replicas can be reached.
+    pub(crate) fn finish_partition(&mut self, table: Table, partition: &Bytes, center: usize) -> bool {
+        let reach = self.setup.commit_reach();
+        if !self.can_decide(center) || self.quorum(center, reach).is_none() {
+            return false;
+        }
+        let of_partition = |key: &&Key| key.0 == table && key.1 == *partition;
+        let keys: Vec<Key> = self.registers.keys().filter(of_partition).cloned().collect();
+        for key in keys {
+            let undelivered = self.registers.get_mut(&key).map(|register| std::mem::take(&mut register.undelivered));
+            for mutation in undelivered.into_iter().flatten() {
+                for replica in self.quorum(center, reach).unwrap_or_default() {
+                    self.apply(replica, &mutation);
+                }
+                self.model.settled(partition, self.step);
+            }
+        }
+        true
+    }
+
+    /// Reads a guarded row as it is decided.
+    pub(crate) fn serial_read(&mut self, key: &Key, center: usize) -> Option<Option<Row>> {
+        if !self.can_decide(center) {
+            return None;
+        }
+        self.finish_decisions(key, center);
+        Some(self.decided_row(key))
+    }
+
+    fn decided_row(&self, key: &Key) -> Option<Row> {
+        let (guard, value) = self.decided(key)?;
+        Some(Row { sort: key.2.clone(), value: value.clone(), guard: Some(guard.clone()), expires_at: None })
+    }
+
+    /// Decides a compare-and-write. Unless it `is_sure`, it is decided, but who has heard of it is drawn.
+    pub(crate) fn decide(&mut self, proposal: &Proposal, center: usize, is_sure: bool) -> Decided {
+        self.finish_decisions(&proposal.key, center);
+        let stands = self.decided_row(&proposal.key);
+        if !proposal.expect.holds(stands.as_ref()) {
+            return Decided::Refused(stands);
+        }
+        let (table, partition, sort) = proposal.key.clone();
+        let mut then = proposal.then.clone();
+        // With that rule left out, the row of a removed tombstone goes.
+        if self.setup.left_out == Some(Rule::KeepFree) && table == Table::Objects && is_free_again(&then) {
+            then = None;
+        }
+        let register = self.registers.entry(proposal.key.clone()).or_default();
+        register.version += 1;
+        register.value.clone_from(&then);
+        let guarded = Guarded { version: register.version, row: then };
+        let mut mutation = Mutation::put((table, partition.clone()), &proposal.rows, proposal.time);
+        mutation.guarded.push((sort.clone(), guarded));
+        self.touched.insert((table, partition.clone()));
+        self.model.decided(self.step, proposal, is_sure);
+        let surely = match is_sure {
+            true => self.quorum(center, self.setup.commit_reach()).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        if surely.is_empty()
+            && let Some(register) = self.registers.get_mut(&proposal.key)
+        {
+            register.undelivered.push(Arc::new(mutation.clone()));
+        }
+        self.spread(mutation, &surely, center);
+        Decided::Applied
+    }
+
+    /// Has a compare-and-write be decided later, if it holds then.
+    pub(crate) fn decide_late(&mut self, proposal: Proposal, after: u64) {
+        self.late.push((self.step + after, Late::Proposal(Box::new(proposal))));
+    }
+
+    /// Removes plain rows, and nothing that is written later than what is seen. `None`: too few replicas can be reached.
+    pub(crate) fn removal(
+        &mut self,
+        place: &Place,
+        removal: &Removal,
+        center: usize,
+        class: Class,
+    ) -> Option<Option<Mutation>> {
+        let reach = self.setup.strong_reach(class);
+        let (from, to) = match removal {
+            Removal::Rows(_) => (Bytes::new(), None),
+            Removal::Range(from, to) => (from.clone(), to.clone()),
+        };
+        let seen = self.read(center, reach, place, &from, to.as_ref())?;
+        let tombstones: Vec<Tombstone> = match removal {
+            Removal::Rows(sorts) => {
+                let end = |sort: &Bytes| Some(Bytes::from([&sort[..], &[0]].concat()));
+                let cells = sorts.iter().filter_map(|sort| Some((sort, seen.cells.get(sort)?)));
+                cells.map(|(sort, cell)| Tombstone { from: sort.clone(), to: end(sort), time: cell.time }).collect()
+            }
+            Removal::Range(..) => {
+                let newest = seen.cells.values().map(|cell| cell.time).max();
+                newest.map(|time| Tombstone { from, to, time }).into_iter().collect()
+            }
+        };
+        Some((!tombstones.is_empty()).then(|| Mutation::remove(place.clone(), tombstones)))
+    }
+
+    /// Runs a list as one commit, if nothing in it is refused: all of it or nothing.
+    pub(crate) fn commit(&mut self, steps: &[Step], by: Option<Op>, now: UnixMillis, time: i64) -> Outcome {
+        // What earlier steps of the list do to guarded rows is seen by later ones; plain rows are never required.
+        for (index, step) in steps.iter().enumerate() {
+            let (table, partition, sort) = match step {
+                Step::Require { table, partition, sort, .. } | Step::CompareAndWrite { table, partition, sort, .. } => {
+                    (*table, partition.clone(), sort.clone())
+                }
+                Step::Put { .. } | Step::Remove { .. } => continue,
+            };
+            let stands = self.all_of(table, &partition).row(&sort, now);
+            let holds = match step {
+                Step::Require { condition, .. } => condition.holds(stands.as_ref()),
+                Step::CompareAndWrite { expect, .. } => expect.holds(stands.as_ref()),
+                Step::Put { .. } | Step::Remove { .. } => true,
+            };
+            if !holds {
+                return Outcome::Refused { step: index, stands };
+            }
+        }
+        for step in steps {
+            match step {
+                Step::Require { .. } => {}
+                Step::Put { table, partition, rows } => {
+                    self.model.put(*table, partition, rows);
+                    self.apply(0, &Mutation::put((*table, partition.clone()), rows, time));
+                }
+                Step::Remove { table, partition, rows } => {
+                    let removal = self.removal(&(*table, partition.clone()), rows, 0, Class::Description);
+                    if let Some(Some(mutation)) = removal {
+                        self.apply(0, &mutation);
+                    }
+                }
+                Step::CompareAndWrite { .. } => {
+                    if let Some(proposal) = Proposal::of(step, by, time) {
+                        self.decide(&proposal, 0, true);
+                    }
+                }
+            }
+        }
+        Outcome::Applied
+    }
+
+    /// Has a list be committed later, if nothing in it is refused then.
+    pub(crate) fn commit_late(&mut self, steps: Vec<Step>, by: Option<Op>, time: i64, after: u64) {
+        self.late.push((self.step + after, Late::List { steps, by, time }));
+    }
+
+    /// Has what is due arrive; `all`: also what is not due yet.
+    pub(crate) fn arrivals(&mut self, now: UnixMillis, all: bool) {
+        let mut still = Vec::new();
+        let mut due = Vec::new();
+        for (at, late) in std::mem::take(&mut self.late) {
+            let is_due = all || at <= self.step;
+            match late {
+                Late::Mutation { replica, .. } if is_due && self.is_cut && replica >= REPLICAS => {
+                    still.push((self.step + 50, late));
+                }
+                late if is_due => due.push(late),
+                late => still.push((at, late)),
+            }
+        }
+        self.late.extend(still);
+        for late in due {
+            match late {
+                Late::Mutation { replica, mutation } => self.apply(replica, &mutation),
+                Late::Proposal(proposal) => {
+                    if self.can_decide(0) {
+                        let is_applied = matches!(self.decide(&proposal, 0, false), Decided::Applied);
+                        self.trace.note(format!(
+                            "{:>6} late head of {} applied: {is_applied}",
+                            self.step,
+                            proposal.key.1.escape_ascii()
+                        ));
+                    }
+                }
+                Late::List { steps, by, time } => {
+                    let is_applied = self.commit(&steps, by, now, time).is_applied();
+                    self.trace.note(format!("{:>6} late list of {by:?} applied: {is_applied}", self.step));
+                }
+            }
+        }
+    }
+
+    /// Decisions that are on their way arrive: none of them takes longer than a request.
+    pub(crate) fn decide_all_late(&mut self, now: UnixMillis) {
+        let (proposals, rest) =
+            std::mem::take(&mut self.late).into_iter().partition(|(_, late)| !matches!(late, Late::Mutation { .. }));
+        self.late = proposals;
+        self.arrivals(now, true);
+        self.late.extend(rest);
+    }
+
+    /// All replicas get what they lack.
+    pub(crate) fn repair(&mut self) {
+        for (replica, mutation) in std::mem::take(&mut self.lost) {
+            self.apply(replica, &mutation);
+        }
+    }
+
+    /// Everything arrives, everywhere.
+    pub(crate) fn heal(&mut self, now: UnixMillis) {
+        self.is_cut = false;
+        self.decide_all_late(now);
+        self.arrivals(now, true);
+        self.repair();
+        let keys: Vec<Key> = self.registers.keys().cloned().collect();
+        for key in keys {
+            let undelivered = self.registers.get_mut(&key).map(|register| std::mem::take(&mut register.undelivered));
+            for mutation in undelivered.into_iter().flatten() {
+                for replica in self.everywhere() {
+                    self.apply(replica, &mutation);
+                }
+            }
+        }
+        self.model.all_settled(self.step);
+    }
+}
+
+/// Whether this is the head of something that was deleted and whose name can be used again.
+fn is_free_again(row: &Option<(Guard, Bytes)>) -> bool {
+    let head = row.as_ref().and_then(|(_, value)| head::open::<Head>(Table::Objects, value).ok());
+    head.is_some_and(|head| head.state == State::Free && head.revision != RevisionId::ZERO)
+}
+
+impl Proposal {
+    /// The compare-and-write that a step is.
+    pub(crate) fn of(step: &Step, by: Option<Op>, time: i64) -> Option<Self> {
+        let Step::CompareAndWrite { table, partition, sort, expect, guard, value, rows } = step else { return None };
+        let key = (*table, partition.clone(), sort.clone());
+        Some(Self { key, expect: *expect, then: Some((guard.clone(), value.clone())), rows: rows.clone(), by, time })
+    }
+}

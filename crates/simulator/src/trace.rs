@@ -1,0 +1,45 @@
+//! What happened, turn by turn: the last turns as text, and a hash of all of them, by which a replay is known to be one.
+
+use std::collections::VecDeque;
+
+/// The number of an operation of the workload.
+pub(crate) type Op = u64;
+
+/// Turns that are kept as text.
+const KEPT: usize = 200;
+
+/// What happened so far.
+pub(crate) struct Trace {
+    hash: u64,
+    last: VecDeque<String>,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self { hash: 0xcbf2_9ce4_8422_2325, last: VecDeque::new() }
+    }
+}
+
+impl Trace {
+    /// Notes something.
+    pub(crate) fn note(&mut self, what: String) {
+        // FNV-1a: a replay that differs anywhere differs from there on.
+        for byte in what.bytes() {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if self.last.len() == KEPT {
+            self.last.pop_front();
+        }
+        self.last.push_back(what);
+    }
+
+    /// The hash of all that was noted.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// The last things that were noted.
+    pub(crate) fn last(&self) -> Vec<String> {
+        self.last.iter().cloned().collect()
+    }
+}
