@@ -36,6 +36,9 @@ pub enum InvalidVolumeId {
     /// The library, which names a folder and begins names in a ZIP, holds `/` or `\`.
     #[error("`{0}` is no volume id: its library, up to the first dot, must not hold a slash")]
     SlashInLibrary(String),
+    /// The text holds `|`, which separates the ids of a list: nobody could ask for it there.
+    #[error("`{0}` is no volume id: it must not hold `|`, which separates the ids of a list")]
+    Separator(String),
     /// The text was to be in cleaned form, and cleaning never gives this.
     #[error("`{0}` is not in cleaned (pairtree) form")]
     NotCleaned(String),
@@ -45,7 +48,7 @@ impl VolumeId {
     /// Reads an id as people and other programs write it; white space around it is dropped.
     ///
     /// It must match `.+\..+` with something before the first dot, have at most [`MAX_ID_BYTES`] bytes, no control
-    /// characters, and no slash in its library.
+    /// characters, no `|`, and no slash in its library.
     pub fn parse(text: &str) -> Result<Self, InvalidVolumeId> {
         let text = text.trim();
         if text.len() > MAX_ID_BYTES {
@@ -53,6 +56,9 @@ impl VolumeId {
         }
         if text.chars().any(char::is_control) {
             return Err(InvalidVolumeId::ControlCharacter(text.to_owned()));
+        }
+        if text.contains('|') {
+            return Err(InvalidVolumeId::Separator(text.to_owned()));
         }
         match text.split_once('.') {
             Some((library, local)) if !library.is_empty() && !local.is_empty() => {
@@ -249,6 +255,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_id_that_a_list_would_take_apart_is_refused_raw_and_cleaned() {
+        assert_eq!(VolumeId::parse("x.a|b"), Err(InvalidVolumeId::Separator("x.a|b".to_owned())));
+        assert_eq!(VolumeId::from_cleaned("x.a^7cb"), Err(InvalidVolumeId::Separator("x.a|b".to_owned())));
+    }
+
+    #[test]
     fn an_id_is_split_at_its_first_dot() {
         let id = VolumeId::parse(" uc2.ark:/13960/t8ff.3zh99\n").unwrap();
         assert_eq!((id.library(), id.local()), ("uc2", "ark:/13960/t8ff.3zh99"));
@@ -280,7 +292,7 @@ mod tests {
         let cleaned = |text: &str| VolumeId::parse(text).unwrap().cleaned().to_string();
         assert_eq!(cleaned("uc2.ark:/13960/t8ff3zh99"), "uc2.ark+=13960=t8ff3zh99");
         assert_eq!(cleaned("yale.39002015008130"), "yale.39002015008130");
-        assert_eq!(cleaned(r#"x."*+,<=>?\^|"#), "x.^22^2a^2b^2c^3c^3d^3e^3f^5c^5e^7c");
+        assert_eq!(cleaned(r#"x."*+,<=>?\^"#), "x.^22^2a^2b^2c^3c^3d^3e^3f^5c^5e");
         assert_eq!(cleaned("x.a b.ü"), "x.a^20b,^c3^bc");
     }
 
