@@ -28,6 +28,9 @@ const TURNS_MAX: u64 = 60_000;
 /// How long a request is held up altogether, milliseconds: less than a grace.
 const REQUEST_MAX_MS: u64 = 3_500;
 
+/// After this time a pass looks again at an object that may still be at work (`LOOKED_AT_AGAIN` in objects).
+const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
+
 /// What to run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -474,7 +477,7 @@ impl Run {
             }
         }
         self.until_idle().await;
-        let all = 2 * self.setup.options.grace + self.setup.options.selection_life;
+        let all = LOOKED_AT_AGAIN + 2 * self.setup.options.grace + self.setup.options.selection_life;
         for _ in 0..5 {
             tokio::time::sleep(all).await;
             for work in Tend::ALL {

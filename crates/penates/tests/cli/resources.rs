@@ -338,7 +338,9 @@ fn what_cannot_be_put_is_told_with_its_reason_and_nothing_is_made() {
     let nowhere = folder.join("nowhere.txt");
     let cases: &[(&[&str], i32, &str)] = &[
         (&["scan/below", file], 1, "/scan is no container"),
-        (&["first", file], 1, "text/turtle"),
+        (&["first", file, "--type", "image/png"], 1, "text/turtle"),
+        // Plain text in the place of a graph is N-Triples.
+        (&["first", file], 2, "The subject of a triple must be"),
         (&["a/../b", file], 2, "`..` cannot be a name"),
         (&["a\tb", file], 2, "control character"),
         (&["fcr:own", file], 2, "fcr:"),
