@@ -12,7 +12,7 @@ const TWICE: u64 = 20;
 /// Seeds by which a rule that is left out has to be found.
 const SEEDS_FOR_A_RULE: u64 = 40;
 
-/// Rules that many seeds find. Those that few find are in `docs/protocols.md`, with how many it took.
+/// Rules that many seeds find. `docs/protocols.md` lists those that few find, and those that none found.
 const OFTEN_FOUND: &[Rule] =
     &[Rule::Fence, Rule::DelIntent, Rule::JobFirst, Rule::JobFinish, Rule::Marks, Rule::ScanAfter, Rule::AckIntent];
 
