@@ -24,7 +24,7 @@ enum Probe {
 
 /// All of them.
 pub const TOOLS: [Tool; 12] = [
-    Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the README's examples" },
+    Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the documented examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
     Tool {

@@ -1,40 +1,60 @@
-//! The README's examples, run as a reader would: against the demo, in a folder of their own.
+//! The examples of the README and of the guides, run as a reader would run them: against a demo, in a new folder for each document.
 //!
-//! A block marked `console` is a session: a line that begins with `$ ` is a command (for bash), the lines below it are what it
-//! prints. There, `...` stands for anything: alone on a line for any lines, within a line for any characters.
+//! A block marked `console` is a session: a line that begins with `$ ` is a command (for bash), and the lines below it are its
+//! output. There, `...` matches anything: alone on a line any lines, within a line any characters.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The address that the README's examples use.
-const README_ADDRESS: &str = "127.0.0.1:8080";
+/// The address that the examples use.
+const DOCUMENTED_ADDRESS: &str = "127.0.0.1:8080";
 
 #[test]
 fn every_example_of_the_readme_does_what_it_says() {
+    run_examples_of("README.md");
+}
+
+#[test]
+fn every_example_of_the_data_door_guide_does_what_it_says() {
+    run_examples_of("docs/data-door.md");
+}
+
+#[test]
+fn every_example_of_the_repository_door_guide_does_what_it_says() {
+    run_examples_of("docs/repository-door.md");
+}
+
+#[test]
+fn every_example_of_the_operations_guide_does_what_it_says() {
+    run_examples_of("docs/operations.md");
+}
+
+/// Runs the examples of a document, which is named from the workspace's root.
+fn run_examples_of(document: &str) {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(workspace.join("samples"), folder.path().join("samples")).unwrap();
-    let readme = std::fs::read_to_string(workspace.join("README.md")).unwrap();
-    let examples = examples(&readme);
-    assert!(examples.len() > 10, "the README has lost its examples: {} are left", examples.len());
+    let text = std::fs::read_to_string(workspace.join(document)).unwrap();
+    let examples = examples(&text);
+    assert!(examples.len() > 10, "{document} has lost its examples: {} are left", examples.len());
 
     let demo = Demo::start(folder.path());
     for example in &examples {
-        let command = example.command.replace(README_ADDRESS, &demo.address);
+        let command = example.command.replace(DOCUMENTED_ADDRESS, &demo.address);
         let output = Command::new("bash")
             .args(["-c", &format!("set -o pipefail; {command}")])
             .current_dir(folder.path())
             .env("PATH", path_with_penates())
             .output()
             .unwrap();
-        let printed = String::from_utf8_lossy(&output.stdout).replace(&demo.address, README_ADDRESS);
+        let printed = String::from_utf8_lossy(&output.stdout).replace(&demo.address, DOCUMENTED_ADDRESS);
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "`{command}` failed ({}): {printed}{complaint}", output.status);
         assert!(
             matches(&example.expected, &printed.lines().collect::<Vec<_>>()),
-            "`{command}` should print\n{}\nbut printed\n{printed}",
+            "{document}: `{command}` should print\n{}\nbut printed\n{printed}",
             example.expected.join("\n")
         );
     }
@@ -46,10 +66,10 @@ struct Example {
     expected: Vec<String>,
 }
 
-fn examples(readme: &str) -> Vec<Example> {
+fn examples(document: &str) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let mut in_session = false;
-    for line in readme.lines() {
+    for line in document.lines() {
         match (in_session, line) {
             (false, "```console") => in_session = true,
             (true, "```") => in_session = false,
@@ -63,7 +83,7 @@ fn examples(readme: &str) -> Vec<Example> {
     examples
 }
 
-/// Whether `printed` is what is expected; see the comment at the top.
+/// Whether `printed` matches what is expected (see the top).
 fn matches(expected: &[String], printed: &[&str]) -> bool {
     match expected.split_first() {
         None => printed.is_empty(),
@@ -103,7 +123,7 @@ impl Demo {
             .by_ref()
             .map_while(Result::ok)
             .find_map(|line| address_in(&line))
-            .expect("the demo tells its address");
+            .expect("the demo prints its address");
         // Go on reading, so that the demo never waits for us.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, address }

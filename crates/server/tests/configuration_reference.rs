@@ -1,0 +1,47 @@
+//! `docs/configuration.md` names every setting with its default, and no other.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+use server::config::Config;
+
+/// Rows of the tables: `section.key` and its default as it is written there.
+fn documented() -> BTreeMap<String, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let settings = text.lines().filter_map(|line| {
+        let (key, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+        let (default, _) = rest.split_once(" | ")?;
+        Some((key.to_owned(), default.trim_matches('`').to_owned()))
+    });
+    settings.collect()
+}
+
+/// `section.key` of every setting, and its default as the document writes it.
+fn declared() -> BTreeMap<String, String> {
+    let config = serde_json::to_value(Config::default()).unwrap();
+    let settings = config.as_object().unwrap().iter().flat_map(|(section, values)| {
+        let values = values.as_object().unwrap();
+        values.iter().map(move |(key, value)| (format!("{section}.{key}"), written(value)))
+    });
+    settings.collect()
+}
+
+/// A dash where nothing is set.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Null => "–".to_owned(),
+        Value::String(text) if text.is_empty() => "–".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[test]
+fn the_reference_has_every_setting_with_its_default_and_no_other() {
+    let (documented, declared) = (documented(), declared());
+    assert!(declared.len() > 50, "{declared:?}");
+    assert_eq!(documented, declared);
+}
