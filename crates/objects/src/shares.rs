@@ -22,11 +22,18 @@ pub enum Party {
 impl Party {
     /// Who a requester shares as.
     pub fn of(requester: &Requester) -> Self {
-        match (&requester.name, requester.address.map(|address| address.to_canonical())) {
+        match (&requester.name, requester.address) {
             (Some(name), _) => Self::Token(name.as_str().into()),
-            (None, Some(IpAddr::V6(address))) => Self::Network(IpAddr::V6((u128::from(address) >> 64 << 64).into())),
-            (None, Some(address)) => Self::Network(address),
+            (None, Some(address)) => Self::of_address(address),
             (None, None) => Self::Local,
+        }
+    }
+
+    /// Who a client shares as of which only the address is known.
+    pub fn of_address(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V6(address) => Self::Network(IpAddr::V6((u128::from(address) >> 64 << 64).into())),
+            address => Self::Network(address),
         }
     }
 }

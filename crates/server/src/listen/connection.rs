@@ -16,12 +16,13 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use objects::{Memory, Party};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::stall::StallBody;
+use super::sending::{OWN_BYTES, Sending, SendingBody};
 use crate::config::LimitsConfig;
 use crate::telemetry::OpenConnection;
 
@@ -36,6 +37,9 @@ const HTTP2_SEND_BYTES_MAX: usize = 64 << 10;
 /// `limits.memory`; a body that waits for its share of that is not read, so that no more than this of it comes.
 const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
+
+/// The part of `limits.memory` that is the budget for what is on its way to clients: one of so many.
+const SENDING_ONE_OF: u64 = 4;
 
 /// How often a quiet HTTP/2 connection is asked whether it is alive, and how long it may take to say so.
 const HTTP2_PING: Duration = Duration::from_secs(20);
@@ -53,6 +57,8 @@ pub(crate) struct Peer {
 pub(crate) struct Connections {
     http: Builder<TokioExecutor>,
     limits: Arc<LimitsConfig>,
+    /// For what is on its way to clients.
+    budget: Memory,
     /// Finish what is under way, take nothing new.
     pub(crate) stop: CancellationToken,
     /// End now.
@@ -78,7 +84,8 @@ impl Connections {
             .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
             .max_header_list_size(HEAD_BYTES_MAX);
         let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
-        Self { http, limits: Arc::new(limits), stop, cut }
+        let budget = Memory::new(limits.memory / SENDING_ONE_OF);
+        Self { http, limits: Arc::new(limits), budget, stop, cut }
     }
 
     pub(crate) fn limits(&self) -> &LimitsConfig {
@@ -94,11 +101,20 @@ impl Connections {
         let mut io = TimeoutWriter::new(io);
         io.set_timeout(Some(self.limits.stall));
         let asked = Arc::new(Requests::default());
+        let party = peer.map_or(Party::Local, |peer| Party::of_address(peer.address));
         let service = hyper::service::service_fn({
-            let (asked, stall) = (asked.clone(), self.limits.stall);
+            let (asked, budget, stall) = (asked.clone(), self.budget.clone(), self.limits.stall);
             move |request: Request<Incoming>| {
-                asked.begin(request.version());
-                respond(router.clone(), request, peer, stall, asked.running.clone())
+                let is_http2 = request.version() == Version::HTTP_2;
+                asked.begin(is_http2);
+                let sending = Sending {
+                    budget: budget.clone(),
+                    party: party.clone(),
+                    stall: is_http2.then_some(stall),
+                    running: asked.running.clone(),
+                    taken: asked.taken.clone(),
+                };
+                respond(router.clone(), request, peer, sending)
             }
         });
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(Box::pin(io)), service));
@@ -118,6 +134,7 @@ impl Connections {
                 tokio::select! {
                     ended = connection => ended,
                     () = self.cut.cancelled() => return,
+                    () = asked.stalled_for(self.limits.stall) => return,
                 }
             }
         };
@@ -132,14 +149,16 @@ impl Connections {
 struct Requests {
     begun: AtomicU64,
     over_http1: AtomicBool,
-    /// Held by each over HTTP/2 whose response has not ended.
+    /// Held by each whose response has not ended, and whose client has not stalled.
     running: Arc<()>,
+    /// How many pieces of responses the client has taken.
+    taken: Arc<AtomicU64>,
 }
 
 impl Requests {
-    fn begin(&self, version: Version) {
+    fn begin(&self, is_http2: bool) {
         self.begun.fetch_add(1, Ordering::Relaxed);
-        self.over_http1.store(version != Version::HTTP_2, Ordering::Relaxed);
+        self.over_http1.store(!is_http2, Ordering::Relaxed);
     }
 
     fn were_some(&self) -> bool {
@@ -162,25 +181,42 @@ impl Requests {
             known = begun;
         }
     }
+
+    /// Returns once nothing is left but what the client does not take: for this time, or at most for twice as long, it took nothing of
+    /// responses that the server is done with. On HTTP/1.1 writing ends such a connection.
+    async fn stalled_for(&self, time: Duration) {
+        let mut known = self.taken.load(Ordering::Relaxed);
+        loop {
+            tokio::time::sleep(time).await;
+            if self.over_http1.load(Ordering::Relaxed) {
+                return std::future::pending().await;
+            }
+            let taken = self.taken.load(Ordering::Relaxed);
+            if taken == known && Arc::strong_count(&self.running) == 1 {
+                return;
+            }
+            known = taken;
+        }
+    }
 }
 
 fn respond(
     router: Router,
     mut request: Request<Incoming>,
     peer: Option<Peer>,
-    stall: Duration,
-    running: Arc<()>,
+    sending: Sending,
 ) -> impl Future<Output = Result<Response, Infallible>> {
     if let Some(peer) = peer {
         request.extensions_mut().insert(peer);
     }
-    let is_http2 = request.version() == Version::HTTP_2;
     async move {
         let response = router.oneshot(request.map(Body::new)).await?;
-        Ok(if is_http2 && !response.body().is_end_stream() {
-            response.map(|body| Body::new(StallBody::new(body, stall, running)))
-        } else {
+        let is_small = response.body().size_hint().upper().is_some_and(|bytes| bytes <= OWN_BYTES as u64);
+        // What is small is never held twice on HTTP/1.1, and its connection ends when it is not taken.
+        Ok(if response.body().is_end_stream() || (is_small && sending.stall.is_none()) {
             response
+        } else {
+            response.map(|body| Body::new(SendingBody::new(body, sending)))
         })
     }
 }

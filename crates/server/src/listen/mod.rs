@@ -1,7 +1,7 @@
 //! Where the server listens: HTTP, HTTPS, and the administrator's Unix socket in the data folder.
 
 mod connection;
-mod stall;
+mod sending;
 
 use std::fs;
 use std::io;

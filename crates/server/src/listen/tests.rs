@@ -346,3 +346,70 @@ async fn one_connection_more_than_the_cap_waits_until_another_ends() {
     assert!(second.await.unwrap().ends_with("second"));
     assert_eq!(too_early.load(Ordering::SeqCst), 0);
 }
+
+/// A piece of a response; the number says how many there are.
+struct Counted(Vec<u8>, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// `/piece` answers with one piece of 512 KiB; the number says how many of them there are in memory.
+fn pieces() -> (Router, Arc<AtomicUsize>) {
+    let held = Arc::new(AtomicUsize::new(0));
+    let counted = held.clone();
+    let piece = async move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Body::from(Bytes::from_owner(Counted(vec![7; 512 << 10], counted.clone())))
+    };
+    (Router::new().route("/piece", get(piece)).route("/short", get(async || "short")), held)
+}
+
+/// As many streams as a connection may have, each of which answers with a piece that nobody reads.
+async fn unread(running: &Running) -> Vec<http::Response<hyper::body::Incoming>> {
+    let mut sender = http2(running.connect().await).await;
+    let mut responses = Vec::new();
+    for _ in 0..crate::config::LimitsConfig::default().http2_streams {
+        responses.push(soon("an answer", sender.send_request(request("/piece"))).await.unwrap());
+    }
+    responses
+}
+
+#[tokio::test]
+async fn what_the_streams_of_many_connections_do_not_read_stays_within_one_budget() {
+    let (router, held) = pieces();
+    let running = Running::start(router, |config| {
+        config.limits.memory = 16 << 20;
+        config.limits.stall = Duration::from_millis(100);
+    })
+    .await;
+    let mut connections = Vec::new();
+    for _ in 0..4 {
+        connections.push(unread(&running).await);
+    }
+    // A quarter of `limits.memory` is for what is on its way, of which one address has half at most.
+    until("the rest being let go", || held.load(Ordering::SeqCst) <= 4).await;
+    let mut other = http2(running.connect().await).await;
+    let response = soon("an answer", other.send_request(request("/piece"))).await.unwrap();
+    assert_eq!(soon("all of it", response.into_body().collect()).await.unwrap().to_bytes().len(), 512 << 10);
+}
+
+#[tokio::test]
+async fn a_connection_of_http_2_that_reads_none_of_its_streams_ends() {
+    let (router, held) = pieces();
+    let running = Running::start(router, |config| {
+        config.limits.header_time = Duration::from_millis(50);
+        config.limits.stall = Duration::from_millis(100);
+    })
+    .await;
+    let _responses = unread(&running).await;
+    until("everything being let go", || held.load(Ordering::SeqCst) == 0).await;
+}
