@@ -1,4 +1,4 @@
-//! Bodies that are held in memory, within the budget for all of them ([`objects::Memory`]).
+//! Request bodies held in memory, within the budget that all of them share ([`objects::Memory`]).
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -7,13 +7,13 @@ use http_body_util::BodyExt;
 use objects::{Memory, ObjectsError, Party, Share};
 use thiserror::Error;
 
-/// The share that a body of unknown length begins with, bytes.
+/// First share of a body of unknown length, in bytes.
 const FIRST_BYTES: u64 = 64 << 10;
 
-/// A body that is held, and the memory that it and what is made of it may take.
+/// A body held in memory, with a share of the budget for it and for what is made of it.
 #[derive(Debug)]
 pub struct Held {
-    /// All of it.
+    /// The whole body.
     pub bytes: Bytes,
     /// Its share.
     pub share: Share,
@@ -22,25 +22,25 @@ pub struct Held {
 /// Why a body cannot be held.
 #[derive(Debug, Error)]
 pub enum BodyError {
-    /// It is larger than it may be.
+    /// The body is larger than the limit.
     #[error("the body is larger than {max_bytes} bytes")]
     TooLarge {
-        /// How large it may be.
+        /// The limit in bytes.
         max_bytes: u64,
     },
-    /// It ended before it was complete.
+    /// The body ended before it was complete.
     #[error("the body could not be read to its end: {0}")]
     Broken(String),
-    /// There is no memory for it now.
+    /// The budget has no room for the body now.
     #[error(transparent)]
     Memory(#[from] ObjectsError),
 }
 
-/// Holds a body of at most `max_bytes` for a party; each byte of it costs `times` bytes of the budget, because of what is made of it
-/// while it is still there.
+/// Reads a body of at most `max_bytes` into memory for a party. Each byte costs `times` bytes of the budget, to cover what is made
+/// of the body while it is still held.
 ///
-/// The share for a body whose length is announced is taken before any of it is read, and waited for. One of unknown length begins
-/// with a small share, which doubles as it comes in; if it cannot, the body is refused.
+/// If the length is announced, the whole share is taken before reading, and the call waits for it. A body of unknown length starts
+/// with a small share, which doubles as bytes arrive. If the share cannot grow, the body is refused.
 pub async fn held(memory: &Memory, party: &Party, body: Body, max_bytes: u64, times: u64) -> Result<Held, BodyError> {
     let announced = body.size_hint().exact();
     if announced.is_some_and(|bytes| bytes > max_bytes) {

@@ -1,4 +1,4 @@
-//! Conditional requests (RFC 9110, section 13): whether a request goes ahead, given what the resource is now.
+//! Conditional requests (RFC 9110, section 13): whether a request proceeds, given the resource's current state.
 
 use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,24 +14,24 @@ use crate::ranges::Validators;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("the condition `{condition}` does not hold: {found}")]
 pub struct PreconditionFailed {
-    /// The header that says the condition.
+    /// The header with the condition.
     pub condition: &'static str,
     /// What the server found instead.
     pub found: String,
 }
 
 impl PreconditionFailed {
-    /// `If-Match` names another entity tag than these, which are of what is there.
+    /// `If-Match` names none of these, which are the current entity tags.
     pub fn if_match(tags: impl IntoIterator<Item = impl Display>) -> Self {
         Self { condition: "If-Match", found: tagged(tags) }
     }
 
-    /// `If-Match` is about something that is not there.
+    /// `If-Match` on a resource that does not exist.
     pub fn if_match_of_nothing() -> Self {
-        Self { condition: "If-Match", found: "nothing is there".to_owned() }
+        Self { condition: "If-Match", found: "the resource does not exist".to_owned() }
     }
 
-    /// `If-None-Match` names one of these entity tags, which are of what is there.
+    /// `If-None-Match` names one of these, which are the current entity tags.
     pub fn if_none_match(tags: impl IntoIterator<Item = impl Display>) -> Self {
         Self { condition: "If-None-Match", found: tagged(tags) }
     }
@@ -46,19 +46,19 @@ impl PreconditionFailed {
 fn tagged(tags: impl IntoIterator<Item = impl Display>) -> String {
     let tags: Vec<_> = tags.into_iter().map(|tag| tag.to_string()).collect();
     match tags.is_empty() {
-        true => "what is there has no entity tag".to_owned(),
-        false => format!("what is there has the entity tag {}", tags.join(" or ")),
+        true => "the resource has no entity tag".to_owned(),
+        false => format!("the current entity tag is {}", tags.join(" or ")),
     }
 }
 
-/// An entity tag as a header has it.
+/// An entity tag as written in a header.
 fn text(etag: &ETag) -> String {
     let mut headers = HeaderMap::new();
     headers.typed_insert(etag.clone());
     headers.get(header::ETAG).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
-/// How a GET or HEAD goes on.
+/// How a GET or HEAD proceeds.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Condition {
     /// With the representation.
@@ -69,7 +69,7 @@ pub enum Condition {
 
 /// Evaluates the preconditions of a GET or HEAD in the order of section 13.2.2. If-Range belongs to [`crate::ranges`].
 ///
-/// A condition that cannot be read as one does not hold where it protects (If-Match), and says nothing otherwise.
+/// A malformed If-Match fails, because it protects a resource. Any other malformed condition is ignored.
 pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condition, PreconditionFailed> {
     if headers.contains_key(header::IF_MATCH) {
         let condition = headers.typed_get::<IfMatch>();
@@ -96,7 +96,7 @@ pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condi
     }
 }
 
-/// Evaluates the preconditions of a change, in the order of section 13.2.2, of something that any of these tags stands for.
+/// Evaluates the preconditions of a change, in the order of section 13.2.2. Any of `etags` identifies the current state.
 pub fn writing(headers: &HeaderMap, etags: &[ETag], last_modified: LastModified) -> Result<(), PreconditionFailed> {
     if headers.contains_key(header::IF_MATCH) {
         let condition = headers.typed_get::<IfMatch>();
@@ -124,12 +124,12 @@ fn time(validators: Validators<'_>) -> Option<SystemTime> {
     validators.last_modified.map(|last_modified| (*last_modified).into())
 }
 
-/// A strong entity tag of text that has no quotes and no spaces in it: hexadecimal digits and the like.
+/// A strong entity tag of a text without quotes and spaces, such as hexadecimal digits.
 pub fn strong_etag(text: &str) -> Option<ETag> {
     format!("\"{text}\"").parse().ok()
 }
 
-/// Last-Modified of a time in milliseconds since the epoch; HTTP knows whole seconds only.
+/// Last-Modified for a time in milliseconds since the epoch, cut to whole seconds as HTTP has them.
 pub fn last_modified(unix_millis: u64) -> LastModified {
     LastModified::from(UNIX_EPOCH + Duration::from_secs(unix_millis / 1_000))
 }
@@ -161,7 +161,7 @@ mod tests {
         }
         for value in ["\"x\"", "W/\"now\"", "nonsense"] {
             let error = evaluated(&[(header::IF_MATCH, value)]).unwrap_err();
-            let message = "the condition `If-Match` does not hold: what is there has the entity tag \"now\"";
+            let message = "the condition `If-Match` does not hold: the current entity tag is \"now\"";
             assert_eq!(error.to_string(), message, "{value}");
         }
     }

@@ -1,5 +1,5 @@
-//! Digests that a client announces of what it sends: `Digest` (RFC 3230, with the algorithms of RFC 5843), `Repr-Digest` and
-//! `Content-Digest` (RFC 9530). Fedora writes the older one in hexadecimal, though its RFC says base64: both are understood.
+//! Digests that a client announces for its body: `Digest` (RFC 3230, with the algorithms of RFC 5843), `Repr-Digest` and
+//! `Content-Digest` (RFC 9530). Fedora writes `Digest` in hexadecimal, its RFC says base64; both are accepted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,34 +18,34 @@ pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest")
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
     algorithm: DigestAlgorithm,
-    /// In hexadecimal. A value that is no digest of the algorithm is kept as it was sent, and matches no bytes.
+    /// In hexadecimal. A value that is not a digest of the algorithm is kept as sent, and matches no bytes.
     value: String,
 }
 
-/// What is wrong with what a client announces.
+/// What is wrong with an announced digest.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DigestError {
-    /// It cannot be read.
+    /// It cannot be parsed.
     #[error("the digest `{element}` cannot be understood: {why}")]
     Malformed {
-        /// What was sent.
+        /// The value as sent.
         element: String,
         /// Why not.
         why: &'static str,
     },
-    /// Other bytes came in.
+    /// The body has another digest.
     #[error("the {algorithm} digest of what came in is {actual}, not {expected}")]
     Mismatch {
-        /// By which algorithm.
+        /// The algorithm.
         algorithm: &'static str,
-        /// What was announced, in hexadecimal if it is a digest at all.
+        /// The announced digest, in hexadecimal if it is a digest.
         expected: String,
-        /// What came, in hexadecimal.
+        /// The digest of the body, in hexadecimal.
         actual: String,
     },
 }
 
-/// The name of an algorithm in all of these headers, where it is the same.
+/// The name of an algorithm, which is the same in all of these headers.
 pub fn name(algorithm: DigestAlgorithm) -> &'static str {
     match algorithm {
         DigestAlgorithm::Md5 => "md5",
@@ -55,7 +55,7 @@ pub fn name(algorithm: DigestAlgorithm) -> &'static str {
     }
 }
 
-/// The algorithm of a name; `None`: it is not known here.
+/// The algorithm with this name; `None` if it is not supported.
 pub fn algorithm(name: &str) -> Option<DigestAlgorithm> {
     Some(match name.trim().to_ascii_lowercase().as_str() {
         "md5" => DigestAlgorithm::Md5,
@@ -75,7 +75,7 @@ fn len_bytes(algorithm: DigestAlgorithm) -> usize {
     }
 }
 
-/// All digests that a request announces of its body.
+/// All digests that a request announces for its body.
 pub fn announced(headers: &HeaderMap) -> Result<Vec<Announced>, DigestError> {
     let mut announced = Vec::new();
     for (header, is_structured) in [(DIGEST, false), (REPR_DIGEST, true), (CONTENT_DIGEST, true)] {
@@ -104,7 +104,7 @@ fn read(element: &str, is_structured: bool) -> Result<Announced, DigestError> {
     Ok(Announced { algorithm, value: bytes.map_or_else(|| value.to_owned(), hex::encode) })
 }
 
-/// The algorithms that these need.
+/// The algorithms of these digests.
 pub fn algorithms(announced: &[Announced]) -> Vec<DigestAlgorithm> {
     let mut algorithms: Vec<_> = announced.iter().map(|announced| announced.algorithm).collect();
     algorithms.sort_unstable();
@@ -112,7 +112,7 @@ pub fn algorithms(announced: &[Announced]) -> Vec<DigestAlgorithm> {
     algorithms
 }
 
-/// Whether what came in, of which these are the digests, is what was announced.
+/// Compares the digests of a body with the announced ones.
 pub fn check(announced: &[Announced], digests: &[(DigestAlgorithm, Vec<u8>)]) -> Result<(), DigestError> {
     for Announced { algorithm, value } in announced {
         let actual = digests.iter().find(|(known, _)| known == algorithm).map(|(_, actual)| hex::encode(actual));

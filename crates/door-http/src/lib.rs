@@ -1,5 +1,6 @@
-//! What HTTP asks of every door: ranges (`ranges.rs`), conditions (`conditional.rs`), bodies that are held (`body.rs`), digests of what
-//! comes in (`digests.rs`), and errors as problems (`problem.rs`). It knows what the domain can answer, and nothing of what a door is for.
+//! HTTP for every door: ranges (`ranges.rs`), conditions (`conditional.rs`), bodies held in memory (`body.rs`), digests of
+//! request bodies (`digests.rs`), and errors as problems (`problem.rs`). The crate knows the domain's errors. It does not know
+//! what any door does.
 
 pub mod body;
 pub mod conditional;

@@ -1,5 +1,4 @@
-//! Errors as they are answered: `application/problem+json` (RFC 9457), with one total match from what the domain answers to the
-//! status.
+//! Errors in responses: `application/problem+json` (RFC 9457), with one total match from the domain's errors to statuses.
 
 use std::fmt::Display;
 
@@ -10,13 +9,13 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use objects::ObjectsError;
 use store::StoreError;
 
-/// Seconds after which a client that was turned away for load may come again.
+/// `Retry-After` in seconds, for a client refused because of load.
 const RETRY_AFTER_S: u64 = 2;
 
-/// Characters of a message that are sent at most: a message may quote what the client sent, whatever its size.
+/// Most characters of a message in a response. A message may quote what the client sent, of any size.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// An error as it is answered: with the members of RFC 9457, and `kind`, by which programs tell reasons of one status apart.
+/// An error in a response, with the members of RFC 9457 and `kind`, by which programs distinguish reasons for one status.
 #[derive(Debug)]
 pub struct Problem {
     status: StatusCode,
@@ -26,8 +25,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// What is told of an error. Of what went wrong inside, the client is told only that, unless `tell_inside`; the log has the
-    /// rest.
+    /// The problem for an error. A response to an internal error says only that there was one, unless `tell_inside`; the log has
+    /// the details.
     pub fn new(status: StatusCode, kind: &'static str, error: &impl Display, tell_inside: bool) -> Self {
         let inside = status == StatusCode::INTERNAL_SERVER_ERROR;
         if inside {
@@ -36,9 +35,9 @@ impl Problem {
             tracing::debug!(kind, error = %error, "a request was turned away");
         }
         let detail = match (inside && !tell_inside, status) {
-            (true, _) => "something went wrong inside; the server's log has the details".to_owned(),
+            (true, _) => "internal error; the server's log has the details".to_owned(),
             (_, StatusCode::GATEWAY_TIMEOUT) => {
-                format!("{error}; it may have been applied: look before you repeat it")
+                format!("{error}; it may have been applied: check before you repeat it")
             }
             _ => error.to_string(),
         };
@@ -50,19 +49,19 @@ impl Problem {
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, RETRY_AFTER_S.into());
         }
-        // The message may quote the client; no browser is to take it for anything but what its type says.
+        // The message may quote the client. No browser may guess another type for it.
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         Self { status, kind, detail, headers }
     }
 
-    /// With more headers.
+    /// Adds headers.
     #[must_use]
     pub fn with_headers(mut self, headers: HeaderMap) -> Self {
         self.headers.extend(headers);
         self
     }
 
-    /// What is told, alone.
+    /// The message alone.
     pub fn into_detail(self) -> String {
         self.detail
     }
@@ -94,7 +93,7 @@ fn respond(status: StatusCode, headers: HeaderMap, content_type: &'static str, b
     response
 }
 
-/// The status of what the domain answers, and a word that programs can tell reasons apart by.
+/// The status for an error of the domain, and a word by which programs distinguish reasons.
 pub fn of_objects(error: &ObjectsError) -> (StatusCode, &'static str) {
     match error {
         ObjectsError::Absent(_) => (StatusCode::NOT_FOUND, "absent"),
@@ -114,7 +113,7 @@ pub fn of_objects(error: &ObjectsError) -> (StatusCode, &'static str) {
     }
 }
 
-/// A volume that is not what it says is the sender's fault, unless it was the keeping of it that failed.
+/// An invalid volume is the client's fault, unless storing it failed.
 fn of_source(error: &VolumeError) -> (StatusCode, &'static str) {
     match error.kind() {
         "io" => (StatusCode::INTERNAL_SERVER_ERROR, "io"),

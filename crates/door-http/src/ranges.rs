@@ -1,5 +1,4 @@
-//! Range requests (RFC 9110, section 14): from headers to the bytes that are to be sent, and how one or several ranges of a
-//! representation become a response.
+//! Range requests (RFC 9110, section 14): from headers to the bytes to send, and from one or several ranges to a response.
 
 use std::ops::Range;
 
@@ -15,44 +14,43 @@ use http_range_header::{EndPosition, StartPosition, SyntacticallyCorrectRange};
 
 use thiserror::Error;
 
-/// No byte that is asked for is there (416).
+/// The range contains no byte of the representation (416).
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the range lies outside the {len_bytes} bytes that there are")]
 pub struct RangeNotSatisfiable {
-    /// How many there are.
+    /// Length of the representation in bytes.
     pub len_bytes: u64,
 }
 
-/// More ranges than this in one request are not honoured: the whole is sent (RFC 9110, section 14.2, allows that against
-/// requests that are meant to cost).
+/// Most ranges in one request. A request with more gets the whole representation, which RFC 9110, section 14.2, allows as a
+/// defence against expensive requests.
 const RANGES_MAX: usize = 64;
 
-/// What a Range in bytes begins with.
+/// Prefix of a Range in bytes.
 const UNIT: &str = "bytes=";
 
-/// What is to be sent of a representation.
+/// Which part of a representation to send.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Extent {
     /// All of it (200).
     Whole,
-    /// Some of it (206): one range or several, in the order asked for, none empty.
+    /// Some of it (206): one range or several, in the requested order, none empty.
     Parts(Vec<Range<u64>>),
 }
 
-/// What a representation is known by, as far as its ranges go.
+/// The validators of a representation that If-Range may name.
 #[derive(Clone, Copy)]
 pub struct Validators<'a> {
     /// Its strong entity tag.
     pub etag: Option<&'a ETag>,
-    /// When it changed last.
+    /// Time of its last change.
     pub last_modified: Option<&'a LastModified>,
 }
 
-/// Which bytes of a representation of `len_bytes` a request asks for.
+/// Which bytes of a representation of `len_bytes` a request selects.
 ///
-/// Only GET has ranges (section 14.2). A Range that cannot be read, that is not in bytes, or that is meant to cost (more than
-/// 64 ranges, or together more than the whole) is ignored; one of which nothing lies within the representation is an error
-/// (416).
+/// Only GET has ranges (section 14.2). A Range is ignored if it is malformed, not in bytes, or expensive (more than 64 ranges, or
+/// together more than the whole). A Range that lies entirely outside the representation is an error (416).
 pub fn extent(
     method: &Method,
     headers: &HeaderMap,
@@ -74,8 +72,8 @@ pub fn extent(
     Ok(Extent::Parts(parts))
 }
 
-/// The ranges of a request, if there is exactly one Range that can be read. A suffix of no bytes can be read and names none
-/// (RFC 9110, section 14.1.2); the library takes it for an error, so that it is left out before.
+/// The ranges of a request, if it has exactly one well-formed Range. A suffix of no bytes is well-formed and selects none (RFC
+/// 9110, section 14.1.2). The library treats it as an error, so it is removed first.
 fn parse(headers: &HeaderMap) -> Option<Vec<SyntacticallyCorrectRange>> {
     let mut values = headers.get_all(header::RANGE).iter();
     let (value, None) = (values.next()?, values.next()) else { return None };
@@ -102,8 +100,7 @@ fn is_empty_suffix(range: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|digit| digit == b'0')
 }
 
-/// Whether If-Range, if there is one, names the representation as it is now (section 13.1.5). What cannot be read as a
-/// validator names nothing.
+/// Whether If-Range, if there is one, names the current representation (section 13.1.5). A malformed validator names nothing.
 fn if_range_holds(headers: &HeaderMap, validators: Validators<'_>) -> bool {
     if !headers.contains_key(header::IF_RANGE) {
         return true;
@@ -125,14 +122,14 @@ fn within(range: &SyntacticallyCorrectRange, len_bytes: u64) -> Option<Range<u64
     (start < end).then_some(start..end)
 }
 
-/// A stream of a body's bytes; an error breaks the response off visibly.
+/// A stream of a body's bytes. An error ends the response visibly broken.
 pub type BodyStream = BoxStream<'static, Result<Bytes, BoxError>>;
 
-/// Completes a response whose representation has `len_bytes` and whose ranges are opened with `open`: status, Content-Length,
-/// Content-Range and the body. `response` carries the other headers, the representation's Content-Type among them.
+/// Completes a response: status, Content-Length, Content-Range and the body. The representation has `len_bytes`, and `open` opens
+/// a range of it. `response` carries the other headers, including the representation's Content-Type.
 ///
-/// The first range is opened before this returns, so that what cannot begin has its status; of several, each further one is
-/// opened when the one before it has been sent.
+/// The first range is opened before this returns, so that a failure has its status. Each further range is opened when the one
+/// before it has been sent.
 pub async fn respond<O, F, E>(mut response: Response, extent: Extent, len_bytes: u64, open: O) -> Result<Response, E>
 where
     O: Fn(Range<u64>) -> F + Send + 'static,
@@ -165,7 +162,7 @@ where
     Ok(response)
 }
 
-/// A body of several ranges (section 14.6): before each part its header, after the last one the closing boundary.
+/// A body of several ranges (section 14.6): a header before each part, and the closing boundary after the last.
 struct Multipart {
     parts: Vec<(Bytes, Range<u64>)>,
     end: Bytes,
@@ -217,7 +214,7 @@ fn content_range(part: &Range<u64>, len_bytes: u64) -> HeaderValue {
     text_value(format!("bytes {}-{}/{len_bytes}", part.start, part.end - 1))
 }
 
-/// A header's value from text that this program made of visible ASCII.
+/// A header value from text that is known to be visible ASCII.
 fn text_value(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
 }
@@ -225,7 +222,7 @@ fn text_value(text: String) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    // One range is what most requests ask for: a list of one is meant.
+    // Most requests ask for one range: a list of one is intended.
     #![allow(clippy::single_range_in_vec_init)]
     use axum::body::to_bytes;
     use proptest::prelude::*;

@@ -1,13 +1,13 @@
-//! What an archive is to hold: groups of pages in a layout, at a level.
+//! The description of an archive: groups of pages in a layout, at a level.
 
 use crate::Sums;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// The highest sequence number of a page in an archive: names have eight digits.
+/// Highest sequence number of a page in an archive, because names have eight digits.
 pub const MAX_SEQ: u32 = 99_999_999;
 
-/// A page or a METS document as it is stored: what an archive's directory says about it.
+/// A stored page or METS document, as an archive's directory describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Length of the text in bytes, at most [`MAX_TEXT_BYTES`](crate::frame::MAX_TEXT_BYTES).
@@ -30,9 +30,9 @@ pub struct PageMember {
 /// How pages become entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Layout {
-    /// A directory entry `<name>/` a group, an entry `<name>/00000001.txt` a page, then `<name>/mets.xml`.
+    /// Per group a directory entry `<name>/`, an entry `<name>/00000001.txt` per page, then `<name>/mets.xml`.
     Pages,
-    /// An entry `<name>.txt` a group, then `<name>.mets.xml`.
+    /// Per group an entry `<name>.txt`, then `<name>.mets.xml`.
     Volumes,
     /// One entry `wordseq.txt` with all pages of all groups; no METS.
     WordSeq,
@@ -41,11 +41,11 @@ pub enum Layout {
 /// How the texts are compressed. All entries with content have method 8 (DEFLATE), whatever the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Level {
-    /// The stored frames as they are: nothing is compressed, and the length is known.
+    /// The stored frames, unchanged. The length is known.
     Frames,
-    /// DEFLATE stored blocks (level 0): nothing is compressed, and the length is known.
+    /// DEFLATE stored blocks (level 0), without compression. The length is known.
     Stored,
-    /// Compressed anew at this level, 1 to 9; the length is not known beforehand.
+    /// Compressed again at this level, 1 to 9. The length is not known beforehand.
     Recompressed(u8),
 }
 
@@ -56,25 +56,25 @@ pub struct Group {
     pub name: Box<str>,
     /// Its pages.
     pub pages: GroupPages,
-    /// The METS document that follows the pages, if it is wanted.
+    /// The METS document that follows the pages, if requested.
     pub mets: Option<Member>,
 }
 
 /// Which pages of a volume are in an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupPages {
-    /// All of them, in METS order; single members are asked of the source only where they are needed.
+    /// All of them, in METS order. The source is asked for single members only where they are needed.
     All {
         /// Sums over all pages.
         sums: Sums,
         /// CRC-32 of all pages joined.
         crc32: u32,
     },
-    /// Some of them, in the order asked for.
+    /// Some of them, in the requested order.
     Some(Box<[PageMember]>),
 }
 
-/// An archive that is to be sent: small and cheap to keep, because it holds no text.
+/// An archive to send. It is small and cheap to keep, because it holds no text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archive {
     /// How pages become entries.
@@ -85,7 +85,7 @@ pub struct Archive {
     pub groups: Vec<Group>,
     /// The text of the last entry, `ERROR.err`.
     pub errors: Option<Bytes>,
-    /// Report mode: entries have data descriptors, so that pages can be left out while streaming; no length is known.
+    /// Report mode: entries have data descriptors, so pages can be left out while streaming. The length is not known.
     pub descriptors: bool,
 }
 
@@ -121,8 +121,8 @@ impl GroupPages {
 }
 
 impl Archive {
-    /// How many entries the archive has, directories and `ERROR.err` included. In report mode, what is left out while
-    /// streaming is still counted, and an `ERROR.err` that comes only of that is not.
+    /// Number of entries, including directories and `ERROR.err`. In report mode the number includes entries that are left out
+    /// while streaming, and does not include an `ERROR.err` that exists only because of them.
     pub fn entry_count(&self) -> u64 {
         let of_groups: u64 = match self.layout {
             Layout::Pages => {

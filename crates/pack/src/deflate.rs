@@ -1,19 +1,19 @@
-//! Compressing: whole texts by libdeflate, which is the fastest and makes the smallest streams of them (see the benchmarks), and by
-//! flate2 what goes on from one text to the next or has to end on a byte boundary, which libdeflate does not do.
+//! Compressing. libdeflate compresses whole texts: it is the fastest and makes the smallest streams (see the benchmarks). flate2
+//! compresses streams that continue from one text to the next, or must end on a byte boundary, which libdeflate cannot do.
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 use libdeflater::{CompressionLvl, Compressor};
 
 use crate::FrameError;
 
-/// The highest level that there is a number for in this crate.
+/// Highest level in this crate.
 const LEVEL_MAX: u8 = 9;
 
-/// Compresses whole texts; the same text always becomes the same bytes. Keeps its memory from one to the next.
+/// Compresses whole texts. The same text always gives the same bytes. It reuses its memory.
 pub(crate) struct Deflater(Compressor);
 
 impl Deflater {
-    /// Of a level from 0 (stored) to 9 (smallest); higher ones count as 9.
+    /// With a level from 0 (stored) to 9 (smallest). Higher levels count as 9.
     pub(crate) fn new(level: u8) -> Self {
         // libdeflate has levels from 0 to 12.
         let level = CompressionLvl::new(i32::from(level.min(LEVEL_MAX))).unwrap_or_default();
@@ -29,13 +29,13 @@ impl Deflater {
     }
 }
 
-/// A compressor for streams that go on.
+/// A compressor for streams that continue.
 pub(crate) fn stream_compressor(level: u8) -> Compress {
     // flate2 panics at higher levels.
     Compress::new(Compression::new(u32::from(level.min(LEVEL_MAX))), false)
 }
 
-/// Appends all of `input` to `output`, compressed and flushed; what the compressor holds back without a flush, it keeps.
+/// Compresses all of `input` and appends it to `output`, as far as `flush` releases it.
 pub(crate) fn append_deflated(
     compress: &mut Compress,
     input: &[u8],

@@ -1,7 +1,7 @@
 //! Archives whose length is not known beforehand: entries with data descriptors, always from the first byte to the last.
 //!
-//! These are recompressed archives, and report mode, in which a page that cannot be read is left out. 24 bytes an entry
-//! are kept for the central directory.
+//! These are recompressed archives, and archives in report mode, in which a page that cannot be read is left out. The central
+//! directory needs 24 bytes of memory per entry.
 
 use crate::encode::{self, Encoding, Form, Input, Output};
 use crate::entry::{End, Entry, Sink, Sizes};
@@ -27,9 +27,9 @@ struct Kept {
 }
 
 impl Kept {
-    /// Of a group's METS document; no page has this number.
+    /// Number of a group's METS document. No page has it.
     const METS: u32 = u32::MAX;
-    /// Of all pages of a group, or of the archive.
+    /// Number of the joined pages of a group, or of the archive.
     const TEXT: u32 = u32::MAX - 1;
     /// A text entry without pages.
     const EMPTY_TEXT: Self = Self { size: 0, compressed: 0, crc32: 0, seq: Self::TEXT };
@@ -45,9 +45,9 @@ pub(crate) struct Described<S> {
     reader: Reader<S>,
     out: Out<S>,
     kept: Vec<Kept>,
-    /// How many entries are kept up to the end of each group.
+    /// Number of entries kept up to the end of each group.
     kept_to: Vec<usize>,
-    /// What is being encoded, and what is written between, in the order of the archive.
+    /// What is being encoded, and what is written in between, in the order of the archive.
     pipeline: VecDeque<Batch>,
     /// The text entry that is being written.
     text: Kept,
@@ -70,7 +70,7 @@ enum Batch {
 }
 
 impl Batch {
-    /// Whether the pool works on it, so that who wants to write it may have to wait.
+    /// Whether the pool works on it. If so, writing it may have to wait.
     fn is_encoding(&self) -> bool {
         match self {
             Self::Entries { encoded, .. } | Self::Text { encoded, .. } => matches!(encoded, Encoding::Running(_)),
@@ -79,8 +79,8 @@ impl Batch {
     }
 }
 
-/// Pages of a text entry that will make one batch. Where batches begin follows from the lengths of the texts alone, so that
-/// an archive has the same bytes each time it is sent.
+/// Pages of a text entry that form one batch. The lengths of the texts alone decide where batches begin, so an archive has the
+/// same bytes each time it is sent.
 #[derive(Default)]
 struct TextBatch {
     members: Vec<(usize, Member)>,
@@ -139,7 +139,7 @@ impl<S: Source> Described<S> {
                 members = run.iter().map(|(_, page, _)| (page.seq, page.member)).collect();
                 inputs = run.into_iter().map(|(page, member, frame)| (Some(page), member.member, frame)).collect();
             }
-            // By itself it would be a batch that takes a place of the pool for next to nothing.
+            // As a batch of its own it would take a place of the pool for almost no work.
             if let Some((mets, frame)) = self.mets(index).await? {
                 members.push((Kept::METS, mets));
                 inputs.push((None, mets, frame));
@@ -298,7 +298,7 @@ impl<S: Source> Described<S> {
     async fn wordseq(&mut self) -> Result<(), ArchiveError<S::Error>> {
         let Some(planned) = wordseq_entry(&self.reader.archive) else { return Ok(()) };
         self.push(Batch::TextBegin { name: names::WORDSEQ.to_vec(), planned }).await?;
-        // Batches span volumes: of many a request may name only a page.
+        // Batches span volumes, because a request may name only one page of each of many.
         let mut batch = TextBatch::default();
         for index in 0..self.reader.archive.groups.len() {
             let count = self.before_group(index).await?;

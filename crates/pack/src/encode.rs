@@ -1,5 +1,5 @@
-//! What a frame becomes where it is not sent as it is: stored blocks, or a DEFLATE stream of another level. This inflates
-//! and compresses, and so it runs on a pool: never more jobs than there are processors, whatever the number of streams.
+//! Encoding frames that are not sent unchanged, as stored blocks or as a DEFLATE stream of another level. This inflates and
+//! compresses, so it runs on a pool: at most one job per processor, whatever the number of streams.
 
 use crate::deflate::{Deflater, append_deflated, stream_compressor};
 use crate::entry::Sink;
@@ -12,46 +12,45 @@ use futures::channel::oneshot;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::LazyLock;
 
-/// A frame to encode: the index of its page (`None`: a METS document), what it should be, and the frame.
+/// A frame to encode: the index of its page (`None`: a METS document), its description, and the frame.
 pub(crate) type Input = (Option<u32>, Member, Bytes);
 
-/// An encoded frame: the index of its page as above, and its content of an entry.
+/// An encoded frame: the index of its page as above, and its content within an entry.
 pub(crate) type Output = (Option<u32>, Result<Bytes, FrameError>);
 
-/// How many batches of a stream the pool has for each of its threads: one that is being encoded, and one that is ready, so that no thread
-/// waits while what is done is written.
+/// Batches of a stream in the pool per thread: one that is being encoded, and one that is ready, so that no thread waits while
+/// finished batches are written.
 const AHEAD: usize = 2;
 
-/// How many batches of a stream the pool has at most.
+/// Most batches of one stream in the pool.
 pub(crate) fn batches_max() -> usize {
     AHEAD * parallelism()
 }
 
-/// How many jobs run at a time. Asked once: the answer comes out of files of the system, which took 3 % of all recompressing.
+/// Number of jobs that run at a time. Read once: it comes from files of the system, and reading them took 3 % of recompressing.
 fn parallelism() -> usize {
     static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
     *PROCESSORS
 }
 
-/// A thread for each processor, which goes on with the next job by itself: where another thread has to be woken for it, a processor
-/// stands idle meanwhile. `None`: the system gives no threads.
+/// One thread per processor. Each takes the next job by itself, because a processor is idle while another thread is being woken.
+/// `None` if the system gives no threads.
 static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     let pool = ThreadPoolBuilder::new().num_threads(parallelism()).thread_name(|index| format!("encode-{index}"));
-    // A job that panics has been told on stderr, and whoever waits for it learns of it; the process goes on.
+    // A panic is printed on stderr, the waiting stream gets an error, and the process continues.
     pool.panic_handler(|_| ()).build().ok()
 });
 
-/// What a job will come to; the error says that it panicked, or that there are no threads.
+/// The result of a job. The error means that it panicked, or that there are no threads.
 pub(crate) type Job<T> = oneshot::Receiver<T>;
 
-/// Starts a job as soon as the pool has a thread for it, first come, first served; it is left out if it has not begun when what is
-/// returned is dropped.
+/// Queues a job, first come, first served. If the returned value is dropped before the job begins, the job is skipped.
 fn start<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Job<T> {
     let (sender, receiver) = oneshot::channel();
     if let Some(pool) = &*POOL {
         pool.spawn_fifo(move || {
             if !sender.is_canceled() {
-                // Whoever waits may have gone away meanwhile.
+                // The receiver may be gone.
                 let _ = sender.send(job());
             }
         });
@@ -59,18 +58,18 @@ fn start<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Job<T> 
     receiver
 }
 
-/// What the frames of a batch become.
+/// What to make of the frames of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Each is an entry of its own.
+    /// One entry per frame.
     Entries,
-    /// All are parts of one entry, whose text goes on before and after them.
+    /// Parts of one entry, whose text continues before and after them.
     Text,
 }
 
 /// Frames that are being encoded.
 pub(crate) enum Encoding {
-    /// Frames as they are: there is nothing to do, and nothing to wait for.
+    /// Unchanged frames: nothing to do and nothing to wait for.
     Done(Vec<Output>),
     /// A job on the pool.
     Running(Job<Vec<Output>>),
@@ -78,7 +77,7 @@ pub(crate) enum Encoding {
 
 impl Encoding {
     /// Starts to encode frames at a level. Entries become stored blocks without an end, or whole DEFLATE streams. Parts of a text
-    /// become blocks that end on a byte boundary, none of them final.
+    /// become blocks that end on a byte boundary; none of them is final.
     pub(crate) fn start(level: Level, form: Form, frames: Vec<Input>) -> Self {
         match level {
             Level::Frames => Self::Done(frames.into_iter().map(|(page, _, frame)| (page, Ok(frame))).collect()),
@@ -99,7 +98,7 @@ impl Encoding {
     }
 }
 
-/// Makes each frame stored blocks.
+/// Turns each frame into stored blocks.
 fn stored(frames: &[Input]) -> Vec<Output> {
     inflated(frames, |text| {
         let mut content = Vec::with_capacity(stored_len(text.len() as u64) as usize);
@@ -116,11 +115,11 @@ pub(crate) fn put_stored(out: &mut impl Sink, text: &[u8]) {
     }
 }
 
-/// Some members as they stand in an archive; an error names the page (`None`: the METS document).
+/// Some members as an archive contains them. An error names the page (`None`: the METS document).
 pub(crate) type Members = Result<Vec<u8>, (Option<u32>, FrameError)>;
 
-/// Starts to inflate frames and to write what becomes of them: `put` appends the member of that place, whose text it is given. All
-/// of them have `len` bytes.
+/// Starts to inflate frames and to encode them. `put` receives the text of a member and appends the encoded member. All members
+/// together have `len` bytes.
 pub(crate) fn start_members(
     frames: Vec<Input>,
     len: usize,
@@ -137,7 +136,7 @@ pub(crate) fn start_members(
     })
 }
 
-/// Makes each frame a whole DEFLATE stream.
+/// Turns each frame into a whole DEFLATE stream.
 fn recompressed(level: u8, frames: &[Input]) -> Vec<Output> {
     let (mut deflater, mut content) = (Deflater::new(level), Vec::new());
     inflated(frames, |text| {
@@ -146,10 +145,10 @@ fn recompressed(level: u8, frames: &[Input]) -> Vec<Output> {
     })
 }
 
-/// Compresses the texts of all frames as one; the last good frame has all of the content. A frame that is damaged adds nothing.
+/// Compresses the texts of all frames as one. The last good frame gets all of the content. A damaged frame adds nothing.
 ///
-/// The content does not refer to what came before it, so that batches are compressed side by side. With batches of
-/// [`JOB_TEXT_BYTES`](crate::reader::JOB_TEXT_BYTES) that costs less than 1 % of the size.
+/// The content does not refer to earlier batches, so batches are compressed side by side. With batches of
+/// [`JOB_TEXT_BYTES`](crate::reader::JOB_TEXT_BYTES) that costs less than 1 % in size.
 fn recompressed_text(level: u8, frames: &[Input]) -> Vec<Output> {
     let mut joined = Vec::new();
     let mut outputs = inflated(frames, |text| {

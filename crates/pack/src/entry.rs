@@ -20,14 +20,14 @@ impl Sink for bytes::BytesMut {
     }
 }
 
-/// Where the sizes and the CRC of an entry stand, besides the central directory.
+/// Where an entry has its sizes and CRC, besides the central directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sizes {
     /// In the local header.
     Ahead,
     /// In a data descriptor after the content. With `zip64` its sizes have 8 bytes, and a ZIP64 extra field in the local
-    /// header says so (4.3.9.2). That has to be decided before the content is known: it is where the text, whose length
-    /// is known, reaches 4 GiB, because streaming readers expect 8 bytes from there on.
+    /// header says so (4.3.9.2). This is decided before the content is known, by the length of the text: streaming readers
+    /// expect 8 bytes from 4 GiB on.
     Described { zip64: bool },
 }
 
@@ -70,8 +70,8 @@ impl Extra {
     }
 }
 
-/// Writes numbers one after the other into a record of fixed length. Inlined always: then it is a few stores, and every page has
-/// two records.
+/// Writes numbers one after the other into a record of fixed length. It is always inlined, which leaves a few stores: every page
+/// has two records.
 struct Record<const N: usize> {
     bytes: [u8; N],
     at: usize,
@@ -112,7 +112,7 @@ impl<const N: usize> Record<N> {
     }
 }
 
-/// A value in its 32-bit field, or the mark that it stands in the ZIP64 extra field.
+/// A value in its 32-bit field, or the mark that the ZIP64 extra field has it.
 fn field32(value: u64) -> u32 {
     value.min(LIMIT32) as u32
 }

@@ -1,7 +1,7 @@
-//! Archives whose length is known (frames as they are, or stored blocks): any range of them, nothing read in vain.
+//! Archives of known length (unchanged frames, or stored blocks): any range of them, without reading more than it needs.
 //!
-//! Everything is appended in order, and [`Out`] drops what lies outside the window; what lies before it is passed over by
-//! arithmetic, so that no frame is read for it.
+//! Everything is appended in order, and [`Out`] drops what lies outside the window. What lies before the window is skipped by
+//! arithmetic, so no frame is read for it.
 
 use crate::encode;
 use crate::entry::{Entry, Sink};
@@ -24,14 +24,14 @@ pub(crate) struct Exact<S> {
 /// How the pages of a group become bytes.
 #[derive(Clone)]
 enum Pages {
-    /// Each an entry of its own.
+    /// One entry per page.
     Entries { names: PageNames, utf8: bool },
     /// Joined within an entry.
     Joined,
 }
 
 impl Pages {
-    /// Length in bytes of what a page becomes.
+    /// Length in bytes of a page in the archive.
     fn len(&self, level: Level, page: &PageMember) -> u64 {
         match self {
             Self::Entries { names, utf8 } => names::member_entry(level, *utf8, &page.member).len(names.len()),
@@ -129,7 +129,7 @@ impl<S: Source> Exact<S> {
         self.mets(index, utf8).await
     }
 
-    /// The hot path: for a frame that is sent as it is, a header, a copy, two bytes. It awaits only once a batch.
+    /// The hot path: for an unchanged frame it writes a header, a copy and two bytes. It awaits only once per batch.
     async fn pages(&mut self, index: usize, mut form: Pages) -> Result<(), ArchiveError<S::Error>> {
         let reader = self.reader.clone();
         let level = self.level();

@@ -1,13 +1,13 @@
 //! Frames: a text as raw DEFLATE (RFC 1951) without a final block, ending on a byte boundary (a sync flush).
 //!
-//! Frames can be put one after the other, and the two bytes [`FRAME_END`] after the last make a complete DEFLATE stream.
+//! Frames can be concatenated. The two bytes [`FRAME_END`] after the last one complete the DEFLATE stream.
 //! No frame refers back into the one before it, because each is compressed with an empty window. An empty text is an
 //! empty frame.
 
 use crate::Member;
 use bytes::Bytes;
 
-/// An empty final block with fixed codes (RFC 1951, 3.2.6): what makes frames a complete DEFLATE stream.
+/// An empty final block with fixed codes (RFC 1951, 3.2.6). It completes a DEFLATE stream of frames.
 pub const FRAME_END: [u8; 2] = [0x03, 0x00];
 
 /// The longest text of a frame in bytes (1 GiB): the ZIP entry of a single page never needs ZIP64 sizes.
@@ -22,7 +22,7 @@ const STORED_BLOCK_HEADER_BYTES: u64 = 5;
 /// gzip header (RFC 1952, 2.3): DEFLATE, no flags, no time, no extra flags, unknown operating system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
-/// What goes wrong with a frame.
+/// Why a frame is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The text is longer than [`MAX_TEXT_BYTES`].
@@ -31,24 +31,24 @@ pub enum FrameError {
         /// Length of the text.
         bytes: usize,
     },
-    /// The compressor refused, or what it made does not inflate to the text again.
+    /// The compressor failed, or its output does not inflate to the text.
     #[error("the text could not be compressed into a frame that reads back: {0}")]
     Compress(String),
-    /// The bytes are not DEFLATE, or not all of it.
+    /// The bytes are not DEFLATE, or are truncated.
     #[error("the frame is not whole DEFLATE blocks: {0}")]
     Format(String),
-    /// The frame inflates to another length than it should.
-    #[error("the frame does not inflate to the {expected} bytes that it should")]
+    /// The frame inflates to another length than expected.
+    #[error("the frame does not inflate to the expected {expected} bytes")]
     Size {
-        /// Bytes that the text should have.
+        /// Expected length in bytes.
         expected: u32,
     },
-    /// The frame inflates to another text than it should.
+    /// The frame inflates to another text than expected.
     #[error("the text of the frame has CRC-32 {actual:08x} instead of {expected:08x}")]
     Crc {
-        /// CRC-32 that the text should have.
+        /// Expected CRC-32.
         expected: u32,
-        /// CRC-32 that it has.
+        /// Actual CRC-32.
         actual: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! Making frames, each with the proof that it reads back.
+//! Making frames. Each is checked to read back.
 
 use flate2::{Compress, FlushCompress};
 
@@ -12,16 +12,16 @@ const FINAL: u8 = 1;
 /// Bits of the header of a block (RFC 1951, 3.2.3).
 const BLOCK_HEADER_BITS: u32 = 3;
 
-/// An empty stored block, which ends on a byte boundary (RFC 1951, 3.2.4): the three zero bits of its header are among those that fill
-/// the last byte before it up, or, where these are fewer than three, they reach into a byte more.
+/// An empty stored block, which ends on a byte boundary (RFC 1951, 3.2.4). The three zero bits of its header are padding of the
+/// byte before it, or reach into one more byte if that has fewer than three bits left.
 const EMPTY_STORED: [&[u8]; 2] = [&[0, 0, 0xff, 0xff], &[0, 0, 0, 0xff, 0xff]];
 
-/// A longer text is compressed in parts of this many bytes, of which libdeflate makes one block as a rule. The parts do not refer to one
-/// another; all the same the frames of METS documents, the longest texts, are a quarter smaller (level 1) than those of the compressor
-/// that can flush, and take two thirds of the time. With longer parts more of them have several blocks.
+/// A longer text is compressed in parts of this many bytes. libdeflate usually makes one block of such a part; of longer parts it
+/// more often makes several. The parts do not refer to one another. Even so the frames of METS documents, the longest texts, are a
+/// quarter smaller (level 1) than those of the compressor that can flush, and take two thirds of the time.
 const PART_BYTES: usize = 32 << 10;
 
-/// Makes frames; the same text always becomes the same frame. Keeps its memory from one text to the next. One per thread.
+/// Makes frames. The same text always gives the same frame. It reuses its memory; each thread has one.
 pub struct Framer {
     whole: Deflater,
     flushed: Compress,
@@ -31,7 +31,7 @@ pub struct Framer {
 }
 
 impl Framer {
-    /// A framer of a DEFLATE level: 0 (stored) to 9 (smallest); higher ones count as 9.
+    /// A framer with a DEFLATE level: 0 (stored) to 9 (smallest). Higher levels count as 9.
     pub fn new(level: u8) -> Self {
         Self {
             whole: Deflater::new(level),
@@ -42,7 +42,7 @@ impl Framer {
         }
     }
 
-    /// Compresses a text, and inflates the frame to prove that it reads back as the text.
+    /// Compresses a text, and inflates the frame to check that it gives the text.
     pub fn frame(&mut self, text: &[u8]) -> Result<Frame, FrameError> {
         let size = u32::try_from(text.len()).ok().filter(|&size| size <= MAX_TEXT_BYTES);
         let size = size.ok_or(FrameError::TooLong { bytes: text.len() })?;
@@ -63,10 +63,10 @@ impl Framer {
         Ok(())
     }
 
-    /// Makes the frame out of a whole stream of one block: it is not to be the final one, and an empty stored block leads to the byte
-    /// boundary. Where in its last byte the block ends is not known, but not before the last bit that is set; of the two ways of
-    /// going on from there just one inflates (the other's stored block has a length that its complement does not fit). False: the
-    /// stream has several blocks, so that the final one lies somewhere within.
+    /// Turns a whole stream of one block into a frame: it clears the final bit, and appends an empty stored block that leads to the
+    /// byte boundary. It is not known at which bit of the last byte the block ends, only that it is not before the last set bit.
+    /// Of the two possible continuations just one inflates; in the other, the stored block's length does not match its complement.
+    /// Returns false if the stream has several blocks, because the final one is then somewhere within.
     fn one_block(&mut self, part: &[u8], crc32: u32) -> Result<bool, FrameError> {
         self.whole.deflate_into(part, &mut self.compressed)?;
         let block_len = self.compressed.len();
@@ -86,7 +86,7 @@ impl Framer {
         Ok(false)
     }
 
-    /// Makes the frame out of a stream that is flushed at its end.
+    /// Makes the frame with a stream that is flushed at its end.
     fn flushed_blocks(&mut self, part: &[u8], crc32: u32) -> Result<(), FrameError> {
         self.compressed.clear();
         self.flushed.reset();
@@ -94,7 +94,7 @@ impl Framer {
         self.prove(part, crc32)
     }
 
-    /// Inflates the frame that was made.
+    /// Inflates the new frame.
     fn prove(&mut self, part: &[u8], crc32: u32) -> Result<(), FrameError> {
         let inflated = self.inflater.inflate_into(&self.compressed, part.len() as u32, crc32, &mut self.proof);
         inflated.map_err(|error| FrameError::Compress(error.to_string()))?;

@@ -5,18 +5,18 @@ use std::cell::RefCell;
 
 use crate::frame::{FRAME_END, FrameError};
 
-/// DEFLATE makes at most 258 bytes out of two bits; no stream inflates to more than this many times its length.
+/// Highest expansion of a stream: DEFLATE makes at most 258 bytes of two bits.
 const MAX_RATIO: u64 = 1_032;
 
 thread_local! {
-    /// For [`inflate`]: its tables are not worth making anew for each page.
+    /// For [`inflate`]: building its tables for each page would cost too much.
     static INFLATER: RefCell<Inflater> = RefCell::new(Inflater::new());
 }
 
-/// Inflates frames; keeps its memory from one frame to the next.
+/// Inflates frames. It reuses its memory.
 pub(crate) struct Inflater {
     inflater: Decompressor,
-    /// The frame and its end: libdeflate wants a stream in one piece.
+    /// The frame and its end, because libdeflate needs a stream in one piece.
     stream: Vec<u8>,
 }
 
@@ -53,7 +53,7 @@ impl Inflater {
     }
 }
 
-/// The text of a frame: exactly `size` bytes with this CRC-32, or an error. No more than `size` bytes are ever held.
+/// The text of a frame: exactly `size` bytes with this CRC-32, or an error. It never holds more than `size` bytes of text.
 pub fn inflate(frame: &[u8], size: u32, crc32: u32) -> Result<Vec<u8>, FrameError> {
     let mut text = Vec::new();
     INFLATER.with_borrow_mut(|inflater| inflater.inflate_into(frame, size, crc32, &mut text))?;

@@ -1,8 +1,8 @@
-//! Page frames and ZIP archives made of them: only bytes, names and numbers, no store and no HTTP.
+//! Page frames, and ZIP archives made of them. The crate handles bytes, names and numbers; it knows no store and no HTTP.
 //!
 //! A page is compressed once into a [`Frame`]: raw DEFLATE (RFC 1951) without a final block that ends on a byte boundary.
-//! Whatever is served later is put together from such frames without compressing again: a ZIP entry of one page, a ZIP
-//! entry of a whole volume, a gzip answer.
+//! Every response is assembled from such frames without compressing again: a ZIP entry of one page, a ZIP entry of a whole
+//! volume, a gzip response.
 //!
 //! ```
 //! use futures::TryStreamExt;
@@ -25,15 +25,15 @@
 //!
 //! How to read it, from the bottom up:
 //!
-//! - [`frame`] is what a frame is, and wraps it; [`Framer`] makes frames and proves that they read back, [`inflate`](inflate()) opens
-//!   them, `deflate` is the compressors; [`sums`] adds up what the length of an archive is computed from.
-//! - [`spec`] holds the numbers of the ZIP format, `entry` writes single records of it, and [`writer`] makes small
-//!   archives in memory from those, [`streamed`] large ones whose entries are not known beforehand.
-//! - [`archive`] says what is to be sent (an [`Archive`] of groups, a layout, a level); [`source`] is where its frames
-//!   come from (the [`Source`] trait); [`memory`] is a source for tests and benches.
-//! - `exact` produces archives whose length is known, placed by `map`; `described` those with data descriptors, which
-//!   `encode` compresses anew; both write through `out`, which keeps to the range asked for and cuts pieces.
-//! - [`stream`](stream()) produces the bytes, with [`Archive::len`] telling beforehand how many there will be.
+//! - [`frame`] defines frames and wraps them. [`Framer`] makes frames and checks that they read back, and [`inflate`](inflate())
+//!   opens them. `deflate` has the compressors. [`sums`] adds up what the length of an archive is computed from.
+//! - [`spec`] holds the numbers of the ZIP format, and `entry` writes single records of it. From these [`writer`] makes small
+//!   archives in memory, and [`streamed`] makes large ones whose entries are not known beforehand.
+//! - [`archive`] describes what to send (an [`Archive`] of groups, a layout, a level). [`source`] defines where its frames come
+//!   from (the [`Source`] trait). [`memory`] is a source for tests and benches.
+//! - `exact` produces archives of known length, placed by `map`. `described` produces archives with data descriptors, which
+//!   `encode` compresses again. Both write through `out`, which keeps to the requested range and cuts pieces.
+//! - [`stream`](stream()) produces the bytes. [`Archive::len`] returns their number beforehand.
 
 pub mod archive;
 mod deflate;

@@ -1,4 +1,4 @@
-//! Where everything lies in an archive whose length is known.
+//! Offsets of everything in an archive of known length.
 
 use crate::entry::{End, Entry};
 use crate::names::{self, PageNames};
@@ -8,16 +8,15 @@ use crate::spec::LIMIT32;
 use crate::{Archive, Layout, Level, Sums, crc32_combine};
 use std::ops::Range;
 
-/// Offsets of an archive's parts, made of sums only: 16 bytes a group.
+/// Offsets of an archive's parts, computed from sums: 16 bytes per group.
 pub(crate) struct Map {
-    /// Where the pages and METS of each group begin; one more than there are groups, the last one being where they end.
+    /// Start of the pages and METS of each group, and as the last element their end.
     pub(crate) groups: Vec<u64>,
     /// The entry of [`Layout::WordSeq`].
     pub(crate) wordseq: Option<Entry>,
-    /// Where the entry `ERROR.err` is, if there is one.
+    /// Offset of the entry `ERROR.err`, if there is one.
     pub(crate) errors_at: u64,
-    /// Where the central directory's records of each group begin; one more, as above. With [`Layout::WordSeq`], all the
-    /// same.
+    /// Start of the central directory's records of each group, and their end, as above. With [`Layout::WordSeq`] all are equal.
     pub(crate) central: Vec<u64>,
     /// The end, with the place of the whole central directory.
     pub(crate) end: End,
@@ -29,8 +28,8 @@ impl Map {
         !archive.descriptors && !matches!(archive.level, Level::Recompressed(_))
     }
 
-    /// Places everything. Members are asked of the source only for a group of single pages in which 4 GiB is passed: the
-    /// central directory's records grow from there on.
+    /// Places everything. It asks the source for members only of a group of single pages that crosses 4 GiB, because the central
+    /// directory's records grow from there on.
     pub(crate) async fn new<S: Source>(archive: &Archive, source: &S) -> Result<Self, ArchiveError<S::Error>> {
         let mut groups = Vec::with_capacity(archive.groups.len() + 1);
         let wordseq = wordseq_entry(archive);
@@ -57,7 +56,7 @@ impl Map {
         Ok(Self { groups, wordseq, errors_at, central, end })
     }
 
-    /// Where the central directory's record of `ERROR.err` is, if there is one.
+    /// Offset of the central directory's record of `ERROR.err`, if there is one.
     pub(crate) fn central_errors_at(&self) -> u64 {
         self.central.last().copied().unwrap_or(self.end.central_at)
     }

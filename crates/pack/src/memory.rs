@@ -1,4 +1,4 @@
-//! A source whose volumes are in memory: for tests and benches, of this crate and of others.
+//! A source with its volumes in memory, for tests and benches of this crate and others.
 
 use crate::archive::{Group, GroupPages};
 use crate::{Frame, PageMember, Source, crc32_combine};
@@ -7,20 +7,20 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A volume in memory. Frames share their bytes when cloned, so that one makes a volume of any size.
+/// A volume in memory. Cloned frames share their bytes, so one frame is enough for a volume of any size.
 #[derive(Clone, Debug)]
 pub struct MemoryVolume {
     /// Name of the volume's entries.
     pub name: Box<str>,
     /// The pages in METS order, with their sequence numbers.
     pub pages: Vec<(u32, Frame)>,
-    /// Which of `pages`, by index and in order, an archive asks for; `None` for all, as [`GroupPages::All`].
+    /// Indexes into `pages` that an archive requests, in order. `None` for all, as [`GroupPages::All`].
     pub selected: Option<Vec<usize>>,
-    /// The METS document, if it is wanted.
+    /// The METS document, if requested.
     pub mets: Option<Frame>,
 }
 
-/// What a source in memory fails with: a page, or a METS document, that is said to be missing.
+/// Error of a source in memory: a page or a METS document that it was set to miss.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("nothing is stored of group {group}, page {page:?}")]
 pub struct MissingError {
@@ -30,7 +30,7 @@ pub struct MissingError {
     pub page: Option<u32>,
 }
 
-/// Volumes in memory, as the groups of an archive, with counters of what has been asked for.
+/// Volumes in memory, as the groups of an archive, with counters of calls.
 #[derive(Debug)]
 pub struct MemorySource {
     volumes: Vec<MemoryVolume>,
@@ -43,7 +43,7 @@ pub struct MemorySource {
 }
 
 impl MemoryVolume {
-    /// The frames that an archive asks for, in its order.
+    /// The frames of an archive, in its order.
     fn wanted(&self) -> Box<dyn ExactSizeIterator<Item = &(u32, Frame)> + Send + '_> {
         match &self.selected {
             None => Box::new(self.pages.iter()),
@@ -92,8 +92,8 @@ impl MemorySource {
         self
     }
 
-    /// With something that cannot be read: a group and the index of a page in it, or `None` for its METS document. In
-    /// report mode it is left out, and `late_errors` is the text of `ERROR.err`.
+    /// Makes a page unreadable: a group and the index of a page in it, or `None` for its METS document. In report mode it is left
+    /// out, and `late_errors` is the text of `ERROR.err`.
     pub fn with_missing(mut self, group: usize, page: Option<u32>, late_errors: &str) -> Self {
         self.missing.push((group, page));
         self.late_errors = Some(Bytes::copy_from_slice(late_errors.as_bytes()));
@@ -110,17 +110,17 @@ impl MemorySource {
         self.volumes.iter().map(MemoryVolume::group).collect()
     }
 
-    /// How many frames have been read, METS included.
+    /// Number of frames read, METS included.
     pub fn frames_read(&self) -> u64 {
         self.frames_read.load(Relaxed)
     }
 
-    /// How many members have been read.
+    /// Number of members read.
     pub fn members_read(&self) -> u64 {
         self.members_read.load(Relaxed)
     }
 
-    /// How many times a group's contents were begun.
+    /// How often the contents of a group were started.
     pub fn groups_begun(&self) -> u64 {
         self.groups_begun.load(Relaxed)
     }

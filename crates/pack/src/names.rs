@@ -1,4 +1,4 @@
-//! Names of entries, and what their records say, for each layout.
+//! Names and records of entries, for each layout.
 
 use crate::entry::{Entry, Sizes};
 use crate::frame::{FRAME_END, stored_len};
@@ -7,10 +7,10 @@ use crate::{Group, Layout, Level, Member, Sums};
 /// Name of the one entry of [`Layout::WordSeq`].
 pub(crate) const WORDSEQ: &[u8] = b"wordseq.txt";
 
-/// Name of the entry that tells what is missing.
+/// Name of the entry that lists what is missing.
 pub(crate) const ERRORS: &[u8] = b"ERROR.err";
 
-/// The names of a group's pages, one at a time in a buffer of its own: no name is allocated.
+/// The names of a group's pages, one at a time in a reused buffer.
 #[derive(Clone)]
 pub(crate) struct PageNames {
     name: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The way out of a stream: a window of the archive's bytes, cut into pieces.
+//! The output of a stream: a window of the archive's bytes, cut into pieces.
 
 use crate::FrameError;
 use crate::encode::{self, Job, Members};
@@ -11,34 +11,34 @@ use futures::channel::mpsc::Sender;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// A frame of this length or more leaves as a piece of its own, without being copied.
+/// A frame of this length or more is a piece of its own and is not copied.
 const OWN_PIECE_BYTES: usize = 64 * 1024;
 
-/// The least that a piece has, whatever the source says: a source that says 0 must not stop the stream.
+/// Least size of a piece in bytes, whatever the source returns, so that 0 does not stop the stream.
 const PIECE_BYTES_MIN: usize = 4 * 1024;
 
-/// Takes the bytes of an archive in order, keeps what lies in the window that was asked for, and sends it in pieces.
+/// Takes the bytes of an archive in order, keeps what lies in the requested window, and sends it in pieces.
 ///
-/// Appending never waits: pieces that are full queue up until [`drain`](Self::drain) sends them. Producers drain after
-/// each batch that they read, which bounds the queue.
+/// Appending never waits: full pieces queue up until [`drain`](Self::drain) sends them. Producers drain after each batch that
+/// they read, which bounds the queue.
 pub(crate) struct Out<S> {
     reader: Reader<S>,
     sender: Sender<Bytes>,
     window: Range<u64>,
-    /// Place in the archive of the byte that is appended next.
+    /// Offset in the archive of the next byte.
     position: u64,
     piece: BytesMut,
-    /// What the piece has room for yet; 0 as long as there is no piece.
+    /// Room left in the piece, in bytes; 0 if there is no piece.
     room: usize,
     queue: VecDeque<Queued>,
-    /// How many of the queue the pool still has to do with.
+    /// How many elements of the queue the pool still works on.
     encoding: usize,
 }
 
-/// What is to be sent.
+/// An element of the queue.
 enum Queued {
     Piece(Bytes),
-    /// Members of a group that are being encoded, of which a part is asked for.
+    /// Members of a group that are being encoded; a part of them is requested.
     Encoding {
         group: usize,
         job: Job<Members>,
@@ -56,17 +56,17 @@ impl<S: Source> Out<S> {
         self.position
     }
 
-    /// The first byte that is asked for.
+    /// The first requested byte.
     pub(crate) fn start(&self) -> u64 {
         self.window.start
     }
 
-    /// Goes on at another place of the archive.
+    /// Continues at another offset of the archive.
     pub(crate) fn seek(&mut self, position: u64) {
         self.position = position;
     }
 
-    /// Whether nothing of the next `len` bytes is asked for, because they end before the window.
+    /// Whether the next `len` bytes end before the window.
     pub(crate) fn is_ahead(&self, len: u64) -> bool {
         self.position + len <= self.window.start
     }
@@ -76,17 +76,17 @@ impl<S: Source> Out<S> {
         self.position >= self.window.end
     }
 
-    /// How many bytes are yet to come, at most.
+    /// Most bytes that are still to come.
     pub(crate) fn remaining(&self) -> u64 {
         self.window.end.saturating_sub(self.position)
     }
 
-    /// Passes over bytes that are not asked for.
+    /// Skips bytes that are not requested.
     pub(crate) fn skip(&mut self, len: u64) {
         self.position += len;
     }
 
-    /// The part of the next `len` bytes that lies in the window; goes on behind them.
+    /// Returns the part of the next `len` bytes that lies in the window, and continues behind them.
     fn pass(&mut self, len: usize) -> Range<usize> {
         let from = self.window.start.saturating_sub(self.position).min(len as u64) as usize;
         let to = self.remaining().min(len as u64) as usize;
@@ -94,7 +94,7 @@ impl<S: Source> Out<S> {
         from.min(to)..to
     }
 
-    /// Appends a frame; a big one is not copied.
+    /// Appends a frame. A large one is not copied.
     pub(crate) fn put_frame(&mut self, frame: &Bytes) {
         if frame.len() < OWN_PIECE_BYTES {
             return self.put(frame);
@@ -104,7 +104,7 @@ impl<S: Source> Out<S> {
         self.queue.push_back(Queued::Piece(frame.slice(wanted)));
     }
 
-    /// Appends members of a group that the pool encodes, of which the length is known. What comes after them can be appended at once.
+    /// Appends members of a group that the pool encodes, of known length. More can be appended at once.
     pub(crate) fn put_encoding(&mut self, group: usize, len: usize, job: Job<Members>) {
         let wanted = self.pass(len);
         self.end_piece();
@@ -127,7 +127,7 @@ impl<S: Source> Out<S> {
         while !bytes.is_empty() {
             if self.room == 0 {
                 self.end_piece();
-                // No more than what is yet to come: a short answer takes little memory.
+                // At most what is still to come, so that a short response takes little memory.
                 let to_come = self.remaining().saturating_add(bytes.len() as u64);
                 self.room = (self.piece_bytes() as u64).min(to_come) as usize;
                 self.piece = BytesMut::with_capacity(self.room);
@@ -139,19 +139,19 @@ impl<S: Source> Out<S> {
         }
     }
 
-    /// Sends what is ready, and waits until it is taken. What is being encoded holds up what comes after it; it is waited for only
-    /// if the pool has enough to do.
+    /// Sends what is ready, and waits until it is taken. What comes after an element that is being encoded must wait for it. The
+    /// call waits for such an element only if the pool has enough to do.
     pub(crate) async fn drain(&mut self) -> Result<(), ArchiveError<S::Error>> {
         self.send_until(encode::batches_max()).await
     }
 
-    /// Sends all that is left.
+    /// Sends the rest.
     pub(crate) async fn finish(&mut self) -> Result<(), ArchiveError<S::Error>> {
         self.end_piece();
         self.send_until(0).await
     }
 
-    /// Sends the queue up to what is being encoded, of which no more than `encoding_max` stays.
+    /// Sends the queue until at most `encoding_max` elements that are being encoded are left.
     async fn send_until(&mut self, encoding_max: usize) -> Result<(), ArchiveError<S::Error>> {
         while let Some(queued) = self.queue.front() {
             if matches!(queued, Queued::Encoding { .. }) && self.encoding <= encoding_max {
@@ -191,7 +191,7 @@ impl<S: Source> Sink for Out<S> {
         let len = bytes.len() as u64;
         let inside = self.position >= self.window.start && len <= self.remaining();
         if inside && bytes.len() <= self.room {
-            // What nearly every call does.
+            // Nearly every call ends here.
             self.position += len;
             self.room -= bytes.len();
             self.piece.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Reading from a source, with every answer held against what the archive says.
+//! Reading from a source, and comparing every answer with the archive.
 
 use crate::archive::MAX_SEQ;
 use crate::frame::MAX_TEXT_BYTES;
@@ -9,10 +9,10 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The text that one job on the pool makes or compresses, in bytes (or one page, if it is longer).
+/// Text per job of the pool, in bytes (or one page, if it is longer).
 pub(crate) const JOB_TEXT_BYTES: u64 = 256 * 1024;
 
-/// The longest frame of a member in bytes: incompressible text grows by far less than this allows.
+/// Longest frame of a member in bytes. Incompressible text grows by far less.
 const FRAME_MAX_BYTES: u32 = MAX_TEXT_BYTES + MAX_TEXT_BYTES / 16;
 
 /// An archive with its source.
@@ -78,7 +78,7 @@ impl<S: Source> Reader<S> {
     }
 }
 
-/// How many of some pages make one job: at least one.
+/// How many of some pages form one job: at least one.
 fn job_len(pages: &[PageMember]) -> usize {
     let mut text_bytes = 0;
     let fit = pages.iter().take_while(|page| {
@@ -92,7 +92,7 @@ pub(crate) fn mismatch<E: std::error::Error>(archive: &Archive, group: usize, re
     ArchiveError::Mismatch { group: archive.groups[group].name.clone(), reason }
 }
 
-/// How many pages a group has; checks what the group says about itself.
+/// Number of pages of a group, after checking the group's description.
 pub(crate) fn page_count<E: std::error::Error>(archive: &Archive, group: usize) -> Result<u32, ArchiveError<E>> {
     let described = &archive.groups[group];
     if described.name.len() > MAX_NAME_BYTES {
@@ -140,14 +140,14 @@ fn is_in_range(member: &Member) -> bool {
     member.size <= MAX_TEXT_BYTES && member.frame_len <= FRAME_MAX_BYTES
 }
 
-/// Reads the pages of a group run by run; in report mode, passes over those that are left out.
+/// Reads the pages of a group run by run. In report mode it skips those that are left out.
 pub(crate) struct PageRuns {
     group: usize,
     count: u32,
     batch: Vec<PageMember>,
     /// Index of the batch's first page that has not been read.
     next: u32,
-    /// A page of the batch could not be read: the rest of it is read one by one, to find out which.
+    /// Set if a page of the batch could not be read. The rest is then read page by page, to find out which.
     is_careful: bool,
 }
 
@@ -156,7 +156,7 @@ impl PageRuns {
         Self { group, count, batch: Vec::new(), next: 0, is_careful: false }
     }
 
-    /// Some pages with their index and frame; `None` behind the last.
+    /// Some pages with their index and frame; `None` after the last.
     pub(crate) async fn next<S: Source>(
         &mut self,
         reader: &Reader<S>,

@@ -55,10 +55,10 @@ pub const DIRECTORY_ATTRIBUTES: u32 = (0o040_755 << 16) | 0x10;
 
 /// Tag of the ZIP64 extended information extra field (4.5.3).
 pub const ZIP64_TAG: u16 = 0x0001;
-/// A size or an offset of this or more stands in the ZIP64 extra field, and this in its place (4.4.1.4).
+/// A size or an offset of this or more is in the ZIP64 extra field, with this mark in its place (4.4.1.4).
 pub const LIMIT32: u64 = 0xffff_ffff;
-/// A number of entries of this or more stands in the ZIP64 end record, and this in its place (4.4.1.4).
+/// A number of entries of this or more is in the ZIP64 end record, with this mark in its place (4.4.1.4).
 pub const LIMIT16: u64 = 0xffff;
 
-/// The longest name of an entry in bytes: 65,535 (4.4.10) less what is appended to a group's name, rounded.
+/// Longest name of a group in bytes: 65,535 (4.4.10) minus what is appended to it, rounded.
 pub const MAX_NAME_BYTES: usize = 65_000;

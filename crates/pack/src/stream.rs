@@ -13,14 +13,14 @@ use futures::{FutureExt, Stream, StreamExt};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The range of a whole archive, also of one whose length is not known.
+/// The range of a whole archive, also of one of unknown length.
 pub const WHOLE: Range<u64> = 0..u64::MAX;
 
 impl Archive {
     /// Exact length of the archive in bytes; `None` if it is recompressed or in report mode.
     ///
-    /// The source is asked for members only of a volume in which 4 GiB is passed, because records of the central directory
-    /// need ZIP64 from there on.
+    /// The source is asked for members only of a volume that crosses 4 GiB, because records of the central directory need ZIP64
+    /// from there on.
     pub async fn len<S: Source>(&self, source: &S) -> Result<Option<u64>, ArchiveError<S::Error>> {
         if !Map::is_possible(self) {
             return Ok(None);
@@ -28,7 +28,7 @@ impl Archive {
         Ok(Some(Map::new(self, source).await?.len()))
     }
 
-    /// The groups of which a range of the archive sends something besides records of the central directory; all of them where the
+    /// The groups whose contents a range of the archive sends (records of the central directory do not count); all groups if the
     /// archive's length is not known. The source is asked as by [`Archive::len`].
     pub async fn groups_within<S: Source>(
         &self,
@@ -42,13 +42,12 @@ impl Archive {
     }
 }
 
-/// Streams a range of an archive in pieces of [`Source::piece_bytes`]; nothing is read or made before the stream is polled,
-/// nor ahead of what it has yielded, except the batch at hand.
+/// Streams a range of an archive in pieces of [`Source::piece_bytes`]. Nothing is read before the stream is polled, nor ahead of
+/// what it has yielded, except the current batch.
 ///
-/// The range lies within 0 to [`Archive::len`]; [`WHOLE`] is always allowed, and the only one allowed where there is no
-/// length. A range that begins in the middle reads no frame that lies before it. A stream that fails ends with the error,
-/// and what it has yielded before that is good as far as the frames themselves are: those that are sent as they are have
-/// their length checked, not their text.
+/// The range lies within 0 to [`Archive::len`]. [`WHOLE`] is always allowed; it is the only range allowed if there is no length. A
+/// range that begins in the middle reads no frame before it. A stream that fails ends with the error. What it yielded before is
+/// as good as the frames: the length of an unchanged frame is checked, its text is not.
 pub fn stream<S: Source>(
     archive: Arc<Archive>,
     source: Arc<S>,

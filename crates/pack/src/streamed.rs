@@ -1,5 +1,5 @@
-//! Archives whose entries are written as they come, of any number and any length: each is compressed while it goes out, with a data
-//! descriptor after it, and the central directory is kept in a place of the caller's choice, such as a temporary file.
+//! Archives whose entries are written as they arrive, of any number and length. Each entry is compressed while it is sent, with a
+//! data descriptor after it. The caller chooses where to keep the central directory, for example in a temporary file.
 
 use std::io::{self, Read, Seek, Write};
 
@@ -11,20 +11,20 @@ use crate::entry::{End, Entry, Sink, Sizes};
 
 use crate::spec::{LIMIT32, MAX_NAME_BYTES};
 
-/// DEFLATE level of what goes out: it is made for one download, and its length is not known beforehand.
+/// DEFLATE level of the entries, which are made for one download.
 const LEVEL: u8 = 1;
 
 /// Bytes of the central directory that are read back at a time.
 const CENTRAL_PIECE_BYTES: usize = 64 << 10;
 
-/// How much longer than its content an entry may become: DEFLATE adds five bytes to each stored block of 64 KiB at most.
+/// How much longer than its content an entry may become: DEFLATE adds at most five bytes per stored block of 64 KiB.
 const GROWTH: u64 = 1_000;
 
-/// Writes an archive. Calls of [`StreamedZip::begin`], [`StreamedZip::write`] and [`StreamedZip::end`] make an entry; what is written
-/// can be taken away at any time.
+/// Writes an archive. Calls of [`StreamedZip::begin`], [`StreamedZip::write`] and [`StreamedZip::end`] make an entry. The caller
+/// may take written bytes at any time.
 pub struct StreamedZip<C> {
     ready: BytesMut,
-    /// Bytes of all that was written so far, taken or not.
+    /// Bytes written so far, taken or not.
     written: u64,
     entries: u64,
     central: C,
@@ -42,12 +42,12 @@ struct Open {
 }
 
 impl<C: Read + Write + Seek> StreamedZip<C> {
-    /// An archive without entries. `central` is empty; what the end of the archive tells of each entry is kept there.
+    /// An archive without entries. `central` is empty and receives the records of the central directory.
     pub fn new(central: C) -> Self {
         Self { ready: BytesMut::new(), written: 0, entries: 0, central, central_len: 0, open: None }
     }
 
-    /// Adds a directory; its name ends with a slash.
+    /// Adds a directory. Its name ends with a slash.
     pub fn directory(&mut self, name: &str) -> io::Result<()> {
         check(name)?;
         let (entry, at) = (Entry::directory(name.as_bytes()), self.written);
@@ -74,12 +74,12 @@ impl<C: Read + Write + Seek> StreamedZip<C> {
         Ok(())
     }
 
-    /// Adds to the entry that is open.
+    /// Adds to the open entry.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.deflate(bytes, FlushCompress::None)
     }
 
-    /// Ends the entry that is open.
+    /// Ends the open entry.
     pub fn end(&mut self) -> io::Result<()> {
         self.deflate(&[], FlushCompress::Finish)?;
         let Some(Open { name, at, mut entry, crc32, .. }) = self.open.take() else { return Ok(()) };
@@ -114,7 +114,7 @@ impl<C: Read + Write + Seek> StreamedZip<C> {
         self.central.write_all(&record)
     }
 
-    /// How many bytes wait to be taken.
+    /// Number of bytes that can be taken.
     pub fn ready_bytes(&self) -> usize {
         self.ready.len()
     }
@@ -124,7 +124,7 @@ impl<C: Read + Write + Seek> StreamedZip<C> {
         self.ready.split().freeze()
     }
 
-    /// Ends the archive: what comes after the last entry, in pieces.
+    /// Ends the archive and returns what follows the last entry, in pieces.
     pub fn finish(mut self) -> io::Result<impl Iterator<Item = io::Result<Bytes>> + use<C>> {
         let end = End { entries: self.entries, central_at: self.written, central_len: self.central_len };
         self.central.rewind()?;

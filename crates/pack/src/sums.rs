@@ -1,4 +1,4 @@
-//! Sums over members: what the length of an archive is computed from without looking at each member.
+//! Sums over members. From them the length of an archive is computed without looking at each member.
 
 use crate::{Member, stored_len};
 use serde::{Deserialize, Serialize};

@@ -9,10 +9,10 @@ use bytes::{Bytes, BytesMut};
 /// DEFLATE level of entries that are made on the fly.
 const LEVEL: u8 = 6;
 
-/// Why an entry cannot be made.
+/// Why an entry cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ZipEntryError {
-    /// The name is longer than the format can say.
+    /// The name is too long for the format.
     #[error("an entry name of {bytes} bytes is too long")]
     Name {
         /// Length of the name.
@@ -42,7 +42,7 @@ impl ZipEntry {
         Self::new(name.into(), text.len() as u64, crc32fast::hash(text), content.into())
     }
 
-    /// An entry of a frame as it is.
+    /// An entry of an unchanged frame.
     pub fn framed(name: impl Into<Box<str>>, frame: &Frame) -> Result<Self, ZipEntryError> {
         let content = [&frame.bytes[..], &FRAME_END].concat();
         Self::new(name.into(), u64::from(frame.size), frame.crc32, content.into())
@@ -61,8 +61,8 @@ impl ZipEntry {
     }
 }
 
-/// Writes an archive entry by entry. What is written can be taken away at any time; the central directory is held until
-/// the end (about 100 bytes an entry), and so this is not for millions of entries.
+/// Writes an archive entry by entry. The caller may take written bytes at any time. The central directory stays in memory until
+/// the end (about 100 bytes per entry), so this is not for millions of entries.
 #[derive(Debug, Default)]
 pub struct ZipWriter {
     ready: BytesMut,
@@ -87,12 +87,12 @@ impl ZipWriter {
         self.entries += 1;
     }
 
-    /// Takes what has been written since the last time.
+    /// Takes what was written since the last call.
     pub fn take(&mut self) -> Bytes {
         self.ready.split().freeze()
     }
 
-    /// Ends the archive: what has not been taken yet, and the central directory.
+    /// Ends the archive and returns what was not taken yet, and the central directory.
     pub fn finish(mut self) -> Bytes {
         let end = End { entries: self.entries, central_at: self.written, central_len: self.central.len() as u64 };
         self.ready.put(&self.central);

@@ -3,8 +3,8 @@
 use indexmap::IndexSet;
 use oxrdf::{NamedNodeRef, NamedOrBlankNodeRef, Term, Triple};
 
-/// A set of triples that keeps the order in which they came. Equality is that of sets; blank nodes are equal if their labels are (for
-/// equality up to their labels there is [`crate::isomorphic`]).
+/// A set of triples that keeps their order of insertion. Equality is that of sets. Blank nodes are equal if their labels are; for
+/// equality up to labels use [`crate::isomorphic`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     triples: IndexSet<Triple>,
@@ -35,22 +35,23 @@ impl Graph {
         self.triples.contains(triple)
     }
 
-    /// Adds a triple; tells whether it is new.
+    /// Adds a triple. Returns whether it is new.
     pub fn insert(&mut self, triple: Triple) -> bool {
         self.triples.insert(triple)
     }
 
-    /// Takes a triple out, in time proportional to the graph; tells whether it was there. For many there is [`Graph::retain`].
+    /// Removes a triple, in time proportional to the graph. Returns whether the graph contained it. For many triples use
+    /// [`Graph::retain`].
     pub fn remove(&mut self, triple: &Triple) -> bool {
         self.triples.shift_remove(triple)
     }
 
-    /// Keeps only triples of which `keep` is true.
+    /// Keeps only triples for which `keep` returns true.
     pub fn retain(&mut self, keep: impl FnMut(&Triple) -> bool) {
         self.triples.retain(keep);
     }
 
-    /// The triples, in the order in which they came.
+    /// The triples, in order of insertion.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Triple> {
         self.triples.iter()
     }

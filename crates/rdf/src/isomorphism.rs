@@ -5,10 +5,10 @@ use oxrdf::dataset::CanonicalizationAlgorithm;
 
 use crate::graph::Graph;
 
-/// Whether the blank nodes of one graph can be renamed so that it becomes the other one.
+/// Whether renaming the blank nodes of one graph can turn it into the other.
 ///
-/// In the worst case (many blank nodes that nothing tells apart) the time grows with the factorial of their number: this is for tests
-/// and for graphs that one trusts, not for what strangers send.
+/// In the worst case (many indistinguishable blank nodes) the time grows with the factorial of their number. Use this for tests and
+/// trusted graphs, not for input from strangers.
 #[must_use]
 pub fn isomorphic(one: &Graph, other: &Graph) -> bool {
     if one.len() != other.len() {

@@ -1,17 +1,17 @@
-//! RDF graphs: read, written, compared, updated and negotiated. Everything here is a pure function or a stream over bytes: the
-//! crate knows nothing of HTTP, of stores and of clocks.
+//! RDF graphs: reading, writing, comparing, updating and negotiating them. Everything is a pure function or a stream over bytes. The
+//! crate knows no HTTP, no store and no clock.
 //!
-//! How to read it, in the order in which a body travels:
+//! How to read it, in the order in which a body is processed:
 //!
-//! - [`ContentType`] and [`Syntax`] (`syntax.rs`) say what a body is written in; [`negotiate`] (`negotiate.rs`) which syntax a
+//! - [`ContentType`] and [`Syntax`] (`syntax.rs`) name the syntax of a body. [`negotiate`] (`negotiate.rs`) chooses the syntax that a
 //!   client wants.
-//! - [`parse`] (`parse.rs`) makes a [`Graph`] (`graph.rs`) of a body, within [`Limits`].
-//! - [`to_stored`] and [`from_stored`] (`stored.rs`) are the form in which graphs are kept: sorted N-Triples.
-//! - [`update::apply`] (`update.rs`) carries out a SPARQL Update on one graph.
+//! - [`parse`] (`parse.rs`) turns a body into a [`Graph`] (`graph.rs`), within [`Limits`].
+//! - [`to_stored`] and [`from_stored`] (`stored.rs`) convert graphs to and from the stored form: sorted N-Triples.
+//! - [`update::apply`] (`update.rs`) applies a SPARQL Update to one graph.
 //! - [`Writer`] (`writer/`) writes any number of triples in constant memory.
-//! - [`quads::Resources`] (`quads.rs`) takes N-Quads apart into one graph for each resource.
+//! - [`quads::Resources`] (`quads.rs`) splits N-Quads into one graph per resource.
 //!
-//! The syntaxes are read by the crates of the Oxigraph project, whose terms ([`Triple`], [`NamedNode`], ...) are re-exported. It is
+//! The crates of the Oxigraph project read the syntaxes. Their terms ([`Triple`], [`NamedNode`], ...) are re-exported. The model is
 //! RDF 1.1: no triple terms and no base directions.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! Lists (RDF 1.1 Schema, section 5.2) that a graph spells out, statement by statement.
+//! Lists (RDF 1.1 Schema, section 5.2) that a graph states triple by triple.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,11 +7,11 @@ use oxrdf::{BlankNode, NamedOrBlankNode, NamedOrBlankNodeRef, Term, Triple};
 
 use crate::graph::Graph;
 
-/// How far lists may lie inside each other: less than what is read back.
+/// Deepest nesting of lists, less than the reader accepts.
 const DEPTH: usize = 16;
 
-/// The lists of a graph that say nothing but their items, in nodes without a name that nothing else is said of: they can be written as lists
-/// (JSON-LD 1.1, section 4.3), and their statements left out.
+/// The lists of a graph that consist only of their items: all their nodes are blank and have no other triples. They can be written
+/// as lists (JSON-LD 1.1, section 4.3) instead of as triples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
     /// The items, by the label of the first node.
@@ -20,19 +20,19 @@ pub struct Lists {
     nodes: HashSet<String>,
 }
 
-/// What is said of a node that could be part of a list.
+/// The triples of a node that could be part of a list.
 #[derive(Default)]
 struct Node<'a> {
     first: Option<&'a Term>,
     rest: Option<&'a Term>,
-    /// The statement that it is the object of.
+    /// The triple that has the node as its object.
     used_in: Option<&'a Triple>,
-    /// Whether it is anything else, or one of these twice.
+    /// Whether the node has any other triple, or one of these twice.
     is_other: bool,
 }
 
 impl Lists {
-    /// Those of a graph.
+    /// The lists of a graph.
     #[must_use]
     pub fn of(graph: &Graph) -> Self {
         let mut nodes: HashMap<&BlankNode, Node<'_>> = HashMap::new();
@@ -58,7 +58,7 @@ impl Lists {
             .filter_map(|(first, _)| Some((first.as_str(), parts(first, &nodes)?)))
             .collect();
         let beginnings: HashSet<_> = found.iter().map(|(first, _)| *first).collect();
-        // Those without lists inside, then those that hold such lists, and so on.
+        // Lists without lists inside first, then those that contain them, and so on.
         let mut lists = Self::default();
         for _ in 0..DEPTH {
             let is_known = |item: &Term| match item {
@@ -76,7 +76,7 @@ impl Lists {
         lists
     }
 
-    /// The same lists of other items.
+    /// The same lists with other items.
     #[must_use]
     pub fn map(mut self, change: impl Fn(Term) -> Term) -> Self {
         for items in self.items.values_mut() {
@@ -90,17 +90,17 @@ impl Lists {
         self.items.get(node).map(Vec::as_slice)
     }
 
-    /// Whether what is said of a node is left out.
+    /// Whether the triples of a node are left out.
     pub(crate) fn is_part(&self, node: NamedOrBlankNodeRef<'_>) -> bool {
         matches!(node, NamedOrBlankNodeRef::BlankNode(node) if self.nodes.contains(node.as_str()))
     }
 }
 
-/// The nodes of the list that begins with one, each with its item; `None`: it is no such list.
+/// The nodes of the list that begins with this one, each with its item. `None` if it is no such list.
 fn parts<'a>(first: &'a BlankNode, nodes: &HashMap<&'a BlankNode, Node<'a>>) -> Option<Vec<(&'a BlankNode, &'a Term)>> {
     let mut parts = Vec::new();
     let mut at = first;
-    // It is no circle: each node is the object of one statement, and the first one's is not of the list.
+    // It is no cycle: each node is the object of one triple, and that of the first node is outside the list.
     loop {
         let node = nodes.get(at).filter(|node| !node.is_other)?;
         parts.push((at, node.first?));

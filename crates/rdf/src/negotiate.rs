@@ -1,18 +1,18 @@
-//! Proactive content negotiation by media type (RFC 9110, section 12.5.1), with the `profile` parameter that tells forms of JSON-LD
-//! apart.
+//! Proactive content negotiation by media type (RFC 9110, section 12.5.1), with the `profile` parameter that distinguishes forms of
+//! JSON-LD.
 
 use mediatype::{MediaTypeList, Name, ReadParams, names};
 
 use crate::syntax::{JsonLdForm, PROFILE, Syntax};
 
-/// Something that a resource can be sent as.
+/// A representation that the server offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer<T> {
     /// Its media type, without parameters.
     pub media_type: &'static str,
-    /// The `profile` that tells it from others of its media type.
+    /// The `profile` that distinguishes it from other offers of its media type.
     pub profile: Option<&'static str>,
-    /// What the offer stands for.
+    /// The caller's value for the offer.
     pub value: T,
 }
 
@@ -28,10 +28,11 @@ impl<T> Offer<T> {
     }
 }
 
-/// What, among the offers in the server's order of preference, `Accept` likes best: of the media ranges that match an offer, the most
-/// specific one gives its quality. `None`: none is acceptable. No `Accept`, or one that holds no media range: the first.
+/// Chooses the offer that `Accept` prefers; `offers` are in the server's order of preference. The most specific media range that
+/// matches an offer gives its quality. Returns `None` if no offer is acceptable, and the first offer if there is no `Accept` or no
+/// media range in it.
 ///
-/// Elements that cannot be read are skipped. Several header lines are to be joined with commas before.
+/// Malformed elements are skipped. Join several header lines with commas before.
 pub fn negotiate<'a, T>(accept: Option<&str>, offered: &'a [Offer<T>]) -> Option<&'a T> {
     let ranges: Vec<Range> = MediaTypeList::new(accept.unwrap_or_default()).flatten().filter_map(Range::new).collect();
     if ranges.is_empty() {
@@ -78,7 +79,7 @@ impl Range {
         })
     }
 
-    /// How narrowly the range names the offer; `None`: it does not.
+    /// How specifically the range matches the offer; `None` if it does not match.
     fn specificity<T>(&self, offer: &Offer<T>) -> Option<u8> {
         let (kind, subtype) = offer.media_type.split_once('/')?;
         match (self.kind.as_str(), self.subtype.as_str()) {
@@ -97,7 +98,7 @@ impl Range {
 /// A quality value (section 12.4.2) in thousandths.
 fn quality(text: &str) -> Option<u16> {
     let quality: f32 = text.parse().ok()?;
-    // At most 1,000, so nothing is cut off.
+    // At most 1,000, so nothing is truncated.
     (0.0..=1.0).contains(&quality).then(|| (quality * 1_000.0).round() as u16)
 }
 

@@ -1,4 +1,4 @@
-//! Bodies to graphs, within limits.
+//! Reading bodies into graphs, within limits.
 
 mod contexts;
 mod json_ld;
@@ -18,35 +18,35 @@ use crate::Iri;
 use crate::graph::Graph;
 use crate::syntax::Syntax;
 
-/// What is taken at most. Beyond it a body is refused, never cut.
+/// Limits of a body. A body beyond a limit is refused, never truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the body.
     pub body_bytes: usize,
     /// Triples.
     pub triples: usize,
-    /// Bytes of one blank node's label, of one literal's text.
+    /// Bytes of one blank node's label, or of one literal's text.
     pub term_bytes: usize,
     /// Bytes of one IRI.
     pub iri_bytes: usize,
-    /// Bytes of all statements with their names written out: prefixes, terms and bases make much of little. In JSON-LD, RDF/XML and SPARQL,
-    /// whose parsers make much before they give anything, it is an upper bound that is taken from the text. A body needs up to twice as
-    /// much memory while it is read.
+    /// Bytes of all statements with their names written out, because prefixes, terms and bases expand. The parsers of JSON-LD, RDF/XML
+    /// and SPARQL build much before they return anything; for them this is an upper bound computed from the text. A body needs up to
+    /// twice as much memory while it is read.
     pub expanded_bytes: usize,
-    /// How far things lie inside each other: objects and arrays in JSON, brackets in Turtle, nodes in XML.
+    /// Deepest nesting: objects and arrays in JSON, brackets in Turtle, nodes in XML.
     pub depth: usize,
-    /// Contexts of one document in JSON-LD, those that it only names included.
+    /// Contexts of one JSON-LD document, including those that it only names.
     pub json_contexts: usize,
-    /// Bytes of contexts that are copied because others hold in them. Where contexts belong to terms (JSON-LD 1.1, section 4.1.8) it is the bytes
-    /// of these contexts times the document's values, since such a context is read for each value of its term.
+    /// Bytes of contexts that are copied because others are active in them. For contexts of terms (JSON-LD 1.1, section 4.1.8) it is
+    /// their bytes times the document's values, because such a context is read for each value of its term.
     pub json_scoped_bytes: usize,
-    /// Solutions that the `WHERE` of an update could have at most, those of its parts included.
+    /// Most solutions that the `WHERE` of an update could have, including those of its parts.
     pub solutions: usize,
 }
 
 impl Default for Limits {
-    /// 8 MiB with 100,000 triples, which are 64 MiB when written out; texts of 1 MiB, IRIs of 64 KiB; 64 levels; 1,000 contexts, of which 64 MiB
-    /// are copied; a million solutions.
+    /// 8 MiB with 100,000 triples, 64 MiB when written out; texts of 1 MiB, IRIs of 64 KiB; 64 levels; 1,000 contexts, 64 MiB of them
+    /// copied; a million solutions.
     fn default() -> Self {
         Self {
             body_bytes: 8 << 20,
@@ -87,13 +87,13 @@ impl Location {
     }
 }
 
-/// Why a body is not taken.
+/// Why a body is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// It is not well-formed.
     #[error("{}{message}", location.map(|location| format!("{location}: ")).unwrap_or_default())]
     Syntax {
-        /// Where; not known for what is well-formed JSON and yet no JSON-LD.
+        /// Where. Unknown for well-formed JSON that is not JSON-LD.
         location: Option<Location>,
         /// What is wrong.
         message: String,
@@ -101,10 +101,10 @@ pub enum ParseError {
     /// It is not in UTF-8.
     #[error("{location}: the text is not in UTF-8")]
     NotUtf8 {
-        /// Of the first byte that is wrong.
+        /// Place of the first invalid byte.
         location: Location,
     },
-    /// JSON-LD asks for a context that is not built in. None is ever fetched.
+    /// JSON-LD names a context that is not built in. Contexts are never fetched.
     #[error(
         "the context {iri} is not built in ({} are), and none is fetched: write the context into the document",
         contexts::addresses()
@@ -113,8 +113,8 @@ pub enum ParseError {
         /// The context's address.
         iri: String,
     },
-    /// A statement is in a named graph; a resource has one graph, without a name.
-    #[error("statements in the named graph {graph} cannot be kept: a resource is one graph")]
+    /// A statement is in a named graph. A resource has one graph, without a name.
+    #[error("statements in the named graph {graph} cannot be stored: a resource is one graph")]
     NamedGraph {
         /// The graph's name.
         graph: String,
@@ -130,7 +130,7 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// Whether a limit was passed (HTTP: 413), as opposed to a body that is wrong (400).
+    /// Whether a limit was exceeded (HTTP: 413), as opposed to an invalid body (400).
     #[must_use]
     pub const fn is_too_large(&self) -> bool {
         matches!(self, Self::TooLarge { .. })
@@ -148,10 +148,10 @@ impl From<TurtleSyntaxError> for ParseError {
     }
 }
 
-/// Reads a body in UTF-8. Relative IRIs are resolved against `base`. Labels of blank nodes are kept; nodes without label get one.
+/// Reads a body in UTF-8. Relative IRIs are resolved against `base`. Blank nodes keep their labels; nodes without a label get one.
 ///
 /// # Errors
-/// [`ParseError`]: the body is not well-formed, or beyond a limit.
+/// [`ParseError`] if the body is not well-formed, or exceeds a limit.
 pub fn parse(body: &[u8], syntax: Syntax, base: &Iri, limits: &Limits) -> Result<Graph, ParseError> {
     if body.len() > limits.body_bytes {
         return Err(ParseError::TooLarge { of: "bytes", limit: limits.body_bytes });
@@ -182,7 +182,7 @@ fn with_base<T>(parser: Result<T, impl Display>) -> Result<T, ParseError> {
 pub(crate) struct Collector {
     limits: Limits,
     graph: Graph,
-    /// Of all triples that came, also of those that came before.
+    /// Bytes of all triples that arrived, duplicates included.
     bytes: usize,
 }
 
@@ -191,7 +191,7 @@ impl Collector {
         Self { limits, graph: Graph::new(), bytes: 0 }
     }
 
-    /// Adds a triple, unless it is too much: what is refused is never kept.
+    /// Adds a triple, unless it exceeds a limit.
     pub(crate) fn add(&mut self, triple: Triple) -> Result<(), ParseError> {
         let too_large = |of, limit| Err(ParseError::TooLarge { of, limit });
         let size = Size::of(&triple);
@@ -269,7 +269,7 @@ impl Size {
     }
 }
 
-/// Gives blank nodes that have a random label one that depends on nothing but the graph: `b` and the first number that is free.
+/// Replaces random labels of blank nodes by ones that depend only on the graph: `b` and the first free number.
 pub(crate) fn label_blank_nodes(graph: Graph) -> Graph {
     let mut random = indexmap::IndexSet::new();
     let mut taken = HashSet::new();
@@ -312,8 +312,8 @@ pub(crate) fn label_blank_nodes(graph: Graph) -> Graph {
         .collect()
 }
 
-/// Whether the label is one of the random 128-bit numbers that parsers give to nodes without label. (A client's label of that form is
-/// changed too, which does no harm.)
+/// Whether the label is one of the random 128-bit numbers that parsers give to nodes without a label. A client's label of that form
+/// is replaced too, which does no harm.
 fn is_random(node: &BlankNode) -> bool {
     node.as_ref().unique_id().is_some_and(|id| id > u128::from(u64::MAX))
 }

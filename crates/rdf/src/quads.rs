@@ -1,5 +1,5 @@
-//! [N-Quads](https://www.w3.org/TR/n-quads/) as a list of resources: statements of one graph, in lines that follow each other, are one
-//! resource, and the graph's name is its address.
+//! [N-Quads](https://www.w3.org/TR/n-quads/) as a list of resources. Consecutive lines of one graph are one resource, and the graph's
+//! name is its address.
 
 use oxrdf::{GraphName, NamedNode, Quad};
 use oxttl::NQuadsParser;
@@ -17,28 +17,28 @@ pub struct Resource {
     pub graph: Graph,
 }
 
-/// Takes a stream of N-Quads apart, in memory for one resource: [`feed`](Self::feed) it as bytes arrive, take
+/// Splits a stream of N-Quads into resources, with memory for one. [`feed`](Self::feed) it as bytes arrive, take
 /// [`next_resource`](Self::next_resource) until there is none, and [`end`](Self::end) it.
 ///
-/// A graph that comes again after another one is a resource again. [`Limits`] hold for each resource, [`Limits::body_bytes`] for each
-/// line.
+/// A graph that appears again after another one is another resource. [`Limits`] apply to each resource, [`Limits::body_bytes`] to
+/// each line.
 pub struct Resources {
     limits: Limits,
     parser: LowLevelNQuadsParser,
-    /// Bytes of the line that has begun.
+    /// Bytes of the current line.
     line_bytes: usize,
     current: Option<(NamedNode, Collector)>,
     failed: Option<ParseError>,
 }
 
 impl Resources {
-    /// A stream of which nothing has come.
+    /// An empty stream.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { limits, parser: NQuadsParser::new().low_level(), line_bytes: 0, current: None, failed: None }
     }
 
-    /// Takes the next bytes. All resources are to be taken out before more is given.
+    /// Takes the next bytes. Take all resources before the next call.
     pub fn feed(&mut self, bytes: &[u8]) {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line_bytes += line.len();
@@ -54,17 +54,17 @@ impl Resources {
         self.parser.extend_from_slice(bytes);
     }
 
-    /// No more bytes come.
+    /// Ends the stream.
     pub fn end(&mut self) {
         self.parser.end();
     }
 
-    /// The next resource that is complete: its last line has been followed by one of another graph, or by the end. `None`: more bytes
-    /// are needed, or all is done.
+    /// The next complete resource: its last line was followed by one of another graph, or by the end. `None` if more bytes are
+    /// needed, or the stream has ended.
     ///
     /// # Errors
-    /// [`ParseError`] with its place in the stream. It ends the stream: which resource a broken line belongs to is not known, so the one
-    /// that had begun is not given, and the same error is given from now on.
+    /// [`ParseError`] with its place in the stream. It ends the stream, and every later call returns it again. The resource that had
+    /// begun is dropped, because it is not known which resource the malformed line belongs to.
     pub fn next_resource(&mut self) -> Option<Result<Resource, ParseError>> {
         loop {
             if let Some(error) = &self.failed {
@@ -82,7 +82,7 @@ impl Resources {
         }
     }
 
-    /// Adds a statement; gives the resource before, if the statement is the first one of another.
+    /// Adds a statement. If it is the first of another resource, returns the resource before.
     fn add(&mut self, quad: Quad) -> Result<Option<Resource>, ParseError> {
         let GraphName::NamedNode(name) = &quad.graph_name else {
             let message = format!("the statement \"{quad}\" does not name the resource that it belongs to");

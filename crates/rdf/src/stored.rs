@@ -1,5 +1,5 @@
-//! The form in which graphs are kept: [canonical N-Triples](https://www.w3.org/TR/n-triples/#canonical-ntriples) in UTF-8, lines
-//! sorted by their bytes, so that equal graphs are equal bytes and all triples of a subject stand together.
+//! The stored form of graphs: [canonical N-Triples](https://www.w3.org/TR/n-triples/#canonical-ntriples) in UTF-8, with lines sorted
+//! by their bytes. So equal graphs are equal bytes, and all triples of a subject are together.
 
 use std::io::Write as _;
 
@@ -7,12 +7,12 @@ use oxttl::{NTriplesParser, TurtleSyntaxError};
 
 use crate::graph::Graph;
 
-/// Stored bytes that are not a graph: they were changed after they were written.
+/// Stored bytes that are not a graph. They were changed after they were written.
 #[derive(Debug, thiserror::Error)]
 #[error("stored graph: {0}")]
 pub struct StoredError(#[from] TurtleSyntaxError);
 
-/// The stored form. Labels of blank nodes are kept as they are.
+/// The stored form. Blank nodes keep their labels.
 #[must_use]
 pub fn to_stored(graph: &Graph) -> Vec<u8> {
     let mut text = Vec::with_capacity(graph.len() * 128);
@@ -32,7 +32,7 @@ pub fn to_stored(graph: &Graph) -> Vec<u8> {
 /// The graph of stored bytes, its triples in their order.
 ///
 /// # Errors
-/// [`StoredError`]: the bytes are not what [`to_stored`] makes.
+/// [`StoredError`] if the bytes are not the output of [`to_stored`].
 pub fn from_stored(stored: &[u8]) -> Result<Graph, StoredError> {
     let mut graph = Graph::new();
     for triple in NTriplesParser::new().lenient().for_slice(stored) {

@@ -1,16 +1,16 @@
-//! What graphs are written in, and how media types name it.
+//! The syntaxes of graphs, and their media types.
 
 use std::borrow::Cow;
 
 use mediatype::{MediaType, Name, ReadParams, names};
 
-/// The parameter that tells forms of JSON-LD apart.
+/// The parameter that distinguishes forms of JSON-LD.
 pub(crate) const PROFILE: Name<'_> = Name::new_unchecked("profile");
 
 /// A syntax of RDF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syntax {
-    /// [Turtle](https://www.w3.org/TR/turtle/): what a client gets that asks for nothing else (LDP 4.3.2.1).
+    /// [Turtle](https://www.w3.org/TR/turtle/), the default (LDP 4.3.2.1).
     Turtle,
     /// [N-Triples](https://www.w3.org/TR/n-triples/).
     NTriples,
@@ -18,21 +18,21 @@ pub enum Syntax {
     JsonLd(JsonLdForm),
     /// [RDF/XML](https://www.w3.org/TR/rdf-syntax-grammar/).
     RdfXml,
-    /// Turtle under the name of [N3](https://www.w3.org/TeamSubmission/n3/), of which it is a part: what N3 has besides is not read.
+    /// Turtle under the name of [N3](https://www.w3.org/TeamSubmission/n3/), of which it is a subset. Other parts of N3 are not read.
     N3,
-    /// N-Triples as a plain text, which is what they were before they had a name (N-Triples, section 5).
+    /// N-Triples as plain text, their older media type (N-Triples, section 5).
     Text,
 }
 
-/// A form of JSON-LD documents. All are read alike.
+/// A form of JSON-LD documents. The reader treats all forms alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum JsonLdForm {
-    /// IRIs shortened by a context that stands in the document.
+    /// IRIs shortened by a context in the document.
     #[default]
     Compacted,
     /// No context, all IRIs in full.
     Expanded,
-    /// As expanded, one object for each subject, none inside another.
+    /// As expanded, with one object per subject, none inside another.
     Flattened,
 }
 
@@ -47,7 +47,7 @@ impl JsonLdForm {
         }
     }
 
-    /// The first form that a list of profiles, separated by spaces, names.
+    /// The first form in a list of profiles, which spaces separate.
     #[must_use]
     pub fn from_profiles(profiles: &str) -> Option<Self> {
         let forms = [Self::Compacted, Self::Expanded, Self::Flattened];
@@ -56,7 +56,7 @@ impl JsonLdForm {
 }
 
 impl Syntax {
-    /// All that can be read and written, in the order in which the server likes them.
+    /// All syntaxes, in the server's order of preference.
     pub const ALL: [Self; 8] = [
         Self::Turtle,
         Self::JsonLd(JsonLdForm::Compacted),
@@ -68,7 +68,7 @@ impl Syntax {
         Self::Text,
     ];
 
-    /// Media types of all that is a graph whatever else is said of it, each once: for `Accept-Post`.
+    /// Media types that always mean a graph, each once, for `Accept-Post`.
     pub const MEDIA_TYPES: [&'static str; 5] =
         ["text/turtle", "application/ld+json", "application/n-triples", "application/rdf+xml", "text/n3"];
 
@@ -94,8 +94,7 @@ impl Syntax {
         }
     }
 
-    /// The syntax that a media type (without parameters, in any case) names. A profile that is not known is passed over (RFC 6906,
-    /// section 3).
+    /// The syntax of a media type (without parameters, in any case). An unknown profile is ignored (RFC 6906, section 3).
     #[must_use]
     pub fn from_media_type(media_type: &str, profile: Option<&str>) -> Option<Self> {
         let mut syntaxes = Self::ALL.into_iter();
@@ -106,10 +105,10 @@ impl Syntax {
     }
 }
 
-/// How the text of a body became bytes.
+/// The character encoding of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Charset {
-    /// What all syntaxes of RDF are in.
+    /// The encoding of all syntaxes of RDF.
     #[default]
     Utf8,
     /// ISO-8859-1, which old HTTP libraries add to every `text/*`.
@@ -127,7 +126,7 @@ impl Charset {
         }
     }
 
-    /// The same text in UTF-8. What is in UTF-8 is not copied, nor checked: [`crate::parse`] does.
+    /// The same text in UTF-8. A text in UTF-8 is neither copied nor checked; [`crate::parse`] checks it.
     #[must_use]
     pub fn to_utf8(self, text: &[u8]) -> Cow<'_, [u8]> {
         match self {
@@ -139,24 +138,24 @@ impl Charset {
     }
 }
 
-/// What `Content-Type` says of a body that is a graph.
+/// The `Content-Type` of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentType {
     /// The syntax.
     pub syntax: Syntax,
-    /// The charset; UTF-8 where none is named.
+    /// The charset, UTF-8 by default.
     pub charset: Charset,
 }
 
 impl ContentType {
-    /// Reads a value of `Content-Type` (RFC 9110, section 8.3). `None`: it is not a media type, not one of a graph, or its charset is
-    /// unknown. A plain text is no graph.
+    /// Reads a value of `Content-Type` (RFC 9110, section 8.3). `None` if it is not a media type, not one of a graph, or its charset
+    /// is unknown. Plain text is not a graph.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         Self::of_graph(value).filter(|content_type| content_type.syntax != Syntax::Text)
     }
 
-    /// The same of what is known to be a graph: a plain text is N-Triples.
+    /// The same for a body that is known to be a graph: plain text is N-Triples.
     #[must_use]
     pub fn of_graph(value: &str) -> Option<Self> {
         let media_type = MediaType::parse(value).ok()?;

@@ -1,9 +1,9 @@
-//! Tokens of Turtle and of SPARQL texts, told without parsing them, so that what a parser would do with a text can be bounded before.
+//! Tokens of Turtle and SPARQL texts, found without parsing, so that the cost of parsing can be bounded before.
 //!
-//! Where a parser could read a text in two ways, the tokens are those of the way in which more brackets are seen.
+//! Where a parser could read a text in two ways, the tokens are those of the reading with more brackets.
 
-/// Tokens (SPARQL 1.1 Query, section 19.8; Turtle, section 6.5), roughly: strings and IRIs are one token each, comments none, every other
-/// character that is not part of a word is one by itself.
+/// Tokens (SPARQL 1.1 Query, section 19.8; Turtle, section 6.5), roughly: a string or an IRI is one token, a comment is none, and any
+/// other character outside of words is one.
 pub(crate) struct Tokens<'a>(pub(crate) &'a str);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -27,7 +27,7 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// Names with prefix are one word, escaped characters in them included. (`#` has to be escaped there: otherwise it begins a comment.)
+/// A prefixed name is one word, including escaped characters. (`#` must be escaped there; otherwise it begins a comment.)
 pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | ':' | '.' | '%' | '?' | '$' | '@' | '\\')
 }
@@ -44,7 +44,7 @@ fn word_bytes(text: &str) -> usize {
     text.len()
 }
 
-/// Length of a string with its quotes. One that does not end is none: its quotes are tokens (two of three, which are an empty string).
+/// Length of a string with its quotes. A string that does not end is none: its quotes are tokens (two of three are an empty string).
 fn string_bytes(text: &str, quote: char) -> usize {
     let long = [quote; 3].iter().collect::<String>();
     let (end, is_long) = if text.starts_with(&long) { (long.as_str(), true) } else { (&long[..1], false) };
@@ -64,7 +64,7 @@ fn string_bytes(text: &str, quote: char) -> usize {
     if is_long { 2 } else { 1 }
 }
 
-/// Length of an IRI with its brackets. `None`: it is a less-than sign.
+/// Length of an IRI with its brackets. `None` if it is a less-than sign.
 fn iri_bytes(text: &str) -> Option<usize> {
     let end = text[1..].find(|c: char| c <= ' ' || "<>\"{}|^`".contains(c))? + 1;
     text[end..].starts_with('>').then_some(end + 1)

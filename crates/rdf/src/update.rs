@@ -1,8 +1,8 @@
 //! SPARQL 1.1 Update on one graph, as `PATCH` carries it.
 //!
-//! The parser and the evaluator are those of the Oxigraph project. Neither has limits of its own, so that what they are given is
-//! measured before: the text by `lexical.rs` (both are recursive), the solutions that a `WHERE` could have by `cost.rs`, regular
-//! expressions by `regex.rs`. While it runs an update can be cancelled wherever it reads the graph (`view.rs`).
+//! The parser and the evaluator are those of the Oxigraph project. Neither has limits of its own, so their input is measured first:
+//! the text by `lexical.rs` (both are recursive), the possible solutions of a `WHERE` by `cost.rs`, and regular expressions by
+//! `regex.rs`. A running update can be cancelled wherever it reads the graph (`view.rs`).
 
 mod cost;
 mod lexical;
@@ -27,27 +27,27 @@ use cost::Gate;
 pub use removal::Removal;
 use view::{View, ViewError};
 
-/// Stack of the thread that evaluates patterns: reserved, not used unless needed.
+/// Stack of the thread that evaluates patterns, in bytes. It is reserved, and used only if needed.
 const STACK_BYTES: usize = 256 << 20;
 
-/// Why an update is not carried out. The graph is as it was.
+/// Why an update was not applied. The graph is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
     /// It is not a SPARQL update.
     #[error("{}{message}", location.map(|location| format!("{location}: ")).unwrap_or_default())]
     Syntax {
-        /// Where, if that can be told.
+        /// Where, if known.
         location: Option<Location>,
         /// What was expected.
         message: String,
     },
-    /// It asks for something that does not exist for one graph without a name.
+    /// It uses an operation that does not exist for one unnamed graph.
     #[error("{operation} is not possible here: an update is of this resource's own graph only")]
     NotSupported {
         /// The operation or clause.
         operation: &'static str,
     },
-    /// It is beyond a limit, or could be.
+    /// It exceeds a limit, or could.
     #[error("too large: more than {limit} {of}")]
     TooLarge {
         /// What is counted.
@@ -55,8 +55,8 @@ pub enum UpdateError {
         /// The limit.
         limit: usize,
     },
-    /// A regular expression is not taken.
-    #[error("a regular expression is not taken: {why}")]
+    /// A regular expression is refused.
+    #[error("a regular expression is refused: {why}")]
     Pattern {
         /// Why not.
         why: String,
@@ -70,7 +70,7 @@ pub enum UpdateError {
 }
 
 impl UpdateError {
-    /// Whether a limit was passed, as opposed to an update that is wrong.
+    /// Whether a limit was exceeded, as opposed to an invalid update.
     #[must_use]
     pub const fn is_too_large(&self) -> bool {
         matches!(self, Self::TooLarge { .. })
@@ -93,12 +93,12 @@ impl From<SparqlSyntaxError> for UpdateError {
     }
 }
 
-/// Stops an update from another thread: within about a second, since what the evaluator does without looking is bounded to that.
+/// Stops an update from another thread, within about a second: what the evaluator does without checking is bounded to that.
 #[derive(Clone, Default)]
 pub struct Cancellation(CancellationToken);
 
 impl Cancellation {
-    /// Stops the update, also one that has not begun.
+    /// Stops the update, even before it begins.
     pub fn cancel(&self) {
         self.0.cancel();
     }
@@ -108,20 +108,20 @@ impl Cancellation {
     }
 }
 
-/// What came of an update.
+/// The result of an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Updated {
-    /// The graph that results.
+    /// The new graph.
     pub graph: Graph,
-    /// What the update says is to be taken away, whether that was in the graph or not.
+    /// What the update states to delete, whether the graph contained it or not.
     pub removals: Vec<Removal>,
 }
 
-/// Carries out the operations of an update, in order, and gives the graph that results: all of them or none. Relative IRIs are
-/// resolved against `base`. Blank nodes that the update makes get labels that are free.
+/// Applies the operations of an update in order, all or none, and returns the new graph. Relative IRIs are resolved against `base`.
+/// New blank nodes get free labels.
 ///
-/// `INSERT DATA`, `DELETE DATA`, `DELETE WHERE` and `DELETE`/`INSERT ... WHERE` are possible. All that names another graph (`LOAD`,
-/// `CLEAR`, `CREATE`, `DROP`, `WITH`, `USING`, `GRAPH`) or another server (`SERVICE`) is refused.
+/// `INSERT DATA`, `DELETE DATA`, `DELETE WHERE` and `DELETE`/`INSERT ... WHERE` are supported. Anything that names another graph
+/// (`LOAD`, `CLEAR`, `CREATE`, `DROP`, `WITH`, `USING`, `GRAPH`) or another server (`SERVICE`) is refused.
 ///
 /// # Errors
 /// [`UpdateError`].
@@ -141,7 +141,7 @@ pub fn apply(
     if !shape.has_where {
         return apply_here(graph, update, base, limits, cancellation);
     }
-    // The evaluator takes up to 40 KiB of stack for each operator of a pattern.
+    // The evaluator needs up to 40 KiB of stack per operator of a pattern.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("sparql-update".to_owned()).stack_size(STACK_BYTES);
         let evaluation = thread.spawn_scoped(scope, || apply_here(graph, update, base, limits, cancellation));
@@ -251,7 +251,7 @@ struct Change {
 }
 
 impl Change {
-    /// Section 3.1.3: all solutions are found in the graph as it is, then all that is to go goes, then all that is to come comes.
+    /// Section 3.1.3: all solutions are found in the unchanged graph, then all deletions are applied, then all insertions.
     fn carry_out(
         mut self,
         graph: &mut Graph,

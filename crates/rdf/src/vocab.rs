@@ -1,8 +1,8 @@
-//! Vocabularies that a linked data platform speaks, and the prefixes under which they are written.
+//! Vocabularies of a linked data platform, and their prefixes.
 
 pub use oxrdf::vocab::{rdf, rdfs, xsd};
 
-/// Prefixes for what is written: of [`crate::Writer`], and the built-in context of compacted JSON-LD.
+/// Prefixes for output: of [`crate::Writer`], and of the built-in context of compacted JSON-LD.
 pub const PREFIXES: &[(&str, &str)] = &[
     ("acl", "http://www.w3.org/ns/auth/acl#"),
     ("as", "https://www.w3.org/ns/activitystreams#"),
@@ -48,11 +48,11 @@ pub mod ldp {
         BASIC_CONTAINER = "BasicContainer";
         /// A container that also makes membership triples with what it contains.
         DIRECT_CONTAINER = "DirectContainer";
-        /// A container whose membership triples name what the contained resources tell.
+        /// A container whose membership triples name members that the contained resources state.
         INDIRECT_CONTAINER = "IndirectContainer";
         /// Container to contained resource.
         CONTAINS = "contains";
-        /// Resource to member, where no other relation was chosen.
+        /// Resource to member, if no other relation was chosen.
         MEMBER = "member";
         /// Subject (or object) of a container's membership triples.
         MEMBERSHIP_RESOURCE = "membershipResource";
@@ -60,11 +60,11 @@ pub mod ldp {
         HAS_MEMBER_RELATION = "hasMemberRelation";
         /// Predicate of membership triples that come from the member.
         IS_MEMBER_OF_RELATION = "isMemberOfRelation";
-        /// Which statement of a contained resource names the member.
+        /// Which property of a contained resource names the member.
         INSERTED_CONTENT_RELATION = "insertedContentRelation";
         /// The contained resource itself is the member.
         MEMBER_SUBJECT = "MemberSubject";
-        /// Link relation to what restricts a resource.
+        /// Link relation to the constraints on a resource.
         CONSTRAINED_BY = "constrainedBy";
         /// One page of a resource (LDP Paging).
         PAGE = "Page";

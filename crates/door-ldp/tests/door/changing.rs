@@ -79,7 +79,7 @@ async fn conditions_on_what_is_not_there_are_about_that() {
     let put = |path, name, value| fixture.put(path, "").header(name, value).answer();
     let refused = put("/rest/new", "if-match", "*").await;
     assert_eq!(refused.status, StatusCode::PRECONDITION_FAILED);
-    assert_eq!(refused.detail(), "the condition `If-Match` does not hold: nothing is there");
+    assert_eq!(refused.detail(), "the condition `If-Match` does not hold: the resource does not exist");
     assert_eq!(fixture.get("/rest/new").await.status, StatusCode::NOT_FOUND);
     assert_eq!(put("/rest/new", "if-none-match", "*").await.status, StatusCode::CREATED);
     let refused = put("/rest/new", "if-none-match", "*").await;

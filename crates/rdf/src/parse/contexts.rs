@@ -1,8 +1,8 @@
-//! The contexts that are built in (`contexts/`), so that documents can name them by their addresses though none is fetched.
+//! The built-in contexts (`contexts/`). Documents can name them by their addresses, though no context is fetched.
 
 use oxjsonld::JsonLdRemoteDocument;
 
-/// Host and path of each, with its document. The scheme is of no matter: both name the same.
+/// Host and path of each, with its document. Both schemes name the same context.
 const BUILT_IN: [(&str, &str); 2] = [
     ("www.w3.org/ns/anno.jsonld", include_str!("contexts/anno.json")),
     ("www.w3.org/ns/ldp.jsonld", include_str!("contexts/ldp.json")),

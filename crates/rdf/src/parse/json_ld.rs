@@ -1,4 +1,4 @@
-//! JSON-LD: contexts are built in and never fetched, what they cost is bounded, and what is wrong is told with its place.
+//! JSON-LD. Contexts are built in and never fetched, their cost is bounded, and errors have a place.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -13,13 +13,13 @@ use super::json_tokens::token_bytes;
 use super::{Collector, Location, ParseError, contexts, with_base};
 use crate::Iri;
 
-/// Up to this size a body that is wrong is read again to find the place.
+/// Up to this size in bytes an invalid body is read again to find the place.
 const SEARCHED_BYTES: usize = 1 << 20;
 
 /// The name under which Jena 2 writes the default graph.
 const JENA_DEFAULT_GRAPH: NamedNodeRef<'_> = NamedNodeRef::new_unchecked("urn:x-arq:DefaultGraphNode");
 
-/// What the parser is told of contexts that are not built in.
+/// The error for contexts that are not built in.
 const NOT_FETCHED: &str = "contexts are not fetched";
 
 /// Reads a document's default graph.
@@ -65,7 +65,7 @@ fn place(body: &[u8], base: &Iri, error: &JsonLdSyntaxError) -> Option<Location>
     }
 }
 
-/// Where the parser notices what is wrong in a text that is well-formed JSON. It does not say, so it is given the text token by token.
+/// Where the parser finds the error in a text that is well-formed JSON. It does not report the place, so it gets the text token by token.
 fn where_noticed(body: &[u8], base: &Iri) -> Option<Location> {
     let token_start = Rc::new(Cell::new(0));
     let tokens = Tokens { text: body, at: 0, token_start: token_start.clone() };
@@ -77,11 +77,11 @@ fn where_noticed(body: &[u8], base: &Iri) -> Option<Location> {
     Some(Location::of(body, token_start.get()))
 }
 
-/// A JSON text that is read one token at a time.
+/// A JSON text, read one token at a time.
 struct Tokens<'a> {
     text: &'a [u8],
     at: usize,
-    /// Where the token that was read last begins.
+    /// Start of the last token read.
     token_start: Rc<Cell<usize>>,
 }
 

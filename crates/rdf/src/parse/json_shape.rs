@@ -1,5 +1,5 @@
-//! The shape of a JSON text: what has to be known of it before it is read as JSON-LD. The parser is recursive where contexts are, and it
-//! keeps the whole of an object, with all its names written out, until it knows the object's `@id`.
+//! The shape of a JSON text, which must be known before it is read as JSON-LD. The parser is recursive in contexts. It keeps a whole
+//! object, with all its names written out, until it knows the object's `@id`.
 
 use serde_json::Value;
 
@@ -7,52 +7,52 @@ use super::json_terms::Terms;
 use super::json_tokens::{is_before_colon, names, token_bytes, value_bytes};
 use super::{Limits, Location, ParseError};
 
-/// Definitions of terms that may have to be followed one inside the other: a fraction of what fits the stack of a thread.
+/// Deepest nesting of definitions of terms: a fraction of what fits on a thread's stack.
 const CHAIN: usize = 64;
 
-/// What the parser keeps for each bracket, key and value and for each level around it, roughly.
+/// Memory of the parser per bracket, key and value and per level around it, roughly.
 const TOKEN_BYTES: usize = 32;
 
-/// What the parser keeps for each statement besides its names, roughly.
+/// Memory of the parser per statement besides its names, roughly.
 const STATEMENT_BYTES: usize = 128;
 
 /// Names in a statement.
 const STATEMENT_NAMES: usize = 3;
 
-/// What a text holds. All bytes are upper bounds, and stay at the greatest number once they are beyond it.
+/// Measurements of a text. All bytes are upper bounds, and saturate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// How far objects and arrays lie inside each other.
+    /// Nesting of objects and arrays.
     depth: usize,
     /// Objects and plain values.
     values: usize,
-    /// Contexts, those inside each other counted as well.
+    /// Contexts, including nested ones.
     contexts: usize,
-    /// Bytes of contexts that are copied, because others hold in them or belong to their terms.
+    /// Bytes of contexts that are copied, because others are active in them or belong to their terms.
     copied_bytes: usize,
-    /// Whether a context lies inside another one: then it belongs to a term, and is read for each value that uses the term.
+    /// Whether a context is nested in another: then it belongs to a term, and is read for each value that uses the term.
     has_scoped_context: bool,
-    /// Bytes of all contexts with such ones inside, and what their terms are like.
+    /// Bytes of all contexts with nested ones, and measurements of their terms.
     scoping_bytes: usize,
     scoping: Terms,
-    /// Of the longest way from a term to what it stands for.
+    /// Length of the longest chain from a term to its IRI.
     chain: usize,
-    /// Whether some names are in another object than the one that they belong to (JSON-LD 1.1, section 4.9).
+    /// Whether some names are in another object than their own (JSON-LD 1.1, section 4.9).
     has_nests: bool,
     longest_id_bytes: usize,
-    /// What the parser makes of the text, in all.
+    /// Bytes that the parser builds from the text, in all.
     expanded_bytes: usize,
 }
 
-/// An object or an array that has begun.
+/// An open object or array.
 #[derive(Default)]
 struct Open {
     is_object: bool,
-    /// Of the longest key on the way to here.
+    /// Of the longest key on the path to it.
     path_bytes: usize,
-    /// The same with the key that came last.
+    /// The same including the last key.
     key_bytes: usize,
-    /// Of the longest text in it that could be its `@id`, which need not come first.
+    /// Of the longest text in it that could be its `@id`, which need not be first.
     id_bytes: usize,
     /// Values in it, at all depths.
     values: usize,
@@ -63,13 +63,13 @@ struct Open {
     own_bytes: usize,
     /// Contexts in it, at all depths.
     contexts: usize,
-    /// How many contexts hold in each other, and what is kept of all of them at once.
+    /// Number of contexts active in each other, and the bytes kept of all of them at once.
     context_depth: usize,
     kept_bytes: usize,
 }
 
 impl Shape {
-    /// Refuses a text that would take too long or too much.
+    /// Refuses a text that would need too much time or memory.
     pub(super) fn check(text: &[u8], limits: &Limits) -> Result<(), ParseError> {
         let shape = Self::of(text, limits)?;
         let too_large = |of, limit| Err(ParseError::TooLarge { of, limit });
@@ -86,7 +86,7 @@ impl Shape {
                 limits.json_scoped_bytes,
             );
         }
-        // Most of it is made and let go of again on the way to the graph.
+        // Most of it is built and freed again before the graph exists.
         if shape.all_expanded_bytes() > limits.expanded_bytes.saturating_mul(2) {
             return too_large("bytes once all names are written out", limits.expanded_bytes);
         }
@@ -101,7 +101,7 @@ impl Shape {
         [scoped_bytes, kept_bytes, nested_bytes].into_iter().fold(self.expanded_bytes, usize::saturating_add)
     }
 
-    /// Looks at a text (or at what begins like one), up to where it is too deep.
+    /// Measures a text (or what begins like one), up to where it is too deep.
     fn of(text: &[u8], limits: &Limits) -> Result<Self, ParseError> {
         let too_deep = ParseError::TooLarge { of: "levels of JSON", limit: limits.depth };
         let mut shape = Self::default();
@@ -165,7 +165,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// A value, which can be a statement: its own text, and the keys that name its property or its subject.
+    /// A value, which can be a statement: its own text, and the keys of its property or its subject.
     fn value(&mut self, here: &mut Open, bytes: usize) {
         self.values += 1;
         here.values += 1;
@@ -200,7 +200,7 @@ impl Shape {
         Ok(())
     }
 
-    /// The end of an object or an array: its contexts hold in all of it, also in what came before them.
+    /// The end of an object or an array. Its contexts apply to all of it, also to what came before them.
     fn end(&mut self, ended: Open, around: &mut Open) {
         self.add(ended.own.longest_bytes.saturating_mul(ended.names));
         self.add(ended.id_bytes.saturating_mul(ended.values));
@@ -226,7 +226,7 @@ fn contexts_of(context: &Value) -> usize {
     own + contexts_inside(context)
 }
 
-/// Contexts that lie inside a context.
+/// Contexts nested in a context.
 fn contexts_inside(context: &Value) -> usize {
     match context {
         Value::Object(entries) => {

@@ -1,22 +1,22 @@
-//! The terms of a JSON-LD context: how far their definitions lead from one to the next, and how long they make what they shorten. The
-//! parser follows them recursively and writes each out in full.
+//! The terms of a JSON-LD context: how long chains of their definitions are, and how much they expand. The parser follows them
+//! recursively and writes each out in full.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// What the parser keeps for a term besides its text, roughly.
+/// Memory of the parser per term besides its text, roughly.
 const TERM_BYTES: usize = 256;
 
-/// What is known of a context that is built in: none of its terms leads further than to a prefix.
+/// Measurements of a built-in context: none of its terms leads further than to a prefix.
 const BUILT_IN: Terms = Terms { chain: 2, longest_bytes: 128, kept_bytes: 64 * 1_024 };
 
-/// What the terms of a context are like.
+/// Measurements of the terms of a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
-    /// Definitions that have to be followed for one term, each inside the one before; contexts of terms are inside their term.
+    /// Longest chain of definitions for one term. The contexts of a term extend its chain.
     pub(super) chain: usize,
-    /// Bytes that a name can become longer by.
+    /// Bytes by which a name can grow.
     pub(super) longest_bytes: usize,
     /// Bytes of all definitions, written out.
     pub(super) kept_bytes: usize,
@@ -33,7 +33,7 @@ impl Terms {
         }
     }
 
-    /// One context, and another that holds in it.
+    /// One context, and another that is active in it.
     pub(super) fn with(self, other: Self) -> Self {
         Self {
             chain: self.chain.max(other.chain),
@@ -47,7 +47,7 @@ impl Terms {
         if context.contains_key("@import") {
             sum = sum.with(BUILT_IN);
         }
-        // `@vocab` and `@base` come before names, `@language` goes along with texts.
+        // `@vocab` and `@base` precede names; `@language` is added to texts.
         for (_, value) in context.iter().filter(|(key, _)| key.starts_with('@')) {
             let bytes = value.as_str().map_or(0, str::len);
             sum.longest_bytes = sum.longest_bytes.saturating_add(bytes);
@@ -69,24 +69,24 @@ impl Terms {
 
 /// The definition of a term.
 struct Definition {
-    /// Of the term and of the texts of its definition.
+    /// Bytes of the term and of the texts of its definition.
     own_bytes: usize,
-    /// Of the longest of the terms that it uses.
+    /// Bytes of the longest of the terms that it uses.
     used_bytes: usize,
-    /// Definitions on the way from it, itself included.
+    /// Length of the chain of definitions from it, itself included.
     chain: usize,
-    /// Of the context inside.
+    /// Of its nested context.
     scoped: Terms,
 }
 
 impl Definition {
-    /// Of what the term stands for, at most.
+    /// Most bytes of the term's IRI.
     fn bytes(&self) -> usize {
         self.own_bytes.saturating_add(self.used_bytes)
     }
 
-    /// All definitions of a context, in linear time. Those that lead in a circle are not followed: each is taken for as deep as all of them
-    /// (the parser refuses them once it has gone around).
+    /// All definitions of a context, in linear time. Cycles are not followed: each definition in one counts as deep as all of them. The
+    /// parser refuses a cycle when it has gone around it.
     fn all_of(context: &Map<String, Value>) -> Vec<Self> {
         let numbers: HashMap<&str, usize> =
             context.keys().enumerate().map(|(number, term)| (term.as_str(), number)).collect();
@@ -140,10 +140,10 @@ impl Definition {
     }
 }
 
-/// The terms that a text could use: all of it, or what stands before a colon.
+/// The terms that a text could use: all of it, or what precedes a colon.
 fn names_in(text: &str) -> impl Iterator<Item = &str> {
     let before = text.split_once(':').map(|(before, _)| before);
-    // An empty prefix is passed over.
+    // An empty prefix is skipped.
     let after_empty = text.strip_prefix(':').and_then(|rest| rest.split_once(':')).map(|(before, _)| before);
     [Some(text), before, after_empty].into_iter().flatten()
 }

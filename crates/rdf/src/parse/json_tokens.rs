@@ -1,4 +1,4 @@
-//! Tokens of a JSON text, told without parsing it.
+//! Tokens of a JSON text, found without parsing.
 
 /// Length of the first token of a JSON text, with the white space before it.
 pub(super) fn token_bytes(text: &[u8]) -> usize {
@@ -25,7 +25,7 @@ fn string_bytes(text: &[u8]) -> usize {
     end.map_or(text.len(), |end| end + 1)
 }
 
-/// Whether a string is this name, however it is escaped.
+/// Whether a string is this name, with any escapes.
 pub(super) fn names(string: &[u8], name: &str) -> bool {
     match string.contains(&b'\\') {
         false => string.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) == Some(name.as_bytes()),
@@ -33,13 +33,13 @@ pub(super) fn names(string: &[u8], name: &str) -> bool {
     }
 }
 
-/// Whether what has just ended is a key: only a key has a colon behind it.
+/// Whether the string before this text is a key: only a key has a colon after it.
 pub(super) fn is_before_colon(rest: &[u8]) -> bool {
     rest.trim_ascii_start().first() == Some(&b':')
 }
 
-/// Length of the first value of a JSON text, with the white space before it; all of the text if the value does not end. `None`: it is
-/// deeper than `depth_max`.
+/// Length of the first value of a JSON text, with the white space before it; all of the text if the value does not end. `None` if it
+/// is deeper than `depth_max`.
 pub(super) fn value_bytes(text: &[u8], depth_max: usize) -> Option<usize> {
     let (mut at, mut depth) = (0, 0_usize);
     while at < text.len() {

@@ -1,4 +1,4 @@
-//! RDF/XML: well-formed to its end, without document type, and not too deep.
+//! RDF/XML: well-formed to its end, without a document type, and not too deep.
 
 use oxrdfxml::RdfXmlParser;
 use quick_xml::Reader;
@@ -7,13 +7,13 @@ use quick_xml::events::{BytesStart, Event};
 use super::{Collector, Limits, Location, ParseError, with_base};
 use crate::Iri;
 
-/// Attributes of one element: the parser compares each with all others.
+/// Most attributes of one element, because the parser compares each with all others.
 const ATTRIBUTES: usize = 1_000;
 
-/// Declarations of namespaces that hold in one place: the parser looks through them for each name.
+/// Most declarations of namespaces active in one place, because the parser searches them for each name.
 const NAMESPACES: usize = 1_000;
 
-/// What the parser keeps for each name besides its text, roughly.
+/// Memory of the parser per name besides its text, roughly.
 const NAME_BYTES: usize = 100;
 
 /// Reads a document.
@@ -27,8 +27,8 @@ pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<()
     Ok(())
 }
 
-/// The parser takes a document that ends too early for one that ends, lets entities grow, and makes all statements of an element, and some of
-/// a whole document, before it gives the first: all of this is found before.
+/// Checks what the parser does not. The parser accepts a truncated document and lets entities grow. It builds all statements of an
+/// element, and some of a whole document, before it returns the first.
 fn check(body: &[u8], base: &Iri, limits: &Limits) -> Result<(), ParseError> {
     let mut reader = Reader::from_reader(body);
     let mut elements = 0_usize;
@@ -46,7 +46,7 @@ fn check(body: &[u8], base: &Iri, limits: &Limits) -> Result<(), ParseError> {
                 shape.start(&element, limits)?;
                 shape.end();
             }
-            // That it ends what began last, the reader has checked.
+            // The reader has checked that it closes the innermost element.
             Event::End(_) => shape.end(),
             Event::Eof if !shape.around.is_empty() => {
                 return Err(wrong(body, start, "the document ends inside an element"));
@@ -58,19 +58,19 @@ fn check(body: &[u8], base: &Iri, limits: &Limits) -> Result<(), ParseError> {
     }
 }
 
-/// What has to be known of a document before it is read. All bytes are upper bounds.
+/// Measurements of a document, taken before it is read. All bytes are upper bounds.
 struct Shape {
-    /// What is around the innermost element that is open.
+    /// What surrounds the innermost open element.
     around: Vec<Open>,
     here: Open,
-    /// What the parser makes of the names, in all.
+    /// Bytes that the parser builds from the names, in all.
     expanded_bytes: usize,
 }
 
-/// An element that has begun, or all of the document.
+/// An open element, or the whole document.
 #[derive(Clone, Copy)]
 struct Open {
-    /// Declarations of namespaces that hold in it, and their bytes.
+    /// Declarations of namespaces active in it, and their bytes.
     namespaces: usize,
     namespaces_bytes: usize,
     /// Of the longest of them, and of the longest base and language.
@@ -78,7 +78,7 @@ struct Open {
     content: Content,
 }
 
-/// What an element holds.
+/// What an element contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Statements,
@@ -98,11 +98,11 @@ impl Open {
 impl Shape {
     fn start(&mut self, element: &BytesStart<'_>, limits: &Limits) -> Result<(), ParseError> {
         let too_large = |of, limit| Err(ParseError::TooLarge { of, limit });
-        // Elements for nodes and for properties lie inside each other in turn.
+        // Elements for nodes and for properties alternate.
         if self.around.len() == 2 * limits.depth {
             return too_large("levels of XML", 2 * limits.depth);
         }
-        // There may be less, if an equals sign is in a value.
+        // There may be fewer, if a value contains an equals sign.
         let attributes = element.bytes().filter(|byte| *byte == b'=').count();
         if attributes > ATTRIBUTES && element.attributes().with_checks(false).count() > ATTRIBUTES {
             return too_large("attributes of one element", ATTRIBUTES);

@@ -1,4 +1,4 @@
-//! Turtle. The parser is not recursive, but it keeps the names of all that is open: how much that is, is bounded before.
+//! Turtle. The parser is not recursive, but it keeps the names of everything that is open. That memory is bounded before.
 
 use oxttl::{TurtleParser, TurtleSyntaxError};
 
@@ -14,7 +14,7 @@ pub(super) fn parse(body: &str, base: &Iri, graph: &mut Collector) -> Result<(),
         None => Ok(()),
         Some(error) if ends_in_a_statement(&error) => {
             graph.clear();
-            // Where it does not help, the error is that of the text as it was sent.
+            // If that does not help, the error is that of the original text.
             read(&format!("{body}\n."), base, graph)?.map_or(Ok(()), |_| Err(error.into()))
         }
         Some(error) => Err(error.into()),
@@ -32,14 +32,14 @@ fn read(body: &str, base: &Iri, graph: &mut Collector) -> Result<Option<TurtleSy
     Ok(None)
 }
 
-/// Whether the parser missed something where the text ends. It says so in words only.
+/// Whether the parser expected more at the end of the text. It reports that only in its message.
 fn ends_in_a_statement(error: &TurtleSyntaxError) -> bool {
     ["Unexpected end", "Unexpected end of file", "Triples should be followed by a dot"].contains(&error.message())
 }
 
-/// Refuses brackets that lie inside each other too deep.
+/// Refuses brackets that are nested too deep.
 fn check_depth(body: &str, limits: &Limits) -> Result<(), ParseError> {
-    // Most documents have few brackets: those that cannot be too deep are not looked at closely.
+    // Most documents have few brackets. Those that cannot be too deep are not examined further.
     let opening = body.bytes().filter(|byte| matches!(byte, b'[' | b'(')).count();
     if opening <= limits.depth {
         return Ok(());
@@ -58,7 +58,7 @@ fn check_depth(body: &str, limits: &Limits) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// Refuses IRIs that are too long, those of prefixes included: they are in no statement, and yet in the names that they shorten.
+/// Refuses IRIs that are too long, including those of prefixes: they appear in no statement but in the names that they shorten.
 fn check_iris(body: &str, limits: &Limits) -> Result<(), ParseError> {
     if !has_long_word(body.as_bytes(), limits.iri_bytes) {
         return Ok(());
@@ -77,7 +77,7 @@ fn check_iris(body: &str, limits: &Limits) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// Whether so many bytes come without white space. Most bytes are not looked at.
+/// Whether the text has this many bytes without white space. Most bytes are skipped.
 fn has_long_word(body: &[u8], word_bytes: usize) -> bool {
     let mut start = 0;
     while let Some(word) = body.get(start..start + word_bytes) {

@@ -1,7 +1,7 @@
-//! What evaluating a `WHERE` could cost at most: an upper bound, made from the pattern and from how many triples of the graph fit its
-//! parts, before anything is evaluated. It is exact where parts have nothing in common, and too high where they share variables.
+//! An upper bound for the cost of evaluating a `WHERE`, computed before evaluation from the pattern and from how many triples match its
+//! parts. It is exact if parts have no common variables, and too high if they have.
 //!
-//! The evaluator can be stopped where it reads the graph, and nowhere else. So all that it does without reading is bounded to about a second.
+//! The evaluator can be stopped only where it reads the graph. So everything that it does without reading is bounded to about a second.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use crate::parse::{Limits, Size};
 /// Bytes of all values that are computed, together.
 const COMPUTED_BYTES: usize = 64 << 20;
 
-/// Functions that only look at their arguments take a fraction of what others take for a byte.
+/// Functions that only inspect their arguments cost this fraction per byte of what others cost.
 const LOOKED_AT: usize = 16;
 
-/// Triple patterns: the evaluator's search for a good order takes the third power of their number.
+/// Most triple patterns, because the evaluator's search for a good order costs the third power of their number.
 const TRIPLE_PATTERNS: usize = 100;
 
 /// Steps for compiling a regular expression.
@@ -28,8 +28,8 @@ const COMPILE_STEPS: usize = 5_000;
 /// Triples that are looked at in one step.
 const TRIPLES_PER_STEP: usize = 10;
 
-/// What is left to all operations of an update together: as many steps as there may be solutions. What is done for a solution is a step, and so
-/// is each part of an expression; none takes more than about a microsecond.
+/// The budget left to all operations of an update together: as many steps as solutions are allowed. A step is the work for one
+/// solution, or one part of an expression. None takes more than about a microsecond.
 pub(super) struct Budget {
     steps: usize,
     max_steps: usize,
@@ -40,7 +40,7 @@ impl Budget {
         Self { steps: limits.solutions, max_steps: limits.solutions }
     }
 
-    /// Takes what going through a graph costs.
+    /// Takes the cost of scanning a graph.
     pub(super) fn take_graph(&mut self, graph: &Graph) -> Result<(), UpdateError> {
         self.take(graph.len() / TRIPLES_PER_STEP)
     }
@@ -52,7 +52,7 @@ impl Budget {
     }
 }
 
-/// A function that a text goes through before it is matched.
+/// A function that every text passes before it is matched.
 #[derive(Debug)]
 pub(super) struct Gate {
     /// Its name.
@@ -61,7 +61,7 @@ pub(super) struct Gate {
     pub(super) compiled_bytes: usize,
 }
 
-/// Refuses a pattern that could have too many solutions or make too long values, and one that asks for other graphs or servers. Puts a gate
+/// Refuses a pattern that could have too many solutions or build too long values, or that names other graphs or servers. Puts a gate
 /// before each text that is matched.
 pub(super) fn check(
     pattern: &mut GraphPattern,
@@ -95,7 +95,7 @@ pub(super) fn check(
     Ok(estimate.gates)
 }
 
-/// Upper bounds. Sums and products stay at the greatest number once they are beyond it.
+/// Upper bounds. Sums and products saturate.
 struct Estimate<'a> {
     graph: &'a Graph,
     /// Bytes of a term that is not computed.
@@ -106,19 +106,19 @@ struct Estimate<'a> {
     computed_bytes: usize,
     /// Triple patterns and paths.
     triple_patterns: usize,
-    /// What is done without reading the graph.
+    /// Work without reading the graph.
     steps: usize,
     gates: Vec<Gate>,
 }
 
-/// What an expression costs for each solution.
+/// Cost of an expression per solution.
 #[derive(Clone, Copy)]
 struct ExpressionCost {
-    /// Solutions of the patterns inside, at least 1.
+    /// Solutions of patterns within, at least 1.
     solutions: usize,
     /// Bytes of the value.
     bytes: usize,
-    /// Bytes that functions inside make or look at.
+    /// Bytes that functions within build or inspect.
     worked: usize,
     /// Functions, operators and terms.
     parts: usize,
@@ -132,7 +132,7 @@ impl ExpressionCost {
 }
 
 impl Estimate<'_> {
-    /// Solutions of a pattern and of all that is evaluated for it; at least 1.
+    /// Solutions of a pattern and of everything that is evaluated for it; at least 1.
     fn pattern(&mut self, pattern: &mut GraphPattern) -> Result<usize, UpdateError> {
         // What is read from the graph is read one by one, and can be stopped.
         let is_read = matches!(pattern, GraphPattern::Bgp { .. } | GraphPattern::Path { .. });
@@ -220,12 +220,12 @@ impl Estimate<'_> {
         Ok(evaluated)
     }
 
-    /// Triples of the graph that fit a pattern by themselves.
+    /// Triples of the graph that match a pattern alone.
     fn matching(&self, pattern: &TriplePattern) -> usize {
         self.graph.iter().filter(|triple| fits(pattern, triple)).count()
     }
 
-    /// An expression that is evaluated for each of `solutions`: evaluations including those of patterns inside, and bytes of a value.
+    /// An expression that is evaluated for each of `solutions`: evaluations including those of patterns within, and bytes of a value.
     fn computed(&mut self, expression: &mut Expression, solutions: usize) -> Result<(usize, usize), UpdateError> {
         let cost = self.expression(expression)?;
         let solutions = solutions.saturating_mul(cost.solutions);
@@ -264,7 +264,7 @@ impl Estimate<'_> {
         })
     }
 
-    /// Patterns inside multiply; a value is at most as long as all that it is made of, and some more for a name of a type.
+    /// Patterns within multiply. A value is at most as long as all its parts, plus the name of a type.
     fn all<'e>(
         &mut self,
         expressions: impl IntoIterator<Item = &'e mut Expression>,
@@ -277,14 +277,14 @@ impl Estimate<'_> {
     }
 
     fn call(&mut self, function: &Function, arguments: &mut [Expression]) -> Result<ExpressionCost, UpdateError> {
-        // Each is looked at once: they can lie inside each other.
+        // Each is visited once: they can be nested.
         let costs = arguments.iter_mut().map(|argument| self.expression(argument)).collect::<Result<Vec<_>, _>>()?;
         let all = costs.iter().fold(ExpressionCost::term(128), |all, cost| all.with(*cost));
         let bytes_of = |argument: usize| costs.get(argument).map_or(0, |cost| cost.bytes).saturating_add(1);
         Ok(match (function, &mut *arguments) {
             (Function::Regex, [text, pattern, flags @ ..]) => {
                 self.put_gate(text, pattern, flags.first())?;
-                // What is matched is counted at the gate.
+                // The gate counts what is matched.
                 all.looking()
             }
             // Each byte can become a replacement, and each reference in it (`$1`) as long as the text.
@@ -318,7 +318,7 @@ impl Estimate<'_> {
         })
     }
 
-    /// Lets a text that is matched go through a gate.
+    /// Puts a gate before a text that is matched.
     fn put_gate(
         &mut self,
         text: &mut Expression,
@@ -346,12 +346,12 @@ impl ExpressionCost {
         }
     }
 
-    /// Of a function that makes its value.
+    /// Of a function that builds its value.
     fn made(self) -> Self {
         Self { worked: self.worked.saturating_add(self.bytes), ..self }
     }
 
-    /// Of a function that only looks at its arguments.
+    /// Of a function that only inspects its arguments.
     fn looking(self) -> Self {
         Self { worked: self.worked.saturating_add(self.bytes / LOOKED_AT), ..self }
     }

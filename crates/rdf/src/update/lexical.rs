@@ -1,5 +1,5 @@
-//! How deep and how long an update's text is, told without parsing it: parser and evaluator go down into it recursively, and must not
-//! run out of stack; the parser writes out all names before it gives anything.
+//! Depth and length of an update's text, measured without parsing. Parser and evaluator are recursive and must not run out of stack, and
+//! the parser writes out all names before it returns anything.
 
 use std::borrow::Cow;
 
@@ -8,31 +8,31 @@ use crate::Iri;
 use crate::parse::Limits;
 use crate::tokens::{Tokens, is_word};
 
-/// Brackets inside each other.
+/// Deepest nesting of brackets.
 const DEPTH: usize = 32;
 
-/// Words, operators and brackets outside of `DATA { ... }`, where each can be one more level of the evaluator's.
+/// Most words, operators and brackets outside of `DATA { ... }`, where each can add a level to the evaluator's recursion.
 const TOKENS: usize = 1_000;
 
-/// Functions that the parser reads twice, since it tries them with and without their last argument; the same goes for what is behind a `!`. As
-/// many of them may lie inside each other as are read a few hundred times.
+/// Deepest nesting of what the parser reads twice: functions that it tries with and without their last argument, and what follows a
+/// `!`. At this depth the innermost is read a few hundred times.
 const READ_TWICE: [&str; 4] = ["regex", "replace", "substr", "group_concat"];
 const READ_TWICE_DEPTH: usize = 8;
 
-/// What the parser keeps for each name and text besides its bytes, roughly.
+/// Memory of the parser per name and text besides their bytes, roughly.
 const TERM_BYTES: usize = 64;
 
-/// What an update's text tells before it is parsed.
+/// What is known of an update's text before it is parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Whether there is a pattern to evaluate.
     pub(super) has_where: bool,
 }
 
-/// The text without escapes of code points (SPARQL 1.1 Query, section 19.2), which could stand for brackets.
+/// The text without escapes of code points (SPARQL 1.1 Query, section 19.2), which could encode brackets.
 ///
 /// # Errors
-/// [`UpdateError::Syntax`]: an escape is wrong, or what it stands for is part of another one.
+/// [`UpdateError::Syntax`] if an escape is invalid, or encodes a part of another one.
 pub(super) fn unescaped(update: &str) -> Result<Cow<'_, str>, UpdateError> {
     let wrong = |message: &str| UpdateError::Syntax { location: None, message: message.to_owned() };
     let is_escape = |text: &str| text.starts_with("\\u") || text.starts_with("\\U");
@@ -59,12 +59,12 @@ pub(super) fn unescaped(update: &str) -> Result<Cow<'_, str>, UpdateError> {
     }
     text.push_str(rest);
     if text.contains("\\u") || text.contains("\\U") {
-        return Err(wrong("an escape of a code point stands for a part of another one"));
+        return Err(wrong("an escape of a code point encodes a part of another one"));
     }
     Ok(Cow::Owned(text))
 }
 
-/// Refuses an update that is too long or too deep, or whose names are too long once they are written out. It has no escapes of code points.
+/// Refuses an update that is too long or too deep, or whose names are too long when written out. It has no escapes of code points.
 pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, UpdateError> {
     let mut has_where = false;
     let (mut depth, mut tokens, mut data_depth, mut is_after_data) = (0_usize, 0_usize, None, false);
@@ -121,15 +121,15 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
     Ok(Shape { has_where })
 }
 
-/// What the names of a text come to once they are written out: an upper bound.
+/// An upper bound for the bytes of a text's names when written out.
 struct Names {
-    /// All bases so far, since each can be relative to the one before.
+    /// Bytes of all bases so far, because each can be relative to the one before.
     base_bytes: usize,
     /// Of the longest prefix.
     prefix_bytes: usize,
-    /// What the last words could begin: the declaration of a base, or of a prefix.
+    /// What the last words could start: the declaration of a base or of a prefix.
     declared: Declared,
-    /// Of the longest name of the statement: it can be its subject or its predicate, and is written out for each object.
+    /// Of the longest name of the statement. It can be its subject or its predicate, and is then written out for each object.
     longest_bytes: usize,
     all_bytes: usize,
 }

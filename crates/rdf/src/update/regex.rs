@@ -1,5 +1,5 @@
-//! Regular expressions of an update. The evaluator compiles one for each solution if it could not before, and looks at nothing else while it
-//! matches: so they are compiled here first, within a limit, and what is matched is counted.
+//! Regular expressions of an update. The evaluator compiles a pattern again for each solution if it could not compile it before, and
+//! cannot be stopped while it matches. So patterns are compiled here first, within a limit, and matched texts are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,19 +14,19 @@ use super::UpdateError;
 /// Bytes of a pattern.
 const PATTERN_BYTES: usize = 4 << 10;
 
-/// Bytes that a compiled pattern may have. The least that suffices says what matching could cost.
+/// Limits for a compiled pattern in bytes. The smallest one that suffices bounds the cost of matching.
 const COMPILED_BYTES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 
-/// Bytes of a text times bytes of the compiled pattern, for one match: about a second at worst, and usually a hundredth of that.
+/// Limit for one match, as bytes of the text times bytes of the compiled pattern: a second at worst, usually a hundredth of that.
 const MATCH: usize = 4 << 30;
 
-/// The same for all matches of an update.
+/// The same limit for all matches of an update together.
 const ALL_MATCHES: usize = 10 * MATCH;
 
-/// Bytes of the pattern once it is compiled, at most.
+/// An upper bound for the bytes of the compiled pattern.
 ///
 /// # Errors
-/// [`UpdateError::Pattern`]: it is computed, wrong or too large.
+/// [`UpdateError::Pattern`] if the pattern is computed, invalid or too large.
 pub(super) fn compiled_bytes(pattern: &Expression, flags: Option<&Expression>) -> Result<usize, UpdateError> {
     let wrong = |why: &str| UpdateError::Pattern { why: why.to_owned() };
     let text = |expression: &Expression| match expression {
@@ -70,7 +70,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// A function that gives the text that it is given, if that may be matched with a pattern of this size.
+    /// A function that returns its text, if that may be matched with a pattern of this size.
     pub(super) fn gate(
         self: &Arc<Self>,
         compiled_bytes: usize,

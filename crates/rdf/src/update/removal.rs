@@ -1,11 +1,11 @@
-//! What an update says is to be taken away, as it says it: what is told of a graph elsewhere than in it can be kept safe by that.
+//! What an update states to delete. With it the caller can protect statements about a graph that are stored elsewhere.
 
 use std::fmt::{self, Display};
 
 use oxrdf::{NamedNode, NamedOrBlankNode, Term, Triple};
 use spargebra::term::{GroundQuadPattern, GroundTermPattern, NamedNodePattern};
 
-/// Statements with this subject, predicate and object; each may be any where it is not said.
+/// Statements with this subject, predicate and object. `None` matches any term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
     /// The subject.
@@ -17,7 +17,7 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Of one statement, which has no blank node: no update can name one.
+    /// One statement. It has no blank node, because no update can name one.
     pub(super) fn of(triple: &Triple) -> Self {
         let subject = match &triple.subject {
             NamedOrBlankNode::NamedNode(node) => Some(node.clone()),
@@ -26,7 +26,7 @@ impl Removal {
         Self { subject, predicate: Some(triple.predicate.clone()), object: Some(triple.object.clone()) }
     }
 
-    /// Of all statements that a template makes.
+    /// All statements that a template makes.
     pub(super) fn of_template(template: &GroundQuadPattern) -> Self {
         let term = |pattern: &GroundTermPattern| match pattern {
             GroundTermPattern::NamedNode(node) => Some(Term::from(node.clone())),
@@ -44,7 +44,7 @@ impl Removal {
         Self { subject, predicate, object: term(&template.object) }
     }
 
-    /// The statement, where it is only one.
+    /// The statement, if it is only one.
     #[must_use]
     pub fn triple(&self) -> Option<Triple> {
         Some(Triple::new(self.subject.clone()?, self.predicate.clone()?, self.object.clone()?))
@@ -52,7 +52,7 @@ impl Removal {
 }
 
 impl Display for Removal {
-    /// As N-Triples has it, with `?` for what is not said.
+    /// As in N-Triples, with `?` for any term.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let any = || "?".to_owned();
         let node = |node: &Option<NamedNode>| node.as_ref().map_or_else(any, ToString::to_string);

@@ -1,5 +1,5 @@
-//! A graph as the evaluator reads it: terms are shared, so that a solution takes little memory however long its terms are; what the evaluator
-//! makes anew is counted; and each read looks whether the update is still wanted.
+//! A graph as the evaluator reads it. Terms are shared, so a solution needs little memory however long its terms are. Terms that the
+//! evaluator creates are counted. Each read checks whether the update was cancelled.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use crate::graph::Graph;
 /// Why a read is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ViewError {
-    /// Nobody waits for the update any more.
-    #[error("the update is not wanted any more")]
+    /// The update was cancelled.
+    #[error("the update was cancelled")]
     Cancelled,
-    /// More was computed than there may be.
+    /// More was computed than allowed.
     #[error("too much was computed")]
     TooLarge,
 }
@@ -29,13 +29,13 @@ pub(super) struct View {
     triples: Vec<[Shared; 3]>,
     /// For each place in a triple: numbers of the triples that have this term there.
     by_term: [HashMap<Shared, Vec<usize>>; 3],
-    /// Bytes of terms that may still be made.
+    /// Bytes of terms that may still be created.
     left_bytes: Cell<usize>,
     cancellation: CancellationToken,
 }
 
 impl View {
-    /// Of a graph. The evaluator may make terms of `computed_bytes`, all together.
+    /// A view of a graph. The evaluator may create terms of `computed_bytes` in all.
     pub(super) fn new(graph: &Graph, computed_bytes: usize, cancellation: CancellationToken) -> Self {
         let mut terms: HashMap<Shared, Shared> = HashMap::new();
         let mut shared = |term: Term| -> Shared {
@@ -76,7 +76,7 @@ impl<'a> QueryableDataset<'a> for &'a View {
     ) -> impl Iterator<Item = Result<InternalQuad<Shared>, ViewError>> + use<'a> {
         let view: &'a View = self;
         let wanted = [subject.cloned(), predicate.cloned(), object.cloned()];
-        // The shortest of the lists that hold all triples that fit.
+        // The shortest of the lists that contain all matching triples.
         let lists = wanted
             .iter()
             .zip(&view.by_term)

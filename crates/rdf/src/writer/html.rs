@@ -1,5 +1,5 @@
-//! A page for people, as triples come: a heading for each subject, below it a list of its properties. Everything that is not ours is
-//! escaped, and only `http:` and `https:` addresses become links.
+//! A page for people, written as triples arrive: a heading per subject, and below it a list of its properties. Everything from outside
+//! is escaped, and only `http:` and `https:` addresses become links.
 
 use oxrdf::{NamedNode, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, TermRef, TripleRef};
 
@@ -117,7 +117,7 @@ impl HtmlWriter {
     }
 }
 
-/// Text with everything that HTML would read as markup as references, good for content and for attributes in double quotes.
+/// Text with markup characters as references, for content and for attributes in double quotes.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,8 +1,8 @@
-//! JSON-LD 1.1 as triples come: expanded (which, as no object stands inside another, is flattened too, if all triples of a subject come
-//! together) and compacted.
+//! JSON-LD 1.1, written as triples arrive, expanded or compacted. No object is nested in another, so an expanded document is flattened
+//! too if all triples of a subject arrive together.
 //!
-//! Compacted documents are always an object with `@context` (prefixes only) and `@graph`: whether a second subject follows is not
-//! known when the first one is written.
+//! A compacted document is always an object with `@context` (prefixes only) and `@graph`, because it is not known whether a second
+//! subject follows when the first is written.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -19,25 +19,25 @@ pub(super) struct JsonLdWriter {
     compacted: bool,
     started: bool,
     node: Option<Node>,
-    /// What is written as a list.
+    /// Lists that are written as lists.
     pub(super) lists: Lists,
 }
 
-/// The node object that is being written.
+/// The current node object.
 struct Node {
     subject: NamedOrBlankNode,
-    /// Whether the document's context holds in it.
+    /// Whether the document's context applies to it.
     compacted: bool,
     property: Option<Property>,
-    /// Keys that are finished, as in [`Property`]: they must not come again in the same object.
+    /// Finished keys, as in [`Property`]. They must not repeat in the same object.
     written: HashSet<String>,
 }
 
-/// The property whose values are being written.
+/// The current property.
 struct Property {
     /// `@type`, or the IRI in full.
     key: String,
-    /// A first value that waits for a second one, which makes an array of them (compacted documents only).
+    /// A first value that waits for a second one, which would make them an array (compacted documents only).
     only_value: Option<Vec<u8>>,
 }
 
@@ -147,7 +147,7 @@ impl JsonLdWriter {
         }
     }
 
-    /// An IRI where the context's prefixes count: as a key or as a type.
+    /// An IRI in a place where the context's prefixes apply: as a key or as a type.
     fn iri(&self, iri: NamedNodeRef<'_>, compacted: bool) -> String {
         let prefix = |(name, namespace): &(String, String)| {
             let local = iri.as_str().strip_prefix(namespace.as_str())?;
@@ -198,7 +198,7 @@ impl JsonLdWriter {
         out.push(b'}');
     }
 
-    /// The items of a list that is written as one.
+    /// The items of a list that is written as a list.
     fn list(&self, object: TermRef<'_>) -> Option<&[Term]> {
         match object {
             TermRef::BlankNode(node) => self.lists.items(node.as_str()),
@@ -207,8 +207,8 @@ impl JsonLdWriter {
         }
     }
 
-    /// Whether one of the IRIs would be read as prefix and local name though it is neither: `ldp:x`, where `ldp` is its scheme. A node
-    /// that has such an IRI is written without context.
+    /// Whether one of the IRIs would be misread as prefix and local name: `ldp:x`, where `ldp` is its scheme. A node with such an IRI is
+    /// written without context.
     fn is_misread_when_compacted(&self, triple: TripleRef<'_>) -> bool {
         let subject = match triple.subject {
             NamedOrBlankNodeRef::NamedNode(node) => self.is_misread(node.as_str()),
@@ -260,7 +260,7 @@ fn id(id: &str, out: &mut Vec<u8>) {
 
 /// A JSON string with its quotes.
 fn string(text: &str, out: &mut Vec<u8>) {
-    // Neither text nor memory can make it fail.
+    // A text cannot fail to serialize, nor memory to be written.
     let written = serde_json::to_writer(out.by_ref(), text);
     debug_assert!(written.is_ok(), "{written:?}");
 }

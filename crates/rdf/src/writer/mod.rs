@@ -1,4 +1,4 @@
-//! Graphs to bodies, in constant memory.
+//! Writing graphs as bodies, in constant memory.
 
 mod html;
 mod json_ld;
@@ -23,24 +23,24 @@ use html::HtmlWriter;
 use json_ld::JsonLdWriter;
 use rdf_xml::RdfXmlWriter;
 
-/// From this size on a chunk is given out.
+/// Least size in bytes of a chunk.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// A triple that RDF/XML cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{triple} cannot be written in RDF/XML: {reason}")]
 pub struct WriteError {
-    /// The triple, as N-Triples has it.
+    /// The triple, as in N-Triples.
     pub triple: String,
-    /// What is in the way.
+    /// The reason.
     pub reason: &'static str,
 }
 
-/// Writes triples as they come. What has been written is taken out in chunks, so that listings of any length need no more memory
-/// than their largest triple (and [`Lists`] that are written as such).
+/// Writes triples as they arrive. The caller takes the output in chunks, so a listing of any length needs only memory for its largest
+/// triple (and for [`Lists`] that are written as lists).
 ///
-/// Triples of one subject, and in it of one predicate, should come together: the output is right in any order, and short in this one.
-/// (In flattened JSON-LD a subject is one object only if they do: that is the caller's to see to.)
+/// Triples of one subject, and within it of one predicate, should arrive together. The output is correct in any order, and short in this
+/// one. In flattened JSON-LD the caller must ensure it: a subject is one object only if its triples arrive together.
 pub struct Writer {
     encoder: Encoder,
     buffer: Vec<u8>,
@@ -56,8 +56,7 @@ enum Encoder {
 }
 
 impl Writer {
-    /// A writer that shortens IRIs by `prefixes` (name and namespace), where the syntax has such a thing. All IRIs are written
-    /// absolute.
+    /// A writer that shortens IRIs by `prefixes` (name and namespace), if the syntax has prefixes. All IRIs are absolute.
     #[must_use]
     pub fn new(syntax: Syntax, prefixes: &[(&str, &str)]) -> Self {
         let encoder = match syntax {
@@ -76,8 +75,8 @@ impl Writer {
         Self::with(Encoder::Html(HtmlWriter::new(title, stylesheet, prefixes)))
     }
 
-    /// The same writer, which writes these lists as lists where the syntax has such a thing (JSON-LD); their statements can come all the same,
-    /// and are left out. What the lists hold is kept while it writes.
+    /// The same writer, which writes these lists as lists if the syntax has them (JSON-LD). It skips their triples if they arrive. It
+    /// keeps the lists in memory.
     #[must_use]
     pub fn with_lists(mut self, lists: Lists) -> Self {
         if let Encoder::JsonLd(encoder) = &mut self.encoder {
@@ -93,7 +92,7 @@ impl Writer {
     /// Writes one triple.
     ///
     /// # Errors
-    /// [`WriteError`]: the syntax cannot express it (RDF/XML only). Nothing of it has been written; others can follow.
+    /// [`WriteError`] if the syntax cannot express it (RDF/XML only). Nothing of it is written, and other triples can follow.
     pub fn push<'a>(&mut self, triple: impl Into<TripleRef<'a>>) -> Result<(), WriteError> {
         let triple = triple.into();
         match &mut self.encoder {
@@ -109,12 +108,12 @@ impl Writer {
         Ok(())
     }
 
-    /// What has been written since the last chunk, once it is worth sending (16 KiB).
+    /// What was written since the last chunk, if it is at least 16 KiB.
     pub fn chunk(&mut self) -> Option<Bytes> {
         (self.buffer.len() >= CHUNK_BYTES).then(|| Bytes::from(std::mem::take(&mut self.buffer)))
     }
 
-    /// The end of the document, after the last triple: what has been written since the last chunk.
+    /// Ends the document after the last triple, and returns what was written since the last chunk.
     #[must_use]
     pub fn finish(mut self) -> Bytes {
         match &mut self.encoder {
@@ -128,10 +127,10 @@ impl Writer {
     }
 }
 
-/// Writes a whole graph, with those of the `prefixes` that it can use.
+/// Writes a whole graph, with those of the `prefixes` that it uses.
 ///
 /// # Errors
-/// [`WriteError`]: the syntax cannot express one of its triples (RDF/XML only).
+/// [`WriteError`] if the syntax cannot express one of its triples (RDF/XML only).
 pub fn write(graph: &Graph, syntax: Syntax, prefixes: &[(&str, &str)]) -> Result<Bytes, WriteError> {
     let mut writer = Writer::new(syntax, &used_prefixes(graph, prefixes)).with_lists(Lists::of(graph));
     for triple in graph {
@@ -140,7 +139,7 @@ pub fn write(graph: &Graph, syntax: Syntax, prefixes: &[(&str, &str)]) -> Result
     Ok(writer.finish())
 }
 
-/// Those of the `prefixes` whose namespaces begin an IRI of the graph: what a document about it need not do without.
+/// Those of the `prefixes` whose namespaces begin an IRI of the graph.
 #[must_use]
 pub fn used_prefixes<'a>(graph: &Graph, prefixes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let is_used = |namespace: &str| {
@@ -164,7 +163,7 @@ pub fn used_prefixes<'a>(graph: &Graph, prefixes: &[(&'a str, &'a str)]) -> Vec<
     prefixes.iter().copied().filter(|(_, namespace)| is_used(namespace)).collect()
 }
 
-/// Knows [`PREFIXES`]: to check and to sort them anew took as long as writing a small graph.
+/// Has [`PREFIXES`] checked and sorted, which took as long as writing a small graph.
 static WITH_USUAL_PREFIXES: LazyLock<TurtleSerializer> = LazyLock::new(|| with_prefixes(PREFIXES));
 
 fn turtle(prefixes: &[(&str, &str)]) -> LowLevelTurtleSerializer {
@@ -173,7 +172,7 @@ fn turtle(prefixes: &[(&str, &str)]) -> LowLevelTurtleSerializer {
 }
 
 fn with_prefixes(prefixes: &[(&str, &str)]) -> TurtleSerializer {
-    // A namespace that is no IRI shortens nothing.
+    // A namespace that is not an IRI shortens nothing.
     let prefixes = prefixes.iter().filter(|(_, namespace)| Iri::parse((*namespace).to_owned()).is_ok());
     prefixes.fold(TurtleSerializer::new(), |serializer, (name, namespace)| {
         serializer.with_prefix(*name, *namespace).unwrap_or_default()

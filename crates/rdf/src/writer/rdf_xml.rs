@@ -1,15 +1,15 @@
-//! [RDF/XML](https://www.w3.org/TR/rdf-syntax-grammar/) as triples come: an `rdf:Description` for each subject, an element for each
+//! [RDF/XML](https://www.w3.org/TR/rdf-syntax-grammar/), written as triples arrive: an `rdf:Description` per subject, an element per
 //! property.
 //!
-//! Own code because a carriage return in a literal has to be written as a character reference to survive an XML parser, and because
-//! what XML cannot express has to be refused, neither of which the serializer of the Oxigraph project does.
+//! Oxigraph's serializer lacks two things that this one does: it writes a carriage return in a literal as a character reference, so
+//! that it survives an XML parser, and it refuses what XML cannot express.
 
 use oxrdf::vocab::xsd;
 use oxrdf::{NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, TermRef, TripleRef};
 
 const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
 
-/// Names with a meaning of their own in the syntax (section 5.1, `coreSyntaxTerms` and more): no property element can have them.
+/// Names with a meaning of their own in the syntax (section 5.1, `coreSyntaxTerms` and more). No property element can have them.
 const RESERVED: [&str; 10] =
     ["Description", "li", "RDF", "ID", "about", "parseType", "resource", "nodeID", "datatype", "bagID"];
 
@@ -31,7 +31,7 @@ impl RdfXmlWriter {
         Self { prefixes, started: false, subject: None }
     }
 
-    /// Writes a triple, or tells why XML cannot express it and writes nothing.
+    /// Writes a triple, or returns why XML cannot express it and writes nothing.
     pub(super) fn push(&mut self, triple: TripleRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         let (namespace, local) = split(triple.predicate)?;
         check(triple)?;
@@ -112,7 +112,7 @@ fn attribute(name: &str, value: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Namespace and local name of a property: the local name is the longest end of the IRI that is an XML name without colon.
+/// Namespace and local name of a property. The local name is the longest suffix of the IRI that is an XML name without a colon.
 fn split(predicate: NamedNodeRef<'_>) -> Result<(&str, &str), &'static str> {
     let iri = predicate.as_str();
     let tail_start =
@@ -147,7 +147,7 @@ fn check(triple: TripleRef<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// Writes text with everything that XML parsers would read as markup, or change, as references.
+/// Writes text with everything that an XML parser would read as markup, or change, as references.
 fn escape(text: &str, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         match byte {
