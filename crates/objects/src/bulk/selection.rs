@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hathi::VolumeId;
 use pack::Level;
 use serde::{Deserialize, Serialize};
-use store::{Call, Class, NewRow, Removal, Scan, Step, Strength, Table, UnixMillis, envelope};
+use store::{Call, Class, NewRow, Removal, Scan, Step, StoreError, Strength, Table, UnixMillis, envelope};
 
 use super::plan::{BulkPlan, LAYOUT_VERSION, Planning};
 use super::request::{BulkRequest, OnDamage};
@@ -82,6 +82,8 @@ struct StoredInfo {
     info: SelectionInfo,
     layout_version: u8,
     chunks: u32,
+    /// Whether it was made at the heads' home, where strong reads find all of it from then on.
+    made_at_home: bool,
 }
 
 /// Marks and other single rows of a selection's partition.
@@ -199,7 +201,7 @@ impl Library {
         let stored = self.live_selection(id).await?;
         // Its rows take about what it takes itself, and are held beside it while it is read.
         let rows = self.inner.memory.reserve(party, u64::from(stored.chunks) * CHUNK_BYTES as u64).await?;
-        let plan = self.stored_plan(id, stored.chunks).await?.into_plan(stored.info, started);
+        let plan = self.stored_plan(&stored).await?.into_plan(stored.info, started);
         drop(rows);
         self.share_plan(plan, party)
     }
@@ -309,7 +311,12 @@ impl Library {
         let encoded = StoredPlan::encode(plan)?;
         let chunks: Vec<&[u8]> = encoded.chunks(CHUNK_BYTES).collect();
         let chunk_count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
-        let stored = StoredInfo { info: info.clone(), layout_version: LAYOUT_VERSION, chunks: chunk_count };
+        let stored = StoredInfo {
+            info: info.clone(),
+            layout_version: LAYOUT_VERSION,
+            chunks: chunk_count,
+            made_at_home: self.is_home(),
+        };
         let description = NewRow { expires_at: forgotten_at, ..NewRow::new(row::INFO, head::seal(&stored)?) };
         self.put_acknowledged(Class::Description, vec![put(vec![description])]).await?;
         for (chunks, first) in chunks.chunks(CHUNKS_AT_ONCE).zip((0..).step_by(CHUNKS_AT_ONCE)) {
@@ -363,34 +370,49 @@ impl Library {
     }
 
     /// The plan of a selection. What is missing or wrong is read again, strongly, before it is called damaged.
-    async fn stored_plan(&self, id: &str, chunks: u32) -> ObjectsResult<StoredPlan> {
-        match self.stored_plan_at(Strength::Usual, id, chunks).await {
-            Err(error) if error.is_damage() => self.stored_plan_at(Strength::Strong, id, chunks).await,
-            read => read,
+    async fn stored_plan(&self, stored: &StoredInfo) -> ObjectsResult<StoredPlan> {
+        match self.stored_plan_at(Strength::Usual, stored).await {
+            Ok(Some(plan)) => return Ok(plan),
+            Err(error) if !error.is_damage() => return Err(error),
+            Ok(None) | Err(_) => {}
         }
+        self.stored_plan_at(Strength::Strong, stored).await?.ok_or_else(|| self.missing_chunk(stored))
     }
 
-    async fn stored_plan_at(&self, strength: Strength, id: &str, chunks: u32) -> ObjectsResult<StoredPlan> {
+    /// `None`: chunks are missing.
+    async fn stored_plan_at(&self, strength: Strength, stored: &StoredInfo) -> ObjectsResult<Option<StoredPlan>> {
         let corrupt = |detail: &str| ObjectsError::corrupt(Table::Selections, detail);
+        let partition = partition(&stored.info.id);
         let mut encoded = Vec::new();
         let mut read = 0;
         let mut scan = Some(Scan::prefix(row::CHUNK, SCAN_BYTES));
         while let Some(range) = scan {
             let call = Call { strength, ..self.call(Class::Description) };
-            let page = self.inner.store.scan(call, Table::Selections, &partition(id), range.clone()).await?;
+            let page = self.inner.store.scan(call, Table::Selections, &partition, range.clone()).await?;
             for row in &page.rows {
                 if row.sort != chunk_key(read) {
-                    return Err(corrupt("a chunk of a selection is missing"));
+                    return Ok(None);
                 }
                 encoded.extend_from_slice(&envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?);
                 read += 1;
             }
             scan = range.resumed(page.next);
         }
-        if read != chunks {
-            return Err(corrupt("chunks of a selection are missing"));
+        if read != stored.chunks {
+            return Ok(None);
         }
-        StoredPlan::decode(&encoded)
+        StoredPlan::decode(&encoded).map(Some)
+    }
+
+    /// What it means that a chunk is not found. Between two data centers of which one is the heads' home, it may still be on its way: it is
+    /// called damaged only once a grace has passed.
+    fn missing_chunk(&self, stored: &StoredInfo) -> ObjectsError {
+        let can_lag = !(stored.made_at_home && self.is_home());
+        if can_lag && !self.grace_passed(stored.info.created) {
+            let why = format!("not all of selection {} has arrived from another data center", stored.info.id);
+            return StoreError::Unavailable(why).into();
+        }
+        ObjectsError::corrupt(Table::Selections, "chunks of a selection are missing")
     }
 
     /// Sweeps one selection, if it is time; false: it is not, or it was done before.

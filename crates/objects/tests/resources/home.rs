@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use objects::containment::Mark;
 use objects::resources::Update;
-use objects::{CollectLimits, History, Keep, Library, LibraryOptions, ObjectsError, ResourceError, keys};
-use store::{Step, StoreError, Table};
+use objects::{
+    BulkRequest, CollectLimits, History, Keep, Library, LibraryOptions, ObjectsError, Party, Requester, ResourceError,
+    SelectionInfo, SelectionTerms, keys,
+};
+use store::{Call, Class, Deadline, NewRow, Step, Store, StoreError, Table};
 
 use crate::support::memory::{Fault, Memory};
 use crate::support::{Faulty, faulty, faulty_with, id, import, volume};
@@ -150,4 +153,63 @@ async fn a_change_away_from_home_is_refused_before_anything_is_written() {
     }
     assert_eq!(away.steps(), 0, "a change that is refused has written");
     assert_eq!(said(&there, "p/child").await.as_deref(), Some(""));
+}
+
+/// A selection that a library made.
+async fn selected(library: &Library) -> SelectionInfo {
+    let somebody = Requester { name: None, address: None, request_id: String::new() };
+    let request = BulkRequest::volumes(vec![id("t.a")]);
+    library.select(&request, &somebody, SelectionTerms::default()).await.unwrap().info
+}
+
+/// Loses the stored plans of all selections at home; answers their rows.
+fn lose_plans(faulty: &Faulty) -> Vec<NewRow> {
+    let mut lost = Vec::new();
+    faulty.store.tamper(|table, sort, value| {
+        if table == Table::Selections && sort.starts_with(b"c") {
+            lost.push(NewRow::new(sort.to_vec(), value));
+            return None;
+        }
+        Some(value)
+    });
+    assert!(!lost.is_empty(), "no selection has a plan");
+    lost
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_made_away_from_home_is_out_of_reach_there_until_its_plan_has_arrived() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["text"])).await.unwrap();
+    let (_, there) = away(&faulty).await;
+    let selection = selected(&there).await.id;
+    let rows = lose_plans(&faulty);
+    let error = faulty.library.selection(&selection, &Party::Local).await.unwrap_err();
+    assert!(error.is_passing() && !error.is_damage(), "{error}");
+    assert!(there.selection(&selection, &Party::Local).await.is_ok(), "it can be read where it was made");
+    let arrival = Step::Put { table: Table::Selections, partition: format!("s/{selection}").into(), rows };
+    let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(10)));
+    faulty.store.run(call, vec![arrival]).await.unwrap();
+    assert!(faulty.library.selection(&selection, &Party::Local).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plan_of_a_selection_that_never_arrives_is_called_damaged_after_a_grace() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["text"])).await.unwrap();
+    let (_, there) = away(&faulty).await;
+    let selection = selected(&there).await.id;
+    lose_plans(&faulty);
+    faulty.clock.advance(faulty.library.options().grace);
+    let error = faulty.library.selection(&selection, &Party::Local).await.unwrap_err();
+    assert!(error.is_damage(), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plan_of_a_selection_made_at_home_is_called_damaged_there_when_a_chunk_is_missing() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["text"])).await.unwrap();
+    let selection = selected(&faulty.library).await.id;
+    lose_plans(&faulty);
+    let error = faulty.library.selection(&selection, &Party::Local).await.unwrap_err();
+    assert!(error.is_damage(), "{error}");
 }
