@@ -112,8 +112,9 @@ impl World {
         let mut marks: BTreeMap<(String, RevisionId), Vec<Marks>> = BTreeMap::new();
         for place in places {
             for replica in &replicas {
-                let held = self.merged(&[*replica], &(Table::Children, place.clone()), &Bytes::from_static(b" "), None);
-                for sort in held.cells.keys() {
+                let held = self.held(*replica, &(Table::Children, place.clone()));
+                let from = Bytes::from_static(b" ");
+                for (sort, _) in held.into_iter().flat_map(|cells| cells.range(from.clone()..)) {
                     let Some((name, incarnation, mark)) = keys::child_of(sort) else { continue };
                     let of_child = marks.entry((name.to_owned(), incarnation));
                     of_child.or_insert_with(|| vec![Marks::default(); replicas.len()])[*replica].add(mark);
@@ -207,9 +208,8 @@ impl World {
 
     /// The replicas that hold a row, as bits.
     fn holding(&self, table: Table, partition: &Bytes, sort: &Bytes) -> u8 {
-        let end = Bytes::from([&sort[..], &[0]].concat());
-        let holds =
-            |replica: &usize| !self.merged(&[*replica], &(table, partition.clone()), sort, Some(&end)).cells.is_empty();
+        let place = (table, partition.clone());
+        let holds = |replica: &usize| self.held(*replica, &place).is_some_and(|cells| cells.contains_key(sort));
         self.everywhere().iter().filter(|replica| holds(replica)).map(|replica| 1_u8 << replica).sum()
     }
 

@@ -34,6 +34,11 @@ impl Tombstone {
     fn covers(&self, sort: &Bytes, time: i64) -> bool {
         time <= self.time && *sort >= self.from && self.to.as_ref().is_none_or(|to| sort < to)
     }
+
+    /// Whether it is about some of a range of sort keys.
+    fn meets(&self, from: &Bytes, to: Option<&Bytes>) -> bool {
+        to.is_none_or(|to| self.from < *to) && self.to.as_ref().is_none_or(|to| from < to)
+    }
 }
 
 /// What a replica holds of a partition.
@@ -91,14 +96,19 @@ impl Partition {
         }
     }
 
-    /// All of it as a mutation.
-    pub(crate) fn as_mutation(&self, place: Place) -> Mutation {
-        Mutation {
-            place,
-            puts: self.cells.iter().map(|(sort, cell)| (sort.clone(), cell.clone())).collect(),
-            guarded: self.guarded.iter().map(|(sort, guarded)| (sort.clone(), guarded.clone())).collect(),
-            tombstones: self.tombstones.clone(),
+    /// What is in a range of sort keys, as a mutation.
+    pub(crate) fn part(&self, place: Place, from: &Bytes, to: Option<&Bytes>) -> Mutation {
+        fn within<T: Clone>(rows: &BTreeMap<Bytes, T>, from: &Bytes, to: Option<&Bytes>) -> Vec<(Bytes, T)> {
+            let rows = rows.range(from.clone()..).take_while(|(sort, _)| to.is_none_or(|to| *sort < to));
+            rows.map(|(sort, row)| (sort.clone(), row.clone())).collect()
         }
+        let tombstones = self.tombstones.iter().filter(|tombstone| tombstone.meets(from, to)).cloned().collect();
+        Mutation { place, puts: within(&self.cells, from, to), guarded: within(&self.guarded, from, to), tombstones }
+    }
+
+    /// Whether it holds no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cells.is_empty() && self.guarded.is_empty()
     }
 
     /// A row, as it is read at a time.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::chance::{Chance, Purpose};
 use crate::model::Model;
 use crate::setup::{Engine, REPLICAS, Reach, Serial, Setup};
-use crate::store::replica::{Guarded, Mutation, Partition, Place, Replica, Shared, Tombstone};
+use crate::store::replica::{Cell, Guarded, Mutation, Partition, Place, Replica, Shared, Tombstone};
 use crate::trace::{Op, Trace};
 
 /// Steps after which a mutation that is late arrives, at most.
@@ -189,7 +189,7 @@ impl World {
         let view = self.quorum(center, reach)?;
         let merged = self.merged(&view, place, from, to);
         if view.len() > 1 {
-            let repair = merged.as_mutation(place.clone());
+            let repair = merged.part(place.clone(), from, to);
             view.iter().for_each(|replica| self.replicas[*replica].apply(&repair));
         }
         Some(merged)
@@ -199,17 +199,14 @@ impl World {
     pub(crate) fn merged(&self, view: &[usize], place: &Place, from: &Bytes, to: Option<&Bytes>) -> Partition {
         let mut merged = Partition::default();
         for partition in view.iter().filter_map(|replica| self.replicas[*replica].partitions.get(place)) {
-            let within = |sort: &Bytes| sort >= from && to.is_none_or(|to| sort < to);
-            let puts = partition.cells.iter().filter(|(sort, _)| within(sort));
-            let guarded = partition.guarded.iter().filter(|(sort, _)| within(sort));
-            merged.apply(&Mutation {
-                place: place.clone(),
-                puts: puts.map(|(sort, cell)| (sort.clone(), cell.clone())).collect(),
-                guarded: guarded.map(|(sort, guarded)| (sort.clone(), guarded.clone())).collect(),
-                tombstones: partition.tombstones.clone(),
-            });
+            merged.apply(&partition.part(place.clone(), from, to));
         }
         merged
+    }
+
+    /// The plain rows that one replica holds of a partition.
+    pub(crate) fn held(&self, replica: usize, place: &Place) -> Option<&BTreeMap<Bytes, Cell>> {
+        self.replicas[replica].partitions.get(place).map(|partition| &partition.cells)
     }
 
     /// Partitions of a table of which some replicas hold rows, in order.
@@ -225,14 +222,17 @@ impl World {
     }
 
     fn partitions_within(&self, view: &[usize], table: Table, now: UnixMillis) -> Vec<Bytes> {
-        let named = view.iter().flat_map(|replica| self.replicas[*replica].partitions.keys());
-        let of_table: BTreeSet<Bytes> =
-            named.filter(|(of, _)| *of == table).map(|(_, partition)| partition.clone()).collect();
+        let of_table = |replica: &usize| {
+            let from_it = self.replicas[*replica].partitions.range((table, Bytes::new())..);
+            from_it.take_while(|((of, _), _)| *of == table)
+        };
+        let filled = view.iter().flat_map(of_table).filter(|(_, partition)| !partition.is_empty());
+        let filled: BTreeSet<Bytes> = filled.map(|((_, partition), _)| partition.clone()).collect();
         let holds = |partition: &Bytes| {
             let merged = self.merged(view, &(table, partition.clone()), &Bytes::new(), None);
             merged.sorts(&Bytes::new(), None).iter().any(|sort| merged.row(sort, now).is_some())
         };
-        of_table.into_iter().filter(|partition| holds(partition)).collect()
+        filled.into_iter().filter(|partition| holds(partition)).collect()
     }
 
     /// All replicas.
