@@ -3,6 +3,8 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::AbstractTree;
@@ -28,6 +30,9 @@ const ROW_BLOCK_BYTES: u32 = 4 << 10;
 
 /// More than a group of one item takes in the journal beside its value and, but for the mark, its key.
 const ITEM_FRAME_BYTES_MAX: u64 = 64;
+
+/// How often a flush looks whether its files are written.
+const FLUSH_POLL: Duration = Duration::from_millis(5);
 
 /// A keyspace: a table's rows, or one of the engine's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -179,11 +184,17 @@ impl Tables {
         self.database.persist(PersistMode::Buffer).err().map(|error| error.to_string())
     }
 
-    /// Writes to files what is only in memory and in the journal, so that the next start has nothing to replay. The marks are last: as long
-    /// as they are in the journal alone, the journals are needed.
+    /// Writes to files what is only in memory and in the journal, so that the next start replays nothing.
+    /// The marks are last: as long as they are in the journal alone, the journals are needed.
+    /// Fails if a file cannot be written; the journal then still holds what is in no file.
     pub(crate) fn flush(&self) -> fjall::Result<()> {
         for (_, keyspace) in self.keyspaces.iter().rev() {
-            keyspace.rotate_memtable_and_wait()?;
+            keyspace.rotate_memtable()?;
+            // fjall's own wait never ends after the thread that writes the file has failed.
+            while keyspace.sealed_memtable_count() > 0 {
+                self.database.persist(PersistMode::Buffer)?;
+                thread::sleep(FLUSH_POLL);
+            }
         }
         self.database.persist(PersistMode::SyncAll)?;
         self.recorder.lock().end(self);

@@ -62,6 +62,21 @@ fn content_files(folder: &Path) -> usize {
     shards.map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap().count()).sum()
 }
 
+/// Without `#[tokio::test]`, because the end of its runtime waits for a flush that never ends.
+#[test]
+fn a_store_whose_tables_cannot_be_written_closes_with_an_error() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let closed = runtime.block_on(async {
+        let Opened { store, folder, .. } = open(options());
+        assert!(store.run(call(), vec![put("a")]).await.unwrap().is_applied());
+        std::fs::remove_dir_all(folder.path().join("db")).unwrap();
+        store.close().await
+    });
+    runtime.shutdown_background();
+    let error = closed.unwrap_err().to_string();
+    assert!(error.contains("flushing"), "{error}");
+}
+
 #[tokio::test]
 async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     let folder = folder();
