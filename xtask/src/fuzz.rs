@@ -1,4 +1,4 @@
-//! Fuzz targets (cargo-fuzz, libFuzzer), for a while each.
+//! Runs fuzz targets (cargo-fuzz, libFuzzer) for a while each.
 
 use std::process::Command;
 
@@ -80,7 +80,7 @@ fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
         "-verbosity=0".into(),
         "-print_funcs=0".into(),
     ];
-    // Coverage instrumentation is an unstable flag of the compiler; the pinned stable one understands it when told to.
+    // Coverage instrumentation is an unstable flag of the compiler. RUSTC_BOOTSTRAP makes the pinned stable one accept it.
     let status =
         cargo().args(arguments).args(limits).env("RUSTC_BOOTSTRAP", "1").status().context("cannot start cargo fuzz")?;
     if !status.success() {

@@ -1,4 +1,4 @@
-//! The project's own chores, one subcommand each. `cargo xtask test` is what a newcomer runs and what `.ci/run` calls.
+//! The project's chores, one subcommand each. A newcomer runs `cargo xtask test`; `.ci/run` calls the same.
 
 mod advisories;
 mod fuzz;
@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The project's own chores")]
+#[command(name = "cargo xtask", about = "The project's chores")]
 struct Cli {
     #[command(subcommand)]
     chore: Chore,
@@ -23,19 +23,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Installs or finds what tests need, runs all of them, and ends with the list of what did not run and why
+    /// Install or find what tests need, run all tests, and list what did not run and why
     Test(test::Options),
-    /// Runs what takes minutes on several Cassandra nodes: what is promised while nodes, data centers and servers die
+    /// Run the tests that kill nodes, data centers and servers of Cassandra clusters (minutes, 4 GB of memory)
     Proofs,
-    /// Runs servers over a simulated store, every choice drawn from a seed (`--seed N`, `--seeds N`), and checks what they promise
+    /// Run servers over a simulated store with choices drawn from a seed (`--seed N`, `--seeds N`), and check their promises
     Simulate(simulate::Options),
-    /// Formatting, and clippy with warnings as errors
+    /// Check formatting, and run clippy with warnings as errors
     Lint,
-    /// Checks that every dependency's licence is one we accept
+    /// Check that every dependency has an accepted licence
     Licenses,
-    /// Checks dependencies against the advisory database, where it answers
+    /// Check dependencies against the advisory database, if it answers
     Advisories,
-    /// Runs each fuzz target for a while
+    /// Run each fuzz target for a while
     Fuzz(fuzz::Options),
 }
 

@@ -1,25 +1,25 @@
-//! Tests that take minutes, because they kill nodes of clusters and wait for them to come back. They are marked as ignored, so that the
-//! usual run of all tests leaves them out.
+//! Tests that take minutes, because they kill nodes of clusters and wait for them to return. They are marked as ignored, so the usual
+//! run of all tests skips them.
 
 use anyhow::{Result, bail};
 
 use crate::{cargo, tools};
 
-/// Packages, their test programs, and the beginnings of the names of what is run there.
+/// Packages, their test programs, and prefixes of the names of the tests to run.
 const PROOFS: [(&str, &str, &str); 3] = [
     ("store-cassandra", "three_nodes", ""),
     ("store-cassandra", "two_datacenters", ""),
     ("penates", "cli", "three_nodes"),
 ];
 
-/// The proofs, as a list tells them.
+/// The names of the proofs.
 pub fn names() -> Vec<String> {
     let name =
         |(package, program, names): (&str, &str, &str)| format!("{package}: {program} {names}").trim().to_owned();
     PROOFS.map(name).to_vec()
 }
 
-/// Runs all of them, one after the other: each has the machine for itself. One run tells all that fails.
+/// Runs all of them, one after the other, so that each has the machine for itself. One run reports everything that fails.
 pub fn run() -> Result<()> {
     tools::provide();
     let mut failed = Vec::new();
@@ -27,7 +27,7 @@ pub fn run() -> Result<()> {
         let mut tests = cargo();
         tests.args(["test", "--locked", "-p", package, "--test", program, "--", names]);
         tests.args(["--ignored", "--nocapture", "--test-threads=1"]);
-        // What cannot run here has proved nothing: it must not pass.
+        // A proof that cannot run here must not pass.
         tests.env("CI", "true");
         if let Err(error) = crate::run(&mut tests) {
             failed.push(error.to_string());

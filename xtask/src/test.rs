@@ -27,7 +27,7 @@ pub fn run(options: &Options) -> Result<()> {
     let not_run_file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
     crate::run(
         cargo()
-            // One run tells all that fails.
+            // One run reports everything that fails.
             .args(["test", "--workspace", "--locked", "--no-fail-fast"])
             .env(NOT_RUN_VARIABLE, not_run_file.path())
             .env("PENATES_CRASH_ROUNDS", options.crash_rounds.to_string()),
@@ -48,7 +48,7 @@ fn read_lines(path: &Path) -> Result<Vec<String>> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Tells what did not run; fails where nothing may be left out.
+/// Prints what did not run. Fails if nothing may be left out.
 fn report(not_run: &[String], proofs: &[String]) -> Result<()> {
     println!("\n{}", told(not_run, proofs));
     if not_run.is_empty() {
@@ -60,7 +60,7 @@ fn report(not_run: &[String], proofs: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What did not run, and what is no part of this command.
+/// What did not run, and what is not part of this command.
 fn told(not_run: &[String], proofs: &[String]) -> String {
     let list = |lines: &[String]| lines.iter().map(|line| format!("\n  - {line}")).collect::<String>();
     let not_run = match not_run.is_empty() {

@@ -4,21 +4,21 @@ use std::process::{Command, Stdio};
 
 /// A program some tests need.
 pub struct Tool {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub program: &'static str,
-    /// How it is known to be there.
+    /// How to find out whether it is installed.
     probe: Probe,
-    /// The Debian package it comes in.
+    /// Its Debian package.
     package: &'static str,
     /// What is not tested without it.
     pub tests: &'static str,
 }
 
-/// How a program is known to be there.
+/// How to find out whether a program is installed.
 enum Probe {
     /// It runs with these arguments.
     Runs(&'static [&'static str]),
-    /// There is a Java that Cassandra runs on.
+    /// A Java is installed that Cassandra runs on.
     CassandrasJava,
 }
 
@@ -94,7 +94,7 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
     probe.status().is_ok_and(|status| status.success())
 }
 
-/// Finds the tools, installs what is missing where the system's package manager lets us, and answers what is still missing.
+/// Finds the tools, installs missing ones if the system's package manager permits, and returns what is still missing.
 pub fn provide() -> Vec<&'static Tool> {
     let missing = || TOOLS.iter().filter(|tool| !tool.is_there()).collect::<Vec<_>>();
     let wanted = missing();
@@ -129,7 +129,7 @@ fn install(packages: &[&str]) -> bool {
                 .status()
                 .is_ok_and(|status| status.success())
     };
-    // One by one: where the distribution lacks one, the others are there all the same.
+    // One by one, so that one package that the distribution lacks does not affect the others.
     let install_one = |package: &&str| apt_get(&["install", "-y", "-qq", "--no-install-recommends", package]);
     apt_get(&["update", "-qq"]) && packages.iter().map(install_one).fold(true, |all, installed| all & installed)
 }

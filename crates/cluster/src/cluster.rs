@@ -25,17 +25,17 @@ const SPEC: &str = "cluster.json";
 /// The file that is locked by the process that runs the cluster.
 const LOCK: &str = "cluster.lock";
 
-/// How long another process may take to let go of a folder: it may just be ending.
+/// How long another process may take to release a folder: it may just be ending.
 const HELD_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the first role may be unknown: Cassandra makes it soon after the first start.
+/// How long the first role may be unknown. Cassandra creates it soon after the first start.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The pause between two looks at nodes.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A cluster that this process runs. All calls block; any number of threads may use it. Dropping it kills all nodes and waits
-/// until they are gone; what they have stored stays in the folder.
+/// A cluster that this process runs. All calls block, and any number of threads may use it. Dropping it kills all nodes and waits
+/// until they are gone. Their data stays in the folder.
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
@@ -51,13 +51,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes a cluster in a folder, or takes up the one that was made there before, with its data, its addresses and these settings.
-    /// No node is started yet. The first time on a machine this fetches Cassandra, which takes half a minute or more.
+    /// Creates a cluster in a folder, or opens the one that is there, with its data, its addresses and these settings. It starts no
+    /// node. The first time on a machine it fetches Cassandra, which takes half a minute or more.
     ///
     /// # Errors
     ///
-    /// [`ClusterError::OtherShape`] where the folder's cluster has another shape; [`ClusterError::FolderHeld`] where another
-    /// process runs it; and whatever is missing on the machine.
+    /// [`ClusterError::OtherShape`] if the folder's cluster has another shape; [`ClusterError::FolderHeld`] if another process runs
+    /// it; and errors for whatever is missing on the machine.
     pub fn open(folder: impl AsRef<Path>, spec: &ClusterSpec) -> Result<Self> {
         spec.shape.check()?;
         std::fs::create_dir_all(&folder).doing("making the folder", folder.as_ref())?;
@@ -91,13 +91,13 @@ impl Cluster {
         Ok(Self { folder, settings, nodes, java, jars, fitting_heap_mib, _network: network, _lock: lock })
     }
 
-    /// Waits until no process runs the folder's cluster; none can as long as the answer is kept.
+    /// Waits until no process runs the folder's cluster. None can while the returned value lives.
     pub(crate) fn wait_until_free(folder: &Path) -> Result<File> {
         let lock = cache::lock(&folder.join(LOCK), HELD_PATIENCE)?;
         lock.ok_or_else(|| ClusterError::FolderHeld { folder: folder.to_owned() })
     }
 
-    /// How the cluster in a folder was opened last; `None` where none was made.
+    /// The specification with which the cluster in a folder was last opened; `None` if there is none.
     pub fn spec_in(folder: impl AsRef<Path>) -> Result<Option<ClusterSpec>> {
         let path = folder.as_ref().join(SPEC);
         let text = match std::fs::read_to_string(&path) {
@@ -108,8 +108,8 @@ impl Cluster {
         serde_json::from_str(&text).map(Some).map_err(std::io::Error::from).doing("understanding", &path)
     }
 
-    /// Starts all nodes that do not run, and waits until they are up: the first of each data center one after the other, as the
-    /// others find the cluster through these, then all others at once.
+    /// Starts all nodes that do not run, and waits until they are up. The first of each data center start one after the other, because
+    /// the others find the cluster through them; then all others start at once.
     pub fn start_all(&self) -> Result<()> {
         let (seeds, others): (Vec<_>, Vec<_>) =
             self.nodes.iter().filter(|node| node.status().pid.is_none()).partition(|node| node.plan.is_seed());
@@ -146,8 +146,8 @@ impl Cluster {
         Ok(heap_mib)
     }
 
-    /// Where all nodes are up, waits until each reaches all others, so that no client is told that replicas are missing. Where one
-    /// is not, nobody can say who should be reached.
+    /// If all nodes are up, waits until each reaches all others, so that no client gets an error about missing replicas. If one is
+    /// down, it is not known which nodes should be reached.
     fn wait_until_met(&self) -> Result<()> {
         let patience = self.settings().up_within;
         let deadline = Instant::now() + patience;
@@ -159,7 +159,7 @@ impl Cluster {
                 }
                 match node.reach() {
                     Reach::All => break,
-                    // Somebody has changed the password, as one should.
+                    // The password was changed, as it should be.
                     Reach::LoginRefused if Instant::now() >= login_deadline => return Ok(()),
                     _ if Instant::now() >= deadline => return Err(node.not_met(patience)),
                     _ => std::thread::sleep(PAUSE),
@@ -169,12 +169,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Asks a node to end (SIGTERM) and waits until it has: it tells the others and writes what it has in memory.
+    /// Asks a node to end (SIGTERM) and waits until it has. It informs the other nodes and writes its memtables first.
     pub fn stop(&self, id: NodeId) -> Result<()> {
         self.node(id)?.stop()
     }
 
-    /// Ends a node as a power cut of the process would (SIGKILL), and waits until it is gone.
+    /// Kills a node (SIGKILL) and waits until it is gone.
     pub fn kill(&self, id: NodeId) -> Result<()> {
         self.node(id)?.kill()
     }
@@ -184,22 +184,22 @@ impl Cluster {
         self.node(id)?.pause()
     }
 
-    /// Lets a node that is held go on (SIGCONT).
+    /// Lets a held node continue (SIGCONT).
     pub fn resume(&self, id: NodeId) -> Result<()> {
         self.node(id)?.resume()
     }
 
-    /// Kills all nodes that run, at once, and waits until they are gone.
+    /// Kills all running nodes at once, and waits until they are gone.
     pub fn kill_all(&self) -> Result<()> {
         self.all_at_once(Node::kill)
     }
 
-    /// Asks all nodes that run to end, at once, and waits until they have.
+    /// Asks all running nodes to end, at once, and waits until they have.
     pub fn stop_all(&self) -> Result<()> {
         self.all_at_once(Node::stop)
     }
 
-    /// Does something to all nodes that run; the first error, when all is done.
+    /// Applies an operation to all running nodes. Returns the first error when all are done.
     fn all_at_once(&self, act: fn(&Node) -> Result<()>) -> Result<()> {
         let running = self.nodes.iter().filter(|node| node.status().pid.is_some());
         std::thread::scope(|scope| {
@@ -209,33 +209,33 @@ impl Cluster {
         })
     }
 
-    /// Runs Cassandra's `nodetool` with this command (`["repair", "--full"]`, say) against a node; what it prints. It takes a
+    /// Runs Cassandra's `nodetool` with a command (such as `["repair", "--full"]`) against a node and returns its output. It takes a
     /// second or more.
     pub fn nodetool(&self, id: NodeId, command: &[&str]) -> Result<String> {
         self.node(id)?.nodetool(command, &self.jars, &self.java)
     }
 
-    /// How nodes run that are started from now on.
+    /// The settings for nodes that are started from now on.
     pub fn settings(&self) -> Settings {
         self.settings.lock().clone()
     }
 
-    /// Changes how nodes run that are started from now on.
+    /// Changes the settings for nodes that are started from now on.
     pub fn set_settings(&self, settings: Settings) {
         *self.settings.lock() = settings;
     }
 
-    /// Where clients may connect first: all nodes, whether they run or not.
+    /// The contact points of clients: all nodes, running or not.
     pub fn contact_points(&self) -> Vec<SocketAddr> {
         self.nodes.iter().map(|node| node.plan.cql()).collect()
     }
 
-    /// The certificate (PEM) that clients should trust where [`Settings::client_tls`] is set.
+    /// The certificate (PEM) that clients should trust if [`Settings::client_tls`] is set.
     pub fn authority(&self) -> PathBuf {
         tls::authority(&self.folder)
     }
 
-    /// What is known of each node.
+    /// The state of each node.
     pub fn status(&self) -> Vec<NodeStatus> {
         self.nodes.iter().map(Node::status).collect()
     }

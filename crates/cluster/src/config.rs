@@ -30,7 +30,7 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// Makes a node's folders and writes its files; what was there is replaced.
+/// Creates a node's folders and writes its files, replacing existing ones.
 pub(crate) fn write(plan: &NodePlan, settings: &Settings) -> Result<()> {
     let config = plan.config_folder();
     for folder in [config.clone(), plan.log_folder(), plan.folder.join("tmp")] {
@@ -45,7 +45,7 @@ pub(crate) fn write(plan: &NodePlan, settings: &Settings) -> Result<()> {
     cache::write(&config.join("logback.xml"), LOGBACK)
 }
 
-/// All that differs from Cassandra's own defaults.
+/// Everything that differs from Cassandra's defaults.
 fn yaml(plan: &NodePlan, settings: &Settings, client_encryption_options: Option<Value>) -> Value {
     let seeds = plan.seeds.iter().map(|seed| format!("{seed}:{}", plan.ports.storage)).collect::<Vec<_>>().join(",");
     let mut yaml = json!({

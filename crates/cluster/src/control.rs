@@ -1,6 +1,6 @@
-//! Commands for a cluster that another process runs: one line of JSON each way, by a Unix socket in the cluster's folder.
+//! Commands for a cluster that another process runs: one line of JSON each way, over a Unix socket in the cluster's folder.
 //!
-//! Whoever may open the socket may do all this, as with the folder's files.
+//! Any process that may open the socket may give commands, as it may change the folder's files.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,17 +19,17 @@ use crate::spec::NodeId;
 /// The socket's name.
 const SOCKET: &str = "control";
 
-/// The longest line that is read as a command.
+/// Longest line of a command, in bytes.
 const COMMAND_MAX_BYTES: u64 = 4096;
 
-/// How long whoever has connected may take to say what they want, and to take the answer.
+/// How long a client may take to send its command, and to read the answer.
 const TALK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What may be asked of the process that runs a cluster.
+/// A command to the process that runs a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", content = "node", rename_all = "lowercase")]
 pub enum Order {
-    /// Tell the nodes' states.
+    /// Report the nodes' states.
     Status,
     /// Start a node, and wait until it is up.
     Start(NodeId),
@@ -39,16 +39,16 @@ pub enum Order {
     Kill(NodeId),
     /// Hold a node (SIGSTOP).
     Pause(NodeId),
-    /// Let a held node go on (SIGCONT).
+    /// Let a held node continue (SIGCONT).
     Resume(NodeId),
     /// Ask all nodes to end, and wait until they and the process that runs the cluster have.
     Down,
 }
 
-/// The nodes after an order was carried out, or why it was not.
+/// The nodes after an order was executed, or the reason why it was not.
 type Answer = std::result::Result<Vec<NodeStatus>, String>;
 
-/// Takes orders for a cluster as long as it lives.
+/// Executes orders for a cluster as long as it lives.
 #[derive(Debug)]
 pub struct Control {
     socket: PathBuf,
@@ -56,7 +56,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes orders from now on, on threads of its own.
+    /// Starts to execute orders, on threads of its own.
     pub fn open(cluster: &Arc<Cluster>) -> Result<Self> {
         let socket = cluster.folder().join(SOCKET);
         // Left behind by a process that was killed: the folder is ours now.
@@ -69,11 +69,11 @@ impl Control {
         let cluster = Arc::downgrade(cluster);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // The cluster ends when its owner lets go of it; orders do not keep it.
+                // The cluster ends when its owner drops it. Orders do not keep it alive.
                 let Some(cluster) = cluster.upgrade() else { return };
                 let went_down = went_down.clone();
                 std::thread::spawn(move || {
-                    // Whoever asked has gone: nobody is left to be told.
+                    // The client is gone, so no one reads the answer.
                     let _ = attend(stream, &cluster, &went_down);
                 });
             }
@@ -81,7 +81,7 @@ impl Control {
         Ok(Self { socket, down })
     }
 
-    /// Waits until [`Order::Down`] has been carried out, at most this long; whether it has.
+    /// Waits until [`Order::Down`] was executed, at most this long. Returns whether it was.
     pub fn wait_until_down(&self, patience: Duration) -> bool {
         !matches!(self.down.recv_timeout(patience), Err(mpsc::RecvTimeoutError::Timeout))
     }
@@ -89,7 +89,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // A socket that stays is replaced by the next to run the cluster.
+        // The next process that runs the cluster replaces a socket that stays.
         let _ = std::fs::remove_file(&self.socket);
     }
 }
@@ -103,7 +103,7 @@ fn attend(stream: UnixStream, cluster: &Cluster, went_down: &Sender<()>) -> io::
     let is_down = matches!(order, Ok(Order::Down));
     let answer: Answer = match order {
         Ok(order) => carry_out(order, cluster).map(|()| cluster.status()).map_err(|error| error.to_string()),
-        Err(error) => Err(format!("this is no order: {error}")),
+        Err(error) => Err(format!("this is not an order: {error}")),
     };
     let mut told = serde_json::to_vec(&answer)?;
     told.push(b'\n');
@@ -127,11 +127,11 @@ fn carry_out(order: Order, cluster: &Cluster) -> Result<()> {
     }
 }
 
-/// Has the process that runs the cluster in this folder carry out an order; the nodes afterwards.
+/// Sends an order to the process that runs the cluster in this folder, and returns the nodes afterwards.
 ///
 /// # Errors
 ///
-/// [`ClusterError::NotRun`] where no process runs it; [`ClusterError::Refused`] with what that process says.
+/// [`ClusterError::NotRun`] if no process runs it; [`ClusterError::Refused`] with that process's error.
 pub fn order(folder: impl AsRef<Path>, order: Order) -> Result<Vec<NodeStatus>> {
     let folder = folder.as_ref();
     if Cluster::spec_in(folder)?.is_none() {
@@ -163,7 +163,7 @@ fn talk(mut stream: UnixStream, order: Order) -> io::Result<Answer> {
     Ok(serde_json::from_str(&answer)?)
 }
 
-/// Makes this process independent of the terminal that it was started at: closing that does not end it.
+/// Makes this process independent of its terminal, so that closing the terminal does not end it.
 pub fn leave_terminal() -> io::Result<()> {
     rustix::process::setsid()?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Asking a node whether it is up: as little of a client as that takes (native_protocol_v4.spec).
+//! Asking a node whether it is up, with the minimal part of the protocol (native_protocol_v4.spec).
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,13 +22,13 @@ const RESULT: u8 = 0x08;
 const AUTH_RESPONSE: u8 = 0x0f;
 const AUTH_SUCCESS: u8 = 0x10;
 
-/// More than any answer to what is asked here has.
+/// Longest answer in bytes; none of the requests here has a longer one.
 const ANSWER_MAX_BYTES: u32 = 1 << 20;
 
 /// STARTUP's options (section 4.1.1): a map with one entry.
 const VERSION: &[u8] = b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0";
 
-/// The first role that Cassandra makes, for SASL PLAIN (RFC 4616): no other identity, name, password.
+/// The first role that Cassandra creates, for SASL PLAIN (RFC 4616): no other identity, name, password.
 const FIRST_ROLE: &[u8] = b"\0cassandra\0cassandra";
 
 /// A table that every cluster has. A scan of it at ALL needs every node that owns a part of the ring.
@@ -43,14 +43,14 @@ pub(crate) fn answers(address: SocketAddr) -> bool {
     matches!(asked(), Ok((SUPPORTED, _)))
 }
 
-/// What a node says when it is asked for something that takes all nodes.
+/// The answer of a node to a request that needs all nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// It reaches all nodes.
     All,
-    /// It does not, or does not answer.
+    /// It does not reach all nodes, or does not answer.
     NotAll,
-    /// It cannot be asked: it does not know the role that Cassandra makes first, not yet or no longer.
+    /// The request is not possible: the node does not know the first role, not yet or no longer.
     LoginRefused,
 }
 
@@ -116,7 +116,7 @@ mod tests {
 
     const ERROR: u8 = 0x00;
 
-    /// Somebody who reads a request's header and answers with these bytes, once.
+    /// A server that reads a request's header and answers with these bytes, once.
     fn answering(answer: &'static [u8]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::spec::{NodeId, Shape};
 
-/// The result of whatever is done to a cluster.
+/// The result of an operation on a cluster.
 pub type Result<T> = std::result::Result<T, ClusterError>;
 
-/// Why something could not be done. Each message ends with what to do.
+/// Why an operation failed. Each message ends with what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// There is no Java that Cassandra runs on.
@@ -28,11 +28,9 @@ pub enum ClusterError {
     )]
     NoMaven,
     /// Maven did not fetch the jars.
-    #[error(
-        "Maven could not fetch Cassandra's jars ({reason}); it is tried anew with the next start. It said:\n{output}"
-    )]
+    #[error("Maven could not fetch Cassandra's jars ({reason}); the next start tries again. It said:\n{output}")]
     Fetch {
-        /// Why it is said to have failed.
+        /// Why it failed.
         reason: String,
         /// The end of Maven's output.
         output: String,
@@ -47,10 +45,10 @@ pub enum ClusterError {
         /// How long it was waited for.
         waited: Duration,
     },
-    /// `CASSANDRA_HOME` does not name an installation that can be used.
+    /// `CASSANDRA_HOME` does not name a usable installation.
     #[error("CASSANDRA_HOME is {home}, where {missing} is missing; correct it, or unset it to have the jars fetched")]
     BadInstallation {
-        /// What the variable says.
+        /// The value of the variable.
         home: PathBuf,
         /// What should be there.
         missing: String,
@@ -58,7 +56,7 @@ pub enum ClusterError {
     /// There is no place to keep the jars.
     #[error("there is no cache folder: set PENATES_CASSANDRA_CACHE, XDG_CACHE_HOME or HOME")]
     NoCacheFolder,
-    /// A specification that makes no sense.
+    /// An invalid specification.
     #[error("{0}")]
     BadSpec(String),
     /// Another process runs the cluster in this folder.
@@ -75,13 +73,13 @@ pub enum ClusterError {
         /// The folder.
         folder: PathBuf,
     },
-    /// Nobody runs the folder's cluster.
+    /// No process runs the folder's cluster.
     #[error("the cluster in {folder} does not run; start it with `penates cluster up --folder {folder}`")]
     NotRun {
         /// The cluster's folder.
         folder: PathBuf,
     },
-    /// What the process that runs the cluster says.
+    /// The error of the process that runs the cluster.
     #[error("{0}")]
     Refused(String),
     /// The folder's cluster has another number of nodes.
@@ -125,20 +123,20 @@ pub enum ClusterError {
         /// How many there are.
         count: usize,
     },
-    /// The node runs already.
-    #[error("node {node} runs already; stop or kill it first")]
+    /// The node is running.
+    #[error("node {node} is running; stop or kill it first")]
     Running {
         /// The node.
         node: NodeId,
     },
-    /// The node does not run.
-    #[error("node {node} does not run; start it first")]
+    /// The node is not running.
+    #[error("node {node} is not running; start it first")]
     NotRunning {
         /// The node.
         node: NodeId,
     },
-    /// A process of the node's former life is still there.
-    #[error("node {node} was started before and is not gone after {waited:?}; see who holds {log} open")]
+    /// A process of an earlier start of the node is still there.
+    #[error("node {node} was started before and is not gone after {waited:?}; see which process holds {log} open")]
     NotGone {
         /// The node.
         node: NodeId,
@@ -147,7 +145,7 @@ pub enum ClusterError {
         /// A file that each process of a node holds open.
         log: PathBuf,
     },
-    /// A node ended while it was waited for.
+    /// A node ended before it was up.
     #[error("node {node} ended ({status}) before it was up; its log, {log}, ends:\n{tail}")]
     Died {
         /// The node.
@@ -173,7 +171,7 @@ pub enum ClusterError {
         /// The log's last lines.
         tail: String,
     },
-    /// Nodes run, but do not find each other.
+    /// Nodes run, but do not reach each other.
     #[error(
         "all nodes run, but node {node} did not reach all others within {patience:?}; see its log, {log}, which ends:\n{tail}"
     )]
@@ -187,7 +185,7 @@ pub enum ClusterError {
         /// The log's last lines.
         tail: String,
     },
-    /// A node that was asked to end did not, and has been killed.
+    /// A node did not end when asked to, and was killed.
     #[error("node {node} did not end within {patience:?} when it was asked to, and has been killed; its log is {log}")]
     NotStopped {
         /// The node.

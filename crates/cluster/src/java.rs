@@ -20,7 +20,7 @@ pub struct Java {
 }
 
 impl Java {
-    /// Finds one: the one that `JAVA_HOME` names, the one on the `PATH`, or one that is installed beside it.
+    /// Finds one: in `JAVA_HOME`, on the `PATH`, or installed beside that.
     pub fn find() -> Result<Self> {
         let named = std::env::var_os("JAVA_HOME").filter(|home| !home.is_empty()).map(|home| in_home(home.as_ref()));
         let mut tried = Vec::new();
@@ -28,7 +28,7 @@ impl Java {
             match version(&program) {
                 Some(VERSION) => return Ok(Self { program }),
                 Some(other) => tried.push(format!("{} is Java {other}", program.display())),
-                None => tried.push(format!("{} does not tell its version", program.display())),
+                None => tried.push(format!("{} does not report its version", program.display())),
             }
         }
         let found = if tried.is_empty() { "there is no Java".to_owned() } else { tried.join(", ") };
@@ -65,7 +65,7 @@ fn names_version(home: &Path) -> bool {
     home.file_name().and_then(OsStr::to_str).is_some_and(|name| name.contains(&VERSION.to_string()))
 }
 
-/// What a Java says its version is.
+/// The version that a Java reports.
 fn version(program: &Path) -> Option<u32> {
     let output = Command::new(program).arg("-version").output().ok()?;
     parse_version(&String::from_utf8_lossy(&output.stderr))

@@ -68,7 +68,7 @@ pub(crate) fn node(plan: &NodePlan, settings: &Settings, heap_mib: u32, jars: &J
         format!("-Dcassandra.storagedir={}", plan.folder.display()),
         format!("-Dcassandra.logdir={}", plan.log_folder().display()),
         format!("-Djava.io.tmpdir={}", plan.folder.join("tmp").display()),
-        // Otherwise Cassandra closes its outputs, and with them the lock that tells that it is still there.
+        // Otherwise Cassandra closes its outputs, and with them the lock that shows that it is still running.
         "-Dcassandra-foreground=yes".to_owned(),
     ]);
     arguments.extend(jmx(plan));

@@ -1,4 +1,4 @@
-//! Real Cassandra nodes as child processes on loopback addresses: for trying out, for tests and for measuring.
+//! Real Cassandra nodes as child processes on loopback addresses, for trials, tests and measurements.
 //!
 //! ```no_run
 //! use cluster::{Cluster, ClusterSpec, NodeId, Shape};
@@ -13,14 +13,14 @@
 //!
 //! How to read it:
 //!
-//! - `spec.rs`: what one may ask for; `cluster.rs`: what one may do; `error.rs`: what can go wrong;
-//! - `java.rs`, `jars.rs`: where Java and Cassandra come from; `cache.rs`: the folder where they are kept;
-//! - `network.rs`, `plan.rs`, `config.rs`, `jvm.rs`, `memory.rs`, `tls.rs`: where a node listens, which part of the ring it has, its files,
-//!   its command line, memory and certificates;
-//! - `guard.rs`: why no process is ever left behind; `node.rs`: a node from start to end; `cql.rs`: whether it answers;
+//! - `spec.rs`: the options of a cluster; `cluster.rs`: its operations; `error.rs`: its errors;
+//! - `java.rs`, `jars.rs`: where Java and Cassandra come from; `cache.rs`: the folder that keeps them;
+//! - `network.rs`, `plan.rs`, `config.rs`, `jvm.rs`, `memory.rs`, `tls.rs`: a node's address, its part of the ring, its files, command
+//!   line, memory and certificates;
+//! - `guard.rs`: why no process is left behind; `node.rs`: a node from start to end; `cql.rs`: whether it answers;
 //! - `control.rs`: commands from other processes.
 //!
-//! It knows nothing of Penates: no store, no driver, no schema.
+//! The crate knows nothing of Penates: no store, no driver, no schema.
 
 mod cache;
 mod cluster;
@@ -48,8 +48,8 @@ pub use java::Java;
 pub use node::{NodeState, NodeStatus};
 pub use spec::{ClusterSpec, CommitlogSync, Network, NodeId, Ports, Settings, Shape};
 
-/// Whether this machine has what clusters need: Java 17, and Cassandra or what fetches it. Nothing is fetched by asking. Tests that
-/// cannot run tell the error.
+/// Checks that this machine has what clusters need: Java 17, and Cassandra or Maven to fetch it. It fetches nothing. Tests that cannot
+/// run print the error.
 pub fn prerequisites() -> Result<()> {
     java::Java::find()?;
     jars::Jars::can_be_found()

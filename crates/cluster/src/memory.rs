@@ -1,4 +1,4 @@
-//! How much memory a node may have.
+//! The memory of a node.
 
 use crate::error::{ClusterError, Result};
 
@@ -16,7 +16,7 @@ const SHARE_PERCENT: u64 = 60;
 
 /// The heap's size with which this many nodes fit into the memory that is available.
 pub(crate) fn heap_mib(nodes: usize) -> Result<u32> {
-    // Where the operating system does not tell, it will show.
+    // If the operating system does not report it, nodes may fail to start.
     available_mib().map_or(Ok(HEAP_MIN_MIB as u32), |available_mib| fitting_heap_mib(nodes, available_mib))
 }
 

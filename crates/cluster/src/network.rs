@@ -11,14 +11,14 @@ use crate::cache;
 use crate::error::{ClusterError, Doing, Result};
 use crate::spec::{Network, NodeId, Ports};
 
-/// How long nodes of an owner that was killed may go on listening until they are gone.
+/// How long nodes of a killed owner may continue to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The pause between two looks at ports.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How many networks are chosen from: 127.0.1.0 and those after it. 127.0.0.0 is left to everybody else, those from 127.0.240.0 on
-/// to whoever names one.
+/// Number of networks to choose from: 127.0.1.0 and those after it. 127.0.0.0 is left to other programs. Those from 127.0.240.0 on are
+/// used only if a specification names one.
 const CHOICE: u8 = 239;
 
 /// A network that no other cluster of this user takes while this value lives.
@@ -30,9 +30,8 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// Reserves a network for this many nodes: one whose lock (in the cache folder) is free, and where nobody listens at the
-    /// nodes' ports. Where the choice is free it begins at a place of the cluster's own, so that others seldom take the network of
-    /// one that does not run just now.
+    /// Reserves a network for this many nodes: one whose lock (in the cache folder) is free, and where no process listens at the nodes'
+    /// ports. Each cluster starts its search at a place of its own, so that others seldom take its network while it is not running.
     pub fn choose(network: Network, cluster: &Path, nodes: usize, ports: Ports) -> Result<Self> {
         let locks = cache::folder()?.join("networks");
         std::fs::create_dir_all(&locks).doing("making the folder", &locks)?;
@@ -86,7 +85,7 @@ fn lock_path(locks: &Path, third: u8) -> PathBuf {
     locks.join(format!("127.0.{third}.lock"))
 }
 
-/// Where all the nodes will listen.
+/// The addresses at which the nodes will listen.
 fn listening(third: u8, nodes: usize, ports: Ports) -> Vec<SocketAddr> {
     let last_numbers = (1..=u8::MAX).take(nodes);
     let ports = [ports.cql, ports.storage, ports.jmx];

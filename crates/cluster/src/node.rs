@@ -19,19 +19,19 @@ use crate::spec::{NodeId, Settings};
 use crate::tail::tail;
 use crate::{cache, config, cql, jvm};
 
-/// How long a node may take to end when it is asked to: it writes its memtables first.
+/// How long a node may take to end when asked to. It writes its memtables first.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long the processes of a node's former life, whose owner was killed, may take to be gone.
+/// How long the processes of an earlier start, whose owner was killed, may take to be gone.
 const GONE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long `nodetool` may take: repairing a node is long work.
+/// How long `nodetool` may take. Repairing a node takes long.
 const NODETOOL_PATIENCE: Duration = Duration::from_secs(1800);
 
 /// The pause between two looks at a node.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a node does.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeState {
@@ -45,7 +45,7 @@ pub enum NodeState {
     Paused,
     /// It was never started, or it was stopped or killed by this cluster.
     Stopped,
-    /// It ended by itself, or was ended by somebody else.
+    /// It ended by itself, or another process ended it.
     Died,
 }
 
@@ -99,7 +99,7 @@ enum Phase {
 }
 
 impl Process {
-    /// Looks whether it still runs.
+    /// Checks whether it still runs.
     fn looked_at(&mut self) -> &mut Self {
         if let Self::Running(running) = self
             && let Ok(Some(status)) = running.guarded.try_wait()
@@ -196,17 +196,17 @@ impl Node {
         ClusterError::Died { node: self.plan.id, status, log: self.plan.system_log(), tail: self.log_tail() }
     }
 
-    /// That it runs, but has not met the others.
+    /// The error that it runs, but has not reached the others.
     pub fn not_met(&self, patience: Duration) -> ClusterError {
         ClusterError::NotMet { node: self.plan.id, patience, log: self.plan.system_log(), tail: self.log_tail() }
     }
 
-    /// What the node logged last, and what the Java machine said.
+    /// The end of the node's log, and the output of the Java machine.
     fn log_tail(&self) -> String {
         format!("{}\n{}", tail(&self.plan.system_log()), tail(&self.plan.console_log()))
     }
 
-    /// Asks it to end, and waits until it has. A node that is held goes on for that.
+    /// Asks it to end, and waits until it has. A held node continues for that.
     pub fn stop(&self) -> Result<()> {
         self.with_running(|running| {
             running.guarded.signal(Signal::TERM)?;
@@ -242,7 +242,7 @@ impl Node {
         })
     }
 
-    /// Lets it go on (SIGCONT).
+    /// Lets it continue (SIGCONT).
     pub fn resume(&self) -> Result<()> {
         self.with_running(|running| {
             running.is_paused = false;
@@ -257,7 +257,7 @@ impl Node {
         }
     }
 
-    /// Asks this node by JMX, with Cassandra's `nodetool`; what that prints.
+    /// Runs Cassandra's `nodetool` against this node by JMX and returns its output.
     pub fn nodetool(&self, command: &[&str], jars: &Jars, java: &Java) -> Result<String> {
         let output = tempfile::NamedTempFile::new_in(&self.plan.folder).doing("making a file in", &self.plan.folder)?;
         let arguments = jvm::nodetool(&self.plan, jars, command);

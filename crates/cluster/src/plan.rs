@@ -1,4 +1,4 @@
-//! Who the nodes are: addresses, tokens, data centers and seeds.
+//! The nodes of a cluster: addresses, tokens, data centers and seeds.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a cluster should be like.
+//! The specification of a cluster.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,10 +21,10 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// How many nodes there are, and where. It is settled when a cluster is made.
+/// Number of nodes and data centers. It is fixed when a cluster is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// How many data centers; they are called `dc1`, `dc2` and so on.
+    /// Number of data centers, named `dc1`, `dc2` and so on.
     pub datacenters: u8,
     /// How many nodes each of them has.
     pub nodes_per_datacenter: u8,
@@ -39,7 +39,7 @@ impl Shape {
         Self { datacenters: 1, nodes_per_datacenter: count }
     }
 
-    /// How many nodes there are in all.
+    /// Number of nodes in all.
     pub fn count(self) -> usize {
         usize::from(self.datacenters) * usize::from(self.nodes_per_datacenter)
     }
@@ -66,7 +66,7 @@ impl fmt::Display for Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommitlogSync {
-    /// At once; the log is synced each period. What was acknowledged since is lost when the node is killed.
+    /// At once. The log is synced once per period; a killed node loses what it acknowledged since.
     Periodic {
         /// `commitlog_sync_period`.
         #[serde(with = "humantime_serde")]
@@ -74,7 +74,7 @@ pub enum CommitlogSync {
     },
     /// After the sync that covers it, which is started at once.
     Batch,
-    /// After the sync that covers it; one sync each window.
+    /// After the sync that covers it, with one sync per window.
     Group {
         /// `commitlog_sync_group_window`.
         #[serde(with = "humantime_serde")]
@@ -82,11 +82,11 @@ pub enum CommitlogSync {
     },
 }
 
-/// The window of `group` where none is given.
+/// The default window of `group`.
 const GROUP_WINDOW: Duration = Duration::from_millis(10);
 
 impl Default for CommitlogSync {
-    /// As Cassandra is delivered: each ten seconds.
+    /// Cassandra's default: ten seconds.
     fn default() -> Self {
         Self::Periodic { period: Duration::from_secs(10) }
     }
@@ -105,7 +105,7 @@ impl FromStr for CommitlogSync {
             ("periodic", Some(period)) => Ok(Self::Periodic { period }),
             ("batch", None) => Ok(Self::Batch),
             ("group", time) => Ok(Self::Group { window: time.unwrap_or(GROUP_WINDOW) }),
-            _ => Err("it is periodic, batch or group, or with a time periodic:1s or group:5ms".to_owned()),
+            _ => Err("expected periodic, batch or group, or with a time periodic:1s or group:5ms".to_owned()),
         }
     }
 }
@@ -114,7 +114,7 @@ impl FromStr for CommitlogSync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// The first that no other cluster has and where nothing listens at the nodes' ports. A cluster keeps what it got.
+    /// The first that no other cluster has and where nothing listens at the nodes' ports. A cluster keeps its network.
     #[default]
     Automatic,
     /// This K.
@@ -155,16 +155,15 @@ impl Default for Ports {
 pub struct Settings {
     /// When a write is acknowledged.
     pub commitlog_sync: CommitlogSync,
-    /// Whether clients must log in; the first role is `cassandra` with the password `cassandra`. To be chosen before the first
-    /// start.
+    /// Whether clients must log in. The first role is `cassandra` with the password `cassandra`. Choose this before the first start.
     pub authentication: bool,
-    /// Whether clients may use TLS, at the same port; [`Cluster::authority`](crate::Cluster::authority) is what they should trust.
+    /// Whether clients may use TLS, at the same port. They should trust [`Cluster::authority`](crate::Cluster::authority).
     pub client_tls: bool,
-    /// The size of each node's heap in MiB; by itself it is what fits into memory, 256 to 1,024.
+    /// Size of each node's heap in MiB. By default it is what fits into memory, 256 to 1,024.
     pub heap_mib: Option<u32>,
-    /// More options for the Java machine, after our own, so that they override them.
+    /// More options for the Java machine. They follow ours and override them.
     pub jvm_options: Vec<String>,
-    /// More of `cassandra.yaml`: each key replaces ours.
+    /// More of `cassandra.yaml`. Each key replaces ours.
     pub yaml: BTreeMap<String, Value>,
     /// How long a node may take until it is up.
     #[serde(with = "humantime_serde")]
@@ -186,7 +185,7 @@ impl Default for Settings {
     }
 }
 
-/// All that is to be known to make a cluster.
+/// Everything that is needed to create a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterSpec {
@@ -198,13 +197,13 @@ pub struct ClusterSpec {
     /// Their ports.
     #[serde(default)]
     pub ports: Ports,
-    /// How they run.
+    /// How the nodes run.
     #[serde(default)]
     pub settings: Settings,
 }
 
 impl ClusterSpec {
-    /// A cluster with nothing special about it.
+    /// A cluster with default settings.
     pub fn new(shape: Shape) -> Self {
         Self { shape, network: Network::default(), ports: Ports::default(), settings: Settings::default() }
     }

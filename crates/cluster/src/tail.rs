@@ -10,10 +10,10 @@ const LINES: usize = 25;
 /// How much of a line it shows: nodes log their whole class path.
 const LINE_CHARS: usize = 300;
 
-/// How far back from the end of a log these lines are looked for.
+/// Bytes before the end of a log in which these lines are searched.
 const REACH_BYTES: u64 = 16 << 10;
 
-/// The last lines of a log; of one that cannot be read, why.
+/// The last lines of a log, or the reason why it cannot be read.
 pub(crate) fn tail(log: &Path) -> String {
     let text = match read_end(log) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

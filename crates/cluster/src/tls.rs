@@ -9,10 +9,10 @@ use crate::cache;
 use crate::error::{Doing, Result};
 use crate::plan::NodePlan;
 
-/// What makes Cassandra take keys and certificates as text (PEM) in its configuration.
+/// The class with which Cassandra reads keys and certificates as text (PEM) in its configuration.
 const FROM_PEM: &str = "org.apache.cassandra.security.PEMBasedSslContextFactory";
 
-/// The certificate of the authority that a cluster's nodes are certified by, for clients to trust.
+/// The certificate of the authority that signs the nodes' certificate, for clients to trust.
 pub(crate) fn authority(cluster: &Path) -> PathBuf {
     cluster.join("tls/ca.pem")
 }
@@ -22,7 +22,7 @@ fn identity(cluster: &Path) -> PathBuf {
     cluster.join("tls/nodes.pem")
 }
 
-/// Makes the authority and the nodes' certificate, unless they were made before.
+/// Creates the authority and the nodes' certificate, unless they exist.
 pub(crate) fn provide(cluster: &Path, plans: &[NodePlan]) -> Result<()> {
     let (authority, identity) = (authority(cluster), identity(cluster));
     if identity.exists() {
@@ -33,11 +33,11 @@ pub(crate) fn provide(cluster: &Path, plans: &[NodePlan]) -> Result<()> {
     let addresses = plans.iter().map(|plan| plan.address.to_string()).collect();
     let (ca, nodes) = certify(addresses).map_err(std::io::Error::other).doing("making certificates in", &folder)?;
     cache::write(&authority, &ca)?;
-    // Last: where it is there, all is.
+    // Written last: if it exists, everything does.
     cache::write(&identity, &nodes)
 }
 
-/// An authority's certificate, and a key with the certificate that the authority has given it for these addresses.
+/// An authority's certificate, and a key with a certificate that the authority signed for these addresses.
 fn certify(addresses: Vec<String>) -> std::result::Result<(String, String), rcgen::Error> {
     let mut authority = named("Penates cluster: authority", Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -49,7 +49,7 @@ fn certify(addresses: Vec<String>) -> std::result::Result<(String, String), rcge
     Ok((authority_certificate.pem(), key.serialize_pem() + &certificate.pem()))
 }
 
-/// A certificate's parameters. Names must differ: who is certified by somebody of the same name seems to be certified by himself.
+/// A certificate's parameters. Names must differ: a certificate whose issuer has the same name looks self-signed.
 fn named(name: &str, addresses: Vec<String>) -> std::result::Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(addresses)?;
     params.distinguished_name.push(DnType::CommonName, name);

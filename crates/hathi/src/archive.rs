@@ -1,8 +1,8 @@
-//! A volume's ZIP as a set of named texts, read under limits.
+//! A volume's ZIP as a set of named texts, read within limits.
 //!
-//! The zip crate reads the central directory. Its iterating reader is used, because it tells how many entries are announced before
-//! it reads one, and shows each of those that share a name; the indexing reader first builds its index of all of them, and keeps
-//! the last of a name. Texts are inflated here, with one inflater for all pages and with the bytes of the stream counted.
+//! The zip crate reads the central directory, through its iterating reader. That reader reports the number of entries before it reads
+//! one, and shows every entry of a repeated name. The indexing reader first builds an index of all entries and keeps the last of a
+//! name. This module inflates texts, with one inflater for all pages, and counts the bytes of the stream.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,7 +20,7 @@ use crate::{MetsPage, VolumeError};
 pub const MAX_PAGE_BYTES: u64 = 16 * 1024 * 1024;
 /// A page may be at most this many times larger than its DEFLATE stream, if it is larger than [`RATIO_FREE_BYTES`].
 pub const MAX_RATIO: u64 = 200;
-/// Up to this size, in bytes, a page may be compressed by any ratio.
+/// Up to this size in bytes a page may have any ratio.
 pub const RATIO_FREE_BYTES: u64 = 1024 * 1024;
 /// The most entries that a ZIP may have.
 pub const MAX_ENTRIES: usize = 100_000;
@@ -40,7 +40,7 @@ pub(crate) struct Archive<R> {
     compressed: Vec<u8>,
 }
 
-/// What the central directory says of a file: claims, to be checked.
+/// What the central directory claims of a file. It must be checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchiveFile {
     pub(crate) size: u64,
@@ -51,7 +51,7 @@ pub(crate) struct ArchiveFile {
 }
 
 impl<R: Read + Seek> Archive<R> {
-    /// Reads the central directory; one that announces too many entries is refused before it is read.
+    /// Reads the central directory. One that announces too many entries is refused before it is read.
     pub(crate) fn open(zip: R) -> Result<Self, VolumeError> {
         let mut zip = Buffered::new(zip).map_err(VolumeError::zip_io)?;
         let mut directory = ZipIterable::try_new(&mut zip, Config::default()).map_err(VolumeError::zip)?;
@@ -91,8 +91,8 @@ impl<R: Read + Seek> Archive<R> {
         self.files.get(file_name).copied()
     }
 
-    /// Reads the text of `page` out of `file`; at most one byte more than METS says is inflated. METS must have been found to
-    /// keep to [`MAX_PAGE_BYTES`]. The text is still to be checked.
+    /// Reads the text of `page` from `file`, inflating at most one byte more than METS states. The caller has checked that METS keeps
+    /// to [`MAX_PAGE_BYTES`], and must check the text.
     pub(crate) fn read(&mut self, file: &ArchiveFile, page: &MetsPage) -> Result<Vec<u8>, VolumeError> {
         self.read_compressed(file, page)?;
         match file.method {
@@ -102,7 +102,7 @@ impl<R: Read + Seek> Archive<R> {
         }
     }
 
-    /// Reads a page's bytes as they are in the ZIP; the buffer grows with what is there, not with what headers claim.
+    /// Reads a page's compressed bytes. The buffer grows with the bytes that exist, not with what headers claim.
     fn read_compressed(&mut self, file: &ArchiveFile, page: &MetsPage) -> Result<(), VolumeError> {
         let limit_bytes = MAX_PAGE_BYTES + COMPRESSED_SLACK_BYTES;
         if file.compressed_size > limit_bytes {
@@ -122,7 +122,7 @@ impl<R: Read + Seek> Archive<R> {
     /// Inflates the raw DEFLATE stream (RFC 1951) in `compressed`.
     fn inflate(&mut self, page: &MetsPage) -> Result<Vec<u8>, VolumeError> {
         self.inflater.reset(false);
-        // The promised size is within the limit, and one more byte tells that there is too much.
+        // The promised size is within the limit, and one more byte shows that there is too much.
         let mut text = Vec::with_capacity(page.size as usize + 1);
         let status = self
             .inflater
@@ -134,7 +134,7 @@ impl<R: Read + Seek> Archive<R> {
         if status != Status::StreamEnd {
             return Err(VolumeError::bad_page(page, "its DEFLATE stream is cut off"));
         }
-        // Counted, not taken from a header: padding after a short stream must not make it look honest.
+        // Counted, not read from a header: padding after a short stream must not hide its ratio.
         let stream_len_bytes = self.inflater.total_in();
         if page.size > RATIO_FREE_BYTES && page.size > MAX_RATIO * stream_len_bytes {
             let reason = format!("{} bytes out of {stream_len_bytes}, the ratio is at most {MAX_RATIO}", page.size);
@@ -144,8 +144,8 @@ impl<R: Read + Seek> Archive<R> {
     }
 }
 
-/// Goes to where an entry's bytes begin: after its local header, whose name and extra field have lengths of their own
-/// (APPNOTE 4.3.7).
+/// Seeks to the start of an entry's bytes, after its local header, whose name and extra field have lengths of their own (APPNOTE
+/// 4.3.7).
 fn skip_local_header(zip: &mut (impl Read + Seek), header_start: u64) -> io::Result<()> {
     zip.seek(SeekFrom::Start(header_start))?;
     let mut header = [0; LOCAL_HEADER_LEN];
@@ -157,8 +157,8 @@ fn skip_local_header(zip: &mut (impl Read + Seek), header_start: u64) -> io::Res
     zip.seek_relative(length_at(26) + length_at(28))
 }
 
-/// Whether a name, unpacked on some system, could lie outside the folder that it is unpacked into (APPNOTE 4.4.17: names are
-/// relative and use forward slashes).
+/// Whether a name could lie outside the target folder when unpacked on some system (APPNOTE 4.4.17: names are relative and use forward
+/// slashes).
 fn leads_elsewhere(name: &str) -> bool {
     let has_drive = matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
     name.starts_with('/') || has_drive || name.contains(['\\', '\0']) || name.split('/').any(|part| part == "..")

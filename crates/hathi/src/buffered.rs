@@ -1,12 +1,12 @@
-//! Buffered reading that keeps its buffer where it is sought within it: the entries of a ZIP are sought one after the other, and nearly
-//! always the next one begins where the last one ended.
+//! Buffered reading that keeps its buffer when seeking within it. Readers seek from one entry of a ZIP to the next, which nearly always
+//! begins where the last one ended.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A reader that knows where it is.
+/// A reader that knows its position.
 #[derive(Debug)]
 pub(crate) struct Buffered<R> {
     reader: BufReader<R>,
@@ -14,7 +14,7 @@ pub(crate) struct Buffered<R> {
 }
 
 impl<R: Read + Seek> Buffered<R> {
-    /// Of a source that is read from its first byte on, wherever it stands now.
+    /// Reads a source from its first byte on, whatever its position now.
     pub(crate) fn new(source: R) -> io::Result<Self> {
         let mut reader = BufReader::with_capacity(BUFFER_BYTES, source);
         reader.rewind()?;

@@ -1,11 +1,11 @@
-//! What can be wrong with a volume.
+//! Errors of volumes.
 
 use std::path::PathBuf;
 
 use crate::archive::MAX_ENTRIES;
 use crate::{InvalidVolumeId, MetsError, MetsPage, RecordError, Seq, VolumeId};
 
-/// A page as errors name it.
+/// A page in an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageName {
     /// The page's sequence.
@@ -28,7 +28,7 @@ pub enum VolumeError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The source of the ZIP fails.
@@ -40,11 +40,11 @@ pub enum VolumeError {
     /// The record cannot be used.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// METS has an `OBJID` that is no volume id.
+    /// METS has an `OBJID` that is not a volume id.
     #[error("the METS has an OBJID that is no volume id: {0}")]
     BadObjectId(InvalidVolumeId),
-    /// Neither the path nor METS nor the record tells the volume's id.
-    #[error("nothing tells the volume's id: give it, or an OBJID in the METS, or a record")]
+    /// Neither the path nor METS nor the record names the volume's id.
+    #[error("the volume's id is unknown: give it, or an OBJID in the METS, or a record")]
     NoId,
     /// Two sources name different volumes.
     #[error("the {one_source} says that this is volume {one}, the {other_source} says {other}")]
@@ -58,7 +58,7 @@ pub enum VolumeError {
         /// The other id.
         other: VolumeId,
     },
-    /// The file is no ZIP, or is cut off or damaged.
+    /// The file is not a ZIP, or is truncated or damaged.
     #[error("the ZIP is damaged or none at all: {0}")]
     Zip(String),
     /// More than [`MAX_ENTRIES`].
@@ -92,7 +92,7 @@ pub enum VolumeError {
         /// What is wrong.
         reason: String,
     },
-    /// A page is not what METS or the ZIP says.
+    /// A page is not what METS or the ZIP states.
     #[error("{page} is not what was promised: {reason}")]
     Checksum {
         /// The page.
@@ -103,9 +103,9 @@ pub enum VolumeError {
     /// A page was asked for that the volume does not have.
     #[error("there is no page at place {index}, the volume has {count}")]
     NoSuchPage {
-        /// The place asked for, from 0.
+        /// The requested place, from 0.
         index: usize,
-        /// How many pages there are.
+        /// The number of pages.
         count: usize,
     },
     /// There is no page to make volumes from.
@@ -114,7 +114,7 @@ pub enum VolumeError {
 }
 
 impl VolumeError {
-    /// The kind of error in one short word that programs can tell apart and that stays the same.
+    /// The kind of error as one short, stable word for programs.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Io { .. } | Self::ZipIo(_) => "io",

@@ -21,7 +21,7 @@ pub struct VolumeId {
     library_len_bytes: usize,
 }
 
-/// Why a text is no volume id.
+/// Why a text is not a volume id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidVolumeId {
     /// The text is not a library, a dot and a local id.
@@ -36,10 +36,10 @@ pub enum InvalidVolumeId {
     /// The library, which names a folder and begins names in a ZIP, holds `/` or `\`.
     #[error("`{0}` is no volume id: its library, up to the first dot, must not hold a slash")]
     SlashInLibrary(String),
-    /// The text holds `|`, which separates the ids of a list: nobody could ask for it there.
+    /// The text holds `|`, which separates the ids of a list, so no list could name it.
     #[error("`{0}` is no volume id: it must not hold `|`, which separates the ids of a list")]
     Separator(String),
-    /// The text was to be in cleaned form, and cleaning never gives this.
+    /// The text is not in cleaned form: cleaning never gives it.
     #[error("`{0}` is not in cleaned (pairtree) form")]
     NotCleaned(String),
 }
@@ -71,8 +71,8 @@ impl VolumeId {
         }
     }
 
-    /// Reads an id in cleaned form, as in the names of folders and ZIP entries. Only what [`VolumeId::cleaned`] can give is
-    /// taken, so that an id has one cleaned form and no other.
+    /// Reads an id in cleaned form, as in the names of folders and ZIP entries. It accepts only what [`VolumeId::cleaned`] returns, so
+    /// an id has exactly one cleaned form.
     pub fn from_cleaned(text: &str) -> Result<Self, InvalidVolumeId> {
         let not_cleaned = || InvalidVolumeId::NotCleaned(text.to_owned());
         if text.len() > 3 * MAX_ID_BYTES {
@@ -96,12 +96,12 @@ impl VolumeId {
         &self.text
     }
 
-    /// What stands before the first dot.
+    /// The part before the first dot.
     pub fn library(&self) -> &str {
         &self.text[..self.library_len_bytes]
     }
 
-    /// What stands after the first dot.
+    /// The part after the first dot.
     pub fn local(&self) -> &str {
         &self.text[self.library_len_bytes + 1..]
     }
@@ -231,7 +231,7 @@ impl Seq {
         self.0.get()
     }
 
-    /// The name of this page's file in archives that are given out: eight digits and `.txt`, like `00000001.txt`.
+    /// The name of this page's file in archives that the server sends: eight digits and `.txt`, like `00000001.txt`.
     pub fn file_name(self) -> String {
         format!("{:08}.txt", self.0)
     }

@@ -1,12 +1,12 @@
 //! The lists of volumes and pages that clients of the HTRC Data API send (`volumeIDs`, `pageIDs`), and lists of one id a line.
 //!
-//! Tokens are trimmed, empty ones skipped and repeats merged; what comes out stands in the order of first mention.
+//! Tokens are trimmed, empty ones are skipped, and repeats are merged. The result keeps the order of first mention.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::{Seq, VolumeId};
 
-/// The `[` of a page id stands after this many characters at least: the original service took no shorter volume ids there.
+/// Least number of characters before the `[` of a page id. The original service accepted no shorter volume ids there.
 const MIN_CHARS_BEFORE_PAGES: usize = 4;
 
 /// Pages of one volume.
@@ -14,20 +14,20 @@ const MIN_CHARS_BEFORE_PAGES: usize = 4;
 pub struct PageList {
     /// The volume.
     pub volume: VolumeId,
-    /// Its pages in the order asked for, each once, at least one.
+    /// Its pages in the requested order, each once, at least one.
     pub pages: Vec<Seq>,
 }
 
-/// A list that cannot be read. The messages are the original service's, which clients know.
+/// A malformed list. The messages are the original service's, which clients know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// A token of a list of volumes is no volume id, or (the token is then the whole list) there is none.
+    /// A token of a list of volumes is not a volume id, or there is none (the token is then the whole list).
     #[error("Malformed Volume ID list. Offending token: {token}")]
     MalformedVolume {
         /// What could not be read.
         token: String,
     },
-    /// A token of a list of pages is no volume id with pages, or (the token is then the whole list) there is none.
+    /// A token of a list of pages is not a volume id with pages, or there is none (the token is then the whole list).
     #[error("Malformed Page ID list. Offending token: {token}")]
     MalformedPages {
         /// What could not be read.
@@ -58,8 +58,8 @@ fn parse_volumes<'a>(list: &str, tokens: impl Iterator<Item = &'a str>) -> Resul
     if volumes.is_empty() { Err(malformed(list)) } else { Ok(volumes) }
 }
 
-/// Reads `pageIDs`: volumes with pages, like `yale.39002015008130[1,2,4]|uc2.ark:/13960/t8ff3zh99[5]`. Pages of a volume that
-/// is named again are added to those before.
+/// Reads `pageIDs`: volumes with pages, like `yale.39002015008130[1,2,4]|uc2.ark:/13960/t8ff3zh99[5]`. If a volume is named again,
+/// its pages are added to those before.
 pub fn parse_page_ids(list: &str) -> Result<Vec<PageList>, ListError> {
     let malformed = |token: &str| ListError::MalformedPages { token: token.to_owned() };
     let mut lists: Vec<PageList> = Vec::new();
@@ -76,7 +76,7 @@ pub fn parse_page_ids(list: &str) -> Result<Vec<PageList>, ListError> {
     if lists.is_empty() { Err(malformed(list)) } else { Ok(lists) }
 }
 
-/// Reads `volume[1,2,4]`; `None` if it is none, or names no page.
+/// Reads `volume[1,2,4]`; `None` if it is malformed or names no page.
 fn parse_pages_of_volume(token: &str) -> Option<(VolumeId, Vec<Seq>)> {
     let (volume, pages) = token.strip_suffix(']')?.rsplit_once('[')?;
     if volume.chars().count() < MIN_CHARS_BEFORE_PAGES {

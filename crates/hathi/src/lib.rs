@@ -1,13 +1,13 @@
-//! What libraries have: volume identifiers, pairtree folders, METS, metadata records and ZIPs of page texts, read with checks; and
-//! making more of the like for load tests. The crate knows nothing of stores and HTTP.
+//! Library formats: volume identifiers, pairtree folders, METS, metadata records and ZIPs of page texts, read with checks. It also
+//! makes synthetic volumes for load tests. The crate knows no store and no HTTP.
 //!
 //! How to read it, in the order in which a volume is read:
 //!
 //! - [`VolumeId`] and [`Seq`] (`id.rs`) name volumes and pages; `idlist.rs` reads the lists of them that clients send.
 //! - [`discover`] and [`locate`] (`pairtree.rs`) find a volume's files.
-//! - [`Mets`] (`mets.rs`) tells which file is which page, [`Record`] (`record.rs`) what the volume is and who may read it.
-//! - [`VolumeReader`] (`volume.rs`, over `archive.rs` and `buffered.rs`) brings these together with the ZIP and gives out page texts that are proved to be right.
-//! - [`Sampler`] (`synth.rs`) makes volumes of any number out of real pages.
+//! - [`Mets`] (`mets.rs`) says which file is which page. [`Record`] (`record.rs`) says what the volume is and who may read it.
+//! - [`VolumeReader`] (`volume.rs`, over `archive.rs` and `buffered.rs`) combines these with the ZIP and returns checked page texts.
+//! - [`Sampler`] (`synth.rs`) makes any number of volumes from real pages.
 //!
 //! ```
 //! use hathi::{VolumeId, VolumeReader, locate};
@@ -23,7 +23,7 @@
 //! # }
 //! ```
 //!
-//! What comes from strangers is parsed by pure functions with limits, so that it can be fuzzed: [`VolumeId::parse`],
+//! Pure functions with limits parse the input of strangers, so they can be fuzzed: [`VolumeId::parse`],
 //! [`VolumeId::from_path_segment`], [`parse_volume_ids`], [`parse_page_ids`], [`parse_volume_lines`], [`Mets::parse`],
 //! [`Record::parse`], and [`VolumeReader`] over a `Cursor`.
 

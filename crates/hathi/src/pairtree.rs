@@ -18,7 +18,7 @@ const RECORD_SUFFIX: &str = ".json";
 /// Where a volume's files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeFiles {
-    /// The id, where the path tells it: under `<library>/pairtree_root`.
+    /// The id, if the path names it: under `<library>/pairtree_root`.
     pub id: Option<VolumeId>,
     /// The ZIP with the pages' texts.
     pub zip: PathBuf,
@@ -28,7 +28,7 @@ pub struct VolumeFiles {
     pub record: Option<PathBuf>,
 }
 
-/// Why a path gives no volume.
+/// Why a path is not a volume.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
     /// A ZIP without its METS.
@@ -79,8 +79,8 @@ pub enum DiscoverError {
 /// Finds the volumes at `path`: a pairtree root (a folder of `<library>/pairtree_root`), a library's folder, any folder in one, a
 /// flat folder of `.zip` and `.mets.xml` pairs, or one `.zip` or `.mets.xml`.
 ///
-/// Folders are read as the iterator goes on, in the order of names. Links are followed, but not in circles. What is wrong with
-/// one volume is an `Err` that names its file; the iterator goes on after it.
+/// The iterator reads folders lazily, in the order of names. It follows links, but no cycles. An error of one volume is an `Err` that
+/// names its file, and the iterator continues after it.
 pub fn discover(path: &Path) -> impl Iterator<Item = Result<VolumeFiles, DiscoverError>> + use<> {
     let top = path.to_owned();
     WalkDir::new(path).follow_links(true).sort_by_file_name().into_iter().filter_map(move |entry| match entry {
@@ -94,8 +94,8 @@ pub fn discover(path: &Path) -> impl Iterator<Item = Result<VolumeFiles, Discove
     })
 }
 
-/// The volume that the file `path` stands for. In a folder that is the ZIP, and a METS only tells that its ZIP is missing; a file
-/// that was `asked_for` by its own path stands for its volume whichever of the two it is.
+/// The volume of the file `path`. In a folder the ZIP represents the volume, and a METS matters only if its ZIP is missing. A file that
+/// was `asked_for` by its own path represents its volume, whichever of the two it is.
 fn volume_at(path: &Path, asked_for: bool) -> Option<Result<VolumeFiles, DiscoverError>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if let Some(stem) = name.strip_suffix(ZIP_SUFFIX) {

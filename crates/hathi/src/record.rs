@@ -16,7 +16,7 @@ pub struct Record {
     /// `rightsAttributes`: HathiTrust's rights code, such as `pd` (public domain).
     #[serde(rename = "rightsAttributes")]
     pub rights: Option<String>,
-    /// `accessProfile`: who may get the volume in full, such as `open`.
+    /// `accessProfile`: who may read the whole volume, such as `open`.
     #[serde(rename = "accessProfile")]
     pub access_profile: Option<String>,
     /// `title`: the catalogue's title.

@@ -1,7 +1,7 @@
-//! More of the like: volumes of any number for load tests, made by drawing from the pages of real ones.
+//! Synthetic volumes: any number of volumes for load tests, made by drawing from the pages of real ones.
 //!
-//! Sizes and compressibility stay real, because whole real pages are drawn and because a volume has as many pages as a real one.
-//! Each made volume is a full one: ZIP, METS and record, in the shape of HathiTrust's, which [`crate::VolumeReader`] accepts.
+//! Sizes and compressibility stay realistic, because whole real pages are drawn and a volume has as many pages as a real one. Each
+//! volume is complete: ZIP, METS and record in HathiTrust's form, which [`crate::VolumeReader`] accepts.
 
 use std::io::{self, Cursor, Read, Seek, Write};
 use std::path::Path;
@@ -22,14 +22,14 @@ const DEFLATE_LEVEL: i64 = 6;
 /// Writing into memory fails only where memory itself does.
 const IN_MEMORY: &str = "writing into memory does not fail";
 
-/// What volumes are to be made.
+/// Which volumes to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SynthOptions {
-    /// Another seed makes other volumes; the same seed the same.
+    /// The same seed makes the same volumes.
     pub seed: u64,
-    /// How many volumes [`Sampler::volumes`] makes.
+    /// Number of volumes that [`Sampler::volumes`] makes.
     pub volumes: u64,
-    /// Pages of each volume, from 1 to 100,000 (values outside are taken as the nearest); `None`: as many as a drawn real one.
+    /// Pages per volume, from 1 to 100,000 (other values count as the nearest). `None`: as many as a drawn real volume.
     pub pages_per_volume: Option<u32>,
     /// Factor for a page's size in bytes, 1.0 for the real one. Pages are cut, or joined with others, between characters; none
     /// gets larger than 16 MiB.
@@ -109,8 +109,8 @@ impl Sampler {
         if sampler.pages.is_empty() { Err(VolumeError::NoSamples) } else { Ok(sampler) }
     }
 
-    /// Makes volume number `index`. It depends on nothing but the samples, the options and `index`, so that volumes can be made
-    /// in any order and in parallel.
+    /// Makes volume number `index`. It depends only on the samples, the options and `index`, so volumes can be made in any order and
+    /// in parallel.
     pub fn volume(&self, options: &SynthOptions, index: u64) -> SynthVolume {
         let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
         rng.set_stream(index);
@@ -143,7 +143,7 @@ impl Sampler {
         if first.text.is_empty() {
             return Vec::new();
         }
-        // The conversion takes what is no size (negative, not a number) as 0.
+        // The conversion turns invalid sizes (negative, not a number) into 0.
         let len = ((first.text.len() as f64 * scale).round() as usize).min(MAX_PAGE_BYTES as usize);
         let mut text = first.text.clone();
         while text.len() < len {

@@ -1,7 +1,7 @@
-//! Reading one volume, checked: ids that agree, a ZIP that holds what METS names, and texts that are what METS says.
+//! Reading one volume with checks: its ids agree, its ZIP contains what METS names, and its texts match METS.
 //!
-//! Nothing that a stranger's ZIP says of itself is relied on: sizes in headers bound neither memory nor inflating. What a page's
-//! text may be follows from METS, and what METS may say from the limits here.
+//! No claim of a stranger's ZIP is trusted: sizes in headers bound neither memory nor inflating. METS bounds a page's text, and the
+//! limits here bound METS.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -15,10 +15,10 @@ use crate::mets::MAX_METS_BYTES;
 use crate::record::MAX_RECORD_BYTES;
 use crate::{Mets, MetsPage, Record, Seq, VolumeError, VolumeFiles, VolumeId};
 
-/// What a volume is read from.
+/// The sources of a volume.
 #[derive(Debug)]
 pub struct VolumeParts<R: Read + Seek> {
-    /// The id that the volume is expected to have, if that is known.
+    /// The expected id of the volume, if known.
     pub id: Option<VolumeId>,
     /// The ZIP with the pages' texts.
     pub zip: R,
@@ -28,7 +28,7 @@ pub struct VolumeParts<R: Read + Seek> {
     pub record: Option<Vec<u8>>,
 }
 
-/// A page's text, proved to be what METS says.
+/// A page's text, checked against METS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The page's sequence.
@@ -39,7 +39,7 @@ pub struct Page {
     pub features: Vec<String>,
     /// The MD5 of the text.
     pub md5: [u8; 16],
-    /// The text as it is in the ZIP: UTF-8 as a rule, but this is not checked.
+    /// The text as in the ZIP. It is usually UTF-8, which is not checked.
     pub text: Vec<u8>,
 }
 
@@ -81,9 +81,9 @@ pub struct VolumeReader<R> {
 }
 
 impl<R: Read + Seek> VolumeReader<R> {
-    /// Reads METS, record and the ZIP's central directory, and checks them against each other; no page is inflated.
+    /// Reads METS, record and the ZIP's central directory, and checks them against each other. It inflates no page.
     ///
-    /// A page's file stands at the archive's root or in folders of any name. What METS does not name is passed over.
+    /// A page's file is at the archive's root or in folders of any name. Files that METS does not name are ignored.
     pub fn new(parts: VolumeParts<R>) -> Result<Self, VolumeError> {
         let mets = Mets::parse(&parts.mets)?;
         let record = parts.record.as_deref().map(Record::parse).transpose()?;
@@ -104,7 +104,7 @@ impl<R: Read + Seek> VolumeReader<R> {
         &self.mets
     }
 
-    /// The METS as it was given.
+    /// The METS as bytes.
     pub fn mets_bytes(&self) -> &[u8] {
         &self.mets_bytes
     }
@@ -114,13 +114,13 @@ impl<R: Read + Seek> VolumeReader<R> {
         self.record.as_ref()
     }
 
-    /// The record as it was given.
+    /// The record as bytes.
     pub fn record_bytes(&self) -> Option<&[u8]> {
         self.record_bytes.as_deref()
     }
 
-    /// SHA-256 over sequence (4 bytes), size (8) and CRC-32 (4) of the pages in METS order, all little-endian, as the ZIP's central
-    /// directory has them: tells cheaply whether another ZIP holds the same pages.
+    /// SHA-256 over sequence (4 bytes), size (8) and CRC-32 (4) of the pages in METS order, all little-endian, as in the ZIP's central
+    /// directory. It shows cheaply whether another ZIP holds the same pages.
     pub fn members_digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         for (page, file) in self.mets.pages.iter().zip(&self.files) {
@@ -148,7 +148,7 @@ impl<R: Read + Seek> VolumeReader<R> {
     }
 }
 
-/// The id that all who name one agree on.
+/// The id on which all sources agree.
 fn agreed_id(expected: Option<VolumeId>, mets: &Mets, record: Option<&Record>) -> Result<VolumeId, VolumeError> {
     let of_mets = mets.id.as_deref().map(VolumeId::parse).transpose().map_err(VolumeError::BadObjectId)?;
     let of_record = record.map(|record| record.id.clone());
