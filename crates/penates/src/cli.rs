@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::commands;
 use crate::exit;
 
-/// Penates keeps digitized volumes and streams thousands of them out as one ZIP.
+/// Penates stores digitised volumes and serves thousands of them as one ZIP.
 #[derive(Debug, Parser)]
 #[command(name = "penates", version, after_help = exit::CODES, max_term_width = 100)]
 pub struct Cli {
@@ -21,96 +21,92 @@ pub struct Cli {
 pub enum Command {
     /// Import the bundled sample volumes and serve them on this machine.
     ///
-    /// What is there already is not imported again. What to try is printed to standard output. HTTPS is spoken only where it is
-    /// asked for. Ctrl-C ends it.
+    /// Volumes that are stored already are not imported again. It prints commands to try. It serves HTTPS only if you ask for it.
+    /// Ctrl-C ends it.
     Demo(commands::demo::DemoArgs),
     /// Serve a store over HTTP.
     ///
-    /// It has the data door, a page for people, health and metrics, and listens on loopback unless told otherwise.
+    /// The server has the data door, the repository door, a page for people, health and metrics. By default it listens on loopback.
     Serve(commands::serve::ServeArgs),
-    /// Make a store where there is none yet.
+    /// Create a store.
     ///
-    /// In a folder that is done unasked. In a Cassandra cluster this makes the keyspace and its tables, and says how many copies of
-    /// everything are kept in which data center; an administrator who has to do that finds the statements with --dry-run.
+    /// Other commands create a store in a folder by themselves. In a Cassandra cluster this command creates the keyspace and its tables,
+    /// with a number of copies in each data center. --dry-run prints the statements for an administrator.
     Init(commands::init::InitArgs),
     /// Import volumes from a pairtree, or from ZIP and METS files.
     ///
-    /// What is stored already with the same digests is skipped, so that an import that was interrupted, or had failures, is
-    /// simply run again. A volume becomes visible when all of it is stored, and not before.
+    /// Volumes that are stored already with the same digests are skipped. To continue an import that was interrupted or had failures,
+    /// run it again. A volume becomes visible only when all of it is stored.
     Import(commands::import::ImportArgs),
-    /// Download volumes or pages as a ZIP; a broken download is resumed.
+    /// Download volumes or pages as a ZIP, resuming broken downloads.
     ///
-    /// With -o FILE it is resumed by itself, and when the same command is given again. What is missing or damaged is named in
-    /// the ZIP's last entry, ERROR.err, and the exit code is 1.
+    /// With -o FILE the command resumes a broken download by itself, and when you give it again. The ZIP's last entry, ERROR.err,
+    /// names what is missing or damaged; the exit code is then 1.
     Get(commands::get::GetArgs),
     /// List the volumes, or the pages of one volume.
     ///
-    /// Of volumes, the ids are told, one a line, in an order that is stable but not alphabetical.
+    /// It prints one volume id per line, in a stable order that is not alphabetical.
     Ls(commands::ls::LsArgs),
-    /// Tell how much is stored, or what is known of some volumes.
+    /// Show how much is stored, or describe some volumes.
     Stat(commands::stat::StatArgs),
-    /// Check every stored digest again.
+    /// Check stored data against its digests.
     ///
-    /// Reads everything of some volumes, or of all, and checks it against every digest that was stored when it came in. What is
-    /// damaged is marked, so that downloads name it; a mark that is no longer true is taken away. The exit code is 1 if
-    /// anything is damaged.
+    /// Reads some or all volumes and resources, and checks them against the digests that were stored with them. Damage is marked, so
+    /// that downloads name it; a mark that is no longer true is cleared. The exit code is 1 if anything is damaged.
     Verify(commands::verify::VerifyArgs),
     /// Delete volumes.
     ///
-    /// What a selection holds stays readable through that until it ends.
+    /// A selection that contains a deleted volume stays readable until it ends.
     Delete(commands::delete::DeleteArgs),
-    /// Put something into the repository, or replace it.
+    /// Create or replace a resource of the repository.
     Put(commands::put::PutArgs),
-    /// Print what is at a place of the repository.
+    /// Print a resource of the repository.
     Cat(commands::cat::CatArgs),
     /// Delete resources of the repository.
     ///
-    /// A container goes with all that is in it; the command ends when that is done.
+    /// Deleting a container deletes everything in it. The command ends when that is done.
     Rm(commands::rm::RmArgs),
-    /// Show what is in a container of the repository.
+    /// Show the contents of a container of the repository.
     Tree(commands::tree::TreeArgs),
-    /// Copy what can still be read of a damaged store into a new one.
+    /// Copy what can be read of a damaged store into a new one.
     ///
-    /// For a data folder whose disk has broken blocks, and that no server holds. It is only read. What cannot be read is left
-    /// out, and the volumes that lost something by it are named, to be imported anew into the new folder. The exit code is 1 if
-    /// anything is lost.
+    /// This is for a data folder whose disk has broken blocks, or that Penates refuses to open. No server may hold it, and it is only
+    /// read. What cannot be read is left out. The command names the volumes that lost something; import them again into the new
+    /// folder. The exit code is 1 if anything is lost.
     Salvage(commands::salvage::SalvageArgs),
-    /// Copy everything from one store into another, whatever their engines.
+    /// Copy everything from one store into another, with any engines.
     ///
-    /// The source may be serving meanwhile. It is made read-only for the last of what changed, and stays so, because it is the other
-    /// that goes on from there. A copy that was interrupted goes on when the same command is given again. At the end all of both
-    /// is read and compared.
+    /// The source may serve meanwhile. It becomes read-only for the last changes and stays so, because the target replaces it. To
+    /// continue an interrupted copy, give the same command again. At the end all of both stores is read and compared.
     Copy(commands::copy::CopyArgs),
-    /// Make a store refuse changes, or take them again.
+    /// Make a store read-only, or writable again.
     ///
-    /// Reading goes on, and so does the audit. Servers that share a cluster know of it within half a minute.
+    /// Reading and the audit continue. Servers that share a cluster notice within half a minute.
     ReadOnly(commands::read_only::ReadOnlyArgs),
-    /// Make volumes for load tests by resampling the bundled ones.
+    /// Make volumes for load tests from the pages of the bundled ones.
     ///
-    /// They are made of the real pages of the samples, so that sizes and compressibility stay real. The same seed makes the
-    /// same volumes.
+    /// Sizes and compressibility stay realistic, because the pages are real. The same seed makes the same volumes.
     Synth(commands::synth::SynthArgs),
-    /// Tell who asked for what.
+    /// Show the audit: who requested what.
     ///
-    /// Only on the machine of the store: by its folder or its server's socket.
+    /// This works only on the machine of the store, through its folder or its server's socket.
     Audit(commands::audit::AuditArgs),
-    /// Make, list and revoke the tokens that servers ask for.
+    /// Create, list and revoke access tokens.
     ///
-    /// Only on the machine of the store: by its folder or its server's socket.
+    /// This works only on the machine of the store, through its folder or its server's socket.
     Token(commands::token::TokenArgs),
-    /// Run a real Cassandra cluster on this machine, for trying out.
+    /// Run a real Cassandra cluster on this machine, for trials.
     ///
-    /// Its nodes are processes on loopback addresses. Cassandra is fetched from Maven Central the first time, unless
-    /// CASSANDRA_HOME names an installation; Java 17 is needed. No node outlives the process that runs the cluster.
+    /// Its nodes are processes on loopback addresses. The first run fetches Cassandra from Maven Central, unless CASSANDRA_HOME names
+    /// an installation. Java 17 is needed. No node outlives the process that runs the cluster.
     Cluster(commands::cluster::ClusterArgs),
-    /// Print the configuration in force, and where each value comes from.
+    /// Print the effective configuration, and where each value comes from.
     ///
-    /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a flag; the later overrides the
-    /// earlier.
+    /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a flag. Each overrides the one before.
     Config(commands::config::ConfigArgs),
     /// Print a completion script for a shell.
     Completions(commands::completions::CompletionsArgs),
-    /// Write the manual pages: one for the program and one for each command.
+    /// Write manual pages: one for the program and one for each command.
     Man(commands::man::ManArgs),
 }
 
@@ -124,7 +120,7 @@ pub struct StoreArgs {
     /// A configuration file (TOML).
     #[arg(long, value_name = "FILE", env = "PENATES_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Sets any other value of the configuration; may be repeated.
+    /// Set any other value of the configuration; may be repeated.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     pub set: Vec<String>,
 }
@@ -135,11 +131,11 @@ pub struct ReachArgs {
     /// Which store.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Ask this server (http:// or https://) instead of a store on this machine.
+    /// Use this server (http:// or https://) instead of a store on this machine.
     /// [env: PENATES_SERVER, unless --store is given]
     #[arg(long, value_name = "URL", conflicts_with = "store", help_heading = "Server")]
     server: Option<String>,
-    /// The token to show to the server.
+    /// The access token for the server.
     #[arg(long, env = "PENATES_TOKEN", hide_env_values = true, help_heading = "Server")]
     pub token: Option<String>,
     /// Trust the certificates in this file (PEM) instead of the system's.
@@ -148,7 +144,7 @@ pub struct ReachArgs {
 }
 
 impl ReachArgs {
-    /// The server to ask, if any: a flag that names a store overrides the environment that names a server.
+    /// The server to use, if any. A flag that names a store overrides the environment that names a server.
     pub fn server(&self) -> Option<String> {
         let from_environment = || std::env::var("PENATES_SERVER").ok().filter(|url| !url.is_empty());
         self.server.clone().or_else(|| if self.store.store.is_none() { from_environment() } else { None })
@@ -158,25 +154,25 @@ impl ReachArgs {
 /// The form of the output.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct OutputArgs {
-    /// Print JSON (of lists: one object a line).
+    /// Print JSON (lists: one object per line).
     #[arg(long)]
     pub json: bool,
 }
 
-/// Volumes to work on at once for each processor, where most wait for the disk while one is worked on.
+/// Volumes per processor to work on at once: most wait for the disk while one is processed.
 pub const JOBS_PER_PROCESSOR: usize = 4;
 
 /// How much to do at once.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct JobsArgs {
-    /// Volumes to work on at once [default: four times the number of processors, since each waits for the disk at times; into Cassandra eight
-    /// times, since each waits for the nodes most of the time]
+    /// Volumes to work on at once [default: four per processor, because each waits for the disk at times; into Cassandra eight per
+    /// processor, because each waits for the nodes most of the time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
 }
 
 impl JobsArgs {
-    /// How many at once; so many for each processor if nobody said so.
+    /// How many at once; by default this many per processor.
     pub fn count(self, per_processor: usize) -> usize {
         let processors = || std::thread::available_parallelism().map_or(2, usize::from);
         self.jobs.map_or_else(|| per_processor * processors(), usize::from)
@@ -216,7 +212,7 @@ mod tests {
         }
     }
 
-    /// The commands that have no commands below them.
+    /// The commands without subcommands.
     fn leaves(command: clap::Command) -> Vec<clap::Command> {
         if !command.has_subcommands() {
             return vec![command];

@@ -28,7 +28,7 @@ pub struct AuditArgs {
     /// Until this time (RFC 3339).
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     to: Option<jiff::Timestamp>,
-    /// Tell the N volumes that are asked for most.
+    /// List the N most requested volumes.
     #[arg(long, value_name = "N")]
     top: Option<u32>,
     /// How.
@@ -77,7 +77,7 @@ async fn tell(args: &AuditArgs, client: &Client) -> anyhow::Result<()> {
     if damaged > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
-/// Tells what a row says; answers how many records cannot be read.
+/// Prints the records; returns how many cannot be read.
 fn tell_entry(entry: AuditEntry, form: OutputArgs, output: &mut Output) -> anyhow::Result<u64> {
     match entry {
         AuditEntry::Record(record) => tell_record(record, form, output).map(|()| 0),
@@ -111,7 +111,7 @@ fn tell_record(record: AuditRecord, form: OutputArgs, output: &mut Output) -> an
     output.line(format!("{at}  {}  {action}  {}", record.requester.identity(), volumes.join("|")))
 }
 
-/// A volume as lists of pages name it.
+/// A volume with its requested pages.
 fn told(audited: &AuditedVolume) -> String {
     match &audited.pages {
         None => audited.volume.to_string(),
@@ -126,17 +126,17 @@ fn time(at: UnixMillis) -> anyhow::Result<String> {
     Ok(jiff::Timestamp::from_millisecond(i64::try_from(at.0)?)?.to_string())
 }
 
-/// What is asked for most, as the server tells it: each with its number of requests.
+/// The most requested volumes from the server, each with its number of requests.
 #[derive(Deserialize)]
 struct Top {
     requests: u64,
-    /// Records that cannot be read any more.
+    /// Number of records that cannot be read.
     damaged: u64,
     volumes: Vec<(String, u64)>,
     requesters: Vec<(String, u64)>,
 }
 
-/// Tells what is asked for most; answers how many records cannot be read.
+/// Prints the most requested volumes; returns how many records cannot be read.
 fn tell_top(top: &Top, form: OutputArgs, output: &mut Output) -> anyhow::Result<u64> {
     if form.json {
         let counted = |what: &str, counts: &[(String, u64)]| -> Vec<Value> {

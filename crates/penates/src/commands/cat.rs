@@ -18,10 +18,10 @@ use crate::resources::BaseArgs;
   penates cat letters/scan.png > scan.png
   penates cat letters --accept application/ld+json")]
 pub struct CatArgs {
-    /// The resource, from the root of the repository on.
+    /// Path of the resource from the root of the repository.
     #[arg(default_value = "")]
     resource: String,
-    /// The media type that is wanted, of a graph.
+    /// The media type of a graph, for example text/turtle.
     #[arg(long, value_name = "TYPE", default_value = "*/*")]
     accept: String,
     /// Where the repository is.

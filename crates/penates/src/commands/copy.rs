@@ -23,10 +23,10 @@ use crate::served::ServedStore;
 use crate::settings::{self, Flags};
 use crate::{interrupt, local, progress};
 
-/// Passes while the source takes changes; where it is always being written to, none of them finds nothing.
+/// Most passes while the source takes changes. A source that is always written to never has a pass without changes.
 const PASSES_MAX: u32 = 6;
 
-/// Passes once it does not any more: changes that were under way when it was made read-only are found by the first.
+/// Most passes once it is read-only. The first finds the changes that were under way.
 const LAST_PASSES_MAX: u32 = 3;
 
 /// How often the progress bar is drawn.
@@ -42,7 +42,7 @@ pub struct CopyArgs {
     /// The store to copy: a data folder (a server may hold it), or cassandra://HOST[,HOST…]/KEYSPACE.
     #[arg(long, value_name = "STORE")]
     from: PathBuf,
-    /// Where to: a folder in which nothing is, a keyspace that `penates init` made, or what an interrupted copy left there.
+    /// The target: an empty folder, a keyspace that `penates init` created, or the target of an interrupted copy.
     #[arg(long, value_name = "STORE")]
     to: PathBuf,
     /// A configuration file (TOML).
@@ -51,10 +51,10 @@ pub struct CopyArgs {
     /// Sets any other value of the configuration; may be repeated.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
-    /// The configuration file for the target, where that needs another (password, TLS).
+    /// The configuration file for the target, if it needs another (password, TLS).
     #[arg(long, value_name = "FILE")]
     to_config: Option<PathBuf>,
-    /// Let the source take changes again at the end, and not only if the copy fails: for a copy that is no move.
+    /// Let the source take changes again at the end, for a copy that is not a move. (If the copy fails, it does so anyway.)
     #[arg(long)]
     keep_source: bool,
     /// How the summary is printed.
@@ -73,7 +73,7 @@ impl CopyArgs {
     }
 }
 
-/// What a copy did.
+/// The result of a copy.
 struct Copied {
     passes: u32,
     verified: Verified,
@@ -107,7 +107,7 @@ async fn begin_and_copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>
     copied
 }
 
-/// Why the source takes no changes while, and after, the last of it is copied.
+/// The reason why the source is read-only while the last changes are copied, and afterwards.
 fn read_only_reason(args: &CopyArgs) -> String {
     format!("it is being copied to {}", args.to.display())
 }
@@ -161,14 +161,14 @@ fn of_copy(error: CopyError) -> anyhow::Error {
     }
 }
 
-/// The store that is copied.
+/// The source.
 struct Source {
     store: Arc<dyn Store>,
-    /// What it is called in the target while the copy is not whole.
+    /// Its name in the target while the copy is incomplete.
     name: String,
     /// The server that holds it, if one does.
     server: Option<Client>,
-    /// Why it took no changes when it was opened, if it took none.
+    /// Why it was read-only when it was opened, if it was.
     read_only_before: Option<String>,
     /// How long other processes may take to learn that it is read-only.
     others_learn_within: Duration,
@@ -208,7 +208,7 @@ impl Source {
         Ok(())
     }
 
-    /// Lets it take changes again, unless it took none before for another reason than this copy, which may have been killed.
+    /// Lets it take changes again, unless it was read-only before for another reason than this copy, which may have been killed.
     async fn leave_as_found(&self, reason_of_copy: &str) -> anyhow::Result<()> {
         match &self.read_only_before {
             Some(before) if before != reason_of_copy => self.make_read_only(before).await,
@@ -225,7 +225,7 @@ impl Source {
     }
 }
 
-/// A progress bar that shows what a copier has done since a stage began.
+/// A progress bar of a copier since the start of a stage.
 struct Bar {
     bar: ProgressBar,
     progress: Arc<Progress>,

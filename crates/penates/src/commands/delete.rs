@@ -20,7 +20,7 @@ pub struct DeleteArgs {
     /// Which volumes.
     #[command(flatten)]
     volumes: IdArgs,
-    /// How what was done is told.
+    /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
     /// Where.

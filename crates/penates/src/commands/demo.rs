@@ -55,7 +55,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let listen = config.listen.clone();
     let ready = |addresses| {
         if let Err(error) = tell(&addresses) {
-            eprintln!("What to try cannot be told: {error}");
+            eprintln!("cannot print what to try: {error}");
         }
     };
     let served = server::serve(config, store, ready, interrupt::asked_to_end()?).await;
@@ -64,7 +64,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether nobody has set a value.
+/// Whether a value is the default.
 fn is_default(loaded: &Loaded, key: &str) -> bool {
     loaded.explain().iter().any(|setting| setting.key == key && setting.origin == Origin::Default)
 }
@@ -89,7 +89,7 @@ fn source(parts: SampleParts) -> Source {
     })
 }
 
-/// Says what to try.
+/// Prints what to try.
 fn tell(addresses: &Addresses) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     if let (Some((base, curl)), Some(id)) = (way_in(addresses), example()?) {
@@ -98,7 +98,7 @@ fn tell(addresses: &Addresses) -> anyhow::Result<()> {
     output.finish()
 }
 
-/// The address that examples use, and the curl that gets there: over HTTPS it is told which certificate to trust.
+/// The address of the examples, and the curl command for it: over HTTPS with the certificate to trust.
 fn way_in(addresses: &Addresses) -> Option<(String, String)> {
     match addresses {
         Addresses { http: Some(http), .. } => Some((format!("http://{http}"), "curl".to_owned())),

@@ -25,13 +25,13 @@ pub struct GetArgs {
     /// Which volumes.
     #[command(flatten)]
     volumes: IdArgs,
-    /// Pages, as VOLUME[1,2,4], several volumes parted by `|`; may be repeated.
+    /// Pages, as VOLUME[1,2,4], several volumes separated by `|`; may be repeated.
     #[arg(long, value_name = "LIST", conflicts_with_all = ["ids", "ids_file"])]
     pages: Vec<String>,
-    /// How the ZIP is laid out.
+    /// The layout of the ZIP.
     #[arg(long, value_enum, default_value_t)]
     layout: Layout,
-    /// `auto`: as stored, at once; 0 to 9: compressed anew (0: not at all).
+    /// `auto`: the stored bytes; 0 to 9: compressed again (0: not at all).
     #[arg(long, default_value = "auto", value_parser = parse_level)]
     level: Level,
     /// Add each volume's METS.
@@ -40,10 +40,10 @@ pub struct GetArgs {
     /// The file to write; `-` is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// How often to try without getting any further.
+    /// How often to try without progress.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     tries: u32,
-    /// How what was done is told (not to standard output if the ZIP goes there).
+    /// The form of the output (not on standard output if the ZIP goes there).
     #[command(flatten)]
     form: OutputArgs,
     /// Where from.
@@ -51,13 +51,13 @@ pub struct GetArgs {
     reach: ReachArgs,
 }
 
-/// How the ZIP is laid out.
+/// The layout of a ZIP.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Layout {
-    /// An entry a page.
+    /// One entry per page.
     #[default]
     Pages,
-    /// An entry a volume.
+    /// One entry per volume.
     Volumes,
     /// One entry with all pages.
     Wordseq,
@@ -98,7 +98,7 @@ fn parse_level(text: &str) -> Result<Level, String> {
 }
 
 impl GetArgs {
-    /// The route for what is wanted, and the form that says it.
+    /// The route and the form of the request.
     fn request(&self) -> anyhow::Result<(&'static str, String)> {
         let (route, parameter, list) = if self.pages.is_empty() {
             let ids = self.volumes.volumes()?;
@@ -138,7 +138,7 @@ pub async fn run(args: GetArgs) -> anyhow::Result<()> {
     if missing > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
-/// Answers with how many bytes came, and how much of what was wanted is missing.
+/// Returns how many bytes arrived, and how many entries are missing.
 async fn download(
     args: &GetArgs,
     client: &Client,

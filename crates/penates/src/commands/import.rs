@@ -27,13 +27,13 @@ pub struct ImportArgs {
     /// Import the volumes with the ids in this file (one a line) from the pairtree PATH.
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
-    /// Import what is stored already, too.
+    /// Import volumes that are stored already, too.
     #[arg(long, conflicts_with = "dry_run")]
     force: bool,
-    /// Check the volumes, and keep nothing.
+    /// Check the volumes, and store nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Write what failed to this file: a JSON object a line, with path, id, kind and reason.
+    /// Write failures to this file: one JSON object per line, with path, id, kind and reason.
     #[arg(long, value_name = "FILE")]
     failed: Option<PathBuf>,
     /// How many at once.
@@ -99,7 +99,7 @@ async fn target(args: &ImportArgs) -> anyhow::Result<Target> {
     into_target(reach::find(&args.reach, IfVacant::Create).await?).await
 }
 
-/// Makes a target of the way to the data.
+/// The target for a way to the data.
 pub(super) async fn into_target(way: Way) -> anyhow::Result<Target> {
     Ok(match way {
         Way::Server(client) => Target::Server(client),
@@ -107,7 +107,7 @@ pub(super) async fn into_target(way: Way) -> anyhow::Result<Target> {
     })
 }
 
-/// Makes what was imported safe.
+/// Makes the imported volumes durable.
 pub(super) async fn close(target: Target) -> anyhow::Result<()> {
     match target {
         Target::Library(library) => library.store().close().await.context("closing the store"),
@@ -115,7 +115,7 @@ pub(super) async fn close(target: Target) -> anyhow::Result<()> {
     }
 }
 
-/// Prints what came of it.
+/// Prints the summary.
 pub(super) fn print(summary: &Summary, form: OutputArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     if form.json {
@@ -133,13 +133,13 @@ pub(super) fn print(summary: &Summary, form: OutputArgs) -> anyhow::Result<()> {
         let volumes = if told.is_empty() { "no volumes found".to_owned() } else { told.join(", ") };
         output.line(format!("{volumes} ({} pages, {} of ZIPs)", summary.pages, human_bytes(summary.zip_bytes)))?;
         if summary.given_up {
-            output.line("The rest was given up: it would have failed for the same reason.")?;
+            output.line("The rest was skipped: it would have failed for the same reason.")?;
         }
     }
     output.finish()
 }
 
-/// The exit code that a summary comes to.
+/// The exit code of a summary.
 pub(super) fn outcome(summary: &Summary) -> anyhow::Result<()> {
     match summary {
         Summary { interrupted: true, .. } => Err(CliError::Interrupted.into()),

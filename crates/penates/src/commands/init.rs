@@ -20,7 +20,7 @@ pub struct InitArgs {
     /// Which store.
     #[command(flatten)]
     store: StoreArgs,
-    /// How many copies of everything are kept in which data center of a Cassandra cluster; needed where it has several nodes.
+    /// Number of copies in each data center of a Cassandra cluster; required if it has several nodes.
     #[arg(long, value_name = "DC=N[,DC=N…]")]
     replication: Option<Replication>,
     /// Print the statements (CQL), and change nothing.

@@ -12,7 +12,7 @@ use crate::cli::Cli;
 #[command(after_help = "Example:
   penates man ~/.local/share/man/man1")]
 pub struct ManArgs {
-    /// The folder to write them into; it is made if it is not there.
+    /// The folder to write them into; created if missing.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -60,8 +60,8 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Tells that something about one of several failed, of which `key` says in JSON what it is: persons on standard error, programs among
-/// the other objects. Where all else would fail too, that is the error.
+/// Reports that one of several operations failed: for people on standard error, for programs as a JSON object, where `key` names what
+/// failed. If all others would fail too, it returns the error.
 fn tell_failure(
     key: &str,
     name: &str,

@@ -25,10 +25,10 @@ use crate::resources::BaseArgs;
   penates put letters/ description.ttl
   penates put letters/note - --type text/plain < note.txt")]
 pub struct PutArgs {
-    /// The resource, from the root of the repository on; containers above it that are missing are made. With a slash at its end it is to
-    /// be a container, which is made of a graph.
+    /// Path of the resource from the root of the repository. Missing containers above it are created. With a slash at its end it is a
+    /// container, which needs a graph.
     resource: String,
-    /// What to put there; `-` for standard input.
+    /// The content; `-` for standard input.
     file: PathBuf,
     /// Its media type [default: by the ending of the file's name]
     #[arg(long = "type", value_name = "TYPE")]
@@ -36,7 +36,7 @@ pub struct PutArgs {
     /// Where the repository is.
     #[command(flatten)]
     base: BaseArgs,
-    /// How what was done is told.
+    /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
     /// Where.
@@ -65,7 +65,7 @@ pub async fn run(args: PutArgs) -> anyhow::Result<()> {
     output.finish()
 }
 
-/// A slash at the end says that a container is meant, and that is made of a graph. Who sends bytes means a place in it.
+/// A slash at the end means a container, which needs a graph. A user who sends bytes means a place in it.
 fn refuse_bytes_as_container(args: &PutArgs, media_type: &str) -> Result<(), CliError> {
     let PutArgs { resource, file, .. } = args;
     if !resource.ends_with('/') || ContentType::parse(media_type).is_some() {
@@ -77,7 +77,7 @@ fn refuse_bytes_as_container(args: &PutArgs, media_type: &str) -> Result<(), Cli
     )))
 }
 
-/// What to do where something was deleted, besides why nothing can be put there.
+/// Adds to the error for a deleted resource what to do about it.
 fn with_way_out(error: ClientError) -> anyhow::Error {
     match error.status() {
         Some(StatusCode::GONE) => anyhow!("{error}; `penates rm --forget` frees its name"),
@@ -102,7 +102,7 @@ fn stream_of(file: File) -> Body {
     client::stream(ReaderStream::new(file))
 }
 
-/// The media type that the ending of a name tells; bytes that nothing is known of have one too.
+/// The media type for the extension of a name; unknown bytes have one too.
 fn media_type_of(file: &Path) -> &'static str {
     match file.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
         Some("ttl") => "text/turtle",

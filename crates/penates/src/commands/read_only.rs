@@ -16,13 +16,13 @@ use crate::reach::{IfVacant, Reached};
   penates read-only on --reason 'the disk is being replaced'
   penates read-only off --store cassandra://node1/books")]
 pub struct ReadOnlyArgs {
-    /// What the store is to be; without it, it is told what it is.
+    /// The new state of the store; without it, the command prints the current state.
     #[arg(value_enum)]
     to: Option<To>,
-    /// What whoever wants to change something is told.
+    /// The reason given to clients that want to change something.
     #[arg(long, value_name = "TEXT", default_value = "the administrator has made it so")]
     reason: String,
-    /// How it is told.
+    /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
     /// Which store.
@@ -30,7 +30,7 @@ pub struct ReadOnlyArgs {
     store: StoreArgs,
 }
 
-/// What a store can be.
+/// The state of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum To {
     /// Read-only.

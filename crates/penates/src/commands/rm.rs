@@ -18,16 +18,16 @@ use crate::resources::BaseArgs;
   penates rm letters/scan.png
   penates rm --forget letters")]
 pub struct RmArgs {
-    /// The resources, from the root of the repository on; a container goes with all that is in it.
+    /// Paths of the resources from the root of the repository. Deleting a container deletes everything in it.
     #[arg(required = true)]
     resources: Vec<String>,
-    /// Take away what says that they were, too: the names can be used again.
+    /// Delete their tombstones too, so that the names can be used again.
     #[arg(long)]
     forget: bool,
     /// Where the repository is.
     #[command(flatten)]
     base: BaseArgs,
-    /// How what was done is told.
+    /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
     /// Where.

@@ -26,10 +26,10 @@ use crate::settings::{self, Flags};
   penates salvage --store ./data --to ./rescued --lost lost.txt
   penates import --store ./rescued --ids lost.txt /data/pairtree")]
 pub struct SalvageArgs {
-    /// The new data folder: a place where nothing is yet.
+    /// The new data folder, which must not exist or be empty.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Write the ids of the volumes that lost something to this file, one a line, as `import --ids` takes them.
+    /// Write the ids of volumes that lost something to this file, one per line, for `import --ids`.
     #[arg(long, value_name = "FILE")]
     lost: Option<PathBuf>,
     /// How the summary is printed.
@@ -64,7 +64,7 @@ pub async fn run(args: SalvageArgs) -> anyhow::Result<()> {
     if is_all { Ok(()) } else { Err(CliError::Incomplete.into()) }
 }
 
-/// The folder that is worked in until all is done.
+/// The working folder until everything is done.
 fn unfinished(to: &Path) -> anyhow::Result<PathBuf> {
     let mut name = to.file_name().ok_or_else(|| CliError::Usage("--to names no folder".to_owned()))?.to_owned();
     name.push(".unfinished");
@@ -110,7 +110,7 @@ async fn set_right(config: &Config, folder: &Path, salvaged: &Salvaged) -> anyho
     Ok(set_right?)
 }
 
-/// The volumes that are to be imported anew.
+/// The volumes to import again.
 fn needed(set_right: &SetRight) -> impl Iterator<Item = String> {
     let damaged = set_right.damaged.iter().map(|verified| &verified.id);
     let mut ids: Vec<String> = set_right.lost.iter().chain(damaged).map(ToString::to_string).collect();
@@ -162,12 +162,12 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
         args.to.display(),
     ))?;
     if !set_right.lost.is_empty() || !set_right.damaged.is_empty() {
-        output.line("What is lost or damaged is whole again once it is imported anew.")?;
+        output.line("Import what is lost or damaged again to repair it.")?;
     }
     output.finish()
 }
 
-/// A partition as a person knows it: the volume's id, where it is one of a volume.
+/// A partition as people know it: the volume's id, if it is one of a volume.
 fn place(partition: Option<&bytes::Bytes>) -> Option<String> {
     let partition = partition?;
     Some(match keys::volume_of_partition(partition) {

@@ -27,7 +27,7 @@ pub struct ServeArgs {
     pub listen: ListenArgs,
 }
 
-/// Where to listen. What is not given here comes from the configuration.
+/// Where to listen. Other values come from the configuration.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Listening")]
 pub struct ListenArgs {
@@ -37,7 +37,7 @@ pub struct ListenArgs {
     /// Address of HTTPS, or `off` [default: 127.0.0.1:8443]
     #[arg(long, value_name = "ADDRESS")]
     pub tls_listen: Option<String>,
-    /// The certificate (PEM); without one, one for loopback is made.
+    /// The certificate (PEM); without it the server makes one for loopback.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
     /// The certificate's key (PEM).
@@ -46,7 +46,7 @@ pub struct ListenArgs {
 }
 
 impl ListenArgs {
-    /// Adds what is given to the flags.
+    /// Adds the given values to the flags.
     pub fn apply(&self, flags: &mut Flags) {
         let path = |path: &PathBuf| path.display().to_string();
         let settings = [
@@ -76,7 +76,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     served.map_err(|error| cannot_serve(error, &listen))
 }
 
-/// Why a server does not serve; where an address is taken, with the flag that chooses another.
+/// The error of a server that does not start. If an address is in use, it names the flag that chooses another.
 pub(super) fn cannot_serve(error: ServerError, listen: &ListenConfig) -> anyhow::Error {
     let flag = match &error {
         ServerError::Bind { address, source } if source.kind() == ErrorKind::AddrInUse => {
@@ -88,7 +88,7 @@ pub(super) fn cannot_serve(error: ServerError, listen: &ListenConfig) -> anyhow:
     anyhow::anyhow!("{error}; choose another address with {flag}, e.g. {flag} 127.0.0.1:0 for any free port")
 }
 
-/// Says where it listens, so that a person or a script that started it knows that it does.
+/// Prints where the server listens, for the person or script that started it.
 fn tell(addresses: Addresses) {
     if let Some(http) = addresses.http {
         eprintln!("Listening on http://{http}/");

@@ -17,7 +17,7 @@ use crate::reach::Reached;
   penates stat
   penates stat --json uc2.ark:/13960/t8ff3zh99")]
 pub struct StatArgs {
-    /// Which volumes; none: the whole store.
+    /// Which volumes; by default the whole store.
     #[command(flatten)]
     volumes: IdArgs,
     /// How.

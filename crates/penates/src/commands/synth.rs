@@ -25,13 +25,13 @@ pub struct SynthArgs {
     /// How many volumes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     volumes: u64,
-    /// Where the drawing of pages begins.
+    /// Seed for drawing pages.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Pages of each volume [default: as many as the samples have]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pages: Option<u32>,
-    /// How large pages are, where 1 is real.
+    /// Factor for the size of pages; 1 is real.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_scale)]
     page_scale: f64,
     /// Write a pairtree into this folder instead of importing into a store.
@@ -86,7 +86,7 @@ fn sampler() -> anyhow::Result<Sampler> {
     volumes.and_then(Sampler::from_volumes).context("reading the bundled samples")
 }
 
-/// The volumes, a few made ahead.
+/// The volumes, some of them made ahead.
 fn made(sampler: Arc<Sampler>, options: SynthOptions, jobs: usize) -> impl Stream<Item = SynthVolume> {
     let options = Arc::new(options);
     futures::stream::iter(0..options.volumes)
@@ -119,7 +119,7 @@ async fn write_pairtree(
         .await
 }
 
-/// Writes one volume; answers with its pages and the bytes of its ZIP.
+/// Writes one volume. Returns its number of pages and the bytes of its ZIP.
 fn write_volume(volume: &SynthVolume, folder: &Path) -> anyhow::Result<(u64, u64)> {
     let pages = Mets::parse(&volume.mets).context("reading the METS that was made")?.pages.len();
     volume.write_pairtree(folder).with_context(|| format!("writing into {}", folder.display()))?;
@@ -155,7 +155,7 @@ fn source(volume: SynthVolume) -> Source {
     })
 }
 
-/// Runs work that takes a processor for a while.
+/// Runs work that keeps a processor busy for a while.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }

@@ -20,7 +20,7 @@ pub struct TokenArgs {
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a token and show it, this once.
+    /// Create a token and show it once.
     Create(NamedToken),
     /// List the tokens' names.
     List(ListTokens),
@@ -33,9 +33,9 @@ enum Action {
 #[command(after_help = "Example:
   penates token create importer")]
 struct NamedToken {
-    /// Its name: the audit tells requests by it.
+    /// Its name, which the audit records with each request.
     name: String,
-    /// How it is shown.
+    /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
     /// Which store.
@@ -50,7 +50,7 @@ struct NamedToken {
 struct RevokedToken {
     /// Its name.
     name: String,
-    /// How it is told.
+    /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
     /// Which store.
@@ -93,7 +93,7 @@ async fn create(args: NamedToken) -> anyhow::Result<()> {
         output.line(cell(&created["token"]))?;
     }
     output.finish()?;
-    eprintln!("This is the only time that it is shown.");
+    eprintln!("The token is not shown again.");
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use crate::resources::{BaseArgs, CONTAINS};
   penates tree letters --depth 1
   penates tree volumes --depth 1")]
 pub struct TreeArgs {
-    /// The container, from the root of the repository on. What is in `volumes` is only told where that is named.
+    /// Path of the container from the root of the repository. The contents of `volumes` are listed only if you name it.
     #[arg(default_value = "")]
     resource: String,
     /// How deep to go.
@@ -29,7 +29,7 @@ pub struct TreeArgs {
     /// Where the repository is.
     #[command(flatten)]
     base: BaseArgs,
-    /// How the tree is told.
+    /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
     /// Where.
@@ -37,18 +37,18 @@ pub struct TreeArgs {
     reach: ReachArgs,
 }
 
-/// Something in the tree.
+/// A resource in the tree.
 struct Node {
-    /// The path to ask for.
+    /// The path to request.
     address: String,
-    /// The names from the root of the repository on.
+    /// The names from the root of the repository.
     resource: String,
-    /// How far below the container that was asked for.
+    /// Depth below the requested container.
     depth: usize,
 }
 
 impl Node {
-    /// Its own name; of what was asked for, all of them.
+    /// Its own name; for the requested container, all names.
     fn name(&self) -> &str {
         match self.depth {
             0 => &self.resource,
@@ -113,7 +113,7 @@ fn is_away(error: &ClientError) -> bool {
     matches!(error.status(), Some(StatusCode::NOT_FOUND | StatusCode::GONE))
 }
 
-/// Asked by OPTIONS, whose refusals have a body that says why, as those of HEAD have not.
+/// Uses OPTIONS, because its refusals have a body with the reason, and those of HEAD have none.
 async fn is_container(client: &Client, address: &str) -> Result<bool, ClientError> {
     let request = http::Request::builder().method(Method::OPTIONS);
     let response = client.ask(address, request, client::empty()).await?;
@@ -121,13 +121,13 @@ async fn is_container(client: &Client, address: &str) -> Result<bool, ClientErro
     Ok(links.into_iter().any(|link| link.starts_with("<http://www.w3.org/ns/ldp#Container>")))
 }
 
-/// The addresses of what is in a container.
+/// The addresses of a container's children.
 async fn children(client: &Client, address: &str) -> Result<Vec<String>, ClientError> {
     let lines = client.get_lines(address, "application/n-triples").await?;
     lines.try_filter_map(async |line| Ok(contained(&line))).try_collect().await
 }
 
-/// The address of what a statement (N-Triples, section 2) says is contained.
+/// The address of the child in a containment statement (N-Triples, section 2).
 fn contained(line: &str) -> Option<String> {
     let (_, said) = line.split_once(' ')?;
     let object = said.strip_prefix(CONTAINS)?.trim_start().strip_prefix('<')?.split_once('>')?.0;

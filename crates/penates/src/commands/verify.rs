@@ -24,10 +24,10 @@ use crate::resources::BaseArgs;
   penates verify --json uc2.ark:/13960/t8ff3zh99
   penates verify --resource letters/1.tiff")]
 pub struct VerifyArgs {
-    /// Which volumes; where neither volumes nor resources are named: all of both.
+    /// Which volumes. Without volumes and resources: all of both.
     #[command(flatten)]
     volumes: IdArgs,
-    /// A resource of the repository, from its root on. May be repeated.
+    /// Path of a resource from the root of the repository; may be repeated.
     #[arg(long = "resource", value_name = "PATH")]
     resources: Vec<String>,
     /// Where the repository is.
@@ -36,7 +36,7 @@ pub struct VerifyArgs {
     /// How many at once.
     #[command(flatten)]
     jobs: JobsArgs,
-    /// How what was found is told.
+    /// The form of the output.
     #[command(flatten)]
     output: OutputArgs,
     /// Where.
@@ -76,7 +76,7 @@ async fn verify(args: &VerifyArgs, client: &Client) -> anyhow::Result<()> {
     if unsound > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
-/// Verifies each of some objects, several at once, and holds no more of them than that. Answers how many are not known to be sound.
+/// Verifies objects, several at once, and holds no more of them in memory. Returns how many are not known to be sound.
 async fn verify_each<Name, Of: Future<Output = Option<Verified>>>(
     args: &VerifyArgs,
     names: impl Stream<Item = anyhow::Result<Name>>,
@@ -114,7 +114,7 @@ struct ResourcePage {
     next: Option<String>,
 }
 
-/// The paths of all resources, asked for page by page as they are needed.
+/// The paths of all resources, requested page by page as needed.
 fn all_resources<'a>(client: &'a Client, base: &'a BaseArgs) -> impl Stream<Item = anyhow::Result<String>> + 'a {
     let pages = futures::stream::try_unfold(Some(None::<String>), async move |from| {
         let Some(after) = from else { return Ok::<_, anyhow::Error>(None) };
@@ -125,7 +125,7 @@ fn all_resources<'a>(client: &'a Client, base: &'a BaseArgs) -> impl Stream<Item
     pages.try_flatten()
 }
 
-/// An object, and what verifying it found.
+/// An object, and the result of verifying it.
 struct Verified {
     /// The member of JSON objects that names it.
     kind: &'static str,
@@ -139,7 +139,7 @@ async fn of_volume(client: &Client, id: VolumeId) -> Option<Verified> {
     Some(Verified { kind: "id", name: id.to_string(), report })
 }
 
-/// `None`: it was deleted since it was listed.
+/// `None` if it was deleted since it was listed.
 async fn of_resource(client: &Client, base: &BaseArgs, path: String, was_listed: bool) -> Option<Verified> {
     let address = format!("{}?path={}", base.address("fcr:verify"), query_value(path.trim_matches('/')));
     let report = client.ask_json::<ResourceReport>(Method::POST, &address).await.map(Report::Resource);
@@ -150,7 +150,7 @@ async fn of_resource(client: &Client, base: &BaseArgs, path: String, was_listed:
     Some(Verified { kind: "resource", name: format!("/{}", path.trim_matches('/')), report })
 }
 
-/// What verifying one object found, as the server tells it.
+/// The server's report on one object.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Report {
@@ -170,7 +170,7 @@ struct VolumeReport {
     damaged: Vec<DamagedMember>,
 }
 
-/// A member that is not what came in.
+/// A damaged member.
 #[derive(Serialize, Deserialize)]
 struct DamagedMember {
     /// The place of a page, from 0; the number of pages for METS, one more for the record; none for the whole volume.
@@ -188,10 +188,10 @@ struct ResourceReport {
     damaged: Vec<DamagedPart>,
 }
 
-/// A part that is not what came in.
+/// A damaged part.
 #[derive(Serialize, Deserialize)]
 struct DamagedPart {
-    /// `description` or `bytes`; none: nothing of it can be reached.
+    /// `description` or `bytes`; none if nothing of it can be reached.
     part: Option<String>,
     detail: String,
 }
@@ -204,7 +204,7 @@ impl Report {
         }
     }
 
-    /// What is damaged, for a person: which members or parts, and how the first of them was noticed.
+    /// The damage, for people: which members or parts, and how the first was noticed.
     fn told(&self) -> String {
         match self {
             Self::Volume(volume) => {
@@ -224,7 +224,7 @@ impl Report {
     }
 }
 
-/// Ascending numbers, with runs of them drawn together: `0-8,10`.
+/// Ascending numbers, with runs joined: `0-8,10`.
 fn ranges(numbers: &[u32]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [one] => one.to_string(),
@@ -234,7 +234,7 @@ fn ranges(numbers: &[u32]) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
-/// How many objects are how.
+/// Number of objects per result.
 #[derive(Default)]
 struct Count {
     sound: u64,
@@ -243,7 +243,7 @@ struct Count {
 }
 
 impl Count {
-    /// Counts a report, and tells it: those of sound objects only to programs. An error that all others would have too is one.
+    /// Counts a report and prints it; reports of sound objects only as JSON. Returns an error that all others would have too.
     fn tell(&mut self, verified: Verified, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
         let Verified { kind, name, report } = verified;
         let report = match report {

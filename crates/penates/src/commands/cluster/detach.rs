@@ -12,7 +12,7 @@ use super::up::{UpArgs, what_to_try};
 use crate::exit::CliError;
 use crate::interrupt;
 
-/// The file in the cluster's folder where the process in the background says what it would say at a terminal.
+/// The file in the cluster's folder with the messages of the background process.
 const LOG: &str = "up.log";
 
 /// Starts the process, and waits until all nodes are up or it ends.
@@ -59,7 +59,7 @@ fn end(process: &mut Child) {
     let _ = process.wait();
 }
 
-/// Tells who started this process, which is in the background, that all nodes are up.
+/// Reports to the process that started this one in the background that all nodes are up.
 pub fn report(nodes: &[NodeStatus]) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     serde_json::to_writer(&mut stdout, nodes)?;

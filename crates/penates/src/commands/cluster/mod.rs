@@ -27,21 +27,21 @@ pub struct ClusterArgs {
 enum Action {
     /// Start a cluster and run it until Ctrl-C, or in the background.
     ///
-    /// A folder that holds a cluster already is taken up again, with its data, and with its settings where none are given.
+    /// If the folder has a cluster already, it starts again with its data, and with its settings unless others are given.
     Up(up::UpArgs),
-    /// Tell what each node does.
+    /// Show the state of each node.
     Status(order::StatusArgs),
     /// Start a node that was stopped, was killed or died.
     Start(order::StartArgs),
-    /// Ask a node to end: it tells the others, and writes what it has in memory.
+    /// Ask a node to end: it informs the others and writes its memtables.
     Stop(order::StopArgs),
-    /// Kill a node, as a power cut of the process would (SIGKILL).
+    /// Kill a node (SIGKILL).
     Kill(order::KillArgs),
     /// Hold a node: it keeps its connections and answers nothing (SIGSTOP).
     Pause(order::PauseArgs),
-    /// Let a held node go on (SIGCONT).
+    /// Let a held node continue (SIGCONT).
     Resume(order::ResumeArgs),
-    /// Ask all nodes to end, and end what runs them. Their data stays in the folder.
+    /// Ask all nodes to end, and end the process that runs them. Their data stays in the folder.
     Down(order::DownArgs),
 }
 
@@ -67,7 +67,7 @@ pub async fn run(args: ClusterArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Does what blocks apart from what must not be blocked.
+/// Runs blocking work on a thread of its own.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ClusterError> + Send + 'static,
 ) -> anyhow::Result<T> {
@@ -75,7 +75,7 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())).map_err(with_exit_code)
 }
 
-/// The exit code that goes with an error.
+/// The exit code of an error.
 fn with_exit_code(error: ClusterError) -> anyhow::Error {
     match error {
         ClusterError::BadSpec(_) | ClusterError::OtherShape { .. } | ClusterError::NoSuchNode { .. } => {
@@ -88,7 +88,7 @@ fn with_exit_code(error: ClusterError) -> anyhow::Error {
     }
 }
 
-/// Tells what nodes do.
+/// Prints the states of nodes.
 fn tell(nodes: &[NodeStatus], form: OutputArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     if form.json {

@@ -18,7 +18,7 @@ pub struct StatusArgs {
     output: OutputArgs,
 }
 
-/// Which node, and how what was done is told.
+/// Which node, and the form of the output.
 #[derive(Debug, Args)]
 pub struct NodeArgs {
     /// The node's number, from 1.
@@ -66,7 +66,7 @@ pub async fn status(args: StatusArgs) -> anyhow::Result<()> {
     tell(&nodes, args.output)
 }
 
-/// Has an order to one node carried out.
+/// Sends an order to one node.
 pub async fn node(order: impl FnOnce(NodeId) -> Order, args: &NodeArgs) -> anyhow::Result<()> {
     let (folder, order) = (args.folder.folder.clone(), order(NodeId(args.number)));
     let nodes = blocking(move || cluster::order(folder, order)).await?;

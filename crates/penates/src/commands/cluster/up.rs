@@ -36,7 +36,7 @@ pub struct UpArgs {
     /// Leave the cluster running in the background until `penates cluster down`.
     #[arg(long)]
     detach: bool,
-    /// Be the process in the background, which tells who started it once, in its own way, what runs.
+    /// Be the background process, which reports once to the process that started it.
     #[arg(long, hide = true)]
     is_detached: bool,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub struct UpArgs {
     pub(super) output: OutputArgs,
 }
 
-/// How nodes run. What is not given is as it was the last time.
+/// How nodes run. Other settings are as they were the last time.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 struct SettingsArgs {
@@ -53,10 +53,10 @@ struct SettingsArgs {
     /// [default: periodic:10s]
     #[arg(long, value_name = "MODE")]
     commitlog_sync: Option<CommitlogSync>,
-    /// Let clients log in; the first role is cassandra with the password cassandra.
+    /// Require clients to log in; the first role is cassandra with the password cassandra.
     #[arg(long)]
     authentication: bool,
-    /// Let clients use TLS, at the same port; they should trust tls/ca.pem in the folder.
+    /// Let clients use TLS, at the same port. They should trust tls/ca.pem in the folder.
     #[arg(long)]
     client_tls: bool,
     /// Each node's heap [default: what fits into memory, 256MiB to 1GiB]
@@ -76,14 +76,14 @@ struct SettingsArgs {
     up_within: Option<Duration>,
 }
 
-/// A setting of cassandra.yaml: its value is JSON, or else a word.
+/// A setting of cassandra.yaml. Its value is JSON, or else a word.
 fn key_and_value(text: &str) -> Result<(String, Value), String> {
     let (key, value) = text.split_once('=').ok_or("it is KEY=VALUE")?;
     Ok((key.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::from(value))))
 }
 
 impl UpArgs {
-    /// What is asked for; the rest as the folder's cluster was the last time.
+    /// The requested specification; other values are those of the folder's cluster.
     fn spec(&self) -> cluster::Result<ClusterSpec> {
         let known = Cluster::spec_in(&self.folder.folder)?;
         let mut spec = known.unwrap_or_else(|| ClusterSpec::new(Shape::nodes(1)));
@@ -152,7 +152,7 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Says on standard error when a node does something else than before, as long as the cluster lives.
+/// Prints changes of nodes' states on standard error, as long as the cluster lives.
 fn tell_changes(cluster: &Arc<Cluster>) {
     let cluster = Arc::downgrade(cluster);
     std::thread::spawn(move || {
@@ -184,7 +184,7 @@ fn change(node: &NodeStatus, after: Option<Duration>) -> String {
     format!("node {} in {} at {} {state}{after}{hint}", node.node, node.datacenter, node.cql)
 }
 
-/// Says that all is up, and what to do with it.
+/// Prints that all nodes are up, and what to do with them.
 fn tell_ready(args: &UpArgs, cluster: &Cluster) -> anyhow::Result<()> {
     let nodes = cluster.status();
     if args.is_detached {
@@ -196,7 +196,7 @@ fn tell_ready(args: &UpArgs, cluster: &Cluster) -> anyhow::Result<()> {
     what_to_try(args, &nodes, "Ctrl-C ends it.")
 }
 
-/// Says what to do with a cluster.
+/// Prints what to do with a cluster.
 pub(super) fn what_to_try(args: &UpArgs, nodes: &[NodeStatus], end: &str) -> anyhow::Result<()> {
     let folder = args.folder.folder.display();
     let contact_points: Vec<_> = nodes.iter().map(|node| node.cql.to_string()).collect();
