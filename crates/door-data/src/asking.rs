@@ -1,4 +1,4 @@
-//! What each handler takes out of a request before it looks at anything else: who asks, and which volume or page the path names.
+//! What each handler extracts from a request first: the requester, and the volume or page in the path.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::errors::{AsProblem, DoorError};
 
-/// Who asks: what the server's middleware found out, or nobody in particular.
+/// The requester that the server's middleware identified, or an anonymous one.
 pub struct Asking(pub Requester);
 
 impl<S: Sync> FromRequestParts<S> for Asking {
@@ -21,7 +21,7 @@ impl<S: Sync> FromRequestParts<S> for Asking {
     }
 }
 
-/// The volume that `{id}` of the path names: its id, percent-encoded as one segment, or its cleaned form.
+/// The volume in `{id}` of the path: its id, percent-encoded as one segment, or its cleaned form.
 pub struct VolumePath(pub VolumeId);
 
 impl<S: Send + Sync> FromRequestParts<S> for VolumePath {
@@ -33,18 +33,18 @@ impl<S: Send + Sync> FromRequestParts<S> for VolumePath {
     }
 }
 
-/// What an id keeps as it is in a segment of a path (RFC 3986, section 2.3: the unreserved characters).
+/// Characters that are not encoded in a segment of a path (RFC 3986, section 2.3: the unreserved characters).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// An id as one segment of a path: itself, percent-encoded; or its cleaned form, where the id itself would be taken for the
-/// cleaned form of another.
+/// An id as one segment of a path: itself, percent-encoded; or its cleaned form, if the id itself could be read as the cleaned form of
+/// another.
 pub fn segment(id: &VolumeId) -> String {
     let reads_back = VolumeId::from_path_segment(id.as_str()).is_ok_and(|read| read == *id);
     let cleaned = id.cleaned();
     utf8_percent_encode(if reads_back { id.as_str() } else { cleaned.as_str() }, UNRESERVED).to_string()
 }
 
-/// The page that `{id}` and `{seq}` of the path name.
+/// The page in `{id}` and `{seq}` of the path.
 pub struct PagePath(pub VolumeId, pub Seq);
 
 impl<S: Send + Sync> FromRequestParts<S> for PagePath {
@@ -65,7 +65,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PagePath {
 /// The percent-decoded parameters of the path.
 async fn segments<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<HashMap<String, String>, DoorError> {
     let segments = Path::<HashMap<String, String>>::from_request_parts(parts, state).await;
-    // What is refused here is a segment that is not UTF-8, and no volume id is that.
+    // A segment that is not UTF-8 is refused here: no volume id is one.
     segments.map(|Path(segments)| segments).map_err(|_| DoorError::NotUtf8("path"))
 }
 
@@ -73,7 +73,7 @@ fn volume(segments: &HashMap<String, String>) -> Result<VolumeId, DoorError> {
     Ok(VolumeId::from_path_segment(segments.get("id").map(String::as_str).unwrap_or_default())?)
 }
 
-/// The path under which this door is mounted, as the client sees it: what stands before `/volumes`, `/pages` or `/selections`.
+/// The path under which this door is mounted, as the client sees it: the part before `/volumes`, `/pages` or `/selections`.
 pub struct Mount(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Mount {
@@ -81,7 +81,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Mount {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let original = parts.extensions.get::<OriginalUri>().map_or(parts.uri.path(), |OriginalUri(uri)| uri.path());
-        // Nesting takes the mount off the path, so it is what the original path has in addition.
+        // Nesting removes the mount from the path, so the mount is what the original path has in addition.
         Ok(Self(original.strip_suffix(parts.uri.path()).unwrap_or_default().to_owned()))
     }
 }

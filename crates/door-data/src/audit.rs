@@ -1,5 +1,5 @@
-//! What goes into the audit besides what [`Library::stream`] and [`objects::Auditor::page`] see to: requests that are answered
-//! without a text (HEAD, 304, a selection that was made), and what of a volume is no page.
+//! Audit records besides those of [`Library::stream`] and [`objects::Auditor::page`]: requests that are answered without a text (HEAD,
+//! 304, a new selection), and members of a volume that are not pages.
 
 use hathi::{Seq, VolumeId};
 use objects::{AuditAction, AuditedVolume, BulkPlan, Library, MissingPart, Requester};
@@ -7,12 +7,12 @@ use pack::GroupPages;
 
 use crate::errors::DoorError;
 
-/// Records that what a plan names, and what it lacks, was asked for.
+/// Records a request for what a plan names, and what it lacks.
 pub async fn plan_requested(library: &Library, plan: &BulkPlan, requester: &Requester) -> Result<(), DoorError> {
     Ok(library.auditor().requested(requester, plan.etag.as_deref(), asked_by(plan)?).await?)
 }
 
-/// Records that a selection was made of what a plan names, and of what it lacks.
+/// Records a new selection of what a plan names, and what it lacks.
 pub async fn plan_selected(library: &Library, plan: &BulkPlan, requester: &Requester) -> Result<(), DoorError> {
     Ok(library.auditor().selected(requester, plan.etag.as_deref(), asked_by(plan)?).await?)
 }
@@ -36,7 +36,7 @@ fn asked_by(plan: &BulkPlan) -> Result<Vec<AuditedVolume>, DoorError> {
     Ok(asked)
 }
 
-/// Records that a page was asked for, of which no text is sent.
+/// Records a request for a page of which no text is sent.
 pub async fn page_requested(
     library: &Library,
     id: &VolumeId,
@@ -47,7 +47,7 @@ pub async fn page_requested(
     Ok(library.auditor().requested(requester, None, [page]).await?)
 }
 
-/// Records that a volume's METS or record was asked for and, if it is about to be sent, that it was accessed.
+/// Records a request for a volume's METS or record and, if it is about to be sent, the access.
 pub async fn member(library: &Library, id: &VolumeId, requester: &Requester, is_sent: bool) -> Result<(), DoorError> {
     let no_page = || [AuditedVolume { volume: id.clone(), pages: Some(Vec::new()) }];
     library.auditor().requested(requester, None, no_page()).await?;

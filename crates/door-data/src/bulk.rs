@@ -1,5 +1,5 @@
-//! Many volumes or pages as one ZIP: `GET|HEAD|POST /volumes` and `/pages`, compatible with the HTRC Data API, and how the plan of
-//! a ZIP, a selection's too, becomes a response.
+//! Many volumes or pages as one ZIP: `GET|HEAD|POST /volumes` and `/pages`, compatible with the HTRC Data API. Also turns the plan of a
+//! ZIP or of a selection into a response.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -25,16 +25,16 @@ use crate::selections;
 use door_http::conditional::{self, Condition};
 use door_http::ranges::{self, BodyStream, Validators};
 
-/// How many entries the ZIP has.
+/// Number of entries of the ZIP.
 const PENATES_ENTRIES: HeaderName = HeaderName::from_static("penates-entries");
 
-/// How much of what was asked for is not in the ZIP; its `ERROR.err` names it.
+/// Number of requested members that are not in the ZIP; its `ERROR.err` names them.
 const PENATES_MISSING: HeaderName = HeaderName::from_static("penates-missing");
 
-/// Bytes that each id takes that a request names, about: once it is read, and in the plan that is being made of it.
+/// Approximate bytes per id of a request: in the list, and in the plan that is made of it.
 pub const NAMED_BYTES: u64 = 256;
 
-/// What a ZIP is called.
+/// The file name of a ZIP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Download {
     /// Of `/volumes`.
@@ -103,7 +103,7 @@ async fn retrieve(
     } else {
         (asked.plan(door).await?, None)
     };
-    // What was asked for is in the plan: neither the list nor the turn is needed any more.
+    // The plan has everything: the list and the turn are no longer needed.
     drop(asked);
     let mut response = send(&door.library, retrieval.into(), plan, requester, &method, &headers).await?;
     if let Some(address) = selection.and_then(|id| HeaderValue::try_from(selections::address(&mount, &id)).ok()) {
@@ -112,20 +112,20 @@ async fn retrieve(
     Ok(response)
 }
 
-/// What a request asks for, and its turn to be planned.
+/// A parsed request, and its turn to be planned.
 pub struct Asked<'door> {
-    /// What it asks for.
+    /// The requested volumes or pages.
     pub bulk: BulkRequest,
     /// Its turn.
     pub turn: Planning<'door>,
     /// Its parameters.
     pub params: Params,
-    /// The memory that all this takes until it is planned.
+    /// The share of memory for all this until it is planned.
     pub _share: Share,
 }
 
-/// What a request asks for, within the policies as far as they can be checked without the store. `None`: the parameters say
-/// whether it is volumes or pages.
+/// Reads a request, and checks the policies as far as that is possible without the store. With `None` the parameters decide between
+/// volumes and pages.
 pub async fn read_request<'door>(
     door: &'door DataDoor,
     retrieval: Option<Retrieval>,
@@ -137,7 +137,7 @@ pub async fn read_request<'door>(
     policies::check_length(&door.settings, &params)?;
     let turn = door.library.planning(params.named_at_most(), party).await?;
     share.resize(share.bytes() + params.named_at_most() * NAMED_BYTES)?;
-    // A list may have 100,000 ids and more: reading it is no work for a thread that answers others.
+    // A list may have 100,000 ids and more: reading it would block a thread that serves other requests.
     let read = tokio::task::spawn_blocking(move || {
         let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;
         params.bulk(retrieval).map(|bulk| (bulk, params))
@@ -155,7 +155,7 @@ impl Asked<'_> {
         Ok(plan)
     }
 
-    /// Checks the policies about pages where no plan is made otherwise; where there are none of them, none is made here either.
+    /// Checks the policies about pages for callers that make no plan. It makes a plan only if there are such policies.
     pub async fn check_pages(&self, door: &DataDoor) -> Result<(), DoorError> {
         if policies::limits_pages(&door.settings) {
             self.plan(door).await?;
@@ -164,12 +164,12 @@ impl Asked<'_> {
     }
 }
 
-/// Whether what is asked for has bytes that stay the same: a selection needs that.
+/// Whether the archive is deterministic, which a selection requires.
 fn can_be_selected(door: &DataDoor, bulk: &BulkRequest) -> bool {
     door.settings.on_damage == OnDamage::Break && !matches!(bulk.level, Level::Recompressed(_))
 }
 
-/// Answers with the ZIP of a plan: whole, or ranges of it, or its headers.
+/// Responds with the ZIP of a plan: all of it, ranges of it, or its headers.
 pub async fn send(
     library: &Library,
     download: Download,
@@ -214,7 +214,7 @@ async fn open(download: Arc<objects::Download>, range: Range<u64>) -> Result<Bod
     Ok(pieces.map_err(axum::BoxError::from).boxed())
 }
 
-/// The headers that GET and HEAD have in common.
+/// The common headers of GET and HEAD.
 fn insert_headers(headers: &mut HeaderMap, download: Download, plan: &BulkPlan, etag: Option<&ETag>) {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(download.disposition()));
@@ -228,13 +228,13 @@ fn insert_headers(headers: &mut HeaderMap, download: Download, plan: &BulkPlan, 
     }
 }
 
-/// What HEAD answers: the length that GET has, if it is known.
+/// The response to HEAD, with the length that GET has, if known.
 fn with_length(mut response: Response, len_bytes: Option<u64>) -> Response {
     match len_bytes {
         Some(len_bytes) => {
             response.headers_mut().insert(header::CONTENT_LENGTH, len_bytes.into());
         }
-        // A body whose length is not known, so that nothing below says it were 0.
+        // A body of unknown length, so that no layer below adds a length of 0.
         None => *response.body_mut() = Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()),
     }
     response

@@ -1,13 +1,13 @@
-//! What is done when a volume turns out to be damaged while one thing of it is read.
+//! Handles damage that is found while something of a volume is read.
 
 use hathi::VolumeId;
 use objects::damage::WHOLE_VOLUME;
 use objects::{Library, ObjectsError, ObjectsResult};
 
-/// Reads something of a volume's current revision; what is damaged is marked, so that everybody who asks later knows.
+/// Reads something of a volume's current revision. Damage is marked, so that later requests know of it.
 ///
-/// Damage is read again under a revision that is known, and that revision is marked: a volume that was replaced meanwhile is not
-/// blamed for the one before.
+/// Damaged data is read again at a known revision, and that revision is marked. So a volume that was replaced meanwhile is not marked
+/// for its predecessor.
 pub async fn noted<T, F>(library: &Library, id: &VolumeId, read: impl Fn(Library, VolumeId) -> F) -> ObjectsResult<T>
 where
     F: Future<Output = ObjectsResult<T>>,

@@ -1,5 +1,5 @@
-//! Digests of what is sent: `Repr-Digest` (RFC 9530, section 3) and, for older clients, `Digest` (RFC 3230 with the algorithms
-//! of RFC 5843). Both cover the selected representation, its content coding included.
+//! Digests of responses: `Repr-Digest` (RFC 9530, section 3) and, for older clients, `Digest` (RFC 3230 with the algorithms of RFC
+//! 5843). Both cover the selected representation, including its content coding.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 const DIGEST: HeaderName = HeaderName::from_static("digest");
 
-/// Puts both headers.
+/// Sets both headers.
 pub fn insert(headers: &mut HeaderMap, sha256: &[u8; 32]) {
     let encoded = STANDARD.encode(sha256);
     for (name, value) in [(REPR_DIGEST, format!("sha-256=:{encoded}:")), (DIGEST, format!("sha-256={encoded}"))] {

@@ -1,4 +1,4 @@
-//! What is answered when a request cannot be answered as asked: one total match from the reason to the status.
+//! Errors of requests: one total match from the reason to the status.
 //!
 //! The routes of the HTRC Data API answer plain text, as the original did ([`AsText`]); the others answer
 //! `application/problem+json` (RFC 9457, [`AsProblem`]).
@@ -15,13 +15,13 @@ use thiserror::Error;
 use crate::params::Retrieval;
 use crate::policies::Policy;
 
-/// Why a request is not answered as asked. The messages of the first four are those of the original service.
+/// Why a request is refused. The messages of the first four are those of the original service.
 #[derive(Debug, Error)]
 pub enum DoorError {
-    /// A parameter without which nothing can be done.
+    /// A missing parameter.
     #[error("Missing required parameter {0}")]
     MissingParameter(&'static str),
-    /// A list of ids that cannot be read.
+    /// A malformed list of ids.
     #[error(transparent)]
     List(#[from] ListError),
     /// More than the configuration allows.
@@ -29,38 +29,38 @@ pub enum DoorError {
     TooGreedy {
         /// What is limited.
         policy: Policy,
-        /// To how many.
+        /// The limit.
         max: u64,
-        /// The id with which the limit is passed.
+        /// The id that exceeds the limit.
         id: String,
     },
     /// Two parameters that exclude each other.
     #[error("Conflicting parameters in {retrieval} retrieval. Offending Parameters: {first}, {second}")]
     Conflicting {
-        /// What was asked for.
+        /// The kind of request.
         retrieval: Retrieval,
-        /// The one.
+        /// One parameter.
         first: &'static str,
-        /// The other.
+        /// The other parameter.
         second: &'static str,
     },
-    /// A parameter with a value that it cannot have.
+    /// A parameter with an invalid value.
     #[error("Malformed parameter {name}. Offending value: {value} (expected {expected})")]
     MalformedParameter {
-        /// Which.
+        /// Its name.
         name: &'static str,
-        /// What was given.
+        /// Its value.
         value: String,
-        /// What would do.
+        /// The valid values.
         expected: &'static str,
     },
-    /// A text that is not UTF-8: which.
+    /// A text that is not UTF-8.
     #[error("the {0} is not UTF-8 text")]
     NotUtf8(&'static str),
     /// The request's body ended before it was complete.
     #[error("the body could not be read to its end: {0}")]
     BodyBroken(String),
-    /// A body, or a part of one, over its limit.
+    /// A body, or a part of one, that exceeds its limit.
     #[error("{what} is larger than {max_bytes} bytes")]
     TooLarge {
         /// What.
@@ -68,33 +68,33 @@ pub enum DoorError {
         /// The limit.
         max_bytes: u64,
     },
-    /// A list that is too long to be worked on in one piece.
-    #[error("the request names more than {max} volumes and pages; ask for them in several requests")]
+    /// A list that is too long for one request.
+    #[error("the request names more than {max} volumes and pages; split it into several requests")]
     TooManyIds {
-        /// How many it may name.
+        /// The limit.
         max: u64,
     },
-    /// A body of a type that is not understood here.
-    #[error("a body of type {found} is not understood here; send {supported}")]
+    /// A body of an unsupported type.
+    #[error("a body of type {found} is not supported here; send {supported}")]
     UnsupportedMediaType {
-        /// What was sent.
+        /// The type of the body.
         found: String,
-        /// What would do.
+        /// The supported types.
         supported: &'static str,
     },
-    /// Nothing that is there is acceptable to the client.
-    #[error("none of what is offered here is acceptable to you: {0}")]
+    /// No representation is acceptable to the client.
+    #[error("none of the offered representations is acceptable to you: {0}")]
     NotAcceptable(String),
     /// A condition of the request does not hold.
     #[error(transparent)]
     PreconditionFailed(#[from] PreconditionFailed),
-    /// What is announced of a body cannot be understood, or is not so.
+    /// An announced digest is malformed, or does not match.
     #[error(transparent)]
     Digest(#[from] DigestError),
-    /// No byte that is asked for is there.
+    /// The range lies outside the representation.
     #[error(transparent)]
     RangeNotSatisfiable(#[from] RangeNotSatisfiable),
-    /// An id in a path that is none.
+    /// An invalid volume id in a path.
     #[error(transparent)]
     InvalidVolumeId(#[from] InvalidVolumeId),
     /// Something that a volume does not have.
@@ -105,19 +105,19 @@ pub enum DoorError {
         /// What.
         what: String,
     },
-    /// A multipart body without a part that is needed.
+    /// A multipart body without a required part.
     #[error("the part `{0}` is missing: send `zip`, `mets` and, optional, `record`, each once")]
     MissingPart(&'static str),
-    /// A body that is no multipart/form-data, or not of these parts.
+    /// A body that is not multipart/form-data, or has other parts.
     #[error("the body cannot be read as multipart/form-data: {0}")]
     Multipart(String),
-    /// The operating system refused to keep an upload for the moment.
-    #[error("the upload could not be kept: {0}")]
+    /// The operating system could not store an upload.
+    #[error("the upload could not be stored: {0}")]
     Spool(#[from] std::io::Error),
-    /// A requester has as many selections as one may have.
-    #[error("you cannot have one more selection now: {0}")]
+    /// A requester has the greatest allowed number of selections.
+    #[error("you cannot have another selection now: {0}")]
     TooManySelections(String),
-    /// The domain's answer.
+    /// An error of the domain.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
 }
@@ -133,7 +133,7 @@ impl From<BodyError> for DoorError {
 }
 
 impl DoorError {
-    /// The status, and a word that programs can tell reasons apart by.
+    /// The status, and a word by which programs distinguish reasons.
     fn classified(&self) -> (StatusCode, &'static str) {
         match self {
             Self::MissingParameter(_) => (StatusCode::BAD_REQUEST, "missing-parameter"),
@@ -162,7 +162,7 @@ impl DoorError {
         }
     }
 
-    /// The headers that belong to a reason.
+    /// The headers for a reason.
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         match self {
@@ -171,7 +171,7 @@ impl DoorError {
                     headers.insert(header::CONTENT_RANGE, value);
                 }
             }
-            // RFC 9110, section 15.5.16: what would be understood.
+            // RFC 9110, section 15.5.16: the supported types.
             Self::UnsupportedMediaType { supported, .. } => {
                 headers.insert(header::ACCEPT, HeaderValue::from_static(supported));
             }
@@ -180,7 +180,7 @@ impl DoorError {
         headers
     }
 
-    /// What is answered, logged where somebody has to look at it.
+    /// The response. Errors that need attention are logged.
     fn problem(&self) -> Problem {
         let (status, kind) = self.classified();
         Problem::new(status, kind, self, matches!(self, Self::Objects(ObjectsError::Damaged { .. })))
@@ -188,7 +188,7 @@ impl DoorError {
     }
 }
 
-/// An error of the routes that the HTRC Data API has: plain text.
+/// An error of the routes of the HTRC Data API: plain text.
 #[derive(Debug)]
 pub struct AsText(pub DoorError);
 

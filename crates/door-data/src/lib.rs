@@ -1,16 +1,15 @@
-//! The data door: the HTRC Data API and what lies beyond it, over HTTP. It knows the domain (`objects`) and nothing of engines,
-//! listeners, tokens or configuration files; of the seam (`store`) only the errors that the domain hands through, and its time.
+//! The data door: the HTRC Data API and its extensions over HTTP. It knows the domain (`objects`), and of the seam (`store`) only its
+//! errors and its time. It knows no engine, listener, token or configuration file.
 //!
 //! How to read it:
 //!
-//! - [`routes`] below is the list of what there is. Those that read and those that write come apart, so that the server can put
-//!   its rights in front of each. Who asks comes in as a request extension, [`objects::Requester`].
-//! - From a request: `params.rs` (query, form, list of ids), `policies.rs` (how much one may ask for), `asking.rs` (who asks, and
-//!   what the path names).
-//! - One file a subject: `bulk.rs` and `selections.rs` (ZIPs, whole and in ranges), `tokens.rs`, `listing.rs`, `volume.rs`,
+//! - [`routes`] below lists all routes. Reading and writing routes are separate, so that the server can require a right for each. The
+//!   requester is a request extension, [`objects::Requester`].
+//! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request), `asking.rs` (requester and path).
+//! - One file per subject: `bulk.rs` and `selections.rs` (ZIPs, whole and in ranges), `tokens.rs`, `listing.rs`, `volume.rs`,
 //!   `page.rs`, `upload.rs`, `replace.rs`.
-//! - What HTTP asks of all of them: `negotiate.rs`, `digest.rs`, `representation.rs` (and the crate `door-http`); `damage.rs`: what is marked;
-//!   `audit.rs`: what is recorded though nothing is streamed.
+//! - HTTP for all of them: `negotiate.rs`, `digest.rs`, `representation.rs` (and the crate `door-http`). `damage.rs` marks damage.
+//!   `audit.rs` records requests that stream nothing.
 //! - `errors.rs`: each reason and its status, in one match.
 
 mod asking;
@@ -43,23 +42,23 @@ pub use asking::segment;
 pub use policies::Policy;
 pub use settings::DataSettings;
 
-/// The door: a library, and what is set.
+/// The door: a library and its settings.
 pub struct DataDoor {
-    /// What is read and written.
+    /// The library.
     pub library: Library,
-    /// What is set.
+    /// The settings.
     pub settings: DataSettings,
 }
 
 /// The routes of the door.
 pub struct Routes {
-    /// What needs the right to read, selections included.
+    /// Routes that need the right to read, including selections.
     pub read: Router,
-    /// What changes the text, and verifying, which marks what is damaged.
+    /// Routes that need the right to write: those that change text, and verification, which marks damage.
     pub write: Router,
 }
 
-/// Those of the routes that are about members of volumes: their pages, METS and records. Another door tells of them as resources.
+/// The routes of members of volumes: pages, METS and records. Another door serves them as resources.
 pub fn member_routes(door: Arc<DataDoor>) -> Routes {
     let read = Router::new()
         .route("/volumes/{id}/pages/{seq}", get(page::page))
@@ -73,7 +72,7 @@ pub fn member_routes(door: Arc<DataDoor>) -> Routes {
     Routes { read, write }
 }
 
-/// Makes the routes. They can be mounted at `/` and, besides, nested under a prefix: addresses in answers follow the mount.
+/// Makes the routes. They can be mounted at `/` and also nested under a prefix. Addresses in responses follow the mount.
 pub fn routes(door: Arc<DataDoor>) -> Routes {
     let members = member_routes(door.clone());
     let read = Router::new()

@@ -1,7 +1,7 @@
-//! `GET /volumes/`: all volumes, streamed, in the order in which the store has them: stable, not alphabetical.
+//! `GET /volumes/`: all volumes, streamed in the order of the store, which is stable and not alphabetical.
 //!
-//! With `limit=N` (at most 10,000) it is one stretch of the list: its end names the next (`next`, and `Link` with `rel="next"`),
-//! to be given as `after=`.
+//! With `limit=N` (at most 10,000) it is one part of the list. The end of a part names the next (`next`, and `Link` with
+//! `rel="next"`), for `after=`.
 
 use std::sync::Arc;
 
@@ -20,20 +20,20 @@ use crate::errors::{AsProblem, DoorError};
 use crate::negotiate;
 use crate::params::Params;
 
-/// Volumes that are read of the store at a time.
+/// Volumes read from the store at a time.
 const AT_ONCE: usize = 1_000;
 
-/// The longest stretch that can be asked for.
+/// Most volumes of one part.
 const LIMIT_MAX: usize = 10_000;
 
-/// How a list is written.
+/// The format of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
-    /// One id a line.
+    /// One id per line.
     Text,
     /// `{"volumes":[{"id":…},…],"next":…}`.
     Json,
-    /// `{"id":…}`, one a line.
+    /// `{"id":…}`, one per line.
     Lines,
     /// For people.
     Html,
@@ -44,7 +44,7 @@ const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
 const HTML: &str = "text/html";
 
-/// In the order in which they are offered.
+/// In the server's order of preference.
 const FORMATS: [(&str, Format); 4] =
     [(TEXT, Format::Text), (JSON, Format::Json), (LINES, Format::Lines), (HTML, Format::Html)];
 
@@ -58,7 +58,7 @@ impl Format {
         })
     }
 
-    /// The value of `format` that asks for it.
+    /// Its value of the parameter `format`.
     fn word(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -113,13 +113,12 @@ const HTML_BEGIN: &str = "<!doctype html>
 <ul>
 ";
 
-/// Nothing but the style that stands in the page, which is known by its digest: ids come from outside, and one that holds markup
-/// must not load or run anything.
+/// Allows only the style in the page, by its digest. Ids come from outside, and one that contains markup must not load or run anything.
 const SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'sha256-5AlqGz71WP0ISsAEYGU5bXkosq9UBRejGFPAaGmjUoA='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// Where a list goes on.
+/// Where a list continues.
 struct Next {
     after: ListToken,
     limit: usize,
@@ -127,7 +126,7 @@ struct Next {
 }
 
 impl Next {
-    /// As a relative address; tokens need no percent-encoding.
+    /// As a relative address. Tokens need no percent-encoding.
     fn query(&self) -> String {
         format!("?after={}&limit={}&format={}", self.after, self.limit, self.format.word())
     }
@@ -182,7 +181,7 @@ fn limit(params: &Params) -> Result<Option<usize>, DoorError> {
     params.keyword("limit", "1 to 10000", in_bounds)
 }
 
-/// One stretch, which knows where the next begins.
+/// One part, with the start of the next.
 async fn stretch(
     library: &Library,
     format: Format,
@@ -209,10 +208,10 @@ async fn stretch(
     Ok(response)
 }
 
-/// Everything to the end, as it is read.
+/// The whole rest of the list, streamed.
 async fn whole(library: Library, format: Format, after: Option<ListToken>) -> Result<Response, DoorError> {
     let mut listings = listings(library, after);
-    // The first is read before the answer begins, so that what is wrong from the start has its status.
+    // The first volumes are read before the response begins, so that an early error has its status.
     let first = listings.try_next().await?;
     let mut count = 0_u64;
     let items = stream::iter(first.map(Ok)).chain(listings).map_ok(move |listing| {

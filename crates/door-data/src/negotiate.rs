@@ -1,9 +1,9 @@
-//! Content negotiation (RFC 9110, section 12): which of the things a resource can send a client likes best.
+//! Content negotiation (RFC 9110, section 12): which of the offered representations the client prefers.
 
 use http::{HeaderMap, HeaderName, header};
 
-/// The media type, among those offered in the server's order of preference, that `Accept` likes best (section 12.5.1: of the
-/// ranges that match, the most specific one counts). No `Accept`: the first. `None`: none is acceptable.
+/// The offered media type that `Accept` prefers; offers are in the server's order of preference. Of the ranges that match, the most
+/// specific one counts (section 12.5.1). Without `Accept` it is the first. `None` if none is acceptable.
 pub fn media_type(headers: &HeaderMap, offered: &[&'static str]) -> Option<&'static str> {
     let ranges = weighted(headers, &header::ACCEPT);
     if ranges.is_empty() {
@@ -23,7 +23,7 @@ pub fn media_type(headers: &HeaderMap, offered: &[&'static str]) -> Option<&'sta
     best.map(|(offer, _)| offer)
 }
 
-/// How narrowly a media range names a media type; `None`: it does not.
+/// How specifically a media range matches a media type; `None` if it does not.
 fn specificity(range: &str, media_type: &str) -> Option<u8> {
     let (kind, subtype) = range.split_once('/')?;
     let (offered_kind, offered_subtype) = media_type.split_once('/')?;
@@ -35,16 +35,16 @@ fn specificity(range: &str, media_type: &str) -> Option<u8> {
     }
 }
 
-/// A content coding that pages can be sent in.
+/// A content coding of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// As it is.
+    /// No coding.
     Identity,
     /// RFC 1952.
     Gzip,
 }
 
-/// The coding to send (section 12.5.3): gzip where the client likes it at least as much as the plain text. `None`: neither is
+/// The coding to send (section 12.5.3): gzip if the client prefers it at least as much as the plain text. `None` if neither is
 /// acceptable.
 pub fn coding(headers: &HeaderMap) -> Option<Coding> {
     let codings = weighted(headers, &header::ACCEPT_ENCODING);
@@ -53,7 +53,7 @@ pub fn coding(headers: &HeaderMap) -> Option<Coding> {
     };
     let any = named(&["*"]);
     let gzip = named(&["gzip", "x-gzip"]).or(any).unwrap_or(0);
-    // Identity is acceptable unless it is excluded, but nothing that a client names is liked less than what it does not name.
+    // Identity is acceptable unless excluded. A coding that the client names ranks at least as high as one that it does not name.
     let identity = named(&["identity"]).or(any);
     match (gzip, identity) {
         (0, Some(0)) => None,
@@ -63,8 +63,7 @@ pub fn coding(headers: &HeaderMap) -> Option<Coding> {
     }
 }
 
-/// The elements of a list with qualities, in lower case, without other parameters; qualities in thousandths. What cannot be
-/// read is skipped.
+/// The elements of a list with qualities in thousandths, in lower case, without other parameters. Malformed elements are skipped.
 fn weighted(headers: &HeaderMap, name: &HeaderName) -> Vec<(String, u16)> {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     let element = |element: &str| {
@@ -79,7 +78,7 @@ fn weighted(headers: &HeaderMap, name: &HeaderName) -> Vec<(String, u16)> {
 /// A quality value (section 12.4.2) in thousandths.
 fn quality(text: &str) -> Option<u16> {
     let quality: f32 = text.parse().ok()?;
-    // At most 1,000, so nothing is cut off.
+    // At most 1,000, so nothing is truncated.
     (0.0..=1.0).contains(&quality).then(|| (quality * 1_000.0).round() as u16)
 }
 

@@ -1,7 +1,7 @@
-//! What a request asks for: parameters of the query, of a form, or a list of ids as plain text.
+//! Parameters of a request: in the query, in a form, or as a plain-text list of ids.
 //!
-//! A parameter may stand in the query or in the form. Ids of both, and of repeated parameters, are united; of anything else that
-//! is repeated the last one counts. Parameters that nobody knows are skipped, as the original did.
+//! A parameter may be in the query or in the form. Ids of both, and of repeated parameters, are combined. Of other repeated parameters
+//! the last one counts. Unknown parameters are ignored, as in the original service.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,13 +24,13 @@ const FORM: &str = "application/x-www-form-urlencoded";
 const PLAIN: &str = "text/plain";
 const SUPPORTED: &str = "application/x-www-form-urlencoded, text/plain";
 
-/// How many times its length a body takes while its parameters are read from it: itself, and them.
+/// Memory per byte of a body while its parameters are read: for the body, and for the parameters.
 const BODY_AND_PARAMS: u64 = 2;
 
-/// Bytes that a parameter takes besides its name and value.
+/// Bytes of memory per parameter besides its name and value.
 const PAIR_BYTES: usize = size_of::<(String, String)>();
 
-/// Which of the two older routes a request is for, or is like.
+/// The kind of request, named after the two original routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retrieval {
     /// `/volumes`: whole volumes.
@@ -40,7 +40,7 @@ pub enum Retrieval {
 }
 
 impl Retrieval {
-    /// The parameter without which it is nothing.
+    /// The required parameter.
     fn required(self) -> &'static str {
         match self {
             Self::Volumes => VOLUME_IDS,
@@ -48,7 +48,7 @@ impl Retrieval {
         }
     }
 
-    /// What `concat=true` means.
+    /// The layout that `concat=true` means.
     fn concatenated(self) -> Layout {
         match self {
             Self::Volumes => Layout::Volumes,
@@ -70,20 +70,20 @@ impl fmt::Display for Retrieval {
 #[derive(Debug, Default)]
 pub struct Params {
     pairs: Vec<(String, String)>,
-    /// A body of plain text: ids, one a line.
+    /// A body of plain text: one id per line.
     lines: Option<String>,
 }
 
 impl Params {
-    /// Those of a query.
+    /// The parameters of a query.
     pub fn of_query(query: Option<&str>) -> Self {
         let query = query.unwrap_or_default();
         Self { pairs: form_urlencoded::parse(query.as_bytes()).into_owned().collect(), lines: None }
     }
 
-    /// Those of the query and of the body, which may have `body_bytes_max`, and the share of memory that they take for a party.
+    /// The parameters of the query and of a body of at most `body_bytes_max`, with the share of memory that they take for a party.
     ///
-    /// A body without a type is taken for a form: some clients forget to say so.
+    /// A body without a type is read as a form, because some clients omit it.
     pub async fn of_request(
         request: Request,
         body_bytes_max: u64,
@@ -111,31 +111,31 @@ impl Params {
         Ok((params, share))
     }
 
-    /// Bytes that they take, about.
+    /// Approximate bytes of memory.
     fn bytes(&self) -> u64 {
         let pairs: usize = self.pairs.iter().map(|(name, value)| name.len() + value.len() + PAIR_BYTES).sum();
         (pairs + self.lines.as_ref().map_or(0, String::len)) as u64
     }
 
-    /// Adds those of a form (`application/x-www-form-urlencoded`). There is nothing that is no form.
+    /// Adds the parameters of a form (`application/x-www-form-urlencoded`). Any bytes are a valid form.
     pub fn add_form(&mut self, form: &[u8]) {
         self.pairs.extend(form_urlencoded::parse(form).into_owned());
     }
 
-    /// Takes a plain text of ids, one a line; a byte order mark before it is skipped.
+    /// Adds a plain text with one id per line. A byte order mark at its start is skipped.
     pub fn add_lines(&mut self, text: &[u8]) -> Result<(), DoorError> {
         let text = std::str::from_utf8(text).map_err(|_| DoorError::NotUtf8("body"))?;
         self.lines = Some(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
         Ok(())
     }
 
-    /// The value of a parameter; none if it is empty.
+    /// The value of a parameter; `None` if it is empty.
     pub fn value(&self, name: &str) -> Option<&str> {
         let values = self.pairs.iter().rev().filter(|(other, _)| other == name);
         values.map(|(_, value)| value.trim()).next().filter(|value| !value.is_empty())
     }
 
-    /// A list: all values of a parameter, joined. An empty one is a list, though a malformed one.
+    /// A list: all values of a parameter, joined. An empty value is a list too, though a malformed one.
     fn list(&self, name: &str) -> Option<Cow<'_, str>> {
         let values: Vec<&str> = self.pairs.iter().filter(|(other, _)| other == name).map(|(_, v)| v.as_str()).collect();
         match values[..] {
@@ -145,7 +145,7 @@ impl Params {
         }
     }
 
-    /// A truth value, in any case of letters.
+    /// A boolean, in any case.
     pub fn truth(&self, name: &'static str) -> Result<Option<bool>, DoorError> {
         self.keyword(name, "true or false", |word| match word {
             "true" | "1" => Some(true),
@@ -154,7 +154,7 @@ impl Params {
         })
     }
 
-    /// A value out of a set of words, in any case of letters.
+    /// A value from a set of words, in any case.
     pub fn keyword<T>(
         &self,
         name: &'static str,
@@ -166,7 +166,7 @@ impl Params {
         self.value(name).map(parse).transpose()
     }
 
-    /// How many volumes, and pages by number, are named at most: counted by what sets them apart, without reading them.
+    /// An upper bound for the number of volumes, and pages by number: counted by separators, without parsing.
     pub fn named_at_most(&self) -> u64 {
         let separators = |list: &str| list.bytes().filter(|byte| matches!(byte, b'|' | b',' | b'\n')).count() as u64;
         let lists = self.pairs.iter().filter(|(name, _)| [VOLUME_IDS, PAGE_IDS].contains(&name.as_str()));
@@ -174,7 +174,7 @@ impl Params {
         lists.map(|list| separators(list) + 1).sum()
     }
 
-    /// The volumes asked for.
+    /// The requested volumes.
     pub fn volumes(&self) -> Result<Vec<Wanted>, DoorError> {
         let ids = match (self.list(VOLUME_IDS), &self.lines) {
             (Some(list), None) => parse_volume_ids(&list)?,
@@ -185,7 +185,7 @@ impl Params {
         Ok(ids.into_iter().map(Wanted::all).collect())
     }
 
-    /// The pages asked for.
+    /// The requested pages.
     pub fn pages(&self) -> Result<Vec<Wanted>, DoorError> {
         let lines = self.lines.as_ref().map(|lines| lines.replace(['\r', '\n'], "|"));
         let list = match (self.list(PAGE_IDS), lines) {
@@ -198,8 +198,8 @@ impl Params {
         Ok(parse_page_ids(&list)?.into_iter().map(wanted).collect())
     }
 
-    /// What a selection is made of: volumes or pages, by the parameter that is there. Of a plain text, `ids=pages` says that
-    /// its lines name pages.
+    /// Whether a selection is of volumes or of pages, by the parameter that is present. With a plain text, `ids=pages` means that its
+    /// lines name pages.
     pub fn retrieval(&self) -> Result<Retrieval, DoorError> {
         let of_lines = self.keyword("ids", "volumes or pages", |word| match word {
             "volumes" => Some(Retrieval::Volumes),
@@ -233,7 +233,7 @@ impl Params {
         Ok(BulkRequest { wanted, layout, level, mets })
     }
 
-    /// The layout that `layout` or its older form, `concat`, names; pages apart if neither is there.
+    /// The layout that `layout` or its original form `concat` names; by default pages apart.
     fn layout(&self, retrieval: Retrieval, mets: bool) -> Result<Layout, DoorError> {
         let conflicting = |first, second| DoorError::Conflicting { retrieval, first, second };
         let named = self.keyword("layout", "pages, volumes or wordseq", |word| match word {

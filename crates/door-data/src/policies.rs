@@ -1,4 +1,4 @@
-//! How much one request may ask for. 0 means no limit.
+//! Limits on one request. 0 means no limit.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::errors::DoorError;
 use crate::params::Params;
 use crate::settings::DataSettings;
 
-/// What is limited, by the names that the original service gave it.
+/// A limit, with its name in the original service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Volumes in a request.
@@ -30,7 +30,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Checks that a list is not too long to be read.
+/// Checks the length of a list before it is parsed.
 pub fn check_length(settings: &DataSettings, params: &Params) -> Result<(), DoorError> {
     match limit(settings.ids_max) {
         Some(max) if params.named_at_most() > max => Err(DoorError::TooManyIds { max }),
@@ -38,7 +38,7 @@ pub fn check_length(settings: &DataSettings, params: &Params) -> Result<(), Door
     }
 }
 
-/// Checks what can be checked before anything is read: volumes, and pages that are asked for by number.
+/// Checks what is known without the store: volumes, and pages that are requested by number.
 pub fn check_request(settings: &DataSettings, wanted: &[Wanted]) -> Result<(), DoorError> {
     if let Some(max) = limit(settings.max_volumes)
         && let Some(over) = usize::try_from(max).ok().and_then(|max| wanted.get(max))
@@ -49,7 +49,7 @@ pub fn check_request(settings: &DataSettings, wanted: &[Wanted]) -> Result<(), D
     check_pages(settings, wanted.iter().map(numbered))
 }
 
-/// Checks the pages of what was planned, whole volumes too; nothing has been sent by then.
+/// Checks the pages of a plan, including those of whole volumes. Nothing has been sent by then.
 pub fn check_plan(settings: &DataSettings, plan: &BulkPlan) -> Result<(), DoorError> {
     if !limits_pages(settings) {
         return Ok(());
@@ -59,7 +59,7 @@ pub fn check_plan(settings: &DataSettings, plan: &BulkPlan) -> Result<(), DoorEr
     check_pages(settings, counted?.into_iter())
 }
 
-/// Whether pages are limited at all.
+/// Whether pages are limited.
 pub fn limits_pages(settings: &DataSettings) -> bool {
     limit(settings.max_pages).or(limit(settings.max_pages_per_volume)).is_some()
 }

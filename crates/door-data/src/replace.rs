@@ -20,10 +20,10 @@ use crate::DataDoor;
 use crate::asking::{Asking, PagePath, VolumePath};
 use crate::errors::{AsProblem, DoorError};
 
-/// How often a replacement is tried while others change the same volume.
+/// Number of tries of a replacement while others change the same volume.
 const TRIES_MAX: u32 = 4;
 
-/// `PUT /volumes/{id}/pages/{seq}`: UTF-8 text in the place of the page's. The METS, which tells of what was scanned, stays.
+/// `PUT /volumes/{id}/pages/{seq}`: replaces the page's text by another one in UTF-8. The METS, which describes the scan, stays.
 pub async fn page(
     State(door): State<Arc<DataDoor>>,
     PagePath(id, seq): PagePath,
@@ -40,7 +40,7 @@ pub async fn page(
     Ok(replace(&door, &id, &headers, replacement).await?)
 }
 
-/// `PUT /volumes/{id}/mets`: another METS of the same pages.
+/// `PUT /volumes/{id}/mets`: replaces the METS by another one of the same pages.
 pub async fn mets(
     State(door): State<Arc<DataDoor>>,
     VolumePath(id): VolumePath,
@@ -54,7 +54,7 @@ pub async fn mets(
     Ok(replace(&door, &id, &headers, replacement).await?)
 }
 
-/// Replaces under the conditions of the request, which are looked at again whenever somebody else was faster.
+/// Replaces under the conditions of the request, which are checked again whenever another writer was faster.
 async fn replace(
     door: &DataDoor,
     id: &VolumeId,
@@ -79,7 +79,7 @@ async fn replace(
                 return Ok(response);
             }
             Err(error @ ObjectsError::Conflict(_)) => {
-                // Only if somebody else was faster can it be another time.
+                // It can succeed later only if another writer was faster.
                 let stands = door.library.volume(id).await?.revision;
                 if stands == volume.revision || tries == TRIES_MAX {
                     return Err(error.into());
@@ -90,7 +90,7 @@ async fn replace(
     }
 }
 
-/// The tags under which what is to be replaced is known, in each of its codings.
+/// The entity tags of what is to be replaced, in each of its codings.
 async fn etags(door: &DataDoor, volume: &Volume, replacement: &Replacement) -> Result<Vec<ETag>, DoorError> {
     let Replacement::Page(seq, _) = replacement else {
         return Ok(etag(&volume.body.mets_sha256).into_iter().collect());
@@ -105,7 +105,7 @@ fn etag(sha256: &[u8; 32]) -> Option<ETag> {
     conditional::strong_etag(&hex::encode(sha256))
 }
 
-/// A body that is held, of the digests that are announced. It takes twice its length, since it is copied.
+/// Reads a body into memory and checks its announced digests. It takes twice its length, because it is copied.
 async fn whole(door: &DataDoor, asking: Asking, head: &HeaderMap, body: Body, max: u64) -> Result<Held, DoorError> {
     let announced = digests::announced(head)?;
     let held = body::held(door.library.memory(), &Party::of(&asking.0), body, max, 2).await?;
@@ -113,7 +113,7 @@ async fn whole(door: &DataDoor, asking: Asking, head: &HeaderMap, body: Body, ma
     Ok(held)
 }
 
-/// Refuses a body that is not of one of these types, in UTF-8, and as it is.
+/// Refuses a body that is not of one of these types, not in UTF-8, or has a content coding.
 fn check_type(headers: &HeaderMap, types: &[&str], supported: &'static str) -> Result<(), DoorError> {
     let value = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
     let (media_type, coding) = (value(header::CONTENT_TYPE), value(header::CONTENT_ENCODING));

@@ -1,4 +1,4 @@
-//! Representations that are small enough to be held: one page, a METS, a record. They have a digest, and tags made of it.
+//! Representations that are small enough for memory: one page, a METS, a record. They have a digest, and entity tags made of it.
 
 use std::future;
 use std::ops::Range;
@@ -16,20 +16,20 @@ use crate::negotiate::Coding;
 use door_http::conditional::{self, Condition};
 use door_http::ranges::{self, Validators};
 
-/// What is known of a representation before its bytes are made.
+/// The metadata of a representation, known before its bytes are made.
 pub struct Described {
-    /// Its type.
+    /// Its media type.
     pub content_type: &'static str,
-    /// Its coding; `None` where there is no choice of codings.
+    /// Its content coding; `None` if there is no choice.
     pub coding: Option<Coding>,
-    /// SHA-256 of its bytes, coding included.
+    /// SHA-256 of its bytes, including the coding.
     pub sha256: [u8; 32],
-    /// When the revision that it belongs to was made.
+    /// Time of its revision.
     pub last_modified: LastModified,
 }
 
 impl Described {
-    /// Whether the client has it already (the answer is then complete), or wants something else.
+    /// Evaluates the conditions: whether the client has it already (the response is then complete), or refuses it.
     pub fn unless_known(&self, headers: &HeaderMap) -> Result<Option<Response>, DoorError> {
         let etag = self.etag();
         Ok(match conditional::evaluate(headers, self.validators(etag.as_ref()))? {
@@ -43,7 +43,7 @@ impl Described {
         })
     }
 
-    /// The answer that sends it, or the ranges of it that are asked for.
+    /// The response with it, or with the requested ranges of it.
     pub async fn send(&self, method: &Method, headers: &HeaderMap, bytes: Bytes) -> Result<Response, DoorError> {
         let etag = self.etag();
         let len_bytes = bytes.len() as u64;
@@ -53,21 +53,21 @@ impl Described {
         self.insert_validators(headers);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        // What somebody once sent must not act as this server's own page in a browser; XML can hold HTML.
+        // Uploaded content must not act as this server's own page in a browser; XML can contain HTML.
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
         if self.coding == Some(Coding::Gzip) {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         digest::insert(headers, &self.sha256);
         let open = move |range: Range<u64>| {
-            // Within the bytes: that is what an extent promises, and they are in memory, so usize holds them.
+            // An extent lies within the bytes, and they are in memory, so usize holds them.
             let piece = bytes.slice(range.start as usize..range.end as usize);
             future::ready(Ok(stream::iter([Ok(piece)]).boxed()))
         };
         ranges::respond(response, extent, len_bytes, open).await
     }
 
-    /// What 200, 206 and 304 have in common (RFC 9110, section 15.4.5).
+    /// The common headers of 200, 206 and 304 (RFC 9110, section 15.4.5).
     fn insert_validators(&self, headers: &mut HeaderMap) {
         if let Some(etag) = self.etag() {
             headers.typed_insert(etag);

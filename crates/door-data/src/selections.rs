@@ -1,5 +1,5 @@
 //! Selections: `POST /selections` stores a plan and answers with an address whose bytes stay the same until it ends;
-//! `GET|HEAD|DELETE /selections/{selection}`. Whoever knows the address may use it: it cannot be guessed.
+//! `GET|HEAD|DELETE /selections/{selection}`. Any client that knows the address may use it: it cannot be guessed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,26 +22,26 @@ use crate::time::rfc3339;
 const ZIP: &str = "application/zip";
 const JSON: &str = "application/json";
 
-/// How long a selection lasts at most that nobody asked for: enough to resume a download that has broken off.
+/// Longest lifetime of a selection that the client did not request: enough to resume a broken download.
 const UNASKED_LIFE: Duration = Duration::from_secs(24 * 3_600);
 
-/// Where a selection is, as the client sees it.
+/// The address of a selection, as the client sees it.
 pub fn address(mount: &Mount, id: &str) -> String {
     format!("{}/selections/{id}", mount.0)
 }
 
-/// What is told of a selection.
+/// The description of a selection.
 #[derive(Serialize)]
 struct Told {
     id: String,
     /// Its path.
     address: String,
     created: String,
-    /// Until when it can be read.
+    /// When it ends.
     ends: String,
-    /// Of its ZIP.
+    /// Length of its ZIP.
     len_bytes: u64,
-    /// Of its ZIP, as the header has it.
+    /// Entity tag of its ZIP, as in the header.
     etag: String,
     entries: u64,
     volumes: u64,
@@ -64,7 +64,7 @@ impl Told {
     }
 }
 
-/// `POST /selections`: parameters as of `/volumes` or `/pages`, and `life_s`, how many seconds it is to last.
+/// `POST /selections`: the parameters of `/volumes` or `/pages`, and `life_s`, its lifetime in seconds.
 pub async fn create(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,
@@ -76,7 +76,7 @@ pub async fn create(
     asked.check_pages(&door).await?;
     let terms = SelectionTerms { life, owned_max: door.settings.selections_per_requester_max, reuse: false };
     let selection = match asked.turn.select(&asked.bulk, &requester, terms).await {
-        // The life is within its limit, so it is the number that is over its.
+        // The lifetime is within its limit, so the number of selections exceeds its own.
         Err(ObjectsError::OverLimit(detail)) => return Err(DoorError::TooManySelections(detail).into()),
         selected => selected?,
     };
@@ -97,8 +97,8 @@ fn life(door: &DataDoor, params: &Params) -> Result<Option<Duration>, DoorError>
     params.keyword("life_s", "a number of seconds within the limit of selections", within)
 }
 
-/// A plan with the selection that keeps it, where the requester may have one more; otherwise a plan alone. For clients that do
-/// not know of selections and must not fail for want of one.
+/// A plan with a selection of it, if the requester may have another one; otherwise the plan alone. For clients that do not know of
+/// selections, and must not fail for lack of one.
 pub async fn select_if_allowed(
     door: &DataDoor,
     asked: &Asked<'_>,
@@ -118,8 +118,8 @@ pub async fn select_if_allowed(
     }
 }
 
-/// Of the selections that a requester may have (0: any number), those that come unasked leave half to those that are asked for.
-/// `None`: there is room for one only, which is kept for whoever asks.
+/// Most selections without a request for one, of the `max` that a requester may have (0: any number): half. `None` if there is room for
+/// only one, which is left to explicit requests.
 fn unasked_max(max: u64) -> Option<u64> {
     match max {
         0 => Some(0),
@@ -128,7 +128,7 @@ fn unasked_max(max: u64) -> Option<u64> {
     }
 }
 
-/// `GET|HEAD /selections/{selection}`: its ZIP, or what is known of it where the client asks for JSON.
+/// `GET|HEAD /selections/{selection}`: its ZIP, or its description if the client asks for JSON.
 pub async fn send(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,

@@ -1,37 +1,37 @@
-//! What can be set of this door.
+//! Settings of this door.
 
 use hathi::mets::MAX_METS_BYTES;
 use objects::OnDamage;
 
 use crate::bulk::NAMED_BYTES;
 
-/// Settings of the data door. Numbers are plain; 0 means no limit where that is said.
+/// Settings of the data door. 0 means no limit where stated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataSettings {
-    /// Volumes that a request may ask for; 0: no limit.
+    /// Most volumes in a request; 0: no limit.
     pub max_volumes: u64,
-    /// Pages that a request may ask for in all; 0: no limit.
+    /// Most pages in a request; 0: no limit.
     pub max_pages: u64,
-    /// Pages of one volume that a request may ask for; 0: no limit.
+    /// Most pages of one volume in a request; 0: no limit.
     pub max_pages_per_volume: u64,
-    /// Volumes, and pages by number, that one request may name, whether they are there or not; 0: no limit. Unlike the three
-    /// above this is not about what may be had but about memory: each takes some hundred bytes of it.
+    /// Most volumes, and pages by number, that one request may name, existing or not; 0: no limit. Unlike the three above this protects
+    /// memory: each id takes some hundred bytes.
     pub ids_max: u64,
-    /// Whether the answer to a POST of ids names a selection, by which it can be resumed for a day. Such selections take at most
+    /// Whether the response to a POST of ids names a selection, through which it can be resumed for a day. Such selections take at most
     /// half of `selections_per_requester_max`.
     pub post_selection: bool,
-    /// What becomes of a stream that meets damage nobody knew of.
+    /// What to do when a stream meets new damage.
     pub on_damage: OnDamage,
-    /// Bytes of a form or a list of ids.
+    /// Most bytes of a form or a list of ids.
     pub form_bytes_max: u64,
-    /// Bytes of the ZIP of a volume that is sent in.
+    /// Most bytes of the ZIP of an uploaded volume.
     pub import_bytes_max: u64,
-    /// Selections that one token, or one address without a token, may have at a time; 0: no limit.
+    /// Most selections of one token, or one address without a token; 0: no limit.
     pub selections_per_requester_max: u64,
 }
 
 impl DataSettings {
-    /// Bytes of memory that one request may take at most: to read a list of ids, or to hold a METS while it is copied.
+    /// Most bytes of memory of one request: to read a list of ids, or to hold a METS while it is copied.
     pub fn memory_bytes_max(&self) -> u64 {
         let ids = if self.ids_max == 0 { self.form_bytes_max } else { self.ids_max };
         let list = self.form_bytes_max.saturating_mul(2).saturating_add(ids.saturating_mul(NAMED_BYTES));

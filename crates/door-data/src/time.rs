@@ -1,9 +1,9 @@
-//! Times as they are told in JSON (RFC 3339, UTC).
+//! Times in JSON (RFC 3339, UTC).
 
 use jiff::Timestamp;
 use store::UnixMillis;
 
-/// A time as text; empty for one beyond the year 9999, which RFC 3339 cannot say.
+/// A time as text; empty for one beyond the year 9999, which RFC 3339 cannot express.
 pub fn rfc3339(time: UnixMillis) -> String {
     let millis = i64::try_from(time.0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     millis.map(|time| time.to_string()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! `POST /tokencount`: how often each word stands in volumes or on their pages.
+//! `POST /tokencount`: how often each word occurs in volumes or on their pages.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub async fn count(
     Ok(response)
 }
 
-/// `page`, or anything else for volume, as the original had it.
+/// `page`, or anything else for volume, as in the original service.
 fn level(params: &Params) -> TokenLevel {
     match params.value("level") {
         Some(level) if level.eq_ignore_ascii_case("page") => TokenLevel::Page,
@@ -50,7 +50,7 @@ fn level(params: &Params) -> TokenLevel {
     }
 }
 
-/// What `sortBy` names, falling where `sortOrder` begins with `desc`; without `sortBy` by code points, rising.
+/// The order of `sortBy`, descending if `sortOrder` begins with `desc`. Without `sortBy`: by code points, ascending.
 fn order(params: &Params) -> Result<TokenOrder, DoorError> {
     let by = params.keyword("sortBy", "token or count", |word| match word {
         "token" => Some(SortBy::Token),

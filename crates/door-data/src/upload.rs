@@ -17,25 +17,25 @@ use crate::asking::{Asking, VolumePath};
 use crate::errors::{AsProblem, DoorError};
 use crate::params::Params;
 
-/// Bytes of a ZIP that are kept in memory; what is larger goes to a temporary file.
+/// Most bytes of a ZIP in memory. A larger one goes to a temporary file.
 const SPOOL_MEMORY_BYTES: usize = 4 << 20;
 
-/// The share of memory that an upload begins with, bytes.
+/// First share of memory of an upload, in bytes.
 const FIRST_SHARE_BYTES: u64 = 64 << 10;
 
-/// Bytes of a METS.
+/// Most bytes of a METS.
 const METS_BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes of a record.
+/// Most bytes of a record.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
 
-/// Bytes that the multipart's own lines may take besides its parts.
+/// Most bytes of the multipart's own lines, besides its parts.
 const FRAMING_BYTES_MAX: u64 = 64 << 10;
 
-/// What the import did: `new`, `replaced` or `unchanged`.
+/// Result of the import: `new`, `replaced` or `unchanged`.
 const PENATES_IMPORT: HeaderName = HeaderName::from_static("penates-import");
 
-/// The handler. `?force=true` imports what is stored already anew; `?check=true` only checks.
+/// The handler. `?force=true` imports a volume again that is stored already; `?check=true` only checks.
 pub async fn put(
     State(door): State<Arc<DataDoor>>,
     VolumePath(id): VolumePath,
@@ -64,7 +64,7 @@ pub async fn put(
         }
         Imported::Replaced { .. } => "replaced",
         Imported::Unchanged { .. } => {
-            // That was found by the CRCs that the ZIP's directory promises; whether its pages hold them was not looked at yet.
+            // The CRCs in the ZIP's directory say so. Whether its pages match them was not checked yet.
             objects::check(parts.source(&id)).await?;
             "unchanged"
         }
@@ -81,7 +81,7 @@ struct Parts {
     _memory: Kept,
 }
 
-/// What is kept in memory of an upload, and its share.
+/// The part of an upload in memory, and its share.
 struct Kept {
     bytes: u64,
     share: Share,
@@ -92,7 +92,7 @@ impl Kept {
         Ok(Self { bytes: 0, share: memory.reserve(party, FIRST_SHARE_BYTES).await? })
     }
 
-    /// Makes room for more, by doubling what there is.
+    /// Makes room for more by doubling the share.
     fn add(&mut self, bytes: usize) -> Result<(), DoorError> {
         self.bytes += bytes as u64;
         let has = self.share.bytes();
@@ -104,7 +104,7 @@ impl Kept {
 }
 
 impl Parts {
-    /// Reads them, each at most once, none larger than its limit.
+    /// Reads the parts, each at most once, none larger than its limit.
     async fn read(request: Request, zip_bytes_max: u64, mut memory: Kept) -> Result<Self, DoorError> {
         let boundary = boundary(request.headers())?;
         let limits = SizeLimit::new()
@@ -121,7 +121,7 @@ impl Parts {
                 Some("zip") => once(&mut zip, spooled(field, &mut memory).await?)?,
                 Some("mets") => once(&mut mets, held(field, &mut memory).await?)?,
                 Some("record") => once(&mut record, held(field, &mut memory).await?)?,
-                // The constraints let no other part through.
+                // The constraints allow no other part.
                 _ => {}
             }
         }
@@ -130,7 +130,7 @@ impl Parts {
         Ok(Self { zip: SharedZip(Arc::new(Mutex::new(zip))), mets, record, _memory: memory })
     }
 
-    /// The volume that they are to make. The ZIP is shared: of several sources one is read after the other.
+    /// The volume of these parts. The ZIP is shared: several sources read it one after the other.
     fn source(&self, id: &VolumeId) -> VolumeParts<SharedZip> {
         VolumeParts {
             id: Some(id.clone()),
@@ -181,7 +181,7 @@ fn once<T>(place: &mut Option<T>, value: T) -> Result<(), DoorError> {
     }
 }
 
-/// A part's bytes, in memory or in a temporary file; written on a thread where that may take its time.
+/// A part's bytes, in memory or in a temporary file. They are written on a blocking thread.
 async fn spooled(mut field: Field<'_>, memory: &mut Kept) -> Result<SpooledTempFile, DoorError> {
     let mut spool = tempfile::spooled_tempfile(SPOOL_MEMORY_BYTES);
     let mut room_bytes = SPOOL_MEMORY_BYTES;
@@ -198,7 +198,7 @@ async fn spooled(mut field: Field<'_>, memory: &mut Kept) -> Result<SpooledTempF
 async fn held(mut field: Field<'_>, memory: &mut Kept) -> Result<Vec<u8>, DoorError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = field.chunk().await.map_err(refused)? {
-        // A list that grows is copied: twice its length is taken then.
+        // A growing list is copied, which takes twice its length.
         memory.add(2 * chunk.len())?;
         bytes.extend_from_slice(&chunk);
     }
@@ -217,7 +217,7 @@ async fn on_blocking_thread(
     Ok(worked.map_err(io::Error::other)??)
 }
 
-/// What multer says, as an answer.
+/// The response to an error of multer.
 fn refused(error: multer::Error) -> DoorError {
     match error {
         multer::Error::FieldSizeExceeded { limit, field_name } => DoorError::TooLarge {

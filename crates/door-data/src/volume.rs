@@ -1,4 +1,4 @@
-//! One volume: what is known of it, its list of pages, its METS and record; deleting and verifying it.
+//! One volume: its description, its list of pages, its METS and record; deleting and verifying it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,21 +25,21 @@ use crate::representation::Described;
 use crate::time::rfc3339;
 use door_http::conditional::last_modified;
 
-/// Pages that are read for a list at a time.
+/// Pages read for a list at a time.
 const PAGES_AT_ONCE: u32 = 256;
 
-/// What is known of a volume.
+/// The description of a volume.
 #[derive(Serialize)]
 struct VolumeInfo<'a> {
     id: &'a str,
     cleaned_id: String,
     revision: String,
-    /// When the revision was made.
+    /// Time of the revision.
     imported: String,
     pages: u64,
-    /// Of the texts of its pages.
+    /// Bytes of its pages' texts.
     size_bytes: u64,
-    /// Of the same, as they are stored.
+    /// Bytes of the same as stored.
     frame_bytes: u64,
     mets_bytes: u32,
     record_bytes: Option<u32>,
@@ -48,7 +48,7 @@ struct VolumeInfo<'a> {
     title: Option<&'a str>,
     pub_date: Option<&'a str>,
     language: Option<&'a str>,
-    /// How many pages (or METS, or record) are known to be damaged.
+    /// Number of members (pages, METS, record) that are marked as damaged.
     damaged: u32,
 }
 
@@ -97,7 +97,7 @@ pub async fn pages(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath
     let ranges = (0..count).step_by(PAGES_AT_ONCE as usize).map(move |from| from..count.min(from + PAGES_AT_ONCE));
     let read = move |range: Range<u32>| json_of_pages(library.clone(), volume.clone(), range);
     let mut pieces = stream::iter(ranges).then(read).boxed();
-    // The first piece is read before the answer begins, so that what is wrong from the start has its status.
+    // The first piece is read before the response begins, so that an early error has its status.
     let first = pieces.try_next().await?;
     let pieces = stream::iter(first.map(Ok)).chain(pieces).map_err(BoxError::from);
     let bracket = |text: &'static str| stream::iter([Ok(Bytes::from_static(text.as_bytes()))]);
@@ -105,7 +105,7 @@ pub async fn pages(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath
     Ok(json_response(Body::from_stream(body)))
 }
 
-/// Some pages as elements of a JSON array, with the commas that set them apart from those before.
+/// Some pages as elements of a JSON array, with the commas that separate them from those before.
 async fn json_of_pages(library: Library, volume: Volume, range: Range<u32>) -> ObjectsResult<Bytes> {
     let generation = volume.body.generation;
     let entries = library.entries(&volume.id, generation, range.clone()).await?;
@@ -131,7 +131,7 @@ fn page_info(entry: &Entry, fixity: PageFixity) -> PageInfo {
     }
 }
 
-/// `GET|HEAD /volumes/{id}/mets`: the METS as it came in.
+/// `GET|HEAD /volumes/{id}/mets`: the METS as imported.
 pub async fn mets(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,
@@ -148,7 +148,7 @@ pub async fn mets(
     Ok(send_member(&method, &headers, "application/xml", mets, text).await?)
 }
 
-/// `GET|HEAD /volumes/{id}/record`: the record as it came in.
+/// `GET|HEAD /volumes/{id}/record`: the record as imported.
 pub async fn record(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,
@@ -187,21 +187,21 @@ pub async fn delete(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePat
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What verifying found.
+/// The result of verifying.
 #[derive(Serialize)]
 struct Report {
     id: String,
     revision: String,
     /// Members that were read: pages, METS, record.
     members: u64,
-    /// Of their texts.
+    /// Bytes of their texts.
     size_bytes: u64,
-    /// Whether everything is as it came in.
+    /// Whether nothing is damaged.
     sound: bool,
     damaged: Vec<Damage>,
 }
 
-/// A member that is not what came in.
+/// A damaged member.
 #[derive(Serialize)]
 struct Damage {
     /// The index of a page in METS order; the number of pages for METS, one more for the record; none for the whole volume.

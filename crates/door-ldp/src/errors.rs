@@ -1,4 +1,4 @@
-//! What is answered when a request cannot be answered as asked: one total match from the reason to the status.
+//! Errors of requests: one total match from the reason to the status.
 
 use axum::response::{IntoResponse, Response};
 use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, problem};
@@ -12,73 +12,73 @@ use thiserror::Error;
 use crate::address::Site;
 use crate::links;
 
-/// RFC 5789, section 3.1, and LDP 1.0, section 7.1: what a resource understands.
+/// Media types that a resource accepts for `PATCH` (RFC 5789, section 3.1; LDP 1.0, section 7.1).
 pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
-/// LDP 1.0, section 7.1.
+/// Media types that a container accepts for `POST` (LDP 1.0, section 7.1).
 pub(crate) const ACCEPT_POST: HeaderName = HeaderName::from_static("accept-post");
 
-/// Statements that an answer names at most.
+/// Most statements that an answer names.
 const STATEMENTS_NAMED_MAX: usize = 10;
 
-/// Why a request is not answered as asked.
+/// Why a request is refused.
 #[derive(Debug, Error)]
 pub enum LdpError {
-    /// A path that cannot be one.
+    /// An invalid path.
     #[error(transparent)]
     Path(#[from] InvalidPath),
     /// A path that is not UTF-8 once it is decoded.
     #[error("the path is not UTF-8")]
     NotUtf8,
-    /// A name that is the server's own.
-    #[error("`{0}` is not a name that a resource can have: names that begin with `fcr:` are the server's own")]
+    /// A reserved name.
+    #[error("`{0}` is not a name for a resource: names that begin with `fcr:` are reserved")]
     ReservedName(String),
-    /// A path that is kept for something else.
-    #[error("/{0} is kept for the volumes of the library; they are changed by the data door")]
+    /// A reserved path.
+    #[error("/{0} is reserved for the volumes of the library; change them through the data door")]
     ReservedPath(String),
     /// A resource that is not in the container that it was sent to.
     #[error("{0} is not in this container")]
     Outside(String),
-    /// A volume id that is none.
+    /// An invalid volume id.
     #[error("{0}")]
     Volume(String),
-    /// A host that is none.
-    #[error("`{0}` is no host")]
+    /// An invalid host.
+    #[error("`{0}` is not a host")]
     Host(String),
-    /// A method that the resource does not understand.
-    #[error("{method} is not something that this resource does")]
+    /// A method that the resource does not support.
+    #[error("this resource does not support {method}")]
     NotAllowed {
-        /// Which.
+        /// The method.
         method: Method,
-        /// What it does.
+        /// The supported methods.
         allow: String,
     },
-    /// As the domain says.
+    /// An error of the domain.
     #[error(transparent)]
     Resource(#[from] ResourceError),
     /// A condition of the request does not hold.
     #[error(transparent)]
     PreconditionFailed(#[from] PreconditionFailed),
     /// A condition is missing.
-    #[error("what is there is only changed under a condition: send `If-Match` with its entity tag")]
+    #[error("this server requires a condition: send `If-Match` with the resource's entity tag")]
     PreconditionRequired,
-    /// A body of a type that is not understood.
-    #[error("a body of type `{found}` is not understood here; send {supported}")]
+    /// A body of an unsupported type.
+    #[error("a body of type `{found}` is not supported here; send {supported}")]
     UnsupportedMediaType {
-        /// What was sent.
+        /// The type of the body.
         found: String,
-        /// What would do.
+        /// The supported types.
         supported: String,
     },
-    /// A coded body.
-    #[error("a body with content coding `{0}` is not understood; send it as it is")]
+    /// A body with a content coding.
+    #[error("content coding `{0}` is not supported; send the body without it")]
     UnsupportedCoding(String),
-    /// Nothing that is there is acceptable to the client.
-    #[error("none of what is offered here is acceptable to you: {0}")]
+    /// No representation is acceptable to the client.
+    #[error("none of the offered representations is acceptable to you: {0}")]
     NotAcceptable(String),
-    /// All volumes are asked for as one.
+    /// All volumes were requested as one archive.
     #[error(
-        "all volumes are not sent as one archive: POST the ids of those that you want to /selections, and GET the archive that it names; or name \
-         a few in a request to /volumes"
+        "all volumes are not sent as one archive: POST the ids of those that you want to /selections, and GET the archive that it names; or \
+         name a few in a request to /volumes"
     )]
     AllVolumes,
     /// A body over its limit.
@@ -90,58 +90,58 @@ pub enum LdpError {
     /// The body ended before it was complete.
     #[error("the body could not be read to its end: {0}")]
     BodyBroken(String),
-    /// A body that is no graph.
+    /// A body that is not a graph.
     #[error("{0}")]
     Graph(#[from] ParseError),
-    /// Content that is kept elsewhere is not taken so.
+    /// A refused link to content stored elsewhere.
     #[error("{0}")]
     External(String),
-    /// Content that is kept elsewhere cannot be had.
-    #[error("{url} cannot be had: {why}")]
+    /// Content stored elsewhere that cannot be read.
+    #[error("{url} cannot be read: {why}")]
     Elsewhere {
-        /// Where it is.
+        /// Its address.
         url: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// A line that is no JSON-LD object.
-    #[error("the line is no JSON-LD object: {0}")]
+    /// A line that is not a JSON-LD object.
+    #[error("the line is not a JSON-LD object: {0}")]
     Line(String),
-    /// An update that cannot be carried out.
+    /// An update that cannot be applied.
     #[error("{0}")]
     Update(#[from] UpdateError),
     /// An update that is not UTF-8.
     #[error("the update is not in UTF-8")]
     UpdateNotUtf8,
-    /// A header that cannot be read.
-    #[error("the header `{name}` cannot be understood: {why}")]
+    /// A malformed header.
+    #[error("the header `{name}` is malformed: {why}")]
     Header {
         /// Which.
         name: &'static str,
         /// Why.
         why: String,
     },
-    /// A query that cannot be understood.
+    /// A malformed query.
     #[error("{0}")]
     Query(&'static str),
-    /// An interaction model that cannot be had.
+    /// An interaction model that is not possible.
     #[error("{0}")]
     Model(String),
-    /// Something that is not to be had here, and must not be passed over.
+    /// A feature that this server does not have, and must not ignore silently.
     #[error("{0}")]
     NotOffered(String),
-    /// What a body says is not the sender's to say.
+    /// The body states something that only the server may state.
     #[error("{why}: {}", named(statements))]
     Constraint {
         /// Why not.
         why: &'static str,
-        /// The statements, as N-Triples have them.
+        /// The statements, as N-Triples.
         statements: Vec<String>,
     },
-    /// What is announced of a body cannot be understood, or is not so.
+    /// An announced digest is malformed, or does not match.
     #[error(transparent)]
     Digest(#[from] DigestError),
-    /// No byte that is asked for is there.
+    /// The range lies outside the representation.
     #[error(transparent)]
     RangeNotSatisfiable(#[from] RangeNotSatisfiable),
     /// A defect of this program.
@@ -158,7 +158,7 @@ fn named(statements: &[String]) -> String {
 }
 
 impl LdpError {
-    /// The status, and a word that programs can tell reasons apart by.
+    /// The status, and a word by which programs distinguish reasons.
     fn classified(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Path(InvalidPath::NameTooLong { .. } | InvalidPath::PathTooLong { .. }) => {
@@ -196,7 +196,7 @@ impl LdpError {
             Self::Update(UpdateError::NotSupported { .. } | UpdateError::Pattern { .. }) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "update-not-supported")
             }
-            // Nobody hears it: an update is cancelled when its client has left.
+            // No client reads it: an update is cancelled when its client has left.
             Self::Update(UpdateError::Cancelled) => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
             Self::Update(_) | Self::UpdateNotUtf8 => (StatusCode::BAD_REQUEST, "malformed-update"),
             Self::Header { .. } => (StatusCode::BAD_REQUEST, "malformed-header"),
@@ -211,12 +211,12 @@ impl LdpError {
         }
     }
 
-    /// Whether a client is told what went wrong inside: what is damaged, it may have a copy of.
+    /// Whether the client gets the details of an internal error: of damaged data it may have a copy.
     fn tells_inside(&self) -> bool {
         matches!(self, Self::Resource(ResourceError::Objects(ObjectsError::DamagedResource { .. })))
     }
 
-    /// The same, with statements as clients know them.
+    /// The same, with statements under the addresses that clients know.
     pub fn shown(self, site: &Site) -> Self {
         match self {
             Self::Constraint { why, statements } => {
@@ -227,13 +227,13 @@ impl LdpError {
         }
     }
 
-    /// What is told of it where it is one of many.
+    /// The message for one of many.
     pub fn told(&self) -> (StatusCode, String) {
         let (status, kind) = self.classified();
         (status, Problem::new(status, kind, self, self.tells_inside()).into_detail())
     }
 
-    /// Whether the page about constraints explains it: LDP 1.0, section 4.2.1.6, wants that of every refused body.
+    /// Whether to link to the page about constraints. LDP 1.0, section 4.2.1.6, requires it for every refused body.
     pub fn is_explained(&self) -> bool {
         matches!(
             self,
