@@ -1,5 +1,5 @@
-//! Addresses: which resource a path names, and which IRI a resource has. Resources are kept under IRIs that begin with
-//! [`KEPT`] whatever name the server goes by, so that it can change.
+//! Addresses: which resource a path names, and which IRI a resource has. Resources are stored under IRIs that begin with [`KEPT`], so the
+//! server's name can change.
 
 use std::fmt::Write as _;
 
@@ -14,13 +14,13 @@ use rdf::Iri;
 use crate::errors::LdpError;
 use crate::settings::LdpSettings;
 
-/// What the IRIs of this repository's resources begin with where they are kept.
+/// Prefix of the IRIs of this repository's resources in stored graphs.
 const KEPT: &str = "penates:/";
 
-/// What begins the names that are the server's own.
+/// Prefix of reserved names.
 const RESERVED: &str = "fcr:";
 
-/// What a segment of a path keeps as it is (RFC 3986, section 3.3: `pchar`).
+/// Characters that are not encoded in a segment of a path (RFC 3986, section 3.3: `pchar`).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -40,27 +40,27 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b':')
     .remove(b'@');
 
-/// What of a resource is asked for.
+/// The requested part of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Facet {
-    /// Itself.
+    /// The resource itself.
     Itself,
-    /// What is said of its bytes.
+    /// The description of its bytes.
     Description,
-    /// What says that it was deleted.
+    /// Its tombstone.
     Tombstone,
-    /// The page that explains what is refused.
+    /// The page that explains refusals.
     Constraints,
     /// The stylesheet of pages for people.
     Style,
 }
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Which resource.
+    /// The resource.
     pub path: ResourcePath,
-    /// What of it.
+    /// The part of it.
     pub facet: Facet,
 }
 
@@ -93,7 +93,7 @@ impl Target {
     }
 }
 
-/// A name that a client wishes for, made one that can be had; `None`: nothing is left of it.
+/// A valid name from the one that a client proposes; `None` if nothing is left of it.
 pub fn wished_name(slug: &str) -> Option<String> {
     let decoded = percent_decode_str(slug.trim()).decode_utf8_lossy();
     let plain = |character: char| match character {
@@ -115,7 +115,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// As it is set, or as a request says.
+    /// From the settings, or else from the request.
     pub fn of(settings: &LdpSettings, uri: &Uri, headers: &HeaderMap, encrypted: bool) -> Result<Self, LdpError> {
         let root = match &settings.origin {
             Some(origin) => format!("{origin}{}/", settings.base),
@@ -137,7 +137,7 @@ impl Site {
         Iri::parse(self.iri(path)).map_err(|error| LdpError::Internal(error.to_string()))
     }
 
-    /// The IRI of something of a resource that has a reserved name.
+    /// The IRI of a part of a resource with a reserved name.
     pub fn iri_of(&self, path: &ResourcePath, reserved: &str) -> String {
         match path.is_root() {
             true => format!("{}{RESERVED}{reserved}", self.root),
@@ -145,7 +145,7 @@ impl Site {
         }
     }
 
-    /// The IRI under which something of this repository is kept; `None`: it is not of this repository.
+    /// The stored IRI of something in this repository; `None` if it is not of this repository.
     pub fn kept(&self, iri: &str) -> Option<String> {
         let rest = match iri.strip_prefix(&self.root) {
             Some(rest) => rest,
@@ -157,34 +157,33 @@ impl Site {
         Some(format!("{KEPT}{rest}"))
     }
 
-    /// The IRI under which clients know something that is kept; `None`: it is not of this repository.
+    /// The public IRI for a stored one; `None` if it is not of this repository.
     pub fn shown(&self, iri: &str) -> Option<String> {
         Some(format!("{}{}", self.root, iri.strip_prefix(KEPT)?))
     }
 
-    /// A statement as N-Triples has it, with the IRIs under which clients know what is kept.
+    /// A statement as N-Triples, with public IRIs.
     pub fn shown_in(&self, statement: &str) -> String {
         statement.replace(&format!("<{KEPT}"), &format!("<{}", self.root))
     }
 }
 
-/// The IRI under which a resource is kept.
+/// The stored IRI of a resource.
 pub fn kept_iri(path: &ResourcePath) -> String {
     format!("{KEPT}{}", encoded(path))
 }
 
-/// The IRI under which the container of volumes is told.
+/// The stored IRI of the container of volumes.
 pub fn kept_volumes() -> String {
     format!("{KEPT}{VOLUMES}")
 }
 
-/// The IRI under which a volume is told: by its cleaned id, which needs no slash.
+/// The stored IRI of a volume, with its cleaned id, which needs no slash.
 pub fn kept_volume(id: &VolumeId) -> String {
     format!("{KEPT}{VOLUMES}/{}", utf8_percent_encode(&id.cleaned().to_string(), SEGMENT))
 }
 
-/// The resource that an IRI names under which something is kept, or of which it names a part; `None`: it is none of this
-/// repository's.
+/// The resource that a stored IRI names, or names a part of; `None` if it is not of this repository.
 pub fn path_of_kept(iri: &str) -> Option<ResourcePath> {
     let rest = iri.strip_prefix(KEPT)?;
     let end = rest.find(['#', '?']).unwrap_or(rest.len());

@@ -1,7 +1,7 @@
-//! A container with all that is in it as a ZIP, made while it is sent: bytes under their names, descriptions in Turtle beside them.
+//! A container with its contents as a ZIP, made while it is sent: bytes under their names, descriptions in Turtle beside them.
 //!
-//! A container is a folder. What is said of it is `fcr%3Ametadata.ttl` in it, and what is said of the others in it is
-//! `fcr%3Ametadata/<name>.ttl`: no resource has a name that begins so. Names are percent-encoded as in addresses.
+//! A container is a folder. Its description is `fcr%3Ametadata.ttl` in it, and those of its children are `fcr%3Ametadata/<name>.ttl`: no
+//! resource has a name with this prefix. Names are percent-encoded as in addresses.
 
 use std::io;
 
@@ -30,7 +30,7 @@ use crate::{disposition, managed};
 /// The media type of the archive.
 pub const ZIP: &str = "application/zip";
 
-/// How deep an archive goes where it is not said, and at most: as deep as paths go.
+/// Default and greatest depth of an archive: the greatest depth of paths.
 const DEPTH_MAX: usize = 64;
 
 /// Children that are listed together.
@@ -48,13 +48,13 @@ const PIECES_WAITING: usize = 4;
 /// Bytes of the central directory that are kept in memory; what is more goes to a temporary file.
 const CENTRAL_MEMORY_BYTES: usize = 1 << 20;
 
-/// What is left out that is named at most.
+/// Most omitted resources that the archive names.
 const LEFT_OUT_NAMED_MAX: usize = 1_000;
 
-/// The entry that names what is left out, as in archives of volumes.
+/// The entry that names omitted resources, as in archives of volumes.
 const ERRORS: &str = "ERROR.err";
 
-/// Why an archive ends before it is whole.
+/// Why an archive ends early.
 #[derive(Debug, Error)]
 enum ArchiveError {
     #[error(transparent)]
@@ -63,13 +63,13 @@ enum ArchiveError {
     Objects(#[from] ObjectsError),
     #[error("the archive could not be written: {0}")]
     Write(#[from] io::Error),
-    /// Nobody is there to take it.
+    /// The client is gone.
     #[error("the client went away")]
     Gone,
 }
 
 impl Asked {
-    /// Sends a container as an archive. It has no length and no ranges; `depth` in the query bounds how deep it goes.
+    /// Sends a container as an archive, without a length and ranges. `depth` in the query limits how deep it goes.
     pub async fn get_archive(&self, container: &Resource) -> Result<Response, LdpError> {
         let depth_max = self.archive_depth()?;
         let mut response = empty(StatusCode::OK);
@@ -100,7 +100,7 @@ impl Asked {
                 Ok(()) | Err(ArchiveError::Gone) => {}
                 Err(error) => {
                     tracing::warn!(%error, "an archive of a container was broken off");
-                    // The response breaks off with it; if nobody is there any more, nothing does.
+                    // The response ends with this error, unless the client is gone.
                     let _ = pieces.send(Err(error.into())).await;
                 }
             }
@@ -120,7 +120,7 @@ impl Asked {
     }
 }
 
-/// What an archive does not hold.
+/// What an archive leaves out.
 #[derive(Default)]
 struct LeftOut {
     lines: Vec<String>,
@@ -157,7 +157,7 @@ struct Archive {
 /// A container whose children are to come.
 struct Folder {
     path: ResourcePath,
-    /// What the names of its entries begin with.
+    /// Prefix of the names of its entries.
     prefix: String,
     depth: usize,
     after: Option<ListToken>,
@@ -172,7 +172,7 @@ impl Archive {
         let mut waiting = vec![self.begin_folder(&top, format!("{name}/"), 1).await?];
         while let Some(folder) = waiting.pop() {
             let (rest, below) = self.some_children(folder).await?;
-            // What is below comes before the rest, so that one page of each level waits at most.
+            // Depth first, so that at most one page of each level waits.
             waiting.extend(rest);
             waiting.extend(below);
         }
@@ -208,7 +208,7 @@ impl Archive {
         Ok(Folder { path, prefix, depth, after: None })
     }
 
-    /// Writes some children of a container; answers where to go on, and the containers among them.
+    /// Writes some children of a container. Returns where to continue, and the containers among them.
     async fn some_children(&mut self, folder: Folder) -> Result<(Option<Folder>, Vec<Folder>), ArchiveError> {
         let Folder { path, prefix, depth, after } = folder;
         let Some(container) = self.found(&path).await? else { return Ok((None, Vec::new())) };
@@ -250,7 +250,7 @@ impl Archive {
                     continue;
                 }
                 let mut content = match self.library.content(&child, binary, 0..binary.len_bytes).await {
-                    // What is met later breaks the archive off; it is marked then, and is left out of the next one.
+                    // Damage that is found later ends the archive. It is marked, and the next archive leaves it out.
                     Err(error) if error.is_damage() => {
                         self.left_out.add(format!("damaged: /{}", child.path()));
                         continue;
@@ -284,7 +284,7 @@ impl Archive {
         self.send(PIECE_BYTES).await
     }
 
-    /// Adds a piece of a content. Compressing takes a while, so that it is done where it is in nobody's way.
+    /// Adds a piece of a content. Compressing takes time, so it runs on a blocking thread.
     async fn deflate(&mut self, piece: Bytes) -> Result<(), ArchiveError> {
         let idle = StreamedZip::new(SpooledTempFile::new(0));
         let mut zip = std::mem::replace(&mut self.zip, idle);
@@ -293,7 +293,7 @@ impl Archive {
         self.send(PIECE_BYTES).await
     }
 
-    /// Hands out what is ready, once it is so many bytes.
+    /// Sends what is ready, once it is at least this many bytes.
     async fn send(&mut self, bytes_min: usize) -> Result<(), ArchiveError> {
         if self.zip.ready_bytes() < bytes_min {
             return Ok(());
@@ -307,7 +307,7 @@ fn encoded_name(path: &ResourcePath) -> String {
     encoded(path).rsplit('/').next().unwrap_or_default().to_owned()
 }
 
-/// What is said of a resource, in Turtle.
+/// The description of a resource, in Turtle.
 async fn description(library: &Library, site: &Site, resource: &Resource) -> Result<Bytes, ArchiveError> {
     let mut graph = kept_description(library, resource).await?;
     graph.extend(managed::statements(resource));

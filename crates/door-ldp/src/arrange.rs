@@ -1,13 +1,13 @@
-//! The order in which a resource is told: all statements of one subject together, and of these all with one predicate. So flattened JSON-LD
-//! has one node object for each subject (JSON-LD 1.1, section 5.3), and the other formats are short.
+//! The order of a resource's statements: all of one subject together, and within it all of one predicate. So flattened JSON-LD has one
+//! node object per subject (JSON-LD 1.1, section 5.3), and the other formats are short.
 //!
-//! Listings are streams. What a container contains, and members that a resource has, are said of one subject by one predicate, and are told
-//! where that is. Statements that lead from the member (`ldp:isMemberOfRelation`) are each of another subject: they come after all others, and
-//! what else is said of a member is held until it comes.
+//! Listings are streams. Containment, and members of a resource, have one subject and one predicate, and are written in their place.
+//! Statements from the member (`ldp:isMemberOfRelation`) have a subject each. They come after all others, and other statements about a
+//! member are held until it comes.
 //!
-//! One thing is not possible without keeping the whole listing: where children of an Indirect Container name the same member, or the
-//! resource itself, and the statements lead from it, it is a subject once for each. Nor with the descriptions of others that a client asks for
-//! (`Prefer`): they come last, each as it is stored, and may be about a subject that came before.
+//! Two cases would need the whole listing in memory, and break the order instead. Children of an Indirect Container may name the same
+//! member, or the resource itself, with statements from the member: then it is a subject once for each. Descriptions of other resources
+//! (`Prefer`) come last, each as stored, and may repeat a subject.
 
 use std::collections::VecDeque;
 
@@ -17,14 +17,14 @@ use rdf::{Graph, Lists, NamedNode, NamedOrBlankNode, Triple};
 
 use crate::statements::Section;
 
-/// What is told, in order.
+/// The sections of a response, in order.
 #[derive(Default)]
 pub struct Arranged {
     /// The parts.
     pub sections: VecDeque<Section>,
-    /// Statements that are told with the first one of the same subject that a listing tells, or else in the end.
+    /// Statements to write with the first one of the same subject in a listing, or else at the end.
     pub held: IndexMap<NamedOrBlankNode, Vec<Triple>>,
-    /// What of it is told as lists, where the format has such a thing.
+    /// Lists to write as lists, if the format has them.
     pub lists: Lists,
 }
 
@@ -35,7 +35,8 @@ struct Group {
     listings: Vec<Section>,
 }
 
-/// Arranges statements, and what follows by these rules from what is in containers. The first statement's subject is what is told of.
+/// Arranges statements, and those that follow by these rules from the contents of containers. The subject of the first statement is the
+/// described resource.
 pub fn arranged(triples: Graph, listings: Vec<(Membership, Resource)>) -> Arranged {
     let lists = Lists::of(&triples);
     let mut subjects: IndexMap<NamedOrBlankNode, IndexMap<NamedNode, Group>> = IndexMap::new();
@@ -71,7 +72,7 @@ pub fn arranged(triples: Graph, listings: Vec<(Membership, Resource)>) -> Arrang
     arranged
 }
 
-/// Subject and predicate of all that follows from a rule; `None`: each statement is of another subject.
+/// Subject and predicate of all statements of a rule; `None` if each has another subject.
 fn of_one_subject(membership: &Membership) -> Option<(NamedNode, NamedNode)> {
     let rule = membership.rule()?;
     match &rule.relation {

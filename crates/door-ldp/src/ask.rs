@@ -1,4 +1,4 @@
-//! A request: what is asked of which resource; and its answer, whatever comes of it.
+//! A request for a resource, and its response or error.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::model::Model;
 use crate::settings::LdpSettings;
 use crate::{Encrypted, LdpDoor, constraints, links};
 
-/// The name in the root under which the volumes of the library are.
+/// Name of the container of volumes in the root.
 const VOLUMES: &str = objects::library::VOLUMES;
 
-/// How often a change is tried while others change the same thing. A try fails only where somebody else's change was made, so that as many
-/// can come at once and all are made.
+/// Number of tries of a change while others change the same resource. A try fails only if another change succeeded, so this many changes
+/// at once all succeed.
 pub const TRIES_MAX: u32 = 64;
 
 /// A resource was changed by others in each try.
@@ -45,7 +45,7 @@ pub struct Asked {
     pub query: Option<String>,
 }
 
-/// Answers a request.
+/// Responds to a request.
 pub async fn answer(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let base = &door.settings.base;
@@ -70,8 +70,8 @@ pub async fn answer(State(door): State<Arc<LdpDoor>>, request: Request) -> Respo
     }
 }
 
-/// The address without the slash at its end; `None`: it has none, or is that of the root, which ends with one. What is named here ends
-/// without a slash, and relative IRIs would mean something else behind one.
+/// The address without the slash at its end; `None` if it has none, or is that of the root, which ends with one. Addresses here end
+/// without a slash; after one, relative IRIs would have another meaning.
 fn without_slash(uri: &Uri, base: &str) -> Option<String> {
     let path = uri.path().strip_suffix('/').filter(|path| path.len() > base.len())?;
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -117,7 +117,7 @@ impl Asked {
         }
     }
 
-    /// The answer that says why there is no other.
+    /// The response for an error.
     fn refuse(&self, error: LdpError) -> Response {
         let explained = error.is_explained();
         let tombstone = match &error {
@@ -144,7 +144,7 @@ impl Asked {
         &self.door.settings
     }
 
-    /// Who asks for content that is kept elsewhere, where that is allowed.
+    /// The client for content stored elsewhere, if that is allowed.
     pub fn external(&self) -> Result<&External, LdpError> {
         let none = || LdpError::External("content that is kept elsewhere is not taken here".to_owned());
         self.door.external.as_ref().ok_or_else(none)
@@ -158,7 +158,7 @@ impl Asked {
         LdpError::NotAllowed { method: self.method.clone(), allow: allow.to_owned() }
     }
 
-    /// Says that what was sent is the root's, whose address ends with a slash, where the request left that out.
+    /// Adds `Content-Location` of the root, whose address ends with a slash, if the request omitted the slash.
     fn name_root(&self, headers: &mut HeaderMap) {
         let iri = self.site.iri(self.path());
         if self.method.is_safe()
@@ -168,7 +168,7 @@ impl Asked {
         }
     }
 
-    /// The resource that is asked for; for a description, that which has one of its own.
+    /// The requested resource; for a description, the resource that has one of its own.
     pub async fn resource(&self) -> Result<Resource, LdpError> {
         let resource = self.library().resource(self.path()).await?;
         match (self.target.facet, resource.kind()) {
@@ -179,7 +179,7 @@ impl Asked {
         }
     }
 
-    /// The model by which the resource answers here: a description is a source of RDF, whatever it describes.
+    /// The interaction model of the target: a description is an RDF source, whatever it describes.
     pub fn model_of(&self, resource: &Resource) -> Model {
         match self.target.facet {
             Facet::Description => Model::RdfSource,
@@ -187,7 +187,7 @@ impl Asked {
         }
     }
 
-    /// The headers that every answer about a resource has: what it is, and what it does.
+    /// The headers of every response about a resource: its types and its methods.
     pub fn describe(&self, resource: &Resource, headers: &mut HeaderMap) {
         let model = self.model_of(resource);
         for class in model.types() {
@@ -210,7 +210,7 @@ impl Asked {
         }
     }
 
-    /// The methods that a resource understands here.
+    /// The methods that the target supports.
     pub fn allow(&self, resource: &Resource) -> &'static str {
         match (self.target.facet, self.model_of(resource)) {
             (Facet::Description, _) => "GET, HEAD, OPTIONS, PUT, PATCH",
@@ -222,11 +222,11 @@ impl Asked {
     }
 }
 
-/// What may be sent to a container: graphs, and anything else as bytes.
+/// Media types for a container: graphs, and anything else as bytes.
 const ACCEPTED: &str = "text/turtle, application/ld+json, application/n-triples, application/rdf+xml, \
                         application/n-quads, application/x-ndjson, */*";
 
-/// What may be sent where a graph is wanted.
+/// Media types for a graph.
 pub fn graphs_accepted() -> String {
     Syntax::MEDIA_TYPES.join(", ")
 }
@@ -239,13 +239,13 @@ pub fn refuse_volumes(path: &ResourcePath) -> Result<(), LdpError> {
     }
 }
 
-/// An answer whose body is left out (HEAD, 304) before its length is known, so that it says none (RFC 9110, section 8.6).
+/// A response without its body (HEAD, 304) and of unknown length, so that it has no `Content-Length` (RFC 9110, section 8.6).
 pub fn unsent(mut response: Response) -> Response {
     *response.body_mut() = Body::from_stream(stream::empty::<Result<Bytes, Infallible>>());
     response
 }
 
-/// An answer without a body.
+/// A response without a body.
 pub fn empty(status: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;

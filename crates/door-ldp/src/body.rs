@@ -1,5 +1,4 @@
-//! Bodies that come in: graphs are read whole, within limits and within the memory for all of them; bytes go to the store as they
-//! come.
+//! Request bodies. Graphs are read whole, within limits and within the memory budget. Bytes go to the store as they arrive.
 
 use std::sync::Arc;
 
@@ -20,23 +19,23 @@ use crate::errors::LdpError;
 use crate::links::values;
 use crate::settings::LdpSettings;
 
-/// A graph that came in, not read yet: what its relative IRIs mean is known once it has an address.
+/// A received graph that is not parsed yet, because its relative IRIs have a meaning only once it has an address.
 #[derive(Clone, Debug)]
 pub struct GraphBody {
     bytes: Bytes,
     content_type: ContentType,
-    /// The memory that it and the graph made of it take; `None`: next to nothing.
+    /// The share of memory for it and the parsed graph; `None` if it is tiny.
     share: Option<Arc<Mutex<Share>>>,
 }
 
 impl GraphBody {
-    /// Takes it in, and checks that it is what the headers of the request announce.
+    /// Reads it, and checks it against the digests in the request's headers.
     pub async fn read(body: Body, content_type: ContentType, asked: &Asked) -> Result<Self, LdpError> {
         let Held { bytes, share } = whole(body, asked, asked.settings().rdf_bytes_max).await?;
         Ok(Self { bytes, content_type, share: Some(Arc::new(Mutex::new(share))) })
     }
 
-    /// One that says nothing.
+    /// An empty graph.
     pub fn empty() -> Self {
         let content_type = ContentType { syntax: Syntax::Turtle, charset: rdf::Charset::Utf8 };
         Self { bytes: Bytes::new(), content_type, share: None }
@@ -49,31 +48,31 @@ impl GraphBody {
         Self { bytes, content_type, share: Some(Arc::new(Mutex::new(share))) }
     }
 
-    /// The graph, of the resource at a path, as it is kept.
+    /// The graph of the resource at a path, with stored IRIs.
     pub fn graph(&self, site: &Site, path: &ResourcePath, settings: &LdpSettings) -> Result<Graph, LdpError> {
         self.graph_from(&site.base(path)?, site, settings)
     }
 
-    /// The graph, with this base, as it is kept.
+    /// The graph with this base, with stored IRIs.
     pub fn graph_from(&self, base: &Iri, site: &Site, settings: &LdpSettings) -> Result<Graph, LdpError> {
         let limits = Limits { body_bytes: settings.rdf_bytes_max, triples: settings.triples_max, ..Limits::default() };
         let text = self.content_type.charset.to_utf8(&self.bytes);
         let graph = rdf::parse(&text, self.content_type.syntax, base, &limits)?;
         if let Some(share) = &self.share {
-            // As many graphs are parsed at once as there are threads, each within its limits; what waits for the store is paid for.
+            // At most one graph per thread is parsed at once, each within its limits. Graphs that wait for the store hold a share.
             share.lock().resize(self.bytes.len() as u64 + GRAPHS_AT_ONCE * bytes_of(&graph))?;
         }
         Ok(crate::statements::map(graph, |iri| site.kept(iri)))
     }
 }
 
-/// Graphs made of one body that are held at the same time: as it came, and as it is kept.
+/// Graphs of one body in memory at the same time: as sent, and with stored IRIs.
 const GRAPHS_AT_ONCE: u64 = 2;
 
-/// Bytes that a statement takes besides the text of its terms: itself, its place in the graph, and an allocator's rounding.
+/// Bytes per statement besides the text of its terms: itself, its place in the graph, and rounding of the allocator.
 pub const STATEMENT_BYTES: u64 = 256;
 
-/// Bytes that a graph takes in memory, about.
+/// Approximate bytes of a graph in memory.
 pub fn bytes_of(graph: &Graph) -> u64 {
     let text = |triple: &Triple| {
         let subject = match triple.subject.as_ref() {
@@ -90,7 +89,7 @@ pub fn bytes_of(graph: &Graph) -> u64 {
     graph.iter().map(|triple| STATEMENT_BYTES + text(triple)).sum()
 }
 
-/// A body that is held in memory, and is what the headers of the request announce.
+/// Reads a body into memory, and checks it against the digests in the request's headers.
 pub async fn whole(body: Body, asked: &Asked, bytes_max: usize) -> Result<Held, LdpError> {
     let announced = digests::announced(&asked.headers)?;
     let held = body::held(asked.library().memory(), &asked.party, body, bytes_max as u64, 1).await?;
@@ -98,7 +97,7 @@ pub async fn whole(body: Body, asked: &Asked, bytes_max: usize) -> Result<Held, 
     Ok(held)
 }
 
-/// Refuses digests of a body that is used while it comes: they would be checked when it is too late.
+/// Refuses digests of a body that is processed while it arrives, because the check would come too late.
 pub fn refuse_digests(headers: &HeaderMap) -> Result<(), LdpError> {
     let why = || "of many resources in one body no digest is checked, because each is created as it comes".to_owned();
     let names = [digests::DIGEST, digests::REPR_DIGEST, digests::CONTENT_DIGEST];
@@ -108,7 +107,7 @@ pub fn refuse_digests(headers: &HeaderMap) -> Result<(), LdpError> {
     }
 }
 
-/// A body as it comes, up to a limit (0: none).
+/// A body as a stream, up to a limit (0: none).
 pub fn pieces(body: Body, bytes_max: u64) -> impl Stream<Item = Result<Bytes, LdpError>> + Send + 'static {
     let mut taken_bytes = 0;
     body.into_data_stream().map(move |piece| {
@@ -122,12 +121,12 @@ pub fn pieces(body: Body, bytes_max: u64) -> impl Stream<Item = Result<Bytes, Ld
     })
 }
 
-/// The type of a body, as its sender says; `None`: it does not.
+/// The type of a body; `None` if the client does not state it.
 pub fn content_type(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::CONTENT_TYPE)?.to_str().ok().map(str::trim).filter(|value| !value.is_empty())
 }
 
-/// Refuses bodies that are coded: what is kept is what was sent.
+/// Refuses bodies with a content coding: bytes are stored as sent.
 pub fn refuse_codings(headers: &HeaderMap) -> Result<(), LdpError> {
     let codings = values(headers, &header::CONTENT_ENCODING);
     let coding = codings.into_iter().find(|coding| !coding.trim().eq_ignore_ascii_case("identity"));

@@ -1,8 +1,8 @@
-//! Statements of containment and of membership in what a client sends. They are the server's: they say nothing new where they are so, or
-//! were when they were read, and are invented where they never were.
+//! Statements of containment and membership in a client's body. The server manages them. They are accepted if they are true, or were true
+//! when the client read them, and refused if they never were.
 //!
-//! Whether something is or was a child, its head says. Which members the children of an Indirect Container name, only the listing of that
-//! container says: it is read as far as need be, which costs what it cost the client to be told of those members.
+//! A head says whether something is or was a child. Only the listing of an Indirect Container says which members its children name. It is
+//! read as far as necessary, which costs what it cost the client to learn of those members.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,14 +14,14 @@ use crate::address::path_of_kept;
 use crate::errors::LdpError;
 use crate::membership::{self, member_in};
 
-/// Such a statement, as it is kept.
+/// Such a statement, with stored IRIs.
 pub struct Claim {
     triple: Triple,
-    /// It is so if one of these is.
+    /// It is true if one of these is.
     grounds: Vec<Ground>,
 }
 
-/// What a statement can follow from.
+/// A possible reason for a statement.
 enum Ground {
     /// Something is in the container that its path says.
     Child(ResourcePath),
@@ -30,7 +30,7 @@ enum Ground {
 }
 
 impl Claim {
-    /// A statement that some of the rules could make, of the containers that have them; `None`: none of them could.
+    /// A statement that some of the containers' rules could make; `None` if none could.
     pub fn of(triple: &Triple, rules: &[(Membership, ResourcePath)]) -> Option<Self> {
         let mut grounds = None;
         for (membership, container) in rules {
@@ -70,7 +70,7 @@ fn child_in(container: &ResourcePath, iri: &str) -> Option<Ground> {
     (path.parent().as_ref() == Some(container)).then_some(Ground::Child(path))
 }
 
-/// Of these statements those that never were so.
+/// Those of the statements that never were true.
 pub async fn never_so(library: &Library, claims: Vec<Claim>) -> Result<Vec<Triple>, LdpError> {
     let children: Vec<_> = claims.iter().flat_map(Claim::children).cloned().collect();
     let known = library.were_children(&children).await?;

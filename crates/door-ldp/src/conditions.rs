@@ -1,8 +1,8 @@
 //! Conditions and validators (RFC 9110, section 13).
 //!
-//! The entity tag of a graph names the revision of its description first, so that who changes a description is only in the way
-//! of others who do: a child that is created changes a container's tag and breaks no writer's `If-Match`. What follows tells
-//! representations apart: when the listing changed, and what it was written as. A binary's tag is the revision of its bytes.
+//! The entity tag of a graph begins with the revision of its description, and `If-Match` compares only that. So a new child changes the
+//! tag of its container and fails no writer's `If-Match`. The rest distinguishes representations: when the listing changed, and the
+//! format. A binary's tag is the revision of its bytes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,18 +15,18 @@ use store::UnixMillis;
 use crate::errors::LdpError;
 use crate::links::values;
 
-/// What a resource is known by.
+/// The validators of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validators {
     /// The revision that writers compare with.
     pub revision: RevisionId,
-    /// The whole entity tag, as a header has it.
+    /// The whole entity tag, as in a header.
     pub etag: String,
-    /// When what is sent changed last.
+    /// Last change of the representation.
     pub modified: UnixMillis,
 }
 
-/// How a GET or HEAD goes on.
+/// How a GET or HEAD proceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// With the representation.
@@ -41,13 +41,12 @@ impl Validators {
         Self { revision, etag: format!("\"{revision}\""), modified: revision.time() }
     }
 
-    /// Those of bytes that are kept elsewhere, where they may change: the tag is a weak one, good for changing what is said of them here.
+    /// Those of bytes stored elsewhere, where they may change. The tag is weak, and serves to change their description here.
     pub fn of_bytes_elsewhere(revision: RevisionId) -> Self {
         Self { revision, etag: format!("W/\"{revision}\""), modified: revision.time() }
     }
 
-    /// Those of a graph, written in a way that `variant` names. A listing that streams may change while it does, so that its tag
-    /// is a weak one.
+    /// Those of a graph in the representation named by `variant`. A streaming listing may change meanwhile, so its tag is weak.
     pub fn of_graph(revision: RevisionId, listing: Option<Option<RevisionId>>, variant: &str) -> Self {
         let (etag, changed) = match listing {
             None => (format!("\"{revision}-{variant}\""), None),
@@ -58,7 +57,7 @@ impl Validators {
         Self { revision, etag, modified }
     }
 
-    /// Puts them into an answer.
+    /// Sets their headers.
     pub fn insert(&self, headers: &mut HeaderMap) {
         // Digits, letters and quotes.
         if let Ok(value) = HeaderValue::try_from(&self.etag) {
@@ -80,7 +79,7 @@ impl Validators {
         }
     }
 
-    /// Evaluates the conditions of a change of what is there. `If-Modified-Since` is for reading only (section 13.1.3).
+    /// Evaluates the conditions of a change. `If-Modified-Since` applies only to reading (section 13.1.3).
     pub fn writing(&self, headers: &HeaderMap) -> Result<(), LdpError> {
         self.protecting(headers)?;
         let known = tags(headers, &header::IF_NONE_MATCH).iter().any(|tag| tag == "*" || self.is_of(tag));
@@ -92,7 +91,7 @@ impl Validators {
             let holds = tags(headers, &header::IF_MATCH).iter().any(|tag| tag == "*" || self.is_of(tag));
             return if holds { Ok(()) } else { Err(PreconditionFailed::if_match([&self.etag]).into()) };
         }
-        // Of a container that is about its description, too: members do not modify that.
+        // For a container this is about its description, too: members do not modify that.
         let modified = system_time(self.revision.time());
         match headers.typed_get::<IfUnmodifiedSince>() {
             Some(condition) if !condition.precondition_passes(modified) => {
@@ -114,14 +113,14 @@ impl Validators {
     }
 }
 
-/// Evaluates the conditions of a creation: nothing is there.
+/// Evaluates the conditions of a creation, where no resource exists.
 pub fn creating(headers: &HeaderMap) -> Result<(), LdpError> {
-    // Section 13.1.1: what is not there matches nothing. Section 13.1.2: `If-None-Match` holds.
+    // Section 13.1.1: a missing resource matches nothing. Section 13.1.2: `If-None-Match` holds.
     if headers.contains_key(header::IF_MATCH) { Err(PreconditionFailed::if_match_of_nothing().into()) } else { Ok(()) }
 }
 
-/// Whether a request says under which condition it changes something, so that no update can be lost. `If-Unmodified-Since` does not say
-/// so: of two changes within a second it tells the one from the other no more than its date does (section 8.8.2.2).
+/// Whether a change has a condition that prevents lost updates. `If-Unmodified-Since` does not: it cannot distinguish two changes within a
+/// second (section 8.8.2.2).
 pub fn is_conditional(headers: &HeaderMap) -> bool {
     headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_NONE_MATCH)
 }

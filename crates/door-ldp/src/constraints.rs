@@ -1,4 +1,4 @@
-//! The page that explains what is refused (LDP 1.0, section 4.2.1.6), and how pages for people look.
+//! The page that explains refusals (LDP 1.0, section 4.2.1.6), and the style of pages for people.
 
 use axum::body::Body;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! DELETE, of resources and of what says that they were.
+//! DELETE, of resources and of tombstones.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::conditions::is_conditional;
 use crate::errors::LdpError;
 
 impl Asked {
-    /// Deletes a resource, a container with all that is in it; answers when that is done.
+    /// Deletes a resource, and a container with its contents. Responds when that is done.
     pub async fn delete(self: &Arc<Self>) -> Result<Response, LdpError> {
         if self.path().is_root() {
             return Err(LdpError::NotAllowed {
@@ -28,7 +28,7 @@ impl Asked {
     async fn delete_itself(&self) -> Result<(), LdpError> {
         for _ in 0..TRIES_MAX {
             let resource = self.resource().await?;
-            // Deleting without a condition is fine: there is nothing to lose but what is asked to be lost.
+            // Deleting needs no condition: no update can be lost by it.
             if is_conditional(&self.headers) || !self.settings().require_condition {
                 self.may_change(&resource)?;
             }
@@ -40,7 +40,7 @@ impl Asked {
         Err(changes_all_the_time(self.path()))
     }
 
-    /// Takes away what says that a resource was deleted: its name can be used again.
+    /// Deletes a tombstone, so that the name can be used again.
     pub async fn delete_tombstone(&self) -> Result<Response, LdpError> {
         match self.library().remove_tombstone(self.path()).await {
             Err(ResourceError::Exists(path)) => Err(ResourceError::Absent(path).into()),

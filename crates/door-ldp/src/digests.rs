@@ -1,10 +1,10 @@
-//! Digests of what is sent: `Digest` and `Want-Digest` (RFC 3230, with the algorithms of RFC 5843); `Repr-Digest`, `Content-Digest` and
-//! the wishes for them (RFC 9530).
+//! Digests of responses: `Digest` and `Want-Digest` (RFC 3230, with the algorithms of RFC 5843); `Repr-Digest`, `Content-Digest` and
+//! the headers that request them (RFC 9530).
 //!
-//! They are of bytes that are kept here. `Digest` and `Repr-Digest` are of all bytes of a resource, whichever of them are sent;
-//! `Content-Digest` is of what an answer holds, and given where that is all of them: nothing is coded, so that it is the same digest. An
-//! answer to HEAD holds nothing, and that of a range would have to be read before it is sent: these have none. Nor have graphs, which
-//! are written while they are sent, and archives. Bytes that are kept elsewhere are read for it where a client asks.
+//! Bytes stored here have digests. `Digest` and `Repr-Digest` cover all bytes of a resource, whichever are sent. `Content-Digest` covers
+//! the content of the response. It is sent only with all bytes; there is no coding, so it is the same digest. A response to HEAD has no
+//! content, and a range would have to be read before it is sent: these have no `Content-Digest`. Graphs, which are written while they are
+//! sent, and archives have no digests. Bytes stored elsewhere are read for a digest if the client asks for one.
 
 use std::collections::BTreeSet;
 
@@ -28,11 +28,11 @@ pub type Digests = Vec<(DigestAlgorithm, Vec<u8>)>;
 /// A header with a digest.
 struct Field {
     name: HeaderName,
-    /// The header by which a client says which algorithm it would like.
+    /// The header that requests it.
     wish: &'static str,
     /// Whether its value is a structured field (RFC 9651).
     is_structured: bool,
-    /// Whether it is of the content of the answer, rather than of the representation.
+    /// Whether it covers the content of the response, rather than the representation.
     is_of_content: bool,
 }
 
@@ -51,7 +51,7 @@ impl Field {
     }
 }
 
-/// The algorithm that a client would like best, of the header that says so; `Ok(None)`: it does not.
+/// The algorithm that a client prefers, by the header that requests it; `Ok(None)` if it requests none.
 fn wanted(headers: &HeaderMap, wish: &'static str) -> Result<Option<DigestAlgorithm>, LdpError> {
     let values = values(headers, &HeaderName::from_static(wish));
     if values.is_empty() {
@@ -76,8 +76,8 @@ fn wanted(headers: &HeaderMap, wish: &'static str) -> Result<Option<DigestAlgori
 }
 
 impl Asked {
-    /// Says digests of a resource's bytes, of which all are sent or not: SHA-256, which is kept, and what else is asked for, which is
-    /// reckoned up.
+    /// Sets digests of a resource's bytes: SHA-256, which is stored, and other requested ones, which are computed. `all_are_sent`: whether
+    /// the response has all bytes.
     pub async fn insert_digests(
         &self,
         resource: &Resource,
@@ -110,8 +110,7 @@ impl Asked {
 }
 
 impl Asked {
-    /// Says the digests of bytes that are kept elsewhere that the client asks for: they are read there for that, and only for that. Answers what
-    /// is promised so.
+    /// Sets the requested digests of bytes stored elsewhere. They are read there for that, and only for that. Returns the promised digests.
     pub async fn insert_digests_elsewhere(
         &self,
         elsewhere: &Elsewhere,
@@ -141,7 +140,7 @@ impl Asked {
     }
 }
 
-/// A body that breaks off in the end if it does not have these digests: what is kept elsewhere may change between two readings.
+/// A body that ends with an error if it does not have these digests: content stored elsewhere may change between two readings.
 pub fn kept_to(body: Body, promised: Digests) -> Body {
     if promised.is_empty() {
         return body;

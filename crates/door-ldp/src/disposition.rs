@@ -1,11 +1,11 @@
-//! Names of files in `Content-Disposition` (RFC 6266), also those that ASCII has no letters for (RFC 8187).
+//! Names of files in `Content-Disposition` (RFC 6266), also with non-ASCII letters (RFC 8187).
 
 use http::{HeaderMap, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::links::{parameter, split};
 
-/// What a name keeps as it is where it is percent-encoded (RFC 8187, section 3.2.1: `attr-char`).
+/// Characters that are not encoded in a name (RFC 8187, section 3.2.1: `attr-char`).
 const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
     .remove(b'#')
@@ -20,8 +20,8 @@ const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'|')
     .remove(b'~');
 
-/// What a request says, as it is kept and sent again; `None`: nothing. What comes in ASCII is kept as it is. A name with other letters in it
-/// comes as UTF-8, as many clients send it, or as ISO 8859-1, as old ones do, and is spelled as RFC 8187 has it.
+/// The value of a request, as it is stored and sent again; `None` if there is none. ASCII is stored unchanged. A name with other letters,
+/// sent as UTF-8 (many clients) or ISO 8859-1 (old ones), is rewritten as in RFC 8187.
 pub fn of(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_DISPOSITION)?;
     if let Ok(text) = value.to_str() {
@@ -34,7 +34,7 @@ pub fn of(headers: &HeaderMap) -> Option<String> {
     Some(filename(&text).map_or_else(|| kind.to_owned(), |name| with_name(kind, &name)))
 }
 
-/// That something is to be saved under a name.
+/// The value for saving under a name.
 pub fn attachment(name: &str) -> String {
     with_name("attachment", name)
 }
@@ -48,7 +48,7 @@ fn with_name(kind: &str, name: &str) -> String {
     }
 }
 
-/// The name that a value says; `None`: none. One that says its letters goes before one that cannot (RFC 6266, section 4.3).
+/// The name in a value; `None` if there is none. The extended form takes precedence (RFC 6266, section 4.3).
 pub fn filename(disposition: &str) -> Option<String> {
     let parameters: Vec<_> = split(disposition, ';').into_iter().filter_map(parameter).collect();
     let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());

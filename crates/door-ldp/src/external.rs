@@ -1,6 +1,6 @@
-//! Content that is kept elsewhere (Fedora API, section 3.9): copied when it is named, or sent for and passed on whenever it is asked
-//! for, or left to the client to fetch. Only addresses that begin with what is set are ever asked: anything else would let strangers
-//! look around in this server's own network, or (`files.rs`) among its files.
+//! Content stored elsewhere (Fedora API, section 3.9): copied when it is linked, proxied on each request, or redirected to. The server
+//! requests only addresses with a configured prefix. Anything else would let strangers explore the server's network, or (`files.rs`) its
+//! files.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ use crate::links;
 
 /// The relation type of a link to such content.
 pub const EXTERNAL_CONTENT: &str = "http://fedora.info/definitions/fcrepo#ExternalContent";
-/// Says which ways of handling it there are.
+/// Header that lists the ways of handling it.
 pub const ACCEPT_EXTERNAL_CONTENT_HANDLING: HeaderName = HeaderName::from_static("accept-external-content-handling");
 /// All of them.
 pub const HANDLINGS: HeaderValue = HeaderValue::from_static("copy,redirect,proxy");
@@ -42,31 +42,31 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Redirections that are followed.
 const REDIRECTIONS_MAX: usize = 5;
-/// Contents that are summed up at the same time.
+/// Contents whose digests are computed at the same time.
 const SUMMED_UP_AT_ONCE: usize = 4;
 
-/// What a request says of content that is kept elsewhere.
+/// A request's link to content stored elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// Where it is.
+    /// Its address.
     pub url: String,
-    /// What is to be done with it.
+    /// How to handle it.
     pub wanted: Wanted,
-    /// Its media type, if that is said.
+    /// Its media type, if stated.
     pub media_type: Option<String>,
 }
 
-/// What is to be done with it.
+/// How to handle content stored elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// It is fetched now, and kept.
+    /// Copy it now, and store it.
     Copy,
-    /// It stays where it is.
+    /// Leave it where it is.
     Kept(Handling),
 }
 
 impl Named {
-    /// What a request names; `None`: nothing.
+    /// The link of a request; `None` if there is none.
     pub fn of(headers: &HeaderMap) -> Result<Option<Self>, LdpError> {
         let named: Vec<_> = links::of(headers).into_iter().filter(|link| link.has_rel(EXTERNAL_CONTENT)).collect();
         let link = match &named[..] {
@@ -89,7 +89,7 @@ impl Named {
     }
 }
 
-/// The beginning of addresses that may be asked.
+/// A prefix of allowed addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExternalPrefix {
     /// Of a server.
@@ -98,7 +98,7 @@ pub enum ExternalPrefix {
     Files(Folder),
 }
 
-/// The beginning of addresses of a server.
+/// A prefix of addresses of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebPrefix {
     scheme: Scheme,
@@ -107,13 +107,13 @@ pub struct WebPrefix {
     path: String,
 }
 
-/// Why something is no such beginning.
+/// Why a text is not such a prefix.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("`{0}` must be http:// or https:// with a host, or file:///, and a path that ends with `/`")]
 pub struct InvalidPrefix(String);
 
 impl ExternalPrefix {
-    /// Reads one. Its path ends with a slash, so that it cannot be the beginning of another name.
+    /// Reads a prefix. Its path ends with a slash, so that it cannot be a part of another name.
     pub fn parse(text: &str) -> Result<Self, InvalidPrefix> {
         let invalid = || InvalidPrefix(text.to_owned());
         if files::is_file(text) {
@@ -138,7 +138,7 @@ impl WebPrefix {
     }
 }
 
-/// Scheme, host and port of an address that may be asked at all.
+/// Scheme, host and port of an address, if it can be requested at all.
 fn place(uri: &Uri) -> Option<(Scheme, String, Option<u16>)> {
     let scheme = uri.scheme().filter(|scheme| **scheme == Scheme::HTTP || **scheme == Scheme::HTTPS)?.clone();
     let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
@@ -146,8 +146,8 @@ fn place(uri: &Uri) -> Option<(Scheme, String, Option<u16>)> {
     Some((scheme, authority.host().to_ascii_lowercase(), authority.port_u16().filter(|port| *port != usual)))
 }
 
-/// An address that means what it says, to whatever server: nothing in its path leads up or hides a separator, not even for one that
-/// decodes twice (`%252e`), takes parameters off segments (`..;x`), or takes dots and spaces off their ends.
+/// An address with the same meaning for every server: nothing in its path leads to a parent or hides a separator. This includes servers
+/// that decode twice (`%252e`), remove parameters of segments (`..;x`), or strip dots and spaces from their ends.
 fn plain_uri(text: &str) -> Option<Uri> {
     if text.contains(['#', '\\']) {
         return None;
@@ -162,7 +162,7 @@ fn plain_uri(text: &str) -> Option<Uri> {
         if decoded == path {
             return Some(uri);
         }
-        // A separator that only comes to light by decoding stands where none was seen.
+        // A separator that appears only by decoding was hidden.
         let separators = |path: &str| path.matches('/').count();
         let is_hiding =
             separators(&decoded) != separators(&path) || decoded.contains(['\\', char::REPLACEMENT_CHARACTER]);
@@ -181,17 +181,17 @@ fn leads_up(path: &str) -> bool {
     })
 }
 
-/// Asks for content that is kept elsewhere.
+/// The client for content stored elsewhere.
 #[derive(Clone)]
 pub struct External {
     prefixes: Arc<[ExternalPrefix]>,
-    /// Contents that are summed up at the same time: each is read whole for a client that need not take it.
+    /// Limits the contents whose digests are computed at the same time: each is read whole for a client that may not read the response.
     summing: Arc<Semaphore>,
     client: Client<HttpsConnector<HttpConnector<OutsideResolver>>, Body>,
 }
 
 impl External {
-    /// One that asks for what begins so, and for nothing else.
+    /// A client for addresses with these prefixes, and no others.
     pub fn new(prefixes: &[ExternalPrefix]) -> std::io::Result<Self> {
         let mut connector = HttpConnector::new_with_resolver(OutsideResolver(GaiResolver::new()));
         connector.enforce_http(false);
@@ -201,7 +201,7 @@ impl External {
         Ok(Self { prefixes: prefixes.into(), summing: Arc::new(Semaphore::new(SUMMED_UP_AT_ONCE)), client })
     }
 
-    /// Refuses an address that may not be asked, or cannot be handled so.
+    /// Refuses an address that is not allowed, or cannot be handled this way.
     pub fn check(&self, url: &str, handling: Handling) -> Result<(), LdpError> {
         match (files::is_file(url), handling) {
             (true, Handling::Redirect) => {
@@ -212,7 +212,7 @@ impl External {
         }
     }
 
-    /// The folder that a file is in, and where it is in there.
+    /// The allowed folder of a file, and its path in there.
     fn file(&self, url: &str) -> Result<(&Folder, Vec<OsString>), LdpError> {
         let mut folders = self.prefixes.iter().filter_map(|prefix| match prefix {
             ExternalPrefix::Files(folder) => Some(folder),
@@ -221,7 +221,7 @@ impl External {
         folders.find_map(|folder| Some((folder, folder.below(url)?))).ok_or_else(|| not_allowed(url))
     }
 
-    /// An address of a server that may be asked.
+    /// An allowed address of a server.
     fn allowed(&self, url: &str) -> Result<Uri, LdpError> {
         let allows = |prefix: &ExternalPrefix, uri: &Uri| match prefix {
             ExternalPrefix::Web(prefix) => prefix.allows(uri),
@@ -231,12 +231,12 @@ impl External {
         uri.ok_or_else(|| not_allowed(url))
     }
 
-    /// The turn of one content to be summed up.
+    /// The turn to compute the digest of one content.
     pub async fn turn_to_sum_up(&self) -> Result<OwnedSemaphorePermit, LdpError> {
         self.summing.clone().acquire_owned().await.map_err(|error| LdpError::Internal(error.to_string()))
     }
 
-    /// Asks for content. Redirections are followed to where asking is allowed, and not elsewhere.
+    /// Requests content. Redirections are followed only to allowed addresses.
     pub async fn ask(
         &self,
         method: Method,
@@ -280,7 +280,7 @@ fn not_allowed(url: &str) -> LdpError {
     LdpError::External(format!("content at {url} is not taken: it is not among what is allowed"))
 }
 
-/// A body that breaks off where nothing more comes for a while.
+/// A body that ends with an error if nothing arrives for a while.
 fn patient(body: hyper::body::Incoming) -> Body {
     let pieces = Body::new(body).into_data_stream();
     Body::from_stream(futures::stream::unfold(Some(pieces), async |pieces| {
@@ -294,7 +294,7 @@ fn patient(body: hyper::body::Incoming) -> Body {
     }))
 }
 
-/// Finds addresses of hosts, but not this machine's own under another's name: what means this machine says so.
+/// Resolves host names, but never to this machine under another name: a prefix for this machine must name it as such.
 #[derive(Clone)]
 struct OutsideResolver(GaiResolver);
 

@@ -1,4 +1,4 @@
-//! The vocabulary of Fedora, which its clients look for.
+//! The vocabulary of Fedora, for its clients.
 
 use objects::ResourcePath;
 use rdf::NamedNodeRef;
@@ -29,9 +29,9 @@ terms! {
     BINARY = "Binary";
     /// The container that all others are in.
     REPOSITORY_ROOT = "RepositoryRoot";
-    /// A container that is kept and versioned as one, with all that is in it.
+    /// A container that is stored and versioned as one with its contents.
     ARCHIVAL_GROUP = "ArchivalGroup";
-    /// Preference: what the server says by itself.
+    /// Preference: server-managed statements.
     SERVER_MANAGED = "ServerManaged";
 }
 

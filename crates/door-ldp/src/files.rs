@@ -1,7 +1,7 @@
-//! Content that is kept in files of this machine, below folders that are set for it (`file:///srv/scans/`).
+//! Content in files of this machine, below configured folders (`file:///srv/scans/`).
 //!
-//! Nothing leads out of such a folder: an address names what is below it name by name, each is opened in the folder before it, and no symbolic
-//! link is followed. What is opened is a regular file, never a device, a pipe or a socket.
+//! No address leads out of such a folder. Each name of an address is opened in the folder before it, and no symbolic link is followed. Only
+//! regular files are opened, never a device, a pipe or a socket.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,7 +24,7 @@ use tokio_util::io::ReaderStream;
 
 use crate::errors::LdpError;
 
-/// What addresses of files begin with (RFC 8089, without a host).
+/// Prefix of addresses of files (RFC 8089, without a host).
 const SCHEME: &str = "file://";
 
 /// Bytes that are read at a time.
@@ -48,7 +48,7 @@ impl Folder {
         (!names.is_empty()).then_some(Self { names })
     }
 
-    /// The names that lead from here to a file; `None`: the address is no plain one of a file below here.
+    /// The names on the path from here to a file; `None` if the address is not a plain one of a file below here.
     pub fn below(&self, url: &str) -> Option<Vec<OsString>> {
         let names = names(url)?;
         let below = names.strip_prefix(&self.names[..])?;
@@ -64,7 +64,7 @@ impl Folder {
         for name in folders {
             folder = openat(&folder, name, folder_flags | OFlags::NOFOLLOW, Mode::empty())?;
         }
-        // Opening a device may do something, and opening a pipe may wait: it is looked at before, and again once it is open.
+        // Opening a device may have effects, and opening a pipe may wait. So its type is checked before, and again once it is open.
         let stat = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("it is no regular file"));
@@ -77,7 +77,7 @@ impl Folder {
         }
     }
 
-    /// Answers as a server of the file would.
+    /// Responds as a server of the file would.
     pub async fn ask(
         &self,
         method: &Method,
@@ -125,7 +125,7 @@ impl Folder {
     }
 }
 
-/// The names in the address of a file; `None`: it is none, or does not mean what it says.
+/// The names in the address of a file; `None` if it is none, or is ambiguous.
 fn names(url: &str) -> Option<Vec<OsString>> {
     let path = url.strip_prefix(SCHEME)?.strip_prefix('/')?;
     if path.is_empty() {

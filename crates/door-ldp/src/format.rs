@@ -1,4 +1,4 @@
-//! What graphs are sent as: one of their syntaxes, or a page for people.
+//! The formats of graphs in responses: a syntax, or a page for people.
 
 use http::{HeaderMap, HeaderValue, header};
 use objects::ResourcePath;
@@ -10,11 +10,11 @@ use crate::archive::ZIP;
 use crate::errors::LdpError;
 use crate::links;
 
-/// Of a page only its own stylesheet may be loaded, and nothing run.
+/// A page may load only its own stylesheet, and run nothing.
 pub const SECURITY_POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'");
 
-/// What a graph is sent as.
+/// The format of a graph in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A syntax of RDF.
@@ -23,7 +23,7 @@ pub enum Format {
     Html,
 }
 
-/// What a client likes best, of all formats and what else is offered.
+/// The representation that a client prefers, among all formats and other offers.
 fn negotiated(headers: &HeaderMap, more: Vec<Offer<Option<Format>>>) -> Result<Option<Format>, LdpError> {
     let accept = links::values(headers, &header::ACCEPT).join(",");
     let mut offers = Syntax::ALL.map(|syntax| Offer::of(syntax, Some(Format::Graph(syntax)))).to_vec();
@@ -34,18 +34,18 @@ fn negotiated(headers: &HeaderMap, more: Vec<Offer<Option<Format>>>) -> Result<O
 }
 
 impl Format {
-    /// What a client likes best.
+    /// The format that a client prefers.
     pub fn negotiated(headers: &HeaderMap) -> Result<Self, LdpError> {
         let none = || LdpError::Internal("nothing was negotiated".to_owned());
         negotiated(headers, Vec::new())?.ok_or_else(none)
     }
 
-    /// The same of something that can be had as an archive too; `None`: that is what the client likes best.
+    /// The same for a resource that is also offered as an archive; `None` if the client prefers the archive.
     pub fn negotiated_or_archive(headers: &HeaderMap) -> Result<Option<Self>, LdpError> {
         negotiated(headers, vec![Offer::new(ZIP, None)])
     }
 
-    /// A writer of it; a page for people has a title.
+    /// A writer of this format. A page for people has a title.
     pub fn writer(self, site: &Site, title: &str) -> Writer {
         match self {
             Self::Graph(syntax) => Writer::new(syntax, PREFIXES),
@@ -53,7 +53,7 @@ impl Format {
         }
     }
 
-    /// What tells it from the others in an entity tag.
+    /// Its mark in an entity tag.
     pub fn tag(self) -> usize {
         match self {
             Self::Graph(syntax) => Syntax::ALL.iter().position(|known| *known == syntax).unwrap_or_default(),
@@ -61,7 +61,7 @@ impl Format {
         }
     }
 
-    /// Says what it is. No charset where a graph's own specification says UTF-8 (RFC 9110, section 8.3).
+    /// Its media type, without a charset if the specification of the syntax fixes UTF-8 (RFC 9110, section 8.3).
     pub fn insert(self, headers: &mut HeaderMap) {
         let value = match self {
             Self::Html => {
@@ -73,7 +73,7 @@ impl Format {
                 HeaderValue::try_from(format!("{}; profile=\"{profile}\"", syntax.media_type()))
                     .unwrap_or(HeaderValue::from_static("application/ld+json"))
             }
-            // The one of which nothing says so.
+            // The one whose specification does not fix it.
             Self::Graph(Syntax::Text) => HeaderValue::from_static("text/plain; charset=utf-8"),
             Self::Graph(syntax) => HeaderValue::from_static(syntax.media_type()),
         };

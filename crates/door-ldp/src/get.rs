@@ -35,7 +35,7 @@ impl Asked {
         }
     }
 
-    /// A representation of the resource that is there now.
+    /// A representation of the current resource.
     pub async fn represented(&self) -> Result<Response, LdpError> {
         self.represent(&self.resource().await?).await
     }
@@ -47,7 +47,7 @@ impl Asked {
         }
     }
 
-    /// The validators of a graph, as it is written in a syntax and with what the client prefers.
+    /// The validators of a graph in a format, with the client's preferences.
     async fn validators_of_graph(
         &self,
         resource: &Resource,
@@ -57,7 +57,7 @@ impl Asked {
     ) -> Result<Validators, LdpError> {
         let mut variant = format!("{:x}{:x}", format.tag(), preferences.tag());
         if preferences.of_others() {
-            // Nothing records when the descriptions of all of these changed, so that no tag can match.
+            // Nothing records when the descriptions of all of these changed, so no tag can match.
             variant += &format!("-{:016x}", rand::random::<u64>());
         }
         let mut change = None;
@@ -122,7 +122,7 @@ impl Asked {
         Ok(response)
     }
 
-    /// What is told of a resource.
+    /// The statements about a resource.
     async fn told_whole(
         &self,
         resource: &Resource,
@@ -143,8 +143,8 @@ impl Asked {
         Ok(told)
     }
 
-    /// What is told on a page, and where the next one begins: the first one tells of the container itself, each tells of some children, with
-    /// the statements of membership that follow from them.
+    /// The statements on a page, and where the next one begins. The first page describes the container itself. Each page has some children,
+    /// with the membership statements that follow from them.
     async fn told_on_page(
         &self,
         resource: &Resource,
@@ -174,7 +174,7 @@ impl Asked {
         Ok((arranged, told.next))
     }
 
-    /// What is told of a resource besides what follows from its children.
+    /// The statements about a resource that do not follow from its children.
     async fn told_of_itself(&self, resource: &Resource, preferences: &Preferences) -> Result<Graph, LdpError> {
         let is_wanted = |triple: &Triple| match triple.predicate.as_ref() == ldp::CONTAINS {
             true => preferences.containment,
@@ -198,7 +198,7 @@ impl Asked {
         self.describe(resource, headers);
         validators.insert(headers);
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        // What is kept elsewhere may have changed there, which nobody here knows.
+        // Content stored elsewhere may have changed there without notice.
         if binary.elsewhere().is_none() && validators.reading(&self.headers)? == Reading::NotModified {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return Ok(unsent(response));
@@ -206,7 +206,7 @@ impl Asked {
         if !binary.media_type.is_empty() {
             insert_text(headers, header::CONTENT_TYPE, &binary.media_type);
         }
-        // What somebody once sent must not act as this server's own page in a browser.
+        // Uploaded content must not act as this server's own page in a browser.
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
         if let Some(disposition) = &binary.disposition {
             insert_text(headers, header::CONTENT_DISPOSITION, disposition);
@@ -241,7 +241,7 @@ impl Asked {
 }
 
 impl Asked {
-    /// Passes on bytes that are kept elsewhere, or says where they are. Ranges of them are the affair of whoever has them.
+    /// Proxies bytes stored elsewhere, or redirects to them. Ranges of them are left to the server that stores them.
     async fn get_elsewhere(&self, elsewhere: &Elsewhere, mut response: Response) -> Result<Response, LdpError> {
         let headers = response.headers_mut();
         // Clients need not know where a file is on this machine.
@@ -277,7 +277,7 @@ impl Asked {
     }
 }
 
-/// What follows from what is in a container, as far as it is wanted.
+/// The requested statements that follow from the contents of a container.
 fn listings(resource: &Resource, preferences: &Preferences) -> Vec<(Membership, Resource)> {
     let Kind::Container { membership, .. } = resource.kind() else { return Vec::new() };
     let containment = preferences.containment.then(|| membership::of_containment(resource.path()));
@@ -285,7 +285,7 @@ fn listings(resource: &Resource, preferences: &Preferences) -> Vec<(Membership, 
     [containment, membership].into_iter().flatten().map(|rule| (rule, resource.clone())).collect()
 }
 
-/// Sends back what a client once sent; a value that is none is left out.
+/// Sets a header to a value that a client once sent, unless it is invalid.
 fn insert_text(headers: &mut HeaderMap, name: http::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::try_from(value) {
         headers.insert(name, value);

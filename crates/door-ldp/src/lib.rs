@@ -1,19 +1,19 @@
-//! The repository door: a Linked Data Platform (W3C LDP 1.0) over HTTP. It knows the domain (`objects`) and graphs (`rdf`) and
-//! nothing of engines, listeners, tokens or configuration files; of the seam (`store`) only its times.
+//! The repository door: a Linked Data Platform (W3C LDP 1.0) over HTTP. It knows the domain (`objects`), graphs (`rdf`), and of the seam
+//! (`store`) only its times. It knows no engine, listener, token or configuration file.
 //!
-//! How to read it, in the order in which a request goes:
+//! How to read it, in the order in which a request is processed:
 //!
-//! - [`routes`] below: those that read and those that write come apart, so that the server can put its rights in front of each.
-//!   All of them arrive in `ask.rs`, which finds out what is asked of what (`address.rs`: paths and IRIs) and answers it.
-//! - One file a method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`, `delete.rs`; `returned.rs`: what a change
-//!   answers.
-//! - What they say and understand in headers: `links.rs`, `model.rs` (which interaction model is asked for), `conditions.rs`,
-//!   `prefer.rs`, `digests.rs`, `disposition.rs`; `paging.rs` for pages of containers.
-//! - From a body to what is kept and back: `body.rs`, `managed.rs` and `claims.rs` (statements that are the server's), `membership.rs`,
-//!   `statements.rs` (the statements of an answer, as a stream), `arrange.rs` (their order), `format.rs` (what they are sent as).
-//! - `external.rs`, `files.rs`: content that is kept elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many resources in one request. `archive.rs`: a container with all that is in it, as one. `volumes.rs`, `volume_members.rs`: the volumes of the library, as resources.
-//!   `verify.rs`: whether resources are what came in.
-//! - `errors.rs`: each reason and its status, in one match; `constraints.rs`: the page that explains what is refused.
+//! - [`routes`] below: reading and writing routes are separate, so that the server can require a right for each. All requests arrive in
+//!   `ask.rs`, which finds the resource (`address.rs`: paths and IRIs) and responds.
+//! - One file per method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`, `delete.rs`. `returned.rs` is the response
+//!   to a change.
+//! - Headers: `links.rs`, `model.rs` (the interaction model), `conditions.rs`, `prefer.rs`, `digests.rs`, `disposition.rs`. `paging.rs` has
+//!   pages of containers.
+//! - From a body to the stored form and back: `body.rs`, `managed.rs` and `claims.rs` (server-managed statements), `membership.rs`,
+//!   `statements.rs` (the statements of a response, as a stream), `arrange.rs` (their order), `format.rs` (their format).
+//! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many resources in one request. `archive.rs`: a
+//!   container with its contents as a ZIP. `volumes.rs`, `volume_members.rs`: volumes as resources. `verify.rs`: verification.
+//! - `errors.rs`: each reason and its status, in one match. `constraints.rs`: the page that explains refusals.
 
 mod address;
 mod archive;
@@ -66,16 +66,16 @@ pub use files::Folder;
 pub use settings::{DefaultModel, LdpSettings};
 pub use volume_members::members;
 
-/// The door: a library, and what is set.
+/// The door: a library and its settings.
 pub struct LdpDoor {
     library: Library,
     settings: LdpSettings,
-    /// Content that is kept elsewhere, where that is allowed at all.
+    /// The client for content stored elsewhere, if that is allowed.
     external: Option<External>,
 }
 
 impl LdpDoor {
-    /// A door to this library. It fails where content elsewhere is allowed and the system has no certificates to know others by.
+    /// A door to this library. It fails if content elsewhere is allowed and the system has no root certificates.
     pub fn new(library: Library, settings: LdpSettings) -> io::Result<Self> {
         let external = match settings.external.is_empty() {
             true => None,
@@ -84,7 +84,7 @@ impl LdpDoor {
         Ok(Self { library, settings, external })
     }
 
-    /// What is set.
+    /// The settings.
     pub fn settings(&self) -> &LdpSettings {
         &self.settings
     }
@@ -92,20 +92,20 @@ impl LdpDoor {
 
 /// The routes of the door.
 pub struct Routes {
-    /// What needs the right to read.
+    /// Routes that need the right to read.
     pub read: Router,
-    /// What changes something.
+    /// Routes that need the right to write.
     pub write: Router,
 }
 
-/// A request that comes over an encrypted connection: an extension of it, from which the door knows how it is addressed.
+/// Request extension that marks an encrypted connection. The door derives its own address from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Encrypted;
 
-/// What a volume contains; its bytes the data door sends.
+/// The members of a volume. The data door sends their bytes.
 const MEMBERS: [&str; 3] = ["pages/{seq}", "mets", "record"];
 
-/// Makes the routes, under the base path that is set.
+/// Makes the routes under the configured base path.
 pub fn routes(door: Arc<LdpDoor>) -> Routes {
     let everywhere = |methods: MethodRouter<Arc<LdpDoor>>| {
         let base = &door.settings.base;

@@ -1,4 +1,4 @@
-//! Many resources in one request as lines of JSON: each line is one JSON-LD object, which is one resource.
+//! Many resources in one request as lines of JSON. Each line is a JSON-LD object and becomes one resource.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use serde::de::IgnoredAny;
 
 use crate::errors::LdpError;
 
-/// The non-empty lines of a body, as they come. What is longer than `bytes_max`, or than there is memory for, and a body that breaks
-/// off, ends them. What is held of a line that has not ended is paid for by `share`.
+/// The non-empty lines of a body, as they arrive. They end at a line that is longer than `bytes_max` or than the memory budget allows, and
+/// if the body breaks off. `share` covers the part of an incomplete line in memory.
 pub fn of(body: Body, bytes_max: usize, share: Share) -> impl Stream<Item = Result<Bytes, LdpError>> + Send + 'static {
     let (body, least_bytes) = (body.into_data_stream(), share.bytes());
     let state = Some(Lines { body, held: BytesMut::new(), searched: 0, bytes_max, share, least_bytes });
@@ -29,11 +29,11 @@ pub fn of(body: Body, bytes_max: usize, share: Share) -> impl Stream<Item = Resu
 struct Lines {
     body: BodyDataStream,
     held: BytesMut,
-    /// Bytes of what is held in which no line ends.
+    /// Bytes in memory without the end of a line.
     searched: usize,
     bytes_max: usize,
     share: Share,
-    /// What the share is when little is held.
+    /// Size of the share when little is in memory.
     least_bytes: u64,
 }
 
@@ -73,11 +73,11 @@ impl Lines {
     }
 }
 
-/// One line of JSON-LD, and what it says it is about.
+/// One line of JSON-LD, and its subject.
 pub struct Line {
     /// The `@id`, if there is one.
     pub id: Option<String>,
-    /// The line; one without an `@id` is made to be about its own base.
+    /// The line. One without an `@id` gets its own base as the subject.
     pub json_ld: Bytes,
 }
 
@@ -88,14 +88,14 @@ impl Line {
         if object.id.is_some() {
             return Ok(Self { id: object.id, json_ld: line.clone() });
         }
-        // Values are passed on as they were written, since numbers would not all survive being read and written again.
+        // Values keep their text, because not all numbers would survive reading and writing.
         let inside = line.trim_ascii().strip_prefix(b"{").map(<[u8]>::trim_ascii_start).unwrap_or_default();
         let comma: &[u8] = if inside.starts_with(b"}") { b"" } else { b"," };
         Ok(Self { id: None, json_ld: [b"{\"@id\":\"\"", comma, inside].concat().into() })
     }
 }
 
-/// An object of which only its name matters; an array is none.
+/// An object of which only its name matters. An array is not one.
 #[derive(Deserialize)]
 struct Object {
     #[serde(rename = "@id")]

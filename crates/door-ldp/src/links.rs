@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 /// A link that a client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// What it points to.
+    /// Its target.
     pub target: String,
     /// Its parameters, names in lower case.
     pub parameters: Vec<(String, String)>,
@@ -19,7 +19,7 @@ impl Link {
     }
 }
 
-/// The links of a request. What cannot be read as one is skipped.
+/// The links of a request. Malformed ones are skipped.
 pub fn of(headers: &HeaderMap) -> Vec<Link> {
     let links = values(headers, &header::LINK).into_iter();
     links.flat_map(|value| split(&value, ',').into_iter().filter_map(parse).collect::<Vec<_>>()).collect()
@@ -31,12 +31,12 @@ fn parse(text: &str) -> Option<Link> {
     Some(Link { target: target.to_owned(), parameters })
 }
 
-/// Adds a link to an answer.
+/// Adds a link to a response.
 pub fn append(headers: &mut HeaderMap, target: &str, rel: &str) {
     append_value(headers, format!("<{target}>; rel=\"{rel}\""));
 }
 
-/// Adds a link from something else than what was asked for (RFC 8288, section 3.2).
+/// Adds a link whose context is not the requested resource (RFC 8288, section 3.2).
 pub fn append_of(headers: &mut HeaderMap, anchor: &str, target: &str, rel: &str) {
     append_value(headers, format!("<{target}>; rel=\"{rel}\"; anchor=\"{anchor}\""));
 }
@@ -48,12 +48,12 @@ fn append_value(headers: &mut HeaderMap, value: String) {
     }
 }
 
-/// All values of a header, of which clients send ASCII, or UTF-8 as it is.
+/// All values of a header, in ASCII or plain UTF-8.
 pub fn values(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
 }
 
-/// The parts of a text between separators that stand neither in a quoted string nor in angle brackets.
+/// The parts of a text between separators outside of quoted strings and angle brackets.
 pub fn split(text: &str, separator: char) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut quoted, mut bracketed, mut escaped) = (0, false, false, false);

@@ -1,6 +1,6 @@
-//! Statements that are the server's to say. Times, sizes, digests and types it knows by itself: whatever a client says of them is passed
-//! over, since a client that sends back what it read says it in its own spelling, and says what was so then. Containment and membership
-//! are looked at, and a type that means another interaction model: what is not so is refused, with the statements named.
+//! Server-managed statements. Times, sizes, digests and types in a body are ignored, because a client that sends back what it read uses its
+//! own spelling, and states what was true then. Containment and membership are checked, and so is a type of another interaction model. Wrong
+//! statements are refused by name.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ const HAS_MIME_TYPE: NamedNodeRef<'static> =
 const FILENAME: NamedNodeRef<'static> =
     NamedNodeRef::new_unchecked("http://www.ebu.ch/metadata/ontologies/ebucore/ebucore#filename");
 
-/// What the server says of a resource besides what its children make it say, as it is kept.
+/// The server-managed statements about a resource, except those that follow from its children, with stored IRIs.
 pub fn statements(resource: &Resource) -> Vec<Triple> {
     let subject = NamedNode::new_unchecked(kept_iri(resource.path()));
     let say = |predicate: NamedNodeRef<'_>, object: Term| Triple::new(subject.clone(), predicate.into_owned(), object);
@@ -38,11 +38,11 @@ pub fn statements(resource: &Resource) -> Vec<Triple> {
     triples.push(say(fedora::CREATED, time(resource.incarnation().time())));
     triples.push(say(fedora::LAST_MODIFIED, time(resource.description_revision().time())));
     if resource.path().is_root() {
-        // They are no child of it: the data door makes and deletes what is in there.
+        // They are not its children: the data door creates and deletes what is in there.
         triples.push(say(ldp::CONTAINS, NamedNode::new_unchecked(kept_volumes()).into()));
     }
     if let Kind::Binary(binary) = resource.kind() {
-        // The server that keeps it may know its type.
+        // The server that stores it may know its type.
         if !binary.media_type.is_empty() {
             triples.push(say(HAS_MIME_TYPE, Literal::from(binary.media_type.as_str()).into()));
         }
@@ -65,28 +65,28 @@ pub fn time(time: UnixMillis) -> Term {
     Literal::new_typed_literal(text, xsd::DATE_TIME).into()
 }
 
-/// What a body says is looked at against this.
+/// What the statements of a body are checked against.
 pub struct Standing<'a> {
-    /// Where the resource is, or is to be.
+    /// The path of the resource, existing or new.
     pub path: &'a ResourcePath,
-    /// What it is, or is to be.
+    /// Its interaction model, existing or new.
     pub model: Model,
-    /// What is there.
+    /// The existing resource.
     pub resource: Option<&'a Resource>,
-    /// The rules by which statements of containment and membership come to be in it: its own, and those of others that give it members;
-    /// with the containers from whose children they follow.
+    /// The rules for its containment and membership statements, with the containers from whose children they follow: its own rules, and
+    /// those of containers that give it members.
     pub rules: &'a [(Membership, ResourcePath)],
-    /// Whether the sender asks that what is the server's be passed over.
+    /// Whether the client asks to ignore server-managed statements.
     pub lenient: bool,
 }
 
 impl Standing<'_> {
-    /// Takes out of a graph (as it is kept) what is the server's to say, if it says nothing new.
+    /// Removes server-managed statements from a graph (with stored IRIs), if they state nothing new.
     pub async fn strip(&self, library: &Library, graph: Graph) -> Result<Graph, LdpError> {
         let (mut graph, mut wrong, claims) = self.take_apart(graph);
         let mut never_so = claims::never_so(library, claims).await?;
         if let (Some(resource), false) = (self.resource, never_so.is_empty()) {
-            // What was said before it became a container's to say stays its sender's.
+            // Statements that were stored before a container began to state them stay the resource's own.
             let kept = kept_description(library, resource).await?;
             graph.extend(never_so.extract_if(.., |triple| kept.contains(triple)));
         }
@@ -94,7 +94,7 @@ impl Standing<'_> {
         self.unless_wrong(graph, &wrong)
     }
 
-    /// The same for something new: nothing is in it yet.
+    /// The same for a new resource, which contains nothing yet.
     pub fn strip_new(&self, graph: Graph) -> Result<Graph, LdpError> {
         let (graph, mut wrong, claims) = self.take_apart(graph);
         wrong.extend(claims.into_iter().map(Claim::into_triple));
@@ -109,7 +109,7 @@ impl Standing<'_> {
         Err(LdpError::Constraint { why: "these statements are the server's and are not so", statements })
     }
 
-    /// The sender's statements; those that are not so; those that are so if something is in a container.
+    /// The client's own statements; wrong ones; those that are true if something is in a container.
     fn take_apart(&self, mut graph: Graph) -> (Graph, Vec<Triple>, Vec<Claim>) {
         let own = kept_iri(self.path);
         let said = self.resource.map(statements).unwrap_or_default();
@@ -130,8 +130,8 @@ impl Standing<'_> {
         (graph, wrong, claims)
     }
 
-    /// Refuses to take away what is contained or a member. Such statements are not in the graph that an update is carried out on, so that
-    /// they are told by what it says of them.
+    /// Refuses an update that would delete containment or membership. The graph that an update runs on has no such statements, so they are
+    /// recognised by the update's text.
     pub async fn refuse_removing(&self, library: &Library, removals: &[Removal]) -> Result<(), LdpError> {
         let mut statements = Vec::new();
         let mut meant = Vec::new();
@@ -147,7 +147,7 @@ impl Standing<'_> {
         let claims = meant.iter().filter_map(|triple| Claim::of(triple, self.rules)).collect();
         let never_so: HashSet<_> = claims::never_so(library, claims).await?.into_iter().collect();
         statements.extend(meant.iter().filter(|triple| !never_so.contains(triple)).map(ToString::to_string));
-        // Several rules can say the same.
+        // Several rules can make the same statement.
         statements.dedup();
         if statements.is_empty() || self.lenient {
             return Ok(());
@@ -155,14 +155,14 @@ impl Standing<'_> {
         Err(LdpError::Constraint { why: "these statements are the server's and cannot be taken away", statements })
     }
 
-    /// Whose a statement about the resource itself is.
+    /// The owner of a statement about the resource itself.
     fn of_own(&self, triple: &Triple, said: &[Triple]) -> Whose {
         let predicate = triple.predicate.as_ref();
         let of_bytes = [HAS_SIZE, HAS_DIGEST, HAS_MIME_TYPE, FILENAME].contains(&predicate);
         match &triple.object {
             _ if said.contains(triple) => Whose::Servers,
             Term::NamedNode(class) if predicate == rdf::vocab::rdf::TYPE => self.of_class(class.as_ref()),
-            // Of what could be contained, the rules decide.
+            // The rules decide about containment.
             Term::NamedNode(_) if predicate == ldp::CONTAINS => Whose::Senders,
             _ if predicate == ldp::CONTAINS => Whose::Wrong,
             _ if fedora::is_of(predicate) || (of_bytes && self.model == Model::Binary) => Whose::Servers,
@@ -170,7 +170,7 @@ impl Standing<'_> {
         }
     }
 
-    /// Whose it is to say that the resource is of a class.
+    /// The owner of a type statement.
     fn of_class(&self, class: NamedNodeRef<'_>) -> Whose {
         match class {
             class if Model::is_told_by(class) || class == fedora::ARCHIVAL_GROUP => {
@@ -182,15 +182,15 @@ impl Standing<'_> {
     }
 }
 
-/// Whose a statement is.
+/// The owner of a statement.
 enum Whose {
-    /// The sender's, unless a rule could make it.
+    /// The client, unless a rule could make the statement.
     Senders,
     Servers,
     Wrong,
 }
 
-/// The rules of `resource`: of what it contains, its own, and those of containers elsewhere that give it members.
+/// The rules of `resource`: for its containment, its own membership rule, and those of other containers that give it members.
 pub async fn rules(library: &Library, resource: &Resource) -> Result<Vec<(Membership, ResourcePath)>, LdpError> {
     let mut rules = vec![(membership::of_containment(resource.path()), resource.path().clone())];
     if let Kind::Container { membership, .. } = resource.kind()
@@ -204,11 +204,11 @@ pub async fn rules(library: &Library, resource: &Resource) -> Result<Vec<(Member
     Ok(rules)
 }
 
-/// The containers elsewhere that give a resource members, with their rules.
+/// The other containers that give a resource members, with their rules.
 pub async fn giving_members(library: &Library, resource: &Resource) -> Result<Vec<(Membership, Resource)>, LdpError> {
     let mut giving = Vec::new();
     for path in library.containers_with_members_for(resource.path()).await? {
-        // What is gone, or gives its members to something else by now, gives none.
+        // A deleted container, or one that now gives its members to another resource, gives none.
         let Ok(container) = library.resource(&path).await else { continue };
         let Kind::Container { membership, .. } = container.kind() else { continue };
         if membership.rule().is_some_and(|rule| is_about(rule, resource.path())) {

@@ -1,5 +1,5 @@
-//! Many resources in one request, posted to a container: N-Quads, one resource for each graph, or lines of JSON-LD, one resource
-//! each. There is a line of the answer for each as it is done. The answer comes while the request still goes on, and waits for a client
+//! Many resources in one request, posted to a container: N-Quads with one resource per graph, or lines of JSON-LD with one resource each.
+//! The response has a line per resource, written when it is created. It starts while the request still arrives, and waits for a client
 //! that does not read yet.
 
 use std::sync::Arc;
@@ -29,16 +29,16 @@ const N_QUADS: &str = "application/n-quads";
 /// Resources that are created at the same time: durable writes share their syncs.
 const CREATED_AT_ONCE: usize = 64;
 
-/// The share of memory that a request begins with, for what comes of a resource that is not whole yet, bytes.
+/// First share of memory of a request, in bytes, for the part of an incomplete resource.
 const HELD_BYTES: u64 = 64 << 10;
 
-/// How many times their length quads take as a graph, at most about: the shortest have some 30 bytes.
+/// Approximate memory per byte of quads as a graph, at most: the shortest quads have some 30 bytes.
 const QUADS_TIMES: u64 = 8;
 
-/// What lines of JSON are called; none of these names is registered.
+/// Media types of lines of JSON. None of them is registered.
 const JSON_LINES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
 
-/// How many resources are brought.
+/// The format of many resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Many {
     /// As N-Quads.
@@ -54,7 +54,7 @@ enum Sent {
 }
 
 impl Sent {
-    /// Bytes that it takes until it is created, about. What is made of a line pays for itself.
+    /// Approximate bytes that it takes until it is created. A parsed line has a share of its own.
     fn bytes(&self) -> u64 {
         match self {
             Self::Graph(resource) => 2 * bytes_of(&resource.graph),
@@ -64,7 +64,7 @@ impl Sent {
 }
 
 impl Many {
-    /// Whether a request brings many resources, and how. Who asks for bytes to be kept is not understood so.
+    /// The format, if a request has many resources. A request to store bytes is not one.
     pub fn of(asked: &Asked) -> Option<Self> {
         if matches!(Model::asked(&asked.headers, false), Ok(Some(Model::Binary))) {
             return None;
@@ -80,7 +80,7 @@ impl Many {
 }
 
 impl Asked {
-    /// Creates each of many resources. What is there already is left as it is, and its line says so.
+    /// Creates each of many resources. An existing resource stays unchanged, and its line says so.
     pub fn post_many(self: &Arc<Self>, many: Many, container: Resource, body: Body) -> Result<Response, LdpError> {
         refuse_codings(&self.headers)?;
         refuse_digests(&self.headers)?;
@@ -116,7 +116,7 @@ impl Asked {
             }
         });
         let (told, answer) = spool::new();
-        // What was begun ends in order, also when the client goes away, and does not wait for it to read.
+        // Creation continues when the client leaves, and does not wait for it to read.
         tokio::spawn(async move {
             let mut lines = std::pin::pin!(lines.buffered(CREATED_AT_ONCE));
             while let Some(line) = lines.next().await {
@@ -132,7 +132,7 @@ impl Asked {
         Ok(response)
     }
 
-    /// Creates the resource of a graph; answers its line.
+    /// Creates the resource of a graph. Returns its line.
     async fn create_graph(&self, container: &Resource, model: Option<Model>, resource: quads::Resource) -> String {
         let quads::Resource { name, graph } = resource;
         let graph = map(graph, |iri| self.site.kept(iri));
@@ -140,8 +140,8 @@ impl Asked {
         self.told(Some(name.as_str()), made)
     }
 
-    /// Creates the resource of a line of JSON-LD; answers its line. Its relative IRIs are of the container, or, where it has no
-    /// `@id`, of the resource that it becomes.
+    /// Creates the resource of a line of JSON-LD. Returns its line. The base of relative IRIs is the container, or, without an `@id`, the
+    /// new resource.
     async fn create_line(&self, container: &Resource, model: Option<Model>, sent: &Bytes, share: Share) -> String {
         let Line { id, json_ld } = match Line::parse(sent) {
             Ok(line) => line,
@@ -152,7 +152,7 @@ impl Asked {
             let graph = |path: &ResourcePath| body.graph(&self.site, path, self.settings());
             return self.told(None, self.create_fresh(container, model, graph).await);
         };
-        // Whether a slash is written at the end of a container's address or not, what is in it is behind one.
+        // With or without a slash at the end of a container's address, its children follow a slash.
         let base = Iri::parse(format!("{}/", self.site.iri(container.path()).trim_end_matches('/')));
         let named = base.and_then(|base| Ok((base.resolve(&id)?, base)));
         match named.map_err(|error| LdpError::Line(format!("@id: {error}"))) {
@@ -164,7 +164,7 @@ impl Asked {
         }
     }
 
-    /// Creates a resource under the name that it says, in the container or deeper.
+    /// Creates a resource under its stated name, in the container or deeper.
     async fn create_named(
         &self,
         container: &Resource,
@@ -196,7 +196,7 @@ impl Asked {
         Ok(self.site.iri(&written.path))
     }
 
-    /// The line of something that was asked for by this name.
+    /// The line of a resource with this requested name.
     fn told(&self, name: Option<&str>, made: Result<String, LdpError>) -> String {
         match made {
             Ok(iri) => format!("{}\n", serde_json::json!({"resource": iri, "status": StatusCode::CREATED.as_u16()})),
@@ -205,7 +205,7 @@ impl Asked {
     }
 }
 
-/// The resources in a body, as they come. What cannot be read, and what there is no memory for, ends them.
+/// The resources in a body, as they arrive. They end at an error, or if the memory budget does not allow more.
 fn resources(
     body: Body,
     limits: Limits,
@@ -257,7 +257,7 @@ fn is_below(path: &ResourcePath, container: &ResourcePath) -> bool {
     container.names().all(|name| names.next() == Some(name)) && names.next().is_some()
 }
 
-/// The line of something that was not created.
+/// The line of a resource that was not created.
 fn line(name: Option<&str>, error: &LdpError) -> String {
     let (status, detail) = error.told();
     format!("{}\n", serde_json::json!({"resource": name, "status": status.as_u16(), "detail": detail}))

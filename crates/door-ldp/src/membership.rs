@@ -1,4 +1,4 @@
-//! Statements of membership (LDP 1.0, sections 5.4 and 5.5): which rule a container's description says, and what follows from it.
+//! Membership (LDP 1.0, sections 5.4 and 5.5): the rule in a container's description, and the statements that follow from it.
 
 use objects::ResourcePath;
 use objects::resources::{Child, MemberRule, Membership, Relation};
@@ -11,7 +11,7 @@ use crate::errors::LdpError;
 use crate::fedora;
 use crate::model::{Members, Model};
 
-/// The rule of a resource of a model, which has one if it is such a container.
+/// The rule of a resource with this model, if it is such a container.
 pub fn rule_of(graph: &mut Graph, path: &ResourcePath, model: Model) -> Result<Membership, LdpError> {
     match model {
         Model::Container(members) => rule(graph, path, members),
@@ -19,8 +19,7 @@ pub fn rule_of(graph: &mut Graph, path: &ResourcePath, model: Model) -> Result<M
     }
 }
 
-/// The rule of a container of a kind, as its description (as it is kept) says. What it does not say is said for it: its members
-/// are its own, by `ldp:member`.
+/// The rule of a container, by its description (with stored IRIs). By default its members are its own, by `ldp:member`.
 fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Membership, LdpError> {
     if members == Members::Basic {
         return Ok(Membership::Basic);
@@ -61,15 +60,15 @@ fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Memb
     Ok(Membership::Indirect(rule, inserted))
 }
 
-/// Whether the server says statements of this relation for reasons of its own: in the vocabularies of LDP and of Fedora all but `ldp:member`,
-/// which is made for this.
+/// Whether the server manages statements with this relation: all of the vocabularies of LDP and Fedora except `ldp:member`, which is made
+/// for membership.
 fn is_servers(relation: &str) -> bool {
     let term = NamedNodeRef::new_unchecked(relation);
     let is_reserved = relation.starts_with(ldp::NAMESPACE) || fedora::is_of(term) || term == rdf::vocab::rdf::TYPE;
     is_reserved && term != ldp::MEMBER
 }
 
-/// Containment as a rule: what it says of children is what a Direct Container says by another relation.
+/// Containment as a rule: it is like the rule of a Direct Container, with another relation.
 pub fn of_containment(container: &ResourcePath) -> Membership {
     let relation = Relation::HasMember(ldp::CONTAINS.as_str().to_owned());
     Membership::Direct(MemberRule { resource: kept_iri(container), relation })
@@ -80,7 +79,7 @@ pub fn members_for(membership: &Membership, container: &ResourcePath) -> Option<
     path_of_kept(&membership.rule()?.resource).filter(|path| path != container)
 }
 
-/// The member that a new child's description (as it is kept) names for the container that it is created in.
+/// The member that a new child's description (with stored IRIs) names for its container.
 pub fn member_named(membership: &Membership, graph: &Graph, child: &ResourcePath) -> Option<String> {
     let Membership::Indirect(_, inserted) = membership else { return None };
     let own = kept_iri(child);
@@ -91,12 +90,12 @@ pub fn member_named(membership: &Membership, graph: &Graph, child: &ResourcePath
     })
 }
 
-/// Whether members are what children name, and not the children themselves.
+/// Whether children name the members, instead of being members themselves.
 pub fn is_named_by_children(membership: &Membership) -> bool {
     matches!(membership, Membership::Indirect(_, inserted) if inserted != ldp::MEMBER_SUBJECT.as_str())
 }
 
-/// The statement that follows from a child, as it is kept; `None`: none does.
+/// The statement that follows from a child, with stored IRIs; `None` if none does.
 pub fn statement(membership: &Membership, container: &ResourcePath, child: &Child) -> Option<Triple> {
     let rule = membership.rule()?;
     let member = match is_named_by_children(membership) {
@@ -116,7 +115,7 @@ pub fn statement_of(rule: &MemberRule, member: &str) -> Triple {
     }
 }
 
-/// The member of a statement that could follow from a rule; `None`: it could not.
+/// The member of a statement that could follow from a rule; `None` if it could not.
 pub fn member_in<'a>(rule: &MemberRule, triple: &'a Triple) -> Option<&'a str> {
     let Term::NamedNode(object) = &triple.object else { return None };
     let rdf::NamedOrBlankNode::NamedNode(subject) = &triple.subject else { return None };
@@ -131,7 +130,7 @@ pub fn member_in<'a>(rule: &MemberRule, triple: &'a Triple) -> Option<&'a str> {
     }
 }
 
-/// What an update would take away of the statements that follow from a rule.
+/// The statements of a rule that an update would delete.
 pub enum Taken<'a> {
     /// That of one member.
     One(&'a str),
@@ -139,7 +138,7 @@ pub enum Taken<'a> {
     All,
 }
 
-/// What an update that takes this away means of the statements that follow from a rule; `None`: nothing.
+/// The statements of a rule that this removal of an update affects; `None` if it affects none.
 pub fn taken<'a>(rule: &MemberRule, removal: &'a Removal) -> Option<Taken<'a>> {
     let subject = removal.subject.as_ref().map(NamedNode::as_str);
     let object = match &removal.object {
@@ -156,7 +155,7 @@ pub fn taken<'a>(rule: &MemberRule, removal: &'a Removal) -> Option<Taken<'a>> {
     fits.then(|| member.map_or(Taken::All, Taken::One))
 }
 
-/// The only object of a relation, which must be an IRI; `None`: there is none.
+/// The only object of a relation, which must be an IRI; `None` if there is none.
 fn only(graph: &Graph, subject: &str, predicate: NamedNodeRef<'_>) -> Result<Option<String>, LdpError> {
     let objects: Vec<_> = graph.objects(NamedNodeRef::new_unchecked(subject).into(), predicate).collect();
     match objects[..] {

@@ -1,4 +1,4 @@
-//! Interaction models (LDP 1.0, sections 4 and 5): which one a client asks for, and which types tell of it.
+//! Interaction models (LDP 1.0, sections 4 and 5): which one a client requests, and which types express it.
 
 use http::HeaderMap;
 use objects::resources::{Kind, Membership};
@@ -14,13 +14,13 @@ use crate::{fedora, links};
 pub enum Model {
     /// Statements.
     RdfSource,
-    /// Statements, and other resources in it.
+    /// Statements, and other resources within.
     Container(Members),
     /// Bytes.
     Binary,
 }
 
-/// How a container makes statements of membership.
+/// How a container makes membership statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Members {
     /// Not at all.
@@ -70,8 +70,8 @@ impl Model {
         }
     }
 
-    /// Refuses what a request asks for by links that nothing here does, which would be passed over otherwise: access rules of its own (Web Access
-    /// Control), and types that are not of an interaction model.
+    /// Refuses links to features that this server does not have: access rules for a resource (Web Access Control), and types that are not
+    /// interaction models. Ignoring them would mislead the client.
     pub fn refuse_unknown(headers: &HeaderMap) -> Result<(), LdpError> {
         let links = links::of(headers);
         if links.iter().any(|link| link.has_rel("acl")) {
@@ -89,13 +89,13 @@ impl Model {
         }
     }
 
-    /// Whether a type means an interaction model, apart from those that are of every graph.
+    /// Whether a type means an interaction model, except for types of every graph.
     pub fn is_told_by(class: NamedNodeRef<'_>) -> bool {
         let container = [ldp::CONTAINER, ldp::BASIC_CONTAINER, ldp::DIRECT_CONTAINER, ldp::INDIRECT_CONTAINER];
         container.contains(&class) || class == ldp::NON_RDF_SOURCE
     }
 
-    /// The model that a request asks for by `Link: rel="type"`; `None`: it does not. `is_graph`: the body could be one.
+    /// The model that a request names by `Link: rel="type"`; `None` if it names none. `is_graph`: the body could be a graph.
     pub fn asked(headers: &HeaderMap, is_graph: bool) -> Result<Option<Self>, LdpError> {
         let types: Vec<_> = links::of(headers)
             .into_iter()
@@ -105,7 +105,7 @@ impl Model {
         Self::of_types(&types, is_graph)
     }
 
-    /// The model of types in the namespace of LDP: the most special of them.
+    /// The model of types in the namespace of LDP: the most specific one.
     fn of_types(types: &[String], is_graph: bool) -> Result<Option<Self>, LdpError> {
         let mut container = None;
         let (mut any, mut source, mut binary) = (false, false, false);
@@ -147,7 +147,7 @@ impl Model {
         }
     }
 
-    /// The model of a graph whose sender asked for none: that of the container that it says it is, or what is set.
+    /// The model of a graph whose client requested none: the container type that the graph states, or the configured default.
     pub fn of_graph(graph: &Graph, subject: &str, default: DefaultModel) -> Result<Self, LdpError> {
         let said = types_in(graph, subject).into_iter().filter(|name| name.ends_with("Container")).collect::<Vec<_>>();
         Ok(Self::of_types(&said, true)?.unwrap_or(match default {

@@ -7,7 +7,7 @@ use crate::ask::{Asked, empty};
 use crate::errors::LdpError;
 
 impl Asked {
-    /// What a resource is and does.
+    /// The types and methods of a resource.
     pub async fn options(&self) -> Result<Response, LdpError> {
         let resource = self.resource().await?;
         let mut response = empty(StatusCode::OK);

@@ -1,4 +1,4 @@
-//! Pages of what a container contains (W3C LDP Paging 1.0): which one a query asks for, and what the answer says of the others.
+//! Pages of a container's members (W3C LDP Paging 1.0): which page a query requests, and the links to the others.
 
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -8,21 +8,21 @@ use rdf::vocab::ldp;
 use crate::errors::LdpError;
 use crate::links;
 
-/// Members of one page at most, whatever is asked for.
+/// Most members of one page, whatever the client requests.
 const PAGE_MEMBERS_MAX: usize = 10_000;
 
 /// One page of a container.
 pub struct Page {
-    /// Where it begins; `None`: at the first member.
+    /// Where it begins; `None` for the first member.
     pub after: Option<ListToken>,
-    /// How many members it tells of, at most.
+    /// Most members on it.
     pub members_max: usize,
     /// Whether it is the last one, wherever that begins.
     pub is_last: bool,
 }
 
 impl Page {
-    /// The page that a query asks for; `None`: it asks for none.
+    /// The page that a query requests; `None` if it requests none.
     pub fn of(query: Option<&str>) -> Result<Option<Self>, LdpError> {
         let (mut members_max, mut after, mut is_last) = (None, None, false);
         let refused = |why: String| LdpError::Header { name: "query", why };
@@ -45,9 +45,9 @@ impl Page {
         }
     }
 
-    /// Says of an answer that it is this page of the container `iri`, and where the others are.
+    /// Marks a response as this page of the container `iri`, with links to the others.
     pub fn describe(&self, iri: &str, next: Option<&ListToken>, headers: &mut HeaderMap) {
-        // The tag is that of the container; a page of it has none.
+        // The tag is that of the container. A page has none.
         headers.remove(header::ETAG);
         links::append(headers, ldp::PAGE.as_str(), "type");
         links::append(headers, iri, "canonical");
@@ -60,7 +60,7 @@ impl Page {
     }
 }
 
-/// Section 6.2: who asks for pages of some size is sent to the first one.
+/// Section 6.2: a client that prefers pages of some size is redirected to the first one.
 pub fn to_first(iri: &str, members_max: usize, mut response: Response) -> Result<Response, LdpError> {
     *response.status_mut() = StatusCode::SEE_OTHER;
     let location = HeaderValue::try_from(address(iri, members_max.min(PAGE_MEMBERS_MAX), None));

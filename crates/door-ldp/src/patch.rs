@@ -1,4 +1,4 @@
-//! PATCH: an update in SPARQL over a resource's own statements.
+//! PATCH: a SPARQL update over a resource's own statements.
 
 use std::sync::Arc;
 
@@ -31,10 +31,10 @@ impl Drop for GivenUp {
     }
 }
 
-/// Copies of the update that are held at the same time: for one try, and for those after it.
+/// Copies of the update in memory at the same time: for one try, and for those after it.
 const TEXTS_AT_ONCE: u64 = 2;
 
-/// Graphs that are held at the same time: before the update and after it.
+/// Graphs in memory at the same time: before and after the update.
 const GRAPHS_AT_ONCE: u64 = 2;
 
 impl Asked {
@@ -46,7 +46,7 @@ impl Asked {
         }
         let (asked, given_up) = (self.clone(), GivenUp(Cancellation::default()));
         let cancellation = given_up.0.clone();
-        // What is written is written to its end; finding out what to write stops when the client leaves.
+        // The write itself is completed. Computing what to write stops when the client leaves.
         let change = tokio::spawn(async move { asked.update(body, &cancellation).await });
         change.await.map_err(|error| LdpError::Internal(error.to_string()))?
     }

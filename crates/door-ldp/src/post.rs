@@ -1,4 +1,4 @@
-//! POST: something new in a container, and what PUT has in common with that.
+//! POST: creating a resource in a container, and what PUT shares with that.
 
 use std::sync::Arc;
 
@@ -26,19 +26,19 @@ use crate::{disposition, links, membership};
 /// RFC 5023, section 9.7.
 const SLUG: HeaderName = HeaderName::from_static("slug");
 
-/// The media type of bytes of which nothing is said.
+/// The media type of bytes without a stated one.
 pub const OCTETS: &str = "application/octet-stream";
 
-/// A body that has come in.
+/// A received body.
 pub enum Incoming {
-    /// A graph, and the model that was asked for.
+    /// A graph, and the requested model.
     Graph(GraphBody, Option<Model>),
     /// Bytes.
     Binary(Uploaded),
 }
 
 impl Asked {
-    /// Takes a body in. `None` as the model that is there: nothing is there yet.
+    /// Receives a body. The existing model is `None` if no resource exists.
     pub async fn take_in(self: Arc<Self>, body: Body, path: &ResourcePath) -> Result<Incoming, LdpError> {
         refuse_codings(&self.headers)?;
         if let Some(named) = Named::of(&self.headers)? {
@@ -50,7 +50,7 @@ impl Asked {
         let said = content_type(&self.headers);
         let graph = said.and_then(ContentType::parse);
         let asked = Model::asked(&self.headers, graph.is_some())?;
-        // A plain text is bytes, unless it is said to be a graph.
+        // A plain text is bytes, unless it is declared a graph.
         let is_said = matches!(asked, Some(Model::RdfSource | Model::Container(_)));
         let graph = graph.or_else(|| said.filter(|_| is_said).and_then(ContentType::of_graph));
         match (asked, graph) {
@@ -63,7 +63,7 @@ impl Asked {
             (Some(asked), None) => {
                 let found = said.unwrap_or(OCTETS).to_owned();
                 let unsupported = || LdpError::UnsupportedMediaType { found, supported: graphs_accepted() };
-                // Of nothing it need not be said what it is. Whether it is nothing, no header says for sure.
+                // An empty body needs no type. No header says for sure whether it is empty.
                 match whole(body, &self, 0).await {
                     Ok(_) if said.is_none() => Ok(Incoming::Graph(GraphBody::empty(), Some(asked))),
                     Ok(_) | Err(LdpError::TooLarge { .. }) => Err(unsupported()),
@@ -73,13 +73,13 @@ impl Asked {
         }
     }
 
-    /// Takes bytes in, and checks that they are what was announced.
+    /// Receives bytes, and checks them against announced digests.
     pub async fn upload(&self, body: Body, path: &ResourcePath) -> Result<Uploaded, LdpError> {
         let media_type = content_type(&self.headers).unwrap_or(OCTETS);
         self.upload_of(body, &self.headers, media_type, path).await
     }
 
-    /// Takes in what is kept elsewhere: its bytes, or where they are.
+    /// Receives content stored elsewhere: its bytes, or its address.
     pub async fn take_in_named(&self, named: Named, path: &ResourcePath) -> Result<Uploaded, LdpError> {
         let Named { url, wanted, media_type } = named;
         let external = self.external()?;
@@ -94,20 +94,20 @@ impl Asked {
         external.check(&url, handling)?;
         let announced = digests::announced(&self.headers)?;
         if !announced.is_empty() {
-            // They are read once, so that what is announced of them is so at least now.
+            // They are read once, so that announced digests are true at least now.
             let body = external.ask(Method::GET, &url, None).await?.into_body();
             let bytes = pieces(body, self.settings().binary_bytes_max);
             let read = self.library().summed_up(bytes, &digests::algorithms(&announced)).await?;
             digests::check(&announced, &read)?;
         }
         let mut uploaded = Uploaded::elsewhere(url, handling);
-        // Without a type in the link, the server that keeps it says the type with each answer.
+        // Without a type in the link, the server that stores it states the type with each response.
         uploaded.media_type = media_type.unwrap_or_default();
         uploaded.disposition = disposition::of(&self.headers);
         Ok(uploaded)
     }
 
-    /// Takes bytes in that come with these headers. What is announced of them, the request says.
+    /// Receives bytes with these headers. The request announces their digests.
     async fn upload_of(
         &self,
         body: Body,
@@ -131,7 +131,7 @@ impl Asked {
         Ok(uploaded)
     }
 
-    /// What is to be created at a path, in a container that is as it is told.
+    /// The resource to create at a path, in the given container.
     pub fn new_resource(
         &self,
         incoming: &Incoming,
@@ -152,7 +152,7 @@ impl Asked {
         }
     }
 
-    /// The same, of a graph (as it is kept).
+    /// The same for a graph (with stored IRIs).
     pub fn new_graph(
         &self,
         mut graph: rdf::Graph,
@@ -168,7 +168,7 @@ impl Asked {
         let rules = [membership::of_containment(path), membership.clone()].map(|rule| (rule, path.clone()));
         let lenient = Preferences::of(&self.headers).lenient;
         let standing = Standing { path, model, resource: None, rules: &rules, lenient };
-        // Nothing is in it yet, so nothing that is said of that can be so.
+        // It contains nothing yet, so no statement of containment or membership can be true.
         let graph = standing.strip_new(graph)?;
         let of_above = above.and_then(|above| match above.kind() {
             Kind::Container { membership, .. } => Some(membership),
@@ -187,7 +187,7 @@ impl Asked {
         Ok(NewResource { kind, description: rdf::to_stored(&graph).into(), member, members_for, refers_to })
     }
 
-    /// Creates something in a container.
+    /// Creates a resource in a container.
     pub async fn post(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
         let container = self.resource().await?;
         if !matches!(container.kind(), Kind::Container { .. }) {
@@ -197,14 +197,14 @@ impl Asked {
             return self.post_many(many, container, body);
         }
         let asked = self.clone();
-        // What was begun ends in order, also when the client goes away: bytes that nobody will know of are given back.
+        // The creation is completed when the client leaves, and unused bytes are given back.
         let creation = tokio::spawn(async move { asked.create(body).await });
         creation.await.map_err(|error| LdpError::Internal(error.to_string()))?
     }
 
     async fn create(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
         let incoming = self.clone().take_in(body, self.path()).await?;
-        // RFC 5023 has it percent-encoded; many clients send UTF-8 as it is.
+        // RFC 5023 has it percent-encoded. Many clients send plain UTF-8.
         let slug = self.headers.get(SLUG).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
         let wish = slug.and_then(wished_name);
         let wish = wish.filter(|wish| self.path().child(wish).is_ok_and(|path| refuse_volumes(&path).is_ok()));
@@ -216,14 +216,14 @@ impl Asked {
         self.created(&created?, &incoming).await
     }
 
-    /// Gives back bytes that are not used, unless that is not sure.
+    /// Gives back unused bytes, unless it is uncertain whether they are used.
     pub async fn give_back(&self, uploaded: &Uploaded, error: &LdpError) {
         if !matches!(error, LdpError::Resource(ResourceError::Objects(objects::ObjectsError::Unknown(_)))) {
             self.library().discard(uploaded).await;
         }
     }
 
-    /// The answer that something was created.
+    /// The response to a creation.
     pub async fn created(&self, written: &Written, incoming: &Incoming) -> Result<Response, LdpError> {
         let mut response = empty(StatusCode::CREATED);
         let headers = response.headers_mut();
@@ -232,14 +232,14 @@ impl Asked {
         headers.insert(header::LOCATION, location);
         links::append(headers, rdf::vocab::ldp::RESOURCE.as_str(), "type");
         if let Incoming::Binary(_) = incoming {
-            // LDP 1.0, section 5.2.3.12: what was asked for is the container, or the new resource itself.
+            // LDP 1.0, section 5.2.3.12: the target is the container, or the new resource itself.
             links::append_of(headers, &iri, &self.site.iri_of(&written.path, "metadata"), "describedby");
         }
         self.confirm(written, incoming, headers);
         Ok(self.returned(&written.path, response).await)
     }
 
-    /// The tag by which a writer can go on from what it wrote, and whether the answer is as short as was wished.
+    /// The entity tag for the writer's next change, and whether the response is minimal as preferred.
     pub fn confirm(&self, written: &Written, incoming: &Incoming, headers: &mut HeaderMap) {
         Preferences::confirm_minimal(&self.headers, headers);
         match incoming {

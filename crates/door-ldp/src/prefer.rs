@@ -12,10 +12,10 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// RFC 7240, section 3.
 pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// What a container says of itself, and its older name.
+/// A container without its contents, and the older name of the preference.
 const MINIMAL: [&str; 2] = [ldp::PREFER_MINIMAL_CONTAINER.as_str(), ldp::PREFER_EMPTY_CONTAINER.as_str()];
 
-/// A preference that is understood, and how it is named.
+/// Names of supported preferences.
 const CONTAINMENT: &str = ldp::PREFER_CONTAINMENT.as_str();
 const MEMBERSHIP: &str = ldp::PREFER_MEMBERSHIP.as_str();
 const SERVER_MANAGED: &str = fedora::SERVER_MANAGED.as_str();
@@ -25,42 +25,42 @@ const CONTAINED_DESCRIPTIONS: &str = "http://www.w3.org/ns/oa#PreferContainedDes
 /// Fedora API, section 3.1.1.
 const INBOUND_REFERENCES: &str = "http://fedora.info/definitions/fcrepo#PreferInboundReferences";
 
-/// What a client would like.
+/// A client's preferences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preferences {
-    /// Whether to tell what a container contains.
+    /// Whether to send containment.
     pub containment: bool,
-    /// Whether to tell what follows from that.
+    /// Whether to send membership.
     pub membership: bool,
-    /// Whether to send what the server knows by itself: times, sizes, digests, types.
+    /// Whether to send server-managed statements: times, sizes, digests, types.
     pub managed: bool,
-    /// Whether to send what clients say of it.
+    /// Whether to send the stored description.
     pub description: bool,
-    /// Whether to send the descriptions of what it contains.
+    /// Whether to send the descriptions of children.
     pub contained_descriptions: bool,
     /// Whether to send the statements of other resources that refer to it.
     pub inbound_references: bool,
-    /// Which kind of answer is wished for.
+    /// The preferred kind of response.
     pub answer: Option<Answer>,
-    /// Whether the server understood everything that is to be included or omitted.
+    /// Whether the server understood all of `include` and `omit`.
     is_understood: bool,
-    /// Members of one page, if pages are wanted.
+    /// Members per page, if pages are preferred.
     pub members_max: Option<usize>,
-    /// Whether what is the server's in a body is to be passed over, rather than looked at.
+    /// Whether to ignore server-managed statements in a body instead of checking them.
     pub lenient: bool,
 }
 
-/// A kind of answer (RFC 7240, section 4.2).
+/// A kind of response (RFC 7240, section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// As short as can be.
+    /// Minimal.
     Minimal,
-    /// With what is there now.
+    /// With the current representation.
     Representation,
 }
 
 impl Answer {
-    /// As headers have it.
+    /// As in headers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Minimal => "return=minimal",
@@ -87,7 +87,7 @@ impl Default for Preferences {
 }
 
 impl Preferences {
-    /// Those of a request. What is not understood is passed over, as section 2 says.
+    /// The preferences of a request. Unknown ones are ignored (section 2).
     pub fn of(headers: &HeaderMap) -> Self {
         let mut preferences = Self::default();
         for value in values(headers, &PREFER) {
@@ -101,27 +101,27 @@ impl Preferences {
         self.contained_descriptions || self.inbound_references
     }
 
-    /// The same without these.
+    /// The same preferences without these statements.
     #[must_use]
     pub fn without_others(self) -> Self {
         let is_understood = self.is_understood && !self.of_others();
         Self { contained_descriptions: false, inbound_references: false, is_understood, ..self }
     }
 
-    /// What `Preference-Applied` says of an answer that follows these: nothing, where some of it was not understood. (Its syntax has no place for
-    /// parts of a preference.)
+    /// The `Preference-Applied` of a response that follows these; none if some part was not understood, because its syntax cannot express
+    /// parts of a preference.
     pub fn applied(&self) -> Option<&'static str> {
         self.answer.filter(|_| self.is_understood).map(Answer::name)
     }
 
-    /// Says what was applied.
+    /// Sets `Preference-Applied`.
     pub fn confirm(&self, answer: &mut HeaderMap) {
         if let Some(applied) = self.applied() {
             answer.insert(PREFERENCE_APPLIED, HeaderValue::from_static(applied));
         }
     }
 
-    /// Says so, if the answer to a change is as short as the client likes it: it is, unless the client likes it otherwise.
+    /// Sets it, if the client prefers a minimal response to a change, which is the default.
     pub fn confirm_minimal(headers: &HeaderMap, answer: &mut HeaderMap) {
         let preferences = Self::of(headers);
         if preferences.answer == Some(Answer::Minimal) {
@@ -129,7 +129,7 @@ impl Preferences {
         }
     }
 
-    /// Tells apart representations of one state that follow different preferences.
+    /// Distinguishes representations of one state by their preferences.
     pub fn tag(&self) -> u8 {
         let (containment, membership) = (self.containment, self.membership);
         let others = [self.contained_descriptions, self.inbound_references];

@@ -1,4 +1,4 @@
-//! PUT: creating or replacing something at an address of the client's choice.
+//! PUT: creating or replacing a resource at an address of the client's choice.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::post::Incoming;
 use crate::prefer::Preferences;
 use crate::statements::{kept_description, references};
 
-/// Fedora's: takes away what says that something was deleted here.
+/// Fedora's header that deletes the tombstone at the address.
 const OVERWRITE_TOMBSTONE: HeaderName = HeaderName::from_static("overwrite-tombstone");
 
-/// What a PUT finds.
+/// What exists at the address.
 enum Stands {
-    /// Something that it replaces.
+    /// A resource to replace.
     Resource(Box<Resource>),
     /// Nothing.
     Nothing,
@@ -38,7 +38,7 @@ impl Asked {
     /// Creates or replaces.
     pub async fn put(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
         let asked = self.clone();
-        // What was begun ends in order, also when the client goes away.
+        // The change is completed when the client leaves.
         let change = tokio::spawn(async move {
             match asked.target.facet {
                 Facet::Description => asked.put_description(body).await,
@@ -49,7 +49,7 @@ impl Asked {
     }
 
     async fn put_itself(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
-        // Before a body of any size is taken in, what can be said without it.
+        // Checks that need no body come before a body of any size is received.
         let first = self.stands().await?;
         let incoming = match &first {
             Stands::Resource(resource) => self.clone().take_in_for(resource, body).await?,
@@ -76,7 +76,7 @@ impl Asked {
             match (written, &stands) {
                 (Ok(written), Stands::Nothing) => return self.created(&written, incoming).await,
                 (Ok(written), Stands::Resource(_)) => return Ok(self.replaced(&written, incoming).await),
-                // Somebody else was faster: what stands now is looked at anew, with the conditions.
+                // Another writer was faster: the new state is checked again, with the conditions.
                 (Err(LdpError::Resource(ResourceError::Moved(_) | ResourceError::Exists(_))), _) => {}
                 (Err(error), _) => return Err(error),
             }
@@ -85,7 +85,7 @@ impl Asked {
         Err(changes_all_the_time(self.path()))
     }
 
-    /// What stands at the address, if the conditions of the request let it be changed.
+    /// What exists at the address, if the conditions of the request permit a change.
     async fn stands(&self) -> Result<Stands, LdpError> {
         match self.library().resource(self.path()).await {
             Ok(resource) => {
@@ -108,7 +108,7 @@ impl Asked {
         }
     }
 
-    /// Evaluates the conditions of a change of what is there.
+    /// Evaluates the conditions of a change of an existing resource.
     pub fn may_change(&self, resource: &Resource) -> Result<(), LdpError> {
         if self.settings().require_condition && !conditions::is_conditional(&self.headers) {
             return Err(LdpError::PreconditionRequired);
@@ -116,7 +116,7 @@ impl Asked {
         self.validators(resource).writing(&self.headers)
     }
 
-    /// What a writer's conditions are about.
+    /// The validators for a writer's conditions.
     fn validators(&self, resource: &Resource) -> Validators {
         match (self.target.facet, resource.kind()) {
             (Facet::Itself, Kind::Binary(binary)) => Validators::of_bytes(binary.revision),
@@ -124,7 +124,7 @@ impl Asked {
         }
     }
 
-    /// The container in which something is to be created, if it is there.
+    /// The container of the new resource, if it exists.
     async fn above(&self) -> Result<Option<Resource>, LdpError> {
         let Some(above) = self.path().parent() else { return Ok(None) };
         match self.library().resource(&above).await {
@@ -134,12 +134,12 @@ impl Asked {
         }
     }
 
-    /// Takes in what is to replace a resource: it has to be of the same model.
+    /// Receives the replacement of a resource, which must have the same model.
     async fn take_in_for(self: Arc<Self>, resource: &Resource, body: Body) -> Result<Incoming, LdpError> {
         refuse_codings(&self.headers)?;
         let stands = Model::of(resource.kind());
         let said = content_type(&self.headers);
-        // What is a graph stays one, so that a plain text is one as well.
+        // A graph stays a graph, so a plain text is one as well.
         let graph = said.and_then(if stands == Model::Binary { ContentType::parse } else { ContentType::of_graph });
         if let Some(asked) = Model::asked(&self.headers, graph.is_some())?
             && asked != stands
@@ -172,7 +172,7 @@ impl Asked {
         Ok(self.library().update_resource(resource, &update).await?)
     }
 
-    /// The change that gives a resource this description, by an update that takes away what it says.
+    /// The change to this description, by an update with these removals.
     pub async fn described(
         &self,
         resource: &Resource,
@@ -223,7 +223,7 @@ impl Asked {
         Err(changes_all_the_time(self.path()))
     }
 
-    /// The answer that something was replaced.
+    /// The response to a replacement.
     pub async fn replaced(&self, written: &Written, incoming: &Incoming) -> Response {
         let mut response = empty(StatusCode::NO_CONTENT);
         let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! The answer to a change as its client prefers it (RFC 7240, section 4.2): short, or with the resource as it is now.
+//! The response to a change as its client prefers it (RFC 7240, section 4.2): minimal, or with the current representation.
 
 use axum::response::Response;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -8,7 +8,7 @@ use crate::address::{Facet, Target};
 use crate::ask::Asked;
 use crate::prefer::{Answer, Preferences};
 
-/// What of a request is about the change, and not about what is sent of its result.
+/// Headers of a request that apply to the change, and not to the representation in its response.
 const ABOUT_THE_CHANGE: [HeaderName; 6] = [
     header::IF_MATCH,
     header::IF_NONE_MATCH,
@@ -19,9 +19,9 @@ const ABOUT_THE_CHANGE: [HeaderName; 6] = [
 ];
 
 impl Asked {
-    /// The answer to a change of what is at `path`: with its representation, by `Accept`, if that is preferred. The change is made by then,
-    /// and a preference is not a condition: where nothing acceptable can be sent with 200, the answer stays short and does not say
-    /// that the preference was followed.
+    /// The response to a change of the resource at `path`: with its representation, by `Accept`, if the client prefers that. The change is
+    /// made by then, and a preference is not a condition. If no acceptable representation can be sent with 200, the response stays minimal
+    /// and does not claim to follow the preference.
     pub async fn returned(&self, path: &ResourcePath, short: Response) -> Response {
         if Preferences::of(&self.headers).answer != Some(Answer::Representation) {
             return short;
@@ -55,7 +55,7 @@ impl Asked {
         }
     }
 
-    /// A representation as the answer to a change, of which the short one tells the rest.
+    /// A representation as the response to a change, with the headers of the minimal response.
     fn answered(&self, short: Response, mut whole: Response) -> Response {
         *whole.status_mut() = if short.status() == StatusCode::CREATED { StatusCode::CREATED } else { StatusCode::OK };
         let headers = whole.headers_mut();

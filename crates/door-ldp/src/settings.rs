@@ -1,9 +1,9 @@
-//! What can be set of this door.
+//! Settings of this door.
 
 use crate::body::STATEMENT_BYTES;
 use crate::external::ExternalPrefix;
 
-/// What a graph becomes when its sender does not say.
+/// The default model of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultModel {
     /// A Basic Container, as clients of Fedora expect.
@@ -15,26 +15,26 @@ pub enum DefaultModel {
 /// Settings of the repository door.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LdpSettings {
-    /// The path under which resources are, without a slash at its end.
+    /// Path of the repository, without a slash at its end.
     pub base: String,
     /// Scheme and authority under which clients see the server, as in `https://example.org`; `None`: what each request says.
     pub origin: Option<String>,
-    /// What a graph becomes when its sender does not say.
+    /// The default model of a graph.
     pub default_model: DefaultModel,
-    /// Whether replacing something without a condition is refused (428), pages and METS of volumes included.
+    /// Whether unconditional replacement is refused (428), including pages and METS of volumes.
     pub require_condition: bool,
-    /// Bytes of a graph or an update that is sent in.
+    /// Most bytes of a graph or an update in a request.
     pub rdf_bytes_max: usize,
-    /// Statements of a graph that is sent in.
+    /// Most statements of a graph in a request.
     pub triples_max: usize,
-    /// Bytes of a content that is sent in; 0: no limit.
+    /// Most bytes of a content; 0: no limit.
     pub binary_bytes_max: u64,
-    /// How the addresses begin at which content may be kept elsewhere; none: it may not.
+    /// Prefixes of addresses whose content may be stored elsewhere; none: it may not.
     pub external: Vec<ExternalPrefix>,
 }
 
 impl LdpSettings {
-    /// Bytes of memory that one request may take at most.
+    /// Most bytes of memory of one request.
     pub fn memory_bytes_max(&self) -> u64 {
         let text = self.rdf_bytes_max as u64;
         text.saturating_mul(4).saturating_add(2 * STATEMENT_BYTES * self.triples_max as u64)

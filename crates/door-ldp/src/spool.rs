@@ -1,5 +1,5 @@
-//! What waits for a client that does not read yet: in memory while it is little, otherwise in a temporary file. Many clients read nothing
-//! of an answer before they have sent all of their request, and must not be waited for meanwhile.
+//! Output that waits for a client that does not read yet: in memory if it is little, otherwise in a temporary file. Many clients read
+//! nothing of a response before they have sent the whole request, and the server must not wait for them.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 use tempfile::SpooledTempFile;
 use tokio::sync::Notify;
 
-/// Bytes that wait in memory.
+/// Most bytes that wait in memory.
 const MEMORY_BYTES: usize = 1 << 20;
-/// Bytes of a piece that is handed out.
+/// Bytes of a piece of output.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Where it is written; dropped before [`Writer::finish`], the answer breaks off.
+/// The writing end. If it is dropped before [`Writer::finish`], the response ends with an error.
 pub struct Writer(Arc<Spool>);
 
 struct Spool {
@@ -64,7 +64,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Says that this was all.
+    /// Ends the output.
     pub fn finish(self) {
         self.0.state.lock().end = Some(End::Whole);
     }
@@ -77,7 +77,7 @@ impl Drop for Writer {
     }
 }
 
-/// What there is to be handed out.
+/// The next output.
 enum Next {
     Piece(Bytes),
     Later,
@@ -106,7 +106,7 @@ impl State {
         self.file.read_exact(&mut piece)?;
         self.read_bytes += piece.len() as u64;
         if self.read_bytes == self.written_bytes {
-            // A client that reads keeps it small.
+            // It stays small if the client reads.
             self.file.set_len(0)?;
             (self.written_bytes, self.read_bytes) = (0, 0);
         }

@@ -1,4 +1,4 @@
-//! The statements of an answer, as a stream: what a container contains is read and written page by page, whatever there is.
+//! The statements of a response, as a stream. The contents of a container are read and written page by page, whatever their number.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
@@ -22,16 +22,16 @@ use crate::{managed, membership};
 
 /// Children that are read together.
 const PAGE_CHILDREN: usize = 1_000;
-/// Descriptions that are read together: each may be as large as a body may be.
+/// Descriptions that are read together. Each may be as large as a body.
 const DESCRIPTIONS_AT_ONCE: usize = 4;
 
-/// What is kept as the description of a resource.
+/// The stored description of a resource.
 pub async fn kept_description(library: &Library, resource: &Resource) -> Result<Graph, LdpError> {
     let stored = library.description(resource).await?;
     rdf::from_stored(&stored).map_err(|error| LdpError::Internal(format!("a description: {error}")))
 }
 
-/// A graph with its IRIs changed where `change` says so.
+/// A graph with its IRIs mapped by `change`.
 pub fn map(graph: Graph, change: impl Fn(&str) -> Option<String>) -> Graph {
     graph.into_iter().map(|triple| mapped(triple, &change)).collect()
 }
@@ -47,7 +47,7 @@ fn mapped(mut triple: Triple, change: &impl Fn(&str) -> Option<String>) -> Tripl
     triple
 }
 
-/// What an update takes away, with its IRIs changed likewise.
+/// The removals of an update, with their IRIs mapped likewise.
 pub fn map_removal(mut removal: Removal, change: impl Fn(&str) -> Option<String>) -> Removal {
     let object = removal.object.as_mut().and_then(|object| match object {
         Term::NamedNode(node) => Some(node),
@@ -65,41 +65,41 @@ fn replace(node: &mut NamedNode, change: &impl Fn(&str) -> Option<String>) {
     }
 }
 
-/// A part of an answer.
+/// A section of a response.
 pub enum Section {
-    /// Statements as they are kept.
+    /// Statements with stored IRIs.
     Triples(Vec<Triple>),
-    /// What follows by a rule, of containment or of membership, from what is in a container.
+    /// Statements that follow by a rule, of containment or membership, from the contents of a container.
     Children(Membership, Box<Resource>),
-    /// The descriptions of everything in a container.
+    /// The descriptions of a container's children.
     ContainedDescriptions(Box<Resource>),
     /// The statements of other resources that refer to one.
     InboundReferences(Referrers),
     /// The descriptions of these; or only the statements in them that refer to one resource.
     Descriptions(VecDeque<ResourcePath>, Option<ResourcePath>),
-    /// That the container of volumes contains them.
+    /// Containment of the container of volumes.
     Volumes,
-    /// That a volume contains its pages, from this one on.
+    /// Containment of a volume's pages, from this one on.
     Pages(Box<Volume>, u32),
 }
 
-/// The statements of an answer.
+/// The statements of a response.
 pub struct Statements {
     library: Library,
     site: Site,
     writer: Writer,
     told: Arranged,
-    /// Where the listing of the first section goes on.
+    /// Where the listing of the first section continues.
     after: Option<ListToken>,
-    /// Descriptions of other resources that were written so far.
+    /// Descriptions of other resources written so far.
     descriptions: u64,
 }
 
-/// What became of an answer.
+/// A response, whole or in part.
 pub enum Written {
-    /// It is small, and this is all of it.
+    /// It is small and complete.
     Whole(Bytes),
-    /// It goes on.
+    /// It continues.
     Streamed(Body),
 }
 
@@ -113,7 +113,7 @@ impl From<Written> for Body {
 }
 
 impl Statements {
-    /// Those that are told, by a writer.
+    /// Statements for a writer.
     pub fn new(library: Library, site: Site, writer: Writer, told: impl Into<Arranged>) -> Self {
         let mut told = told.into();
         let lists = std::mem::take(&mut told.lists).map(|item| match item {
@@ -126,7 +126,7 @@ impl Statements {
         Self { library, site, writer: writer.with_lists(lists), told, after: None, descriptions: 0 }
     }
 
-    /// Writes until it is clear whether the answer is small.
+    /// Writes until it is clear whether the response is small.
     pub async fn write(mut self) -> Result<Written, LdpError> {
         loop {
             if !self.advance().await? {
@@ -141,7 +141,7 @@ impl Statements {
         }
     }
 
-    /// Writes some more; false: all of it is written.
+    /// Writes more. Returns false if everything is written.
     async fn advance(&mut self) -> Result<bool, LdpError> {
         let Some(section) = self.told.sections.pop_front() else { return self.push_held() };
         let rest = match section {
@@ -166,7 +166,7 @@ impl Statements {
             Section::InboundReferences(mut referrers) => match self.library.more_referrers(&mut referrers).await? {
                 Some(mut paths) => {
                     let target = referrers.path().clone();
-                    // What a resource says of itself is no reference to it.
+                    // A statement of a resource about itself is no reference to it.
                     paths.retain(|path| *path != target);
                     self.told.sections.push_front(Section::InboundReferences(referrers));
                     Some(Section::Descriptions(paths.into(), Some(target)))
@@ -189,7 +189,7 @@ impl Statements {
         Ok(true)
     }
 
-    /// Writes what follows from some more children; false: these were the last.
+    /// Writes the statements that follow from some more children. Returns false if these were the last.
     async fn list(&mut self, membership: &Membership, container: &Resource) -> Result<bool, LdpError> {
         let page = self.library.children(container, self.after.as_ref(), PAGE_CHILDREN).await?;
         for child in &page.children {
@@ -232,7 +232,7 @@ impl Statements {
         Ok(())
     }
 
-    /// Writes that some more volumes are contained; false: these were the last.
+    /// Writes the containment of some more volumes. Returns false if these were the last.
     async fn list_volumes(&mut self) -> Result<bool, LdpError> {
         let page = self.library.list(self.after.as_ref(), PAGE_CHILDREN).await?;
         for id in &page.volumes {
@@ -242,7 +242,7 @@ impl Statements {
         Ok(self.after.is_some())
     }
 
-    /// Writes that some pages from `from` on are contained; answers where to go on.
+    /// Writes the containment of some pages from `from` on. Returns where to continue.
     async fn list_pages(&mut self, volume: &Volume, from: u32) -> Result<Option<u32>, LdpError> {
         let count = u32::try_from(volume.body.pages.count).unwrap_or(u32::MAX);
         let to = count.min(from.saturating_add(PAGE_CHILDREN as u32));
@@ -254,7 +254,7 @@ impl Statements {
         Ok((to < count).then_some(to))
     }
 
-    /// Writes a statement with all that is held of its subject.
+    /// Writes a statement with all held statements of its subject.
     fn push_with_held(&mut self, triple: Triple) -> Result<(), LdpError> {
         let mut triples = self.told.held.swap_remove(&triple.subject).unwrap_or_default();
         let same = triples.iter().rposition(|held| held.predicate == triple.predicate);
@@ -262,7 +262,7 @@ impl Statements {
         triples.into_iter().try_for_each(|triple| self.push(triple))
     }
 
-    /// Writes what no listing told of; false: there is nothing.
+    /// Writes held statements whose subject no listing contained. Returns false if there are none.
     fn push_held(&mut self) -> Result<bool, LdpError> {
         let held = std::mem::take(&mut self.told.held);
         let is_any = !held.is_empty();
@@ -277,7 +277,7 @@ impl Statements {
     }
 }
 
-/// That a volume is contained where all are.
+/// The containment of a volume in the container of volumes.
 pub fn volume_contained(id: &VolumeId) -> Triple {
     let subject = NamedNode::new_unchecked(kept_volumes());
     Triple::new(subject, ldp::CONTAINS.into_owned(), NamedNode::new_unchecked(kept_volume(id)))
@@ -285,7 +285,7 @@ pub fn volume_contained(id: &VolumeId) -> Triple {
 
 type Rest = Option<Statements>;
 
-/// The next piece of an answer that goes on.
+/// The next piece of a response that continues.
 async fn next(ready: Option<Bytes>, rest: Rest) -> Result<Option<(Bytes, (Option<Bytes>, Rest))>, LdpError> {
     if let Some(ready) = ready {
         return Ok(Some((ready, (None, rest))));
@@ -299,19 +299,19 @@ async fn next(ready: Option<Bytes>, rest: Rest) -> Result<Option<(Bytes, (Option
     Ok(Some((rest.writer.finish(), (None, None))))
 }
 
-/// The resource of this repository that a statement (as it is kept) refers to, or to a part of it; `None`: none, or one that only the data door
-/// changes.
+/// The resource of this repository that a statement (with stored IRIs) refers to, or to a part of it. `None` if there is none, or only the
+/// data door changes it.
 fn refers_to(triple: &Triple) -> Option<ResourcePath> {
     let Term::NamedNode(object) = &triple.object else { return None };
     path_of_kept(object.as_str()).filter(|path| path.names().next() != Some(VOLUMES))
 }
 
-/// The resources that a graph (as it is kept) refers to, other than its own.
+/// The other resources that a graph (with stored IRIs) refers to.
 pub fn references<'a>(graph: impl IntoIterator<Item = &'a Triple>, own: &ResourcePath) -> BTreeSet<ResourcePath> {
     graph.into_iter().filter_map(refers_to).filter(|path| path != own).collect()
 }
 
-/// A graph with blank nodes that are those of no graph of another number.
+/// A graph with blank nodes that are distinct from those of graphs with another number.
 pub fn labelled_apart(graph: Graph, number: u64) -> Graph {
     let label = |node: BlankNode| BlankNode::new_unchecked(format!("g{number}x{}", node.as_str()));
     let label_in = |mut triple: Triple| {
@@ -331,7 +331,7 @@ pub fn paths_of(container: &Resource, children: &[Child]) -> VecDeque<ResourcePa
     children.iter().filter_map(|child| container.path().child(&child.name).ok()).collect()
 }
 
-/// Whether a resource can have something in it.
+/// Whether a resource can contain others.
 pub fn is_container(resource: &Resource) -> bool {
     matches!(resource.kind(), Kind::Container { .. })
 }

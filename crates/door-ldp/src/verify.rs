@@ -1,5 +1,5 @@
-//! Verifying resources: a list of all that are there, page by page, and a report on one. Both are this server's own, in JSON; they are
-//! for `penates verify`, and for whoever wants to do the same over HTTP.
+//! Verifying resources: a list of all resources, page by page, and a report on one. Both are extensions of this server, in JSON, for
+//! `penates verify` and other clients.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::LdpDoor;
 use crate::errors::LdpError;
 
-/// The routes, which need the right to write: verifying marks what is damaged, and the list names what is in deleted containers too.
+/// The routes. They need the right to write: verifying marks damage, and the list includes resources in deleted containers.
 pub fn routes(door: Arc<LdpDoor>) -> Router {
     let base = &door.settings.base;
     Router::new()
@@ -33,9 +33,9 @@ struct ListQuery {
 /// Some resources.
 #[derive(Serialize)]
 struct Page {
-    /// Their names from the root on, with slashes between them.
+    /// Their paths from the root, with slashes between names.
     resources: Vec<String>,
-    /// What to ask for next; none: this was the last page.
+    /// The value of `after` for the next page; none if this was the last.
     next: Option<String>,
 }
 
@@ -60,22 +60,22 @@ struct VerifyQuery {
     path: String,
 }
 
-/// What verifying found.
+/// The result of verifying.
 #[derive(Serialize)]
 struct Report {
     resource: String,
     revision: String,
     /// Of its description and its bytes.
     size_bytes: u64,
-    /// Whether everything is as it came in.
+    /// Whether nothing is damaged.
     sound: bool,
     damaged: Vec<Damage>,
 }
 
-/// A part that is not what came in.
+/// A damaged part.
 #[derive(Serialize)]
 struct Damage {
-    /// `description` or `bytes`; none: nothing of it can be reached.
+    /// `description` or `bytes`; none if nothing of it can be reached.
     part: Option<&'static str>,
     detail: String,
 }

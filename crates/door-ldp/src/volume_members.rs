@@ -1,5 +1,5 @@
-//! Pages, METS and records of volumes as resources. The data door sends and replaces their bytes, by routes that are put here too; what is said
-//! of them as resources, and what this door asks of who changes something, comes around those.
+//! Pages, METS and records of volumes as resources. The data door sends and replaces their bytes, through routes that are mounted here too.
+//! This module wraps those routes with the headers of resources and with this door's conditions for changes.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::errors::LdpError;
 use crate::model::Model;
 use crate::{LdpDoor, LdpSettings, links};
 
-/// What can be done with a record.
+/// Methods of a record.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
-/// What can be done with a page and with METS.
+/// Methods of a page and of METS.
 const ALLOW_REPLACING: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, PUT");
 
-/// The statuses with which a body is refused.
+/// The statuses of a refused body.
 const REFUSED_BODIES: [StatusCode; 6] = [
     StatusCode::BAD_REQUEST,
     StatusCode::CONFLICT,
@@ -32,14 +32,14 @@ const REFUSED_BODIES: [StatusCode; 6] = [
     StatusCode::PRECONDITION_REQUIRED,
 ];
 
-/// Routes that send or replace bytes of volumes, put where this door says that they are: a condition is asked for where it is for all
-/// resources, answers say that they are resources, and those that refuse a body, where it is explained why.
+/// Mounts the routes that send or replace bytes of volumes at this door's addresses. It requires a condition if this door does, adds the
+/// headers of resources to responses, and links to the page of constraints if a body is refused.
 pub fn members(settings: &LdpSettings, routes: Router) -> Router {
     let LdpSettings { base, require_condition, .. } = settings.clone();
     let routes = routes.layer(from_fn(move |request: Request, next: Next| {
         let constraints = format!("{base}/fcr:constraints");
         let member = Member::of(&format!("{base}{}", request.uri().path()));
-        // What is there is all that can be put here: nothing is created.
+        // PUT replaces existing members only, and creates nothing.
         let is_refused = require_condition && request.method() == Method::PUT && !is_conditional(request.headers());
         async move {
             let response = match is_refused {
@@ -63,10 +63,10 @@ pub async fn member(State(door): State<Arc<LdpDoor>>, Path(segments): Path<Vec<S
     answer.await.unwrap_or_else(IntoResponse::into_response)
 }
 
-/// What can be said of a member by its path.
+/// A member, known by its path.
 struct Member {
     allow: HeaderValue,
-    /// The path of what describes it: a METS tells of each page.
+    /// The path of its description: the METS describes each page.
     description: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl Member {
         Self { allow, description }
     }
 
-    /// Says it in an answer.
+    /// Adds its headers to a response.
     fn describe(self, mut response: Response, constraints: &str) -> Response {
         let status = response.status();
         let headers = response.headers_mut();

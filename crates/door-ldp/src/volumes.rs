@@ -1,5 +1,5 @@
 //! The volumes of the library as resources: a container of all of them, and each as a container of its pages, its METS and its
-//! record (`volume_members.rs`). They are changed by the data door.
+//! record (`volume_members.rs`). The data door changes them.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::{Encrypted, LdpDoor, links};
 
 /// The namespace of DCMI Metadata Terms.
 const DCTERMS: &str = "http://purl.org/dc/terms/";
-/// What can be done with a volume.
+/// Methods of a volume.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 
 /// `GET`, `HEAD`, `OPTIONS` of the container of volumes.
@@ -83,7 +83,7 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     Ok(response)
 }
 
-/// Why there is no answer: an archive is all that is acceptable, or nothing is.
+/// The refusal if only an archive is acceptable, or nothing is.
 fn unless_archive(headers: &HeaderMap, error: LdpError) -> LdpError {
     match Format::negotiated_or_archive(headers) {
         Ok(None) => LdpError::AllVolumes,
@@ -91,7 +91,7 @@ fn unless_archive(headers: &HeaderMap, error: LdpError) -> LdpError {
     }
 }
 
-/// What tells representations of the same state apart.
+/// The mark that distinguishes representations of one state.
 fn variant(format: Format, preferences: &Preferences) -> String {
     format!("{:x}{:x}", format.tag(), preferences.tag())
 }
@@ -125,7 +125,7 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
     asked.send(door, response, writer, sections).await
 }
 
-/// Archives of volumes are the data door's, with a length and ranges: who wants one is sent there.
+/// Redirects to the data door, which sends archives of volumes with a length and ranges.
 fn to_archive(id: &VolumeId, mut response: Response) -> Result<Response, LdpError> {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("volumeIDs", id.as_str()).finish();
     let location = HeaderValue::try_from(format!("/volumes?{query}"));
@@ -136,7 +136,7 @@ fn to_archive(id: &VolumeId, mut response: Response) -> Result<Response, LdpErro
     Ok(response)
 }
 
-/// What is said of a volume besides its pages, as far as that is wanted.
+/// The requested statements about a volume besides its pages.
 fn statements(volume: &Volume, preferences: &Preferences) -> Vec<Triple> {
     let subject = NamedNode::new_unchecked(kept_volume(&volume.id));
     let types = types(&[ARCHIVAL_GROUP]).into_iter().filter(|_| preferences.managed);
@@ -178,7 +178,7 @@ fn typed(subject: &NamedNode, class: NamedNodeRef<'_>) -> Triple {
     Triple::new(subject.clone(), rdf::vocab::rdf::TYPE.into_owned(), class.into_owned())
 }
 
-/// What of a request these answers depend on.
+/// The parts of a request that these responses depend on.
 struct Asked<'a> {
     method: &'a Method,
     headers: &'a HeaderMap,
@@ -201,7 +201,7 @@ impl<'a> Asked<'a> {
         response
     }
 
-    /// Says which of its members describe a volume.
+    /// Adds links to the members that describe a volume.
     fn link_descriptions(&self, volume: &Volume, headers: &mut HeaderMap) {
         let record = volume.body.record.map(|_| "record");
         for member in std::iter::once("mets").chain(record) {
