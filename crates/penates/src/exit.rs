@@ -30,10 +30,10 @@ pub enum CliError {
     /// Neither the store nor a server can be reached.
     #[error("{0}")]
     Unreachable(String),
-    /// Some of what was asked for failed or is missing; it has been reported already.
-    #[error("not all is well")]
+    /// Some operations failed, or something is missing. It was reported already.
+    #[error("some operations failed")]
     Incomplete,
-    /// Whoever read the output has gone, which is its right (`penates ls | head`).
+    /// The reader of the output is gone, which is fine (`penates ls | head`).
     #[error("the output was closed")]
     OutputClosed,
     /// Ctrl-C.
@@ -52,7 +52,7 @@ impl CliError {
         }
     }
 
-    /// Whether there is nothing left to say about it.
+    /// Whether nothing is left to report.
     fn is_told(&self) -> bool {
         matches!(self, Self::Incomplete | Self::OutputClosed)
     }
@@ -68,7 +68,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     let code = match (known, error.downcast_ref::<ClientError>()) {
         (Some(known), _) => known.code(),
         (None, Some(ClientError::Unreachable(_))) => UNREACHABLE,
-        // What was asked for makes no sense, and it was the command line that asked.
+        // The request makes no sense, and it came from the command line.
         (None, Some(ClientError::Refused { status: StatusCode::BAD_REQUEST, .. })) => USAGE,
         (None, _) => 1,
     };

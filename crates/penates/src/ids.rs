@@ -15,13 +15,13 @@ pub struct IdArgs {
     /// Volume ids, e.g. uc2.ark:/13960/t8ff3zh99
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// A file with one volume id a line; `-` is standard input.
+    /// A file with one volume id per line; `-` is standard input.
     #[arg(long = "ids", value_name = "FILE")]
     pub ids_file: Option<PathBuf>,
 }
 
 impl IdArgs {
-    /// Whether none were named at all.
+    /// Whether none were named.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty() && self.ids_file.is_none()
     }

@@ -40,7 +40,7 @@ pub fn stop_token() -> io::Result<CancellationToken> {
     let mut signals = Signals::catch()?;
     tokio::spawn(async move {
         signals.next().await;
-        eprintln!("Ending what is under way; once more ends at once.");
+        eprintln!("Stopping after the current work; interrupt again to stop at once.");
         cancelled.cancel();
         signals.next().await;
         std::process::exit(130);

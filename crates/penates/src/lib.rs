@@ -40,7 +40,7 @@ pub fn main() -> ExitCode {
         Err(error) => return exit::report(&anyhow::Error::new(error).context("starting the runtime")),
     };
     let outcome = runtime.block_on(commands::run(cli.command));
-    // What still runs on the blocking pool (a read of the terminal, say) must not keep the process.
+    // Work on the blocking pool (such as a read of the terminal) must not keep the process alive.
     runtime.shutdown_background();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

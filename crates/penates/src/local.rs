@@ -47,7 +47,7 @@ pub fn unfinished_copy(config: &Config, origin: &str) -> StoreError {
         Place::Cluster(address) => (address.to_owned(), "drop the keyspace"),
     };
     let detail = format!(
-        "it is an unfinished copy of {origin}; `penates copy --from {origin} --to {location}` goes on with it, or {remove} to give it up"
+        "it is an unfinished copy of {origin}; `penates copy --from {origin} --to {location}` continues it, or {remove} to abandon it"
     );
     StoreError::Unreadable { location, detail }
 }

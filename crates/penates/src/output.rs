@@ -19,7 +19,7 @@ impl Output {
         Self { stdout: io::BufWriter::with_capacity(64 << 10, io::stdout()) }
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.stdout.write_all(bytes).map_err(closed)
     }
@@ -36,7 +36,7 @@ impl Output {
         self.line(line)
     }
 
-    /// Writes what an object says, one field a line.
+    /// Writes an object, one field per line.
     pub fn fields(&mut self, object: &Value) -> anyhow::Result<()> {
         let fields = flatten(object);
         let width = fields.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);

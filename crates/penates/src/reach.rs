@@ -35,7 +35,7 @@ pub enum IfVacant {
 pub enum Way {
     /// Through a server.
     Server(Client),
-    /// The store itself: nobody holds it but this process from now on, or it is one that many may open.
+    /// The store itself: this process holds it from now on, or it is one that many may open.
     Free(Arc<dyn Store>, Box<Config>),
 }
 
@@ -79,7 +79,7 @@ async fn find_by(
         }
         let socket = socket_path(folder);
         if UnixStream::connect(&socket).await.is_ok() {
-            eprintln!("A server holds {}: going through it by its socket.", folder.display());
+            eprintln!("A server holds {}: using its socket.", folder.display());
             return Ok(Way::Server(Client::socket(socket)));
         }
         if Instant::now() >= patience {
@@ -104,17 +104,17 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// Gets to the data. Where this process holds the store itself, the same doors answer, without a listener.
+    /// Opens a way to the data. If this process holds the store itself, the same doors respond, without a listener.
     pub async fn open(args: &ReachArgs) -> anyhow::Result<Self> {
         Self::by(find(args, IfVacant::Refuse).await?).await
     }
 
-    /// The same; where there is no store yet, one is made.
+    /// The same, creating the store if there is none.
     pub async fn open_or_make(args: &ReachArgs) -> anyhow::Result<Self> {
         Self::by(find(args, IfVacant::Create).await?).await
     }
 
-    /// Gets to the data as its administrator: to the store itself, or to the server that holds it by its socket.
+    /// Opens a way to the data for its administrator: to the store itself, or through the socket of the server that holds it.
     pub async fn open_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Self> {
         Self::by(find_local(args, if_vacant).await?).await
     }
@@ -129,7 +129,7 @@ impl Reached {
         }
     }
 
-    /// Makes what was done safe and lets go of the store.
+    /// Makes changes durable and releases the store.
     pub async fn close(self) -> anyhow::Result<()> {
         match self.app {
             Some(app) => Ok(app.close().await?),

@@ -27,7 +27,7 @@ pub struct BaseArgs {
 }
 
 impl BaseArgs {
-    /// The path to ask for, of a resource that is named from the root of the repository on. Slashes part names.
+    /// The path to request for a resource that is named from the root of the repository. Slashes separate names.
     pub fn address(&self, resource: &str) -> String {
         let names = resource.split('/').filter(|name| !name.is_empty());
         let names: Vec<_> = names.map(|name| utf8_percent_encode(name, NAME).to_string()).collect();

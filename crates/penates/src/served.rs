@@ -70,7 +70,7 @@ fn of_client(error: ClientError) -> StoreError {
 }
 
 fn another_answer() -> StoreError {
-    StoreError::Invalid("the server answered another question: is it of another version?".to_owned())
+    StoreError::Invalid("unexpected answer from the server: does it have another version?".to_owned())
 }
 
 fn reads_only<T>() -> StoreResult<T> {
@@ -141,7 +141,7 @@ impl Store for ServedStore {
 
     async fn health(&self) -> Health {
         Health {
-            refusing_writes: store::Lane::ALL.map(|lane| (lane, "it is read from afar".to_owned())).into(),
+            refusing_writes: store::Lane::ALL.map(|lane| (lane, "it is read through a server".to_owned())).into(),
             ..Health::default()
         }
     }

@@ -39,7 +39,7 @@ impl Flags {
             let (key, value) = setting
                 .split_once('=')
                 .filter(|(key, _)| key.contains('.'))
-                .ok_or_else(|| CliError::Usage(format!("--set {setting}: say SECTION.KEY=VALUE")))?;
+                .ok_or_else(|| CliError::Usage(format!("--set {setting}: write SECTION.KEY=VALUE")))?;
             flags.set(key.trim(), parse_value(value));
         }
         if let Some(path) = &store.store {

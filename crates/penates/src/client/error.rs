@@ -16,27 +16,27 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// No connection, or it ended before there was an answer.
+    /// No connection, or it ended before a response.
     #[error("the server cannot be reached: {0}")]
     Unreachable(#[source] Cause),
-    /// The answer ended before it was whole.
-    #[error("the answer broke off: {0}")]
+    /// The response ended early.
+    #[error("the response ended early: {0}")]
     Broken(#[source] Cause),
-    /// The server refused, and told why.
+    /// The server refused, with a reason.
     #[error("{detail} (HTTP {})", status.as_u16())]
     Refused {
         /// The status.
         status: StatusCode,
-        /// What it told.
+        /// The reason.
         detail: String,
-        /// After how many seconds to try again, if it told.
+        /// `Retry-After` in seconds, if it was sent.
         retry_after_s: Option<u64>,
     },
-    /// The request cannot be said in HTTP.
+    /// The request is not valid HTTP.
     #[error("making the request: {0}")]
     Request(#[from] http::Error),
-    /// The answer is not what this program understands.
-    #[error("the answer is not understood: {0}")]
+    /// The response is not what this program expects.
+    #[error("unexpected response: {0}")]
     NotUnderstood(#[from] serde_json::Error),
 }
 
@@ -48,7 +48,7 @@ struct Problem {
 }
 
 impl ClientError {
-    /// What a refusing answer tells: a problem document's detail, or the text as it is.
+    /// The reason in a refusal: a problem document's detail, or the plain text.
     pub async fn of_response(response: Response<Body>) -> Self {
         let status = response.status();
         let retry_after = response.headers().get(http::header::RETRY_AFTER);
@@ -80,20 +80,20 @@ impl ClientError {
         }
     }
 
-    /// What a person may do about it, where that is an option of this program.
+    /// What the user may do about it, if that is an option of this program.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Refused { status: StatusCode::UNAUTHORIZED, .. } => {
-                Some("show a token with --token or PENATES_TOKEN")
+                Some("pass a token with --token or PENATES_TOKEN")
             }
             Self::Unreachable(cause) if is_distrust(cause.as_ref()) => Some(
-                "say whom to trust with --ca-cert (a certificate that the server made itself is tls/cert.pem in its data folder)",
+                "name the certificate to trust with --ca-cert (one that the server made itself is tls/cert.pem in its data folder)",
             ),
             _ => None,
         }
     }
 
-    /// After how long the same request may succeed if it is tried again; none: it will not.
+    /// After how long the same request may succeed; `None` if it will not.
     pub fn passing_after(&self) -> Option<Duration> {
         match self {
             Self::Unreachable(_) | Self::Broken(_) => Some(Duration::ZERO),
@@ -109,7 +109,7 @@ impl ClientError {
 
 /// Whether TLS did not trust the server's certificate.
 fn is_distrust(error: &(dyn Error + 'static)) -> bool {
-    // An I/O error does not tell the error that it holds as its source.
+    // An I/O error does not report the error within as its source.
     let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     let distrusts =
         |error: &(dyn Error + 'static)| matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)));

@@ -32,7 +32,7 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 #[derive(Clone)]
 pub struct Client {
     transport: Transport,
-    /// Scheme, authority, and the path that is put before every other.
+    /// Scheme, authority, and the prefix of all paths.
     base: String,
     authorization: Option<HeaderValue>,
 }
@@ -61,7 +61,7 @@ impl Client {
         Self { transport: Transport::InProcess(router), base: "http://localhost".to_owned(), authorization: None }
     }
 
-    /// Sends a request for `path` (with its query, percent-encoded) and answers with whatever comes back, success or not.
+    /// Sends a request for `path` (with its query, percent-encoded) and returns the response, success or not.
     pub fn send(
         &self,
         path: &str,
@@ -79,7 +79,7 @@ impl Client {
         })
     }
 
-    /// Sends a request and answers with a success, or with the error that the server tells.
+    /// Sends a request and returns a success, or the server's error.
     pub async fn ask(&self, path: &str, request: Builder, body: Body) -> Result<Response<Body>, ClientError> {
         let response = self.send(path, request, body).await?;
         if response.status().is_success() {
@@ -88,19 +88,19 @@ impl Client {
         Err(ClientError::of_response(response).await)
     }
 
-    /// A path that the server told, as this client wants it: without the path that it puts before every other.
+    /// A path from the server, without the prefix that this client adds to all paths.
     pub fn relative<'a>(&self, path: &'a str) -> &'a str {
         let base_path = self.base.splitn(4, '/').nth(3);
         let rest = base_path.and_then(|base_path| path.strip_prefix('/')?.strip_prefix(base_path));
         rest.filter(|rest| rest.starts_with('/')).unwrap_or(path)
     }
 
-    /// A GET whose answer is streamed; `accept` names the form that is wanted.
+    /// A GET with a streamed response; `accept` names the media type.
     pub async fn get(&self, path: &str, accept: &str) -> Result<Response<Body>, ClientError> {
         self.ask(path, Request::builder().method(Method::GET).header(ACCEPT, accept), empty()).await
     }
 
-    /// A GET of lines, as they come.
+    /// A GET of lines, as they arrive.
     pub async fn get_lines(
         &self,
         path: &str,
@@ -119,7 +119,7 @@ impl Client {
         json(self.get(path, "application/json").await?).await
     }
 
-    /// A request without a body whose answer is JSON.
+    /// A request without a body and with a JSON response.
     pub async fn ask_json<T: DeserializeOwned>(&self, method: Method, path: &str) -> Result<T, ClientError> {
         let request = Request::builder().method(method).header(ACCEPT, "application/json");
         json(self.ask(path, request, empty()).await?).await
@@ -138,7 +138,7 @@ impl Client {
 /// The header that shows a token.
 fn bearer(token: &str) -> anyhow::Result<HeaderValue> {
     let mut header = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| CliError::Usage("the token holds characters that no token has".to_owned()))?;
+        .map_err(|_| CliError::Usage("the token contains invalid characters".to_owned()))?;
     header.set_sensitive(true);
     Ok(header)
 }

@@ -23,7 +23,7 @@ pub enum Content {
 pub struct Part {
     /// The name of its field.
     pub name: &'static str,
-    /// What it holds.
+    /// Its media type.
     pub content_type: &'static str,
     /// Its bytes.
     pub content: Content,

@@ -25,7 +25,7 @@ use crate::exit::CliError;
 /// What a request travels on.
 #[derive(Clone)]
 pub(super) enum Transport {
-    /// TCP, with TLS where the address says https.
+    /// TCP, with TLS for https addresses.
     Network(Box<legacy::Client<HttpsConnector<HttpConnector>, Body>>),
     /// A Unix socket; each request has a connection of its own.
     Socket(PathBuf),
@@ -63,7 +63,7 @@ async fn over_socket(path: &Path, mut request: Request<Body>) -> Result<Response
     let stream = UnixStream::connect(path).await.map_err(unreachable)?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(unreachable)?;
-    // It ends with the answer's body, or when that is dropped; how it ended, the body tells.
+    // It ends with the response's body, or when that is dropped. The body reports how it ended.
     tokio::spawn(connection);
     let path = request.uri().path_and_query().cloned();
     *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);

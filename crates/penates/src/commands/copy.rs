@@ -134,7 +134,7 @@ async fn copy(args: &CopyArgs, source: &Source, copier: Copier) -> anyhow::Resul
             break;
         }
     }
-    bar.begin("waiting until nothing changes any more", None);
+    bar.begin("waiting for changes to end", None);
     source.make_read_only(&read_only_reason(args)).await?;
     tokio::time::sleep(source.others_learn_within).await;
     for _ in 0..LAST_PASSES_MAX {
@@ -155,9 +155,7 @@ async fn copy(args: &CopyArgs, source: &Source, copier: Copier) -> anyhow::Resul
 fn of_copy(error: CopyError) -> anyhow::Error {
     match error {
         CopyError::NotVacant { .. } | CopyError::Finished { .. } => CliError::Usage(error.to_string()).into(),
-        error => {
-            anyhow::Error::new(error).context("the copy did not come to its end; the same command goes on with it")
-        }
+        error => anyhow::Error::new(error).context("the copy is incomplete; give the same command again to continue"),
     }
 }
 
@@ -299,7 +297,7 @@ fn print(args: &CopyArgs, Copied { passes, verified, damaged }: &Copied) -> anyh
         return output.finish();
     }
     output.line(format!(
-        "{} large contents are damaged in {} and were left out: `penates verify` names the resources that they are the bytes of",
+        "{} large contents are damaged in {} and were left out: `penates verify` names their resources",
         damaged.len(),
         args.from.display()
     ))?;

@@ -60,7 +60,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     };
     let served = server::serve(config, store, ready, interrupt::asked_to_end()?).await;
     served.map_err(|error| serve::cannot_serve(error, &listen))?;
-    eprintln!("Ended. The next run finds its data again.");
+    eprintln!("Stopped. The next run reuses the data.");
     Ok(())
 }
 

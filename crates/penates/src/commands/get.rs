@@ -126,7 +126,7 @@ impl GetArgs {
 /// Runs it.
 pub async fn run(args: GetArgs) -> anyhow::Result<()> {
     if args.to_stdout() && std::io::stdout().is_terminal() {
-        return Err(CliError::Usage("a ZIP is nothing for a terminal: say -o FILE, or pipe it".to_owned()).into());
+        return Err(CliError::Usage("refusing to write a ZIP to a terminal: use -o FILE, or a pipe".to_owned()).into());
     }
     let (route, form) = args.request()?;
     let target = Target::at(&args.output)?;
@@ -155,7 +155,7 @@ async fn download(
 
 fn tell(args: &GetArgs, len_bytes: u64, missing: u64) -> anyhow::Result<()> {
     if missing > 0 {
-        eprintln!("{missing} of what was asked for are missing or damaged: the ZIP's entry ERROR.err names them.");
+        eprintln!("{missing} requested members are missing or damaged: the ZIP's entry ERROR.err names them.");
     }
     if args.to_stdout() {
         return Ok(());

@@ -48,7 +48,7 @@ pub struct PutArgs {
 pub async fn run(args: PutArgs) -> anyhow::Result<()> {
     let media_type = args.media_type.as_deref().unwrap_or_else(|| media_type_of(&args.file));
     refuse_bytes_as_container(&args, media_type)?;
-    let is_none = |_| CliError::Usage(format!("--type {media_type:?} is no media type"));
+    let is_none = |_| CliError::Usage(format!("--type {media_type:?} is not a media type"));
     let request = http::Request::builder()
         .method(Method::PUT)
         .header(header::CONTENT_TYPE, HeaderValue::try_from(media_type).map_err(is_none)?);
@@ -73,7 +73,7 @@ fn refuse_bytes_as_container(args: &PutArgs, media_type: &str) -> Result<(), Cli
     }
     let name = file.file_name().filter(|name| *name != "-").map_or("NAME".into(), |name| name.to_string_lossy());
     Err(CliError::Usage(format!(
-        "{resource} names a container, and {media_type} is no graph: say where in it, as in {resource}{name}"
+        "{resource} names a container, and {media_type} is not a graph: name a place in it, as in {resource}{name}"
     )))
 }
 

@@ -20,7 +20,7 @@ pub struct ReadOnlyArgs {
     #[arg(value_enum)]
     to: Option<To>,
     /// The reason given to clients that want to change something.
-    #[arg(long, value_name = "TEXT", default_value = "the administrator has made it so")]
+    #[arg(long, value_name = "TEXT", default_value = "set by the administrator")]
     reason: String,
     /// The form of the output.
     #[command(flatten)]

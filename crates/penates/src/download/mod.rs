@@ -38,22 +38,22 @@ pub struct Selection {
     address: String,
     /// The strong validator of its bytes.
     etag: String,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub len_bytes: u64,
-    /// How much of what was asked for is missing or damaged.
+    /// Number of requested members that are missing or damaged.
     pub missing: u64,
 }
 
 /// What is kept of a download that is under way.
 #[derive(Serialize, Deserialize)]
 struct State {
-    /// The form that was sent: whether a later command asks for the same.
+    /// The form that was sent, to recognise a later command for the same.
     form: String,
     selection: Selection,
 }
 
 impl State {
-    /// Empties the part and keeps the state beside it, in this order: it never stands beside bytes of another download.
+    /// Empties the part and then stores the state beside it, so that it is never beside bytes of another download.
     fn begin(&self, target: &Path) -> anyhow::Result<Part> {
         let part = Part::open(target, true)?;
         let json = serde_json::to_vec(self).context("encoding the state of the download")?;
@@ -64,7 +64,7 @@ impl State {
 }
 
 impl Selection {
-    /// Makes a selection of what `form` asks for. A server that has too much to do is asked again, `tries` times in all.
+    /// Creates a selection for `form`. It retries on a busy server, `tries` times in all.
     async fn create(client: &Client, form: &str, tries: u32) -> anyhow::Result<Self> {
         let mut failures = 0;
         let created = loop {
@@ -75,19 +75,19 @@ impl Selection {
             failures += 1;
             let refused = error.status().and(error.passing_after());
             let Some(least) = refused.filter(|_| failures < tries) else { return Err(error.into()) };
-            eprintln!("Not begun yet: {error}. Trying again.");
+            eprintln!("Not started yet: {error}. Trying again.");
             tokio::time::sleep(pause_after(failures, least)).await;
         };
         let told: Self = client::json(created).await?;
         Ok(Self { address: client.relative(&told.address).to_owned(), ..told })
     }
 
-    /// Lets the server forget it. That this fails does no harm: it ends by itself.
+    /// Deletes it on the server. A failure does no harm: it ends by itself.
     async fn discard(&self, client: &Client) {
         let _ = client.ask(&self.address, Request::builder().method(Method::DELETE), client::empty()).await;
     }
 
-    /// Whether these are the headers of an answer with its bytes.
+    /// Whether these are the headers of a response with its bytes.
     fn is_in(&self, headers: &HeaderMap) -> bool {
         text(headers, ETAG.as_str()).is_some_and(|etag| etag == self.etag)
     }
@@ -113,12 +113,12 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
 pub enum Target<'a> {
     /// Into a pipe, once.
     Pipe(Pipe),
-    /// Into a regular file, which appears when it is whole.
+    /// Into a regular file, which appears when it is complete.
     File(&'a Path),
 }
 
 impl<'a> Target<'a> {
-    /// What is at `path`; `-` is standard output. A folder is a mistake of usage.
+    /// The sink for `path`; `-` is standard output. A folder is a usage error.
     pub fn at(path: &'a Path) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::Pipe(Pipe::stdout()?));
@@ -153,28 +153,23 @@ async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyh
     let (mut selection, mut part) = match resumable(client, form, target).await {
         Some(selection) => {
             let part = Part::open(target, false)?;
-            eprintln!(
-                "Going on with {} after {} of {} bytes.",
-                target.display(),
-                part.len_bytes(),
-                selection.len_bytes
-            );
+            eprintln!("Resuming {} after {} of {} bytes.", target.display(), part.len_bytes(), selection.len_bytes);
             (selection, part)
         }
         None => begin(client, form, target, tries).await?,
     };
     while let Err(error) = fetch(client, &selection, &mut part, tries).await {
-        let unfinished = || format!("{} is not whole yet: the same command, given again, goes on", target.display());
+        let unfinished = || format!("{} is incomplete: give the same command again to continue", target.display());
         if !matches!(error.downcast_ref(), Some(ClientError::Broken(_))) {
             return Err(error.context(unfinished()));
         }
-        // Always broken off at the same place: damage was found there, and a new selection leaves it out.
+        // It always ends at the same place: damage was found there, and a new selection leaves it out.
         let found = Selection::create(client, form, tries).await?;
         found.discard(client).await;
         if found.etag == selection.etag {
             return Err(error.context(unfinished()));
         }
-        eprintln!("Damage was found in what was selected: beginning again without it.");
+        eprintln!("The selection contains damage: starting again without it.");
         selection.discard(client).await;
         (selection, part) = begin(client, form, target, tries).await?;
     }
@@ -230,7 +225,7 @@ async fn resumable(client: &Client, form: &str, target: &Path) -> Option<Selecti
     match client.ask(&selection.address, Request::builder().method(Method::HEAD), client::empty()).await {
         Ok(head) => selection.is_in(head.headers()).then_some(selection),
         Err(ClientError::Refused { status: StatusCode::NOT_FOUND | StatusCode::GONE, .. }) => None,
-        // Out of reach for now: nothing that is there already is given up.
+        // Out of reach for now: what was downloaded is kept.
         Err(_) => Some(selection),
     }
 }

@@ -11,7 +11,7 @@ use crate::exit::CliError;
 
 /// Where the bytes go. It knows how many it has.
 pub(super) trait Sink {
-    /// How many bytes it has.
+    /// Its length in bytes.
     fn len_bytes(&self) -> u64;
     /// Appends.
     fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()>;
@@ -60,7 +60,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Opens the part of `target`, to go on or anew.
+    /// Opens the part of `target`, to resume it or to start again.
     pub(super) fn open(target: &Path, anew: bool) -> anyhow::Result<Self> {
         let path = beside(target, ".part");
         let opening = || format!("opening {}", path.display());
@@ -69,7 +69,7 @@ impl Part {
         Ok(Self { file, path, len_bytes })
     }
 
-    /// How many bytes an earlier run has left of `target`; none: it left nothing.
+    /// Bytes of `target` from an earlier run; `None` if there are none.
     pub(super) fn begun_bytes(target: &Path) -> Option<u64> {
         Some(fs::metadata(beside(target, ".part")).ok()?.len())
     }

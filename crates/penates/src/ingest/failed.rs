@@ -16,15 +16,15 @@ use crate::exit;
 /// A volume that could not be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedVolume {
-    /// Where its files are, if it has files; what is no UTF-8 in it is replaced.
+    /// The path of its files, if it has files. Invalid UTF-8 is replaced.
     pub path: Option<String>,
-    /// Its id, where that is known.
+    /// Its id, if known.
     pub id: Option<VolumeId>,
     /// The kind of failure, as a word.
     pub kind: &'static str,
-    /// What went wrong, for a person.
+    /// What went wrong, for people.
     pub reason: String,
-    /// Whether no other volume could be imported either (a full disk).
+    /// Whether no other volume could be imported either (as with a full disk).
     #[serde(skip)]
     pub stops_all: bool,
 }
@@ -34,7 +34,7 @@ impl FailedVolume {
         Self { path: None, id: None, kind, reason: exit::told(error), stops_all: false }
     }
 
-    /// Says which one it is.
+    /// Names it.
     pub fn of(mut self, path: Option<&Path>, id: Option<&VolumeId>) -> Self {
         self.path = self.path.or(path.map(|path| path.to_string_lossy().into_owned()));
         self.id = self.id.or(id.cloned());
@@ -105,7 +105,7 @@ pub struct FailedList {
 }
 
 impl FailedList {
-    /// A list that is told on standard error, and kept in `file` too: a JSON object a line, each written when it is known.
+    /// A list on standard error and in `file`: one JSON object per line, each written at once.
     pub fn new(file: Option<&Path>) -> anyhow::Result<Self> {
         let create = |path: &Path| File::create(path).with_context(|| format!("making {}", path.display()));
         Ok(Self { file: file.map(create).transpose()? })

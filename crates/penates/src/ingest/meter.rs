@@ -34,43 +34,43 @@ impl Counts {
 }
 
 impl Meter {
-    /// A meter that is shown, of ZIPs with so many bytes in all, as far as is known yet.
+    /// A visible meter of ZIPs with this many bytes in all, as far as known yet.
     pub fn shown(zip_bytes: u64) -> Self {
         let counts = Arc::new(Counts::default());
         let told = counts.clone();
         let key = move |_: &ProgressState, line: &mut dyn Write| {
-            // A bar that cannot be drawn stops nothing.
+            // Failing to draw a bar stops nothing.
             let _ = line.write_str(&told.told());
         };
         Self { bar: progress::import(zip_bytes, key), counts }
     }
 
-    /// A meter that nobody sees.
+    /// A hidden meter.
     pub fn hidden() -> Self {
         Self { bar: ProgressBar::hidden(), counts: Arc::default() }
     }
 
-    /// Whether nobody sees it.
+    /// Whether it is hidden.
     pub fn is_hidden(&self) -> bool {
         self.bar.is_hidden()
     }
 
-    /// There are more ZIPs, with so many bytes.
+    /// Adds ZIPs with this many bytes to the total.
     pub fn expect(&self, zip_bytes: u64) {
         self.bar.inc_length(zip_bytes);
     }
 
-    /// Does something that prints, without the bar in its way.
+    /// Runs something that prints, with the bar hidden.
     pub fn suspended<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// A volume is begun whose ZIP has so many bytes.
+    /// Starts a volume whose ZIP has this many bytes.
     pub(super) fn begin(&self, zip_bytes: u64) -> VolumeMeter {
         VolumeMeter { meter: self.clone(), zip_bytes, reached: Arc::default() }
     }
@@ -91,17 +91,17 @@ struct Reached {
 }
 
 impl VolumeMeter {
-    /// So many of its pages are done.
+    /// Sets how many of its pages are done.
     pub(super) fn pages(&self, pages: u64, pages_total: u64) {
         self.reach(Reached { zip_bytes: self.zip_bytes * pages / pages_total.max(1), pages });
     }
 
-    /// So many bytes of it are sent.
+    /// Sets how many of its bytes are sent.
     pub(super) fn sent(&self, bytes: u64) {
         self.reach(Reached { zip_bytes: bytes.min(self.zip_bytes), pages: 0 });
     }
 
-    /// It has ended. Pages of a volume that failed do not count.
+    /// Ends it. Pages of a failed volume do not count.
     pub(super) fn end(self, outcome: &Result<Done, FailedVolume>) {
         let counts = &self.meter.counts;
         let pages = outcome.as_ref().map_or(0, |done| done.pages);

@@ -17,9 +17,9 @@ pub use target::{Mode, Target};
 /// How importing one volume ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Result {
-    /// It was not there before.
+    /// It is new.
     New,
-    /// Another revision was there before.
+    /// It replaced another revision.
     Replaced,
     /// The same digests are stored already.
     Unchanged,
@@ -39,9 +39,9 @@ pub struct Done {
 /// What came of all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Volumes that were not there before.
+    /// New volumes.
     pub new: u64,
-    /// Volumes of which another revision was there before.
+    /// Volumes that replaced another revision.
     pub replaced: u64,
     /// Volumes that are stored already with the same digests.
     pub unchanged: u64,
@@ -51,11 +51,11 @@ pub struct Summary {
     pub failed: u64,
     /// Pages of the volumes that did not fail.
     pub pages: u64,
-    /// Bytes of the ZIPs that were read.
+    /// Bytes of ZIPs read.
     pub zip_bytes: u64,
-    /// Whether it was interrupted by Ctrl-C: not all was seen.
+    /// Whether Ctrl-C interrupted it before the end.
     pub interrupted: bool,
-    /// Whether something failed that no other volume could have been imported after (a full disk): not all was seen.
+    /// Whether it stopped early because no other volume could be imported either (as with a full disk).
     pub given_up: bool,
 }
 
@@ -81,19 +81,19 @@ impl Summary {
 pub struct Ingest<'a> {
     /// Where they go.
     pub target: &'a Target,
-    /// What is done to each.
+    /// What to do with each.
     pub mode: Mode,
     /// How many at once.
     pub jobs: usize,
-    /// Shows how far it is.
+    /// Shows the progress.
     pub meter: Meter,
-    /// No further volume is begun once this is cancelled; those under way are ended.
+    /// Once this is cancelled, no further volume starts. Running ones are completed.
     pub stop: CancellationToken,
 }
 
 impl Ingest<'_> {
-    /// Imports all that `sources` gives. What fails is put on the list and stops nothing else, unless nothing else could
-    /// succeed either: then the rest is given up.
+    /// Imports all `sources`. A failure is put on the list and stops nothing else, unless nothing else could succeed either: then the
+    /// rest is skipped.
     pub async fn run(
         &self,
         sources: impl Stream<Item = std::result::Result<Source, FailedVolume>>,

@@ -30,12 +30,12 @@ pub struct MemoryVolume {
 pub enum Source {
     /// Its files.
     Files(VolumeFiles),
-    /// It is in memory.
+    /// A volume in memory.
     Memory(MemoryVolume),
 }
 
 impl Source {
-    /// Where its ZIP is, if that is a file.
+    /// The path of its ZIP, if that is a file.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Files(files) => Some(&files.zip),
@@ -43,7 +43,7 @@ impl Source {
         }
     }
 
-    /// Its id, where that is known without reading it.
+    /// Its id, if known without reading it.
     pub fn id(&self) -> Option<&VolumeId> {
         match self {
             Self::Files(files) => files.id.as_ref(),
@@ -51,7 +51,7 @@ impl Source {
         }
     }
 
-    /// Bytes of its ZIP; 0 where the file cannot be asked (reading it will tell why).
+    /// Bytes of its ZIP; 0 if the file cannot be examined (reading it will report why).
     pub fn zip_bytes(&self) -> u64 {
         match self {
             Self::Files(files) => zip_bytes(files),
@@ -61,7 +61,7 @@ impl Source {
 }
 
 impl Source {
-    /// Reads which volume it is, and how many pages it has; the pages themselves are not read.
+    /// Reads its id and number of pages, but not the pages.
     pub(super) async fn identify(&self) -> Result<(VolumeId, u64), VolumeError> {
         let source = self.clone();
         let identifying = move || match &source {
@@ -74,7 +74,7 @@ impl Source {
 }
 
 impl MemoryVolume {
-    /// Its parts, to be read out of memory.
+    /// Its parts, from memory.
     pub fn parts(&self) -> VolumeParts<Cursor<Bytes>> {
         VolumeParts {
             id: None,
@@ -92,9 +92,9 @@ fn zip_bytes(files: &VolumeFiles) -> u64 {
 /// Which volumes are to be found in the file system.
 #[derive(Clone, Debug)]
 pub enum Wanted {
-    /// All that lie at these paths or below.
+    /// All volumes at these paths or below.
     Paths(Vec<PathBuf>),
-    /// Those with these ids.
+    /// Volumes with these ids.
     Ids {
         /// The root of the pairtree they are in.
         root: PathBuf,
@@ -112,13 +112,13 @@ impl Wanted {
         }
     }
 
-    /// Tells `size` the bytes of each ZIP. This runs ahead of the import, so that the time left can be told early without
+    /// Calls `size` with the bytes of each ZIP. This runs ahead of the import, so that the remaining time is known early without
     /// remembering millions of paths.
     pub fn measure(self, size: impl Fn(u64) + Send + 'static) {
         tokio::task::spawn_blocking(move || self.find().flatten().for_each(|files| size(zip_bytes(&files))));
     }
 
-    /// The volumes, found on a thread of its own, a few ahead of their import.
+    /// The volumes, found on a thread of its own, some ahead of their import.
     pub fn sources(self) -> impl Stream<Item = Result<Source, FailedVolume>> {
         let (sender, receiver) = mpsc::channel(FOUND_AHEAD);
         tokio::task::spawn_blocking(move || {

@@ -28,15 +28,15 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 pub enum Mode {
     /// Import it, unless the same digests are stored already.
     Import,
-    /// Import it anew, whatever is stored.
+    /// Import it again, whatever is stored.
     Force,
-    /// Check it only (always so where it goes nowhere).
+    /// Only check it (always so without a target).
     Check,
 }
 
 /// Where volumes go.
 pub enum Target {
-    /// Nowhere: they are checked here.
+    /// None: volumes are only checked.
     Nowhere,
     /// Into a store that this process holds.
     Library(Library),
@@ -45,7 +45,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// How many volumes for each processor are worked on at once, if nobody says so.
+    /// Default number of volumes per processor to work on at once.
     pub fn jobs_per_processor(&self) -> usize {
         match self {
             Self::Library(library) => library.store().at_once().writers_per_processor,
@@ -53,7 +53,7 @@ impl Target {
         }
     }
 
-    /// Takes one volume; what passes is tried again.
+    /// Imports one volume, retrying transient errors.
     pub(super) async fn take(&self, source: Source, mode: Mode, meter: &VolumeMeter) -> Result<Done, FailedVolume> {
         let outcome = match self {
             Self::Nowhere => check(&source).await.map_err(FailedVolume::from),

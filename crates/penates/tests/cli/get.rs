@@ -202,7 +202,7 @@ fn a_download_that_was_killed_goes_on_after_the_server_was_restarted() {
 
     let served = store.serve(&[]);
     let ran = Ran::of(penates(&[&args[..], &[&served.url]].concat())).ends_with(0);
-    assert!(ran.stderr.contains("Going on with"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Resuming"), "{}", ran.stderr);
     assert_eq!(fs::read(&target).unwrap(), whole);
 }
 

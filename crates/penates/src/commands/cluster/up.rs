@@ -142,7 +142,7 @@ pub async fn run(args: UpArgs) -> anyhow::Result<()> {
     tokio::select! {
         ended = serving => ended,
         () = &mut ending => {
-            eprintln!("Ending all nodes; once more kills them.");
+            eprintln!("Ending all nodes; interrupt again to kill them.");
             let again = interrupt::asked_to_end()?;
             tokio::select! {
                 ended = blocking(move || cluster.stop_all()) => ended,
