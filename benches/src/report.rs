@@ -129,7 +129,7 @@ impl fmt::Display for Report {
             "{} repetitions in turn; a measurement is 1 ZIP, {} pages or {} calls, one after the other\n",
             settings.repetitions, settings.counts.pages, settings.counts.calls,
         )?;
-        writeln!(out, "| what | µs each, median | min | max | a second | MB/s of text | MB/s of frames |")?;
+        writeln!(out, "| what | µs each, median | min | max | per second | MB/s of text | MB/s of frames |")?;
         writeln!(out, "|---|---|---|---|---|---|---|")?;
         self.measured.iter().filter_map(Measured::row).try_for_each(|row| writeln!(out, "{row}"))
     }

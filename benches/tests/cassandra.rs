@@ -16,7 +16,7 @@ const TOLD: [(&str, &str); 9] = [
     ("bulk", "POST of ids: page text"),
     ("import", "import: of the bare program's rate"),
     ("dras-tic", "2 connections: rate"),
-    ("points", "20 reads and as many writes a second: mean"),
+    ("points", "20 reads and as many writes per second: mean"),
     ("readers", "cold page cache, key cache and row cache, 1 readers: page text"),
     ("readers", "warm page cache, no cache of its own, 2 readers: page text"),
     ("members", "listing as N-Triples"),

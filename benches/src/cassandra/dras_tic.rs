@@ -23,8 +23,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             figures.hold(what("rate"), "requests/s", RATE, load.rate());
             figures.tell(what("median"), "ms", load.quantile_ms(0.5));
             figures.tell(what("p99"), "ms", load.quantile_ms(0.99));
-            figures.tell(what("CPU of the server"), "µs a request", each(used.cpu_seconds));
-            figures.tell(what("CPU of the node"), "µs a request", each(node_used.cpu_seconds));
+            figures.tell(what("CPU of the server"), "µs per request", each(used.cpu_seconds));
+            figures.tell(what("CPU of the node"), "µs per request", each(node_used.cpu_seconds));
         }
     }
     Ok(figures)

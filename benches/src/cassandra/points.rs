@@ -45,7 +45,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let before = bench.node.usage()?;
         let at_asked = calls(bench, &store, asked)?;
         let used = bench.node.usage()?.since(before);
-        let what = |what: &str| format!("{asked} reads and as many writes a second: {what}");
+        let what = |what: &str| format!("{asked} reads and as many writes per second: {what}");
         figures.hold(what("mean"), "ms", MEAN, at_asked.mean_ms());
         figures.hold(what("p99"), "ms", P99, at_asked.quantile_ms(0.99));
         figures.hold(what("latest after its deadline"), "ms", OVERDUE, overdue_ms(&at_asked));

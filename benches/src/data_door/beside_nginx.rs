@@ -90,7 +90,7 @@ impl<S: Read + Write> Comparison<S> {
             let request = asking.request();
             if let Some(calls) = syscalls::count(process, || client.fetch(&request).map(drop))? {
                 let what = format!("{volumes} volumes, {name}: system calls of the server");
-                figures.tell(what, "a MB of ZIP", calls as f64 / (zip.bytes as f64 / 1e6));
+                figures.tell(what, "per MB of ZIP", calls as f64 / (zip.bytes as f64 / 1e6));
             }
         }
         Ok(())
@@ -105,7 +105,7 @@ impl<S: Read + Write> Comparison<S> {
         }
         let cpu = [("server", sample.server_cpu_seconds), ("client", sample.client_cpu_seconds)];
         for (whose, seconds) in cpu {
-            figures.tell(what(&format!("CPU of the {whose}")), "ms a GB of ZIP", sample.cpu_ms_per_gigabyte(seconds));
+            figures.tell(what(&format!("CPU of the {whose}")), "ms per GB of ZIP", sample.cpu_ms_per_gigabyte(seconds));
         }
     }
 }

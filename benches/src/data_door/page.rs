@@ -51,8 +51,8 @@ fn once(server: &Server, name: &str, requests: &[Vec<u8>], duration: Duration, f
     figures.tell(what("slowest"), "ms", load.quantile_ms(1.0));
     let of_server = server.process.usage()?.since(server_before);
     let own = Usage::own()?.since(own_before);
-    figures.tell(what("CPU of the server"), "µs a request", of_server.cpu_seconds * 1e6 / load.answers as f64);
-    figures.tell(what("CPU of the client"), "µs a request", own.cpu_seconds * 1e6 / load.answers as f64);
+    figures.tell(what("CPU of the server"), "µs per request", of_server.cpu_seconds * 1e6 / load.answers as f64);
+    figures.tell(what("CPU of the client"), "µs per request", own.cpu_seconds * 1e6 / load.answers as f64);
     Ok(())
 }
 

@@ -87,8 +87,8 @@ fn tell(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, used
         }
         false => figures.tell(what("p99"), "ms", load.quantile_ms(0.99)),
     }
-    figures.tell(what("CPU of the server"), "µs a request", used.cpu_seconds * 1e6 / load.answers.max(1) as f64);
-    figures.tell(what("written to disk"), "bytes a request", used.disk_written_bytes / load.answers.max(1) as f64);
+    figures.tell(what("CPU of the server"), "µs per request", used.cpu_seconds * 1e6 / load.answers.max(1) as f64);
+    figures.tell(what("written to disk"), "bytes per request", used.disk_written_bytes / load.answers.max(1) as f64);
 }
 
 /// Ratios, within one repetition.

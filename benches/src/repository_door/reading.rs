@@ -47,7 +47,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                     _ => figures.tell(name("rate"), "requests/s", load.rate()),
                 }
                 figures.tell(name("p99"), "ms", load.quantile_ms(0.99));
-                figures.tell(name("CPU of the server"), "µs a request", used.cpu_seconds * 1e6 / load.answers as f64);
+                figures.tell(name("CPU of the server"), "µs per request", used.cpu_seconds * 1e6 / load.answers as f64);
             }
         }
     }

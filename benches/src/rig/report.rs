@@ -63,7 +63,7 @@ impl<S: fmt::Display> fmt::Display for Report<S> {
                 figure(spread.max),
             )?;
         }
-        writeln!(out, "\n| what has a target | unit | target | reached | met |")?;
+        writeln!(out, "\n| with a target | unit | target | median | met |")?;
         writeln!(out, "|---|---|---|---|---|")?;
         for (bench, measured) in self.rows() {
             let (Some(target), Some(spread), Some(met)) = (measured.target, measured.spread(), measured.is_met())

@@ -57,7 +57,7 @@ fn heading<K>(title: &str, stage: &Stage<K>) -> String {
     let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     format!(
         "## {title}\n\n{}; {} trials a point, in turn. {} x {}, {}, Linux {}; load before: {}; commit {}, {}, {} build. Figures \
-         are MB (10⁶ bytes) a second: median (mean ± standard error).\n",
+         are MB (10⁶ bytes) per second: median (mean ± standard error).\n",
         stage.totals,
         stage.settings.trials,
         machine.processors,

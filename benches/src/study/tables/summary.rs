@@ -40,5 +40,5 @@ pub(super) fn section(outcome: &Outcome) -> Option<String> {
         let together = format!("**all together, {name}**");
         any |= push(together, point.map(Point::text_rate), point.map(Point::coded_rate));
     }
-    any.then(|| format!("## Stage by stage\n\nMB (10⁶ bytes) a second: median (mean ± standard error).\n\n{table}\n"))
+    any.then(|| format!("## Stage by stage\n\nMB (10⁶ bytes) per second: median (mean ± standard error).\n\n{table}\n"))
 }
