@@ -92,10 +92,7 @@ pub(crate) type Required = (Arc<Policy>, Right);
 pub(crate) async fn require(State((policy, right)): State<Required>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     if right == Right::Write && is_from_another_site(headers) && !policy.origins.names_origin_of(headers) {
-        return problem::respond(
-            StatusCode::FORBIDDEN,
-            "a page of another site asked a browser to change something here",
-        );
+        return problem::respond(StatusCode::FORBIDDEN, "a page of another site tried to change something here");
     }
     let identity = request.extensions().get::<Identity>().cloned().unwrap_or_default();
     if policy.allows(&identity, right) { next.run(request).await } else { unauthorized(right) }

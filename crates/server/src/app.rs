@@ -180,7 +180,7 @@ async fn nothing_here() -> Response {
 
 /// What may be done instead, `Allow` says.
 async fn not_that_way(request: Request) -> Response {
-    let detail = format!("{} is not something that this path does", request.method());
+    let detail = format!("this path does not support {}", request.method());
     problem::respond(StatusCode::METHOD_NOT_ALLOWED, &detail)
 }
 
@@ -193,8 +193,8 @@ async fn guard_browser(request: Request, next: Next) -> Response {
 
 /// The panic itself was written to standard error by the hook; the client is told nothing of it.
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
-    tracing::error!("a request met a defect of this program");
-    problem::respond(StatusCode::INTERNAL_SERVER_ERROR, "a defect of this program; it was logged")
+    tracing::error!("a request panicked");
+    problem::respond(StatusCode::INTERNAL_SERVER_ERROR, "internal error; the server's log has the details")
 }
 
 #[cfg(test)]

@@ -32,12 +32,12 @@ pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<(
             ticks.tick().await;
             match resume(&library, std::mem::replace(&mut job_age_min, JOB_AGE_MIN)).await {
                 Ok(0) => {}
-                Ok(deletions) => tracing::info!(deletions, "deletions that were cut off are done"),
-                Err(error) => tracing::warn!(%error, "a deletion could not be resumed; it is tried again"),
+                Ok(deletions) => tracing::info!(deletions, "resumed interrupted deletions"),
+                Err(error) => tracing::warn!(%error, "a deletion could not be resumed; the next pass tries again"),
             }
             match sweep(&library).await {
                 Ok(swept) => tracing::debug!(?swept, "swept"),
-                Err(error) => tracing::warn!(%error, "sweeping failed; it is tried again"),
+                Err(error) => tracing::warn!(%error, "sweeping failed; the next pass tries again"),
             }
         }
     }))
@@ -51,7 +51,7 @@ pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
         loop {
             ticks.tick().await;
             if let Err(error) = tokens.list().await {
-                tracing::warn!(%error, "reading the tokens failed; those that were known stay in force, and it is tried again");
+                tracing::warn!(%error, "reading the tokens failed; known tokens stay valid, and the next pass tries again");
             }
         }
     }))

@@ -36,7 +36,7 @@ pub(crate) struct Origins {
 /// Why an entry of `http.cors_origins` is no origin.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "`{0}` is no origin: write a scheme, a host and perhaps a port, such as `https://reader.example.org`; or `*` for any"
+    "`{0}` is not an origin: write a scheme, a host and optionally a port, such as `https://reader.example.org`; or `*` for any"
 )]
 pub(crate) struct InvalidOrigin(String);
 

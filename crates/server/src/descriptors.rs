@@ -12,7 +12,7 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         Ok(()) => maximum,
         Err(error) => {
-            tracing::debug!(%error, "the limit of descriptors stays as it is");
+            tracing::debug!(%error, "the limit of descriptors stays unchanged");
             current
         }
     }

@@ -37,7 +37,7 @@ async fn ready(State(readiness): State<Readiness>) -> Response {
     match (refusing.get(&Lane::Service), refusing.get(&Lane::Text)) {
         (Some(reason), _) => {
             let detail =
-                format!("the audit and what else serving writes (lane {}) is refused: {reason}", Lane::Service);
+                format!("writes that serving needs, such as the audit (lane {}), are refused: {reason}", Lane::Service);
             problem::respond(StatusCode::SERVICE_UNAVAILABLE, &detail)
         }
         (None, Some(reason)) => {

@@ -36,7 +36,7 @@ struct Name {
 /// Why an entry of `http.hosts` names no host.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "`{0}` is no host: write a name or an address, with a port or without, such as `books.example.org`; or `*` for any"
+    "`{0}` is not a host: write a name or an address, with or without a port, such as `books.example.org`; or `*` for any"
 )]
 pub(crate) struct InvalidHost(String);
 
@@ -47,11 +47,11 @@ enum Refusal {
     None,
     #[error("the request names several hosts: it needs exactly one `Host` field")]
     Several,
-    #[error("`{0}` is no host")]
+    #[error("`{0}` is not a host")]
     Malformed(String),
     #[error("`:authority` and `Host` name different hosts")]
     Different,
-    #[error("this server does not go by the name `{0}`; whoever runs it can add the name to `http.hosts`")]
+    #[error("this server does not answer under the name `{0}`; its administrator can add the name to `http.hosts`")]
     NotServed(String),
 }
 

@@ -55,7 +55,7 @@ pub(crate) async fn keep(State(pace): State<Pace>, request: Request, next: Next)
         return response;
     }
     let detail = format!(
-        "the body came too slowly: within {:?} of waiting at least {} bytes must come, and nothing may pause for longer",
+        "the body arrived too slowly: at least {1} bytes must arrive in each {0:?} of waiting, and no pause may be longer",
         pace.pause,
         pace.least_bytes.max(1)
     );

@@ -23,7 +23,7 @@ pub(crate) enum State {
 pub(crate) fn tell(state: State) {
     let Some(socket) = std::env::var_os(SOCKET_VARIABLE) else { return };
     if let Err(error) = send(&socket, state) {
-        tracing::warn!(%error, ?socket, "systemd cannot be told that the server is {state:?}");
+        tracing::warn!(%error, ?socket, "systemd cannot be notified that the server is {state:?}");
     }
 }
 

@@ -55,19 +55,16 @@ fn install() -> Result<PrometheusHandle, String> {
         .map_err(|error| error.to_string())?;
     describe_histogram!(DURATION, "Seconds until the head of a response");
     describe_gauge!(ACTIVE, "Requests whose response has not ended");
-    describe_gauge!(OPEN, "Connections that have a place");
+    describe_gauge!(OPEN, "Open connections");
     describe_counter!(SENT, "Bytes of response bodies");
-    describe_counter!(BROKEN, "Responses that ended before they were whole");
-    describe_counter!(
-        FAILED_RECORDS,
-        "Records that a pass in the background could not deal with, each time it met one"
-    );
-    describe_gauge!(AUDIT_LAG, "How long the oldest audit record that is not acknowledged has been waiting");
-    describe_gauge!(MEMORY, "Memory that clients take with bodies, lists, plans and graphs, of limits.memory");
+    describe_counter!(BROKEN, "Responses that ended early");
+    describe_counter!(FAILED_RECORDS, "Records that a background pass could not process, counted each time");
+    describe_gauge!(AUDIT_LAG, "Age of the oldest unacknowledged audit record");
+    describe_gauge!(MEMORY, "Memory of clients' bodies, lists, plans and graphs, of limits.memory");
     describe_gauge!(REFUSING, "1 while a lane of the store refuses writes");
-    describe_gauge!(FREE, "Free room on the store's disk");
-    describe_gauge!(UNKNOWN, "Files of contents that the database does not know; they are kept for a while");
-    describe_gauge!(REPLICATION_LAG, "How old what is seen here of another data center may be");
+    describe_gauge!(FREE, "Free space on the store's disk");
+    describe_gauge!(UNKNOWN, "Files of contents that the database does not know, kept for a grace");
+    describe_gauge!(REPLICATION_LAG, "Greatest age of what is visible here of another data center");
     Ok(handle)
 }
 
@@ -240,7 +237,7 @@ impl HttpBody for ObservedBody {
                 tracing::warn!(
                     request_id = this.observed.request_id.as_ref().map_or("", RequestId::as_str),
                     %error,
-                    "a response was broken off"
+                    "a response ended early"
                 );
             }
             Poll::Ready(None) => this.observed.is_ended = true,

@@ -68,13 +68,13 @@ pub enum TokenError {
     #[error("there is no token `{0}`")]
     Absent(String),
     /// A token has or had this name.
-    #[error("there is or was a token `{0}`; names are not given twice, since the audit says who by them")]
+    #[error("there is or was a token `{0}`; names are not reused, because the audit records them")]
     Exists(String),
     /// Not a name.
     #[error("a token's name has 1 to {NAME_BYTES_MAX} letters, digits, or `.`, `_`, `-`, `@`")]
     Name,
     /// Somebody else changed it at the same time, or it is unknown whether the change was made.
-    #[error("{0}: list the tokens to see what stands")]
+    #[error("{0}: list the tokens to see the current ones")]
     Unsure(String),
     /// No randomness.
     #[error("the operating system gave no random bytes: {0}")]
@@ -160,7 +160,7 @@ impl Tokens {
         let info = record.info.clone();
         match self.write(record, Expect::Stamp(stamp)).await? {
             Outcome::Applied => Ok(info),
-            Outcome::Refused { .. } => Err(TokenError::Unsure(format!("`{name}` was changed by somebody else"))),
+            Outcome::Refused { .. } => Err(TokenError::Unsure(format!("`{name}` was changed by another process"))),
             Outcome::Unknown { reason } => Err(TokenError::Unsure(reason)),
         }
     }

@@ -1,4 +1,4 @@
-//! `[cassandra]`: how a store in a cluster is talked to.
+//! `[cassandra]`: how to reach a store in a cluster.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{ConfigError, refused};
 
-/// A secret that is never shown: not in a log, and not where the configuration in force is told.
+/// A secret that is never printed, neither in a log nor by `penates config`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Hidden(String);
@@ -32,7 +32,7 @@ impl Serialize for Hidden {
     }
 }
 
-/// How many replicas have to answer: Cassandra's consistency levels.
+/// How many replicas must answer: Cassandra's consistency levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Consistency {
@@ -54,13 +54,13 @@ pub enum Consistency {
     LocalOne,
 }
 
-/// Among which replicas heads are switched.
+/// Which replicas decide heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum SerialConsistency {
-    /// All: a majority of all must be there.
+    /// All: a majority of all must answer.
     Serial,
-    /// Those of the home data center: heads are switched by servers there only.
+    /// Those of the home data center. Only servers there switch heads.
     LocalSerial,
 }
 
@@ -68,17 +68,17 @@ pub enum SerialConsistency {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CassandraConfig {
-    /// Who connects, where the cluster asks for a password.
+    /// The user, if the cluster requires a password.
     pub user: Option<String>,
     /// The password of `user`.
     pub password: Option<Hidden>,
     /// A file that holds the password of `user`, instead of `password`.
     pub password_file: Option<PathBuf>,
-    /// Certificates (PEM) of who signs the nodes' certificates, which name the nodes' IP addresses. Not set: no TLS.
+    /// CA certificates (PEM) that sign the nodes' certificates, which name the nodes' IP addresses. Not set: no TLS.
     pub tls_ca: Option<PathBuf>,
-    /// The data center whose nodes are talked to; needed where there are several.
+    /// The local data center; required if there are several.
     pub datacenter: Option<String>,
-    /// Level of reads of heads, directories, selections: of what says what is there.
+    /// Level of reads of descriptions: heads, directories, containment, selections, tokens.
     pub description_read: Consistency,
     /// Level of writes of these.
     pub description_write: Consistency,
@@ -94,16 +94,16 @@ pub struct CassandraConfig {
     pub audit_read: Consistency,
     /// Level of writes of the audit.
     pub audit_write: Consistency,
-    /// Among which replicas heads are switched.
+    /// Which replicas decide heads.
     pub serial: SerialConsistency,
-    /// The data center where heads are switched, with `LOCAL_SERIAL`: servers elsewhere refuse to. Needed where several have copies.
+    /// The data center that switches heads, with `LOCAL_SERIAL`; servers elsewhere refuse to. Required if several have copies.
     pub home_datacenter: Option<String>,
-    /// After how long without an answer to a read a second node is asked; 0s: never.
+    /// Time without an answer after which a read asks a second node; 0s: never.
     #[serde(with = "humantime_serde")]
     pub speculative_after: Duration,
-    /// Requests to the cluster at once.
+    /// Concurrent requests to the cluster.
     pub requests_max: usize,
-    /// How long connecting may take.
+    /// Deadline of connecting.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
 }
@@ -137,9 +137,7 @@ impl Default for CassandraConfig {
 impl CassandraConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         if self.password.is_some() && self.password_file.is_some() {
-            return Err(refused(
-                "cassandra.password and cassandra.password_file are two ways to say the same: set one",
-            ));
+            return Err(refused("cassandra.password and cassandra.password_file are alternatives: set one"));
         }
         if self.user.is_some() != (self.password.is_some() || self.password_file.is_some()) {
             return Err(refused(

@@ -1,4 +1,4 @@
-//! What can be set, in sections, with defaults. Where values come from is in `load.rs`.
+//! The settings, in sections, with defaults. `load.rs` reads them. `docs/configuration.md` lists them; a test compares the two.
 
 pub mod cassandra;
 mod load;
@@ -20,22 +20,22 @@ use crate::hosts::Hosts;
 pub use cassandra::CassandraConfig;
 pub use load::{Loaded, Origin, Setting, load};
 
-/// What a store's address begins with where it is in a Cassandra cluster and not in a folder.
+/// Prefix of the address of a store in a Cassandra cluster.
 const CLUSTER_SCHEME: &str = "cassandra://";
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where the data is, and how long what is no longer current is kept.
+    /// Where the data is, and how long superseded data is kept.
     pub store: StoreConfig,
-    /// Which versions are kept besides those that stand.
+    /// Which superseded versions are kept.
     pub history: HistoryConfig,
-    /// How a store in a Cassandra cluster is talked to.
+    /// How to reach a store in a Cassandra cluster.
     pub cassandra: CassandraConfig,
     /// Where the server listens.
     pub listen: ListenConfig,
-    /// By which names it goes, and to whose pages it answers.
+    /// The server's names, and the origins that may use it.
     pub http: HttpConfig,
     /// Who may do what.
     pub auth: AuthConfig,
@@ -45,7 +45,7 @@ pub struct Config {
     pub ldp: LdpConfig,
     /// The audit.
     pub audit: AuditConfig,
-    /// What the server says about itself while it runs.
+    /// Log lines.
     pub log: LogConfig,
     /// What clients may take of the server.
     pub limits: LimitsConfig,
@@ -57,24 +57,24 @@ pub struct Config {
 pub struct StoreConfig {
     /// The data folder, or `cassandra://HOST[:PORT][,HOST…]/KEYSPACE`.
     pub path: PathBuf,
-    /// How long what is condemned is kept; longer than `plan_life` and `clock_skew_max` together.
+    /// How long condemned data is kept; longer than `plan_life` and `clock_skew_max` together.
     #[serde(with = "humantime_serde")]
     pub grace: Duration,
-    /// How long a bulk response may read from the revisions it began with.
+    /// How long a bulk response may read the revisions that it began with.
     #[serde(with = "humantime_serde")]
     pub plan_life: Duration,
     /// The greatest difference between two servers' clocks.
     #[serde(with = "humantime_serde")]
     pub clock_skew_max: Duration,
-    /// How long one call of the store may take.
+    /// Deadline of one call of the store.
     #[serde(with = "humantime_serde")]
     pub call_timeout: Duration,
-    /// Memory that the engine may use as a cache.
+    /// Memory for the engine's cache.
     #[serde(with = "text::size")]
     pub cache: u64,
     /// DEFLATE level of the frames that an import makes, 1 to 9.
     pub frame_level: u8,
-    /// How often what nobody needs any more is collected, and selections that have ended are swept.
+    /// Time between passes that collect superseded data and sweep ended selections.
     #[serde(with = "humantime_serde")]
     pub sweep_interval: Duration,
 }
@@ -118,9 +118,9 @@ impl Default for StoreConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryConfig {
-    /// Of resources of the repository.
+    /// Versions of resources of the repository.
     pub resources: Keep,
-    /// Of volumes.
+    /// Versions of volumes.
     pub volumes: Keep,
 }
 
@@ -141,8 +141,8 @@ pub struct ListenConfig {
     /// Address of HTTPS, or `off`.
     #[serde(with = "text::address")]
     pub tls: Option<SocketAddr>,
-    /// The certificate chain, PEM. Not set: a certificate for loopback is made and kept in the data folder; where there is none,
-    /// it is made anew at each start.
+    /// The certificate chain, PEM. By default the server makes a certificate for loopback and keeps it in the data folder. Without a
+    /// folder it makes one at each start.
     pub tls_cert: Option<PathBuf>,
     /// The certificate's private key, PEM.
     pub tls_key: Option<PathBuf>,
@@ -159,21 +159,21 @@ impl Default for ListenConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// The names that `Host` may give the server, each with a port (at that one only) or without (at each); `*`: any. Where it listens
-    /// on loopback, loopback's own names are served besides, and without any others set no others; elsewhere none set means any.
+    /// The names that `Host` may carry, with a port (only at that one) or without (at each); `*`: any. On loopback addresses the server
+    /// also answers loopback's own names, and only those by default. On other addresses the default is any name.
     pub hosts: Vec<String>,
-    /// The origins (`https://reader.example.org`) whose pages may use the server from within a browser; `*`: any, for reading. None set:
-    /// only its own.
+    /// The origins (`https://reader.example.org`) whose pages may use the server from a browser; `*`: any, for reading. By default only
+    /// its own.
     pub cors_origins: Vec<String>,
 }
 
-/// Whether a right is anybody's.
+/// Who has a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
-    /// Anybody's.
+    /// Everyone.
     Open,
-    /// Whoever shows a token.
+    /// Clients with a token.
     Token,
 }
 
@@ -185,9 +185,9 @@ pub struct AuthConfig {
     pub read: Access,
     /// Who may change: `open` or `token`.
     pub write: Access,
-    /// Says that reading is to be open on other than loopback addresses too.
+    /// Allows open reading beyond loopback addresses.
     pub read_open_anywhere: bool,
-    /// Says that changing is to be open on other than loopback addresses too.
+    /// Allows open changes beyond loopback addresses.
     pub write_open_anywhere: bool,
 }
 
@@ -197,11 +197,11 @@ impl Default for AuthConfig {
     }
 }
 
-/// What a bulk response does about damage that is first found while it streams.
+/// What a bulk response does about damage found while it streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDamage {
-    /// It ends visibly broken, since its length was promised; asked again it comes whole, with `ERROR.err`.
+    /// It ends visibly broken, because its length was promised. The next request gets a whole archive, with `ERROR.err`.
     Break,
     /// It promises no length, leaves out what is damaged, and names it in `ERROR.err`.
     Report,
@@ -211,7 +211,7 @@ pub enum OnDamage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataConfig {
-    /// A second path under which the data door answers, besides `/`; empty: none.
+    /// A second path of the data door, besides `/`; empty: none.
     pub prefix: String,
     /// Most volumes of one request; 0: no limit.
     pub max_volumes: u64,
@@ -219,11 +219,11 @@ pub struct DataConfig {
     pub max_pages: u64,
     /// Most pages of one volume in one request; 0: no limit.
     pub max_pages_per_volume: u64,
-    /// Most volumes, and pages by number, that one request may name, there or not, since each takes memory; 0: no limit.
+    /// Most volumes, and pages by number, that one request may name, existing or not, because each takes memory; 0: no limit.
     pub ids_max: u64,
-    /// Whether a bulk POST names a selection, through which it can be resumed.
+    /// Whether a bulk POST creates a selection, through which it can be resumed.
     pub post_selection: bool,
-    /// What to do about damage that is first found while streaming.
+    /// What to do about damage found while streaming.
     pub on_damage: OnDamage,
     /// Most bytes of a form or a list of ids.
     #[serde(with = "text::size")]
@@ -233,16 +233,16 @@ pub struct DataConfig {
     pub import_max: u64,
     /// Most selections of one token, or one address without a token; 0: no limit.
     pub selections_max: u64,
-    /// How long a selection lasts when nothing is said.
+    /// Default lifetime of a selection.
     #[serde(with = "humantime_serde")]
     pub selection_life: Duration,
-    /// How long a selection may last at most.
+    /// Longest lifetime of a selection.
     #[serde(with = "humantime_serde")]
     pub selection_life_max: Duration,
     /// Bytes that all bulk responses together may read ahead of their clients.
     #[serde(with = "text::size")]
     pub read_ahead: u64,
-    /// Bulk responses at once; one more is told to come again later.
+    /// Concurrent bulk responses; further requests get 503.
     pub bulk_requests_max: usize,
 }
 
@@ -288,7 +288,7 @@ impl Default for DataConfig {
     }
 }
 
-/// What a graph becomes when its sender does not say.
+/// The default model of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DefaultModel {
@@ -302,13 +302,13 @@ pub enum DefaultModel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LdpConfig {
-    /// The path under which the repository is.
+    /// Path of the repository.
     pub base: String,
-    /// Scheme and authority under which clients see this server, as in `https://example.org`; empty: what each request says.
+    /// Scheme and authority under which clients see this server, such as `https://example.org`; empty: those of each request.
     pub origin: String,
-    /// What a graph becomes when its sender does not say: `container` or `rdf-source`.
+    /// The default model of a graph: `container` or `rdf-source`.
     pub default_model: DefaultModel,
-    /// Whether replacing something without a condition is refused (428), pages and METS of volumes included.
+    /// Whether unconditional replacement is refused (428), including pages and METS of volumes.
     pub require_condition: bool,
     /// Most bytes of a graph or an update.
     #[serde(with = "text::size")]
@@ -318,7 +318,7 @@ pub struct LdpConfig {
     /// Most bytes of a content; 0: no limit.
     #[serde(with = "text::size")]
     pub binary_max: u64,
-    /// How the addresses begin (`https://example.org/scans/`, `file:///srv/scans/`) at which content may be kept elsewhere; none: it may not.
+    /// Prefixes of addresses (`https://example.org/scans/`, `file:///srv/scans/`) whose content may be stored elsewhere; none: it may not.
     pub external: Vec<String>,
 }
 
@@ -350,7 +350,7 @@ impl LdpConfig {
         let taken =
             ["", "volumes", "pages", "tokencount", "selections", "stat", "metrics", "healthz", "readyz", "admin"];
         if taken.contains(&first) || base == data_prefix {
-            return Err(refused(format!("ldp.base `{base}` is the path of something else")));
+            return Err(refused(format!("ldp.base `{base}` is the path of another route")));
         }
         Ok(())
     }
@@ -376,7 +376,7 @@ impl Default for LdpConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuditConfig {
-    /// Until when the audit may lag before requests are refused.
+    /// How far the audit may lag before requests are refused.
     #[serde(with = "humantime_serde")]
     pub max_lag: Duration,
 }
@@ -387,13 +387,13 @@ impl Default for AuditConfig {
     }
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -401,7 +401,7 @@ pub enum LogFormat {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
-    /// How lines look.
+    /// Format of lines.
     pub format: LogFormat,
     /// What is logged: a level, or directives of `tracing-subscriber` such as `info,server=debug`.
     pub level: String,
@@ -417,28 +417,27 @@ impl Default for LogConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Connections at once, as far as the operating system lets the process have descriptors; one more waits.
+    /// Concurrent connections, if the limit of descriptors allows them; further ones wait.
     pub connections: usize,
-    /// Streams at once on one HTTP/2 connection.
+    /// Concurrent streams of one HTTP/2 connection.
     pub http2_streams: u32,
-    /// How long a client may take for the TLS handshake and for the head of a request, and say nothing between requests.
+    /// Longest time for a TLS handshake, for the head of a request, and between requests.
     #[serde(with = "humantime_serde")]
     pub header_time: Duration,
-    /// How long a client may pause within the body of a request.
+    /// Longest pause within the body of a request.
     #[serde(with = "humantime_serde")]
     pub body_pause: Duration,
-    /// Bytes a second that a client must send of a body at least, on the average of each `body_pause` in which the server waits for
-    /// it; 0: any.
+    /// Least bytes per second of a body, averaged over each `body_pause` in which the server waits for it; 0: any.
     #[serde(with = "text::size")]
     pub body_rate: u64,
     /// Memory that clients together may take with bodies, lists of ids, plans and graphs; a request that finds too little waits a while
     /// and is then told to come again. No token and no address has more of it than it leaves free.
     #[serde(with = "text::size")]
     pub memory: u64,
-    /// How long a client may take nothing of a response before it is cut off.
+    /// How long a client may take nothing of a response before the response ends.
     #[serde(with = "humantime_serde")]
     pub stall: Duration,
-    /// How long responses may go on after the server was told to stop.
+    /// How long responses may continue after a stop signal.
     #[serde(with = "humantime_serde")]
     pub shutdown_time: Duration,
 }
@@ -461,10 +460,10 @@ impl Default for LimitsConfig {
 /// Why a configuration is refused.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// A value that cannot be read, or a key that does not exist; the message names key and origin.
+    /// An invalid value, or an unknown key. The message names key and origin.
     #[error("configuration: {0}")]
     Value(Box<figment::Error>),
-    /// Values that can be read and must not be.
+    /// Valid values that are not allowed.
     #[error("configuration: {0}")]
     Refused(String),
 }
@@ -490,7 +489,7 @@ impl Config {
         self.library_options().check().map_err(|error| refused(error.to_string()))
     }
 
-    /// What the domain needs to know.
+    /// The options of the domain.
     pub fn library_options(&self) -> LibraryOptions {
         LibraryOptions {
             grace: self.store.grace,
@@ -518,19 +517,19 @@ impl Config {
             return Ok(());
         }
         Err(refused(format!(
-            "limits.memory ({}) must be at least {} for the largest request that may come: set more, or less of data.ids_max, \
+            "limits.memory ({}) must be at least {} for the largest allowed request: raise it, or lower data.ids_max, \
              data.form_max and ldp.rdf_max",
             text::size::format(self.limits.memory),
             text::size::format((least + least / 7 + 1).next_multiple_of(1 << 20)),
         )))
     }
 
-    /// By which names the server goes.
+    /// The server's names.
     pub(crate) fn hosts(&self) -> Result<Hosts, ConfigError> {
         Hosts::of(&self.http, &self.ldp.origin).map_err(|error| refused(format!("http.hosts: {error}")))
     }
 
-    /// Whose pages may use it.
+    /// The origins that may use it.
     pub(crate) fn origins(&self) -> Result<Origins, ConfigError> {
         Origins::parse(&self.http.cors_origins).map_err(|error| refused(format!("http.cors_origins: {error}")))
     }

@@ -47,7 +47,7 @@ pub(crate) mod address {
         }
         text.parse().map(Some).map_err(|_| {
             Error::custom(format!(
-                "`{text}` is no address to listen on: write IP:PORT, such as 127.0.0.1:8080, or `off`"
+                "`{text}` is not an address to listen on: write IP:PORT, such as 127.0.0.1:8080, or `off`"
             ))
         })
     }
