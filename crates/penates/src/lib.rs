@@ -2,13 +2,12 @@
 //!
 //! How to read it:
 //!
-//! - `cli.rs`: the commands and what they share; each command is a module in `commands/` with its arguments and its `run`.
-//! - `reach.rs`: how a command gets to the data: a server elsewhere, the server that holds the store (by its socket), or a
-//!   router in this process when nobody holds it. All three are one [`client::Client`], so that a command is written once.
-//! - `settings.rs`, `local.rs`: the configuration in force; a store that this process holds itself.
-//! - `ingest/`: importing many volumes in parallel, into a store of one's own or to a server; `download/`: downloads that
-//!   resume.
-//! - `output.rs`, `progress.rs`, `exit.rs`: what a person or a program sees of it.
+//! - `cli.rs`: the commands and their common arguments. Each command is a module in `commands/` with its arguments and its `run`.
+//! - `reach.rs`: how a command reaches the data: through a server elsewhere, through the socket of the server that holds the store, or
+//!   through a router in this process. All three are one [`client::Client`], so a command is written once.
+//! - `settings.rs`, `local.rs`: the effective configuration; a store that this process holds itself.
+//! - `ingest/`: importing many volumes in parallel, into a store of this process or to a server. `download/`: downloads that resume.
+//! - `output.rs`, `progress.rs`, `exit.rs`: output for people and programs.
 
 pub mod cassandra;
 pub mod cli;

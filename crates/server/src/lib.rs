@@ -1,16 +1,16 @@
-//! The server: listeners, TLS, tokens, limits, metrics, logs, and a page for people. It wires the doors to a library and knows
-//! nothing of engines: whoever starts it has opened the store.
+//! The server: listeners, TLS, tokens, limits, metrics, logs, and a page for people. It wires the doors to a library. It knows no engine:
+//! its caller has opened the store.
 //!
 //! How to read it:
 //!
-//! - [`config`]: what can be set, and where each value came from.
-//! - [`App`] (`app.rs`): a library with its doors and the layers that a request meets, in order; no listeners, so that tests and
-//!   commands use it within the process. `access.rs` says who may do what, `tokens.rs` keeps the tokens, `request_id.rs`,
-//!   `trace_context.rs` and `telemetry.rs` tell requests apart (`logging.rs` is where its lines go), `linger.rs` lets a client hear an early answer, `pace.rs` gives up a slow one; `hosts.rs` and `cors.rs` keep other
-//!   sites' pages out; `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the
-//!   server's own routes.
-//! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: how many at once), `tls.rs` has the certificate, `background.rs` collects and sweeps meanwhile,
-//!   `systemd.rs` tells the service manager.
+//! - [`config`]: the settings, and where each value comes from.
+//! - [`App`] (`app.rs`): a library with its doors and the layers of a request, in order. It has no listeners, so tests and commands can
+//!   use it within the process. `access.rs` checks rights, `tokens.rs` keeps the tokens. `request_id.rs`, `trace_context.rs` and
+//!   `telemetry.rs` identify requests (`logging.rs` writes their lines). `linger.rs` lets a client read an early response, `pace.rs` ends
+//!   slow bodies. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the server's
+//!   own routes.
+//! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs` has the certificate, `background.rs`
+//!   collects and sweeps, `systemd.rs` notifies the service manager.
 
 pub mod config;
 

@@ -1,31 +1,34 @@
 //! The embedded engine: the seam over fjall, in one data folder that one process holds.
 //!
-//! Each [`store::Lane`] has a database of its own, in which all rows of a table are one ordered keyspace. One committer thread a lane
-//! writes: it takes the lists of steps that wait, checks their conditions, writes them as one batch, syncs once, and answers. A
-//! list keeps to one lane (others are refused), so it is applied whole or not at all, and what is acknowledged survives the
-//! death of the process and the loss of power. A failed write or sync poisons the lane: it is read on, but refuses writes until
-//! the store is opened again, because nobody knows what the disk has kept. The other lane goes on.
+//! Each [`store::Lane`] has a database of its own, in which each table is one ordered keyspace. One committer thread per lane writes. It
+//! takes the waiting lists of steps, checks their conditions, writes them as one batch, syncs once, and answers. A list that crosses
+//! lanes is refused, so a list is applied as a whole or not at all. An acknowledged list survives the death of the process and a power
+//! failure. A failed write or sync poisons the lane, because it is unknown what the disk has stored: the lane stays readable, but refuses
+//! writes until the store is opened again. The other lane continues.
 //!
-//! It is not for many processes (a second one gets [`store::StoreError::Held`]), not for another machine's disk, and its
-//! partitions have no order but that of their bytes.
+//! The engine is for one process (a second one gets [`store::StoreError::Held`]) and a local disk. Its partitions are ordered by their
+//! bytes only.
 //!
-//! Damage on the disk is told, not served: fjall keeps a checksum of each block and of each batch in its journal. But fjall takes what is
-//! missing for what never was, and deletes what it does not know. So `opening/` looks at all of a database before fjall does, and refuses
-//! one of which something is missing, foreign, cut or older than the rest; nothing is changed then, and [`salvage`] copies what is left.
+//! Damage on the disk is reported and never served: fjall has a checksum of each block and of each batch in its journal. But fjall treats
+//! a missing file as one that never existed, and deletes files that it does not know. So `opening/` examines a whole database before
+//! fjall does. It refuses one of which something is missing, foreign, truncated or older than the rest, and changes nothing. [`salvage`]
+//! copies what is left.
 //!
-//! What damage costs: every row of the block that was hit, of whatever partition. All others are read as before. But fjall merges
-//! files in the background, and when it comes to a broken block it refuses all further writes of the database, and does so again
-//! after each start; [`store::Store::health`] says so. That is why there are lanes: a broken block among the text stops imports and
-//! deletions, but not the audit, tokens and selections that downloads have to write. A lane with a broken block cannot be mended
-//! in place; [`salvage`] copies what can still be read into a new folder.
+//! Damage costs every row of the broken block, of any partition. All other rows stay readable. But when fjall's background compaction
+//! reaches a broken block, it refuses all further writes of the database, also after each restart; [`store::Store::health`] reports it.
+//! That is why there are lanes: a broken block among the text stops imports and deletions, but not the audit, tokens and selections that
+//! downloads must write. A lane with a broken block cannot be repaired in place; [`salvage`] copies what can be read into a new folder.
 //!
-//! How to read it, from the outside in: `engine.rs` (the [`EmbeddedStore`], each call on its way to a thread that may block),
-//! `folder.rs` (format, lock and making of the data folder), `opening/` (what is checked at the start) and `recorder.rs` (what is written
-//! down for it), `read.rs`; for writes `plan.rs` (steps encoded by their submitter), `writer.rs`
-//! and `queue.rs` (the way to a lane's committer),
-//! `committer.rs`, `evaluate.rs` (does a list apply?); `contents.rs`, `reading.rs` and `sums.rs` (large contents), `sweep.rs` and
-//! `unknown.rs`; `salvage/`; at the bottom `tables.rs`, which alone knows fjall's interface (`opening/` knows its files), and `key.rs`,
-//! `value.rs`, `expiry.rs`, which are the stored format.
+//! How to read it, from the outside in:
+//!
+//! - `engine.rs`: the [`EmbeddedStore`], which sends each call to a thread that may block;
+//! - `folder.rs`: format, lock and creation of the data folder; `opening/`: the checks at start; `recorder.rs`: the record for them;
+//! - `read.rs`: reads;
+//! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way to a lane's committer), `committer.rs`,
+//!   `evaluate.rs` (whether a list applies);
+//! - `contents.rs`, `reading.rs` and `sums.rs`: large contents; `sweep.rs` and `unknown.rs`; `salvage/`;
+//! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files), and `key.rs`, `value.rs`, `expiry.rs`,
+//!   the stored format.
 
 mod committer;
 mod contents;

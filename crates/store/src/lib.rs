@@ -1,16 +1,16 @@
-//! The seam: what Penates asks of the thing that keeps its rows.
+//! The seam: the interface of storage engines.
 //!
-//! Rows live at (table, partition, sort key). Partitions are spread over whatever the engine has; inside one partition rows
-//! are ordered by the bytes of their sort key. Everything above this crate is written against [`Store`]; everything below it
-//! is one engine in a crate of its own. The crate knows nothing of HTTP, ZIP, volumes or LDP.
+//! A row is at (table, partition, sort key). An engine may spread partitions as it likes. Within a partition rows are ordered by the
+//! bytes of their sort key. Crates above this one use [`Store`]. Each engine below it is a crate of its own. The crate knows no HTTP,
+//! ZIP, volume or LDP.
 //!
 //! How to read it:
 //!
-//! - [`Store`] (in `seam.rs`) is the trait; its methods' comments are its promises, and [`suite`] proves each of them.
-//! - [`Step`], [`Outcome`] and [`Guard`] are how something is changed: an ordered list, of which any prefix does no harm.
-//! - [`Call`] travels with each request: class of data, strength of reads, deadline.
-//! - [`envelope`] puts a format version and a checksum around each value, above every engine.
-//! - [`suite`] is the behaviour suite: an engine's test file is a list of calls to its macros.
+//! - [`Store`] (in `seam.rs`) is the trait. The comments of its methods are its promises, and [`suite`] tests each of them.
+//! - [`Step`], [`Outcome`] and [`Guard`] describe changes: an ordered list of steps, of which any prefix does no harm.
+//! - [`Call`] accompanies each request: class of data, strength of reads, deadline.
+//! - [`envelope`] adds a format version and a checksum to each value, above every engine.
+//! - [`suite`] is the behaviour suite. An engine's test file is a list of calls to its macros.
 //! - Wrappers over the same trait: [`limited`] enforces the limits, [`read_only`] refuses changes for a while, [`faults`] injects what
 //!   real engines will not do on demand, and [`null`] is the engine that answers constants at once (for benchmarks: what do doors and protocol cost by themselves?).
 //! - [`copying`] makes one store like another, whatever their engines; [`wire`] is how a store that a server holds is read from beside it.
