@@ -10,7 +10,7 @@
 //! - [`data_door`], [`repository_door`] and [`cassandra`] are benchmarks of whole servers; [`rig`] is what these share.
 //! - [`study`] is a benchmark of its own: the stages of a bulk download one by one, over listeners and longer links too.
 //!
-//! `README.md` beside tells what may be concluded from it.
+//! `benches/README.md` says what the figures mean.
 
 pub mod cassandra;
 pub mod corpus;

@@ -18,7 +18,7 @@ use cluster::CommitlogSync;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Measures a store in a Cassandra node of its own, and holds the figures against their targets.
+/// Measures a store in a Cassandra node of its own, and compares the figures with their targets.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// What to measure.
@@ -27,25 +27,25 @@ struct Arguments {
     /// Volumes of the store.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
     volumes: u64,
-    /// Pages of each volume [default: as many as the samples have]
+    /// Pages per volume [default: as many as the samples have]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pages_per_volume: Option<u32>,
-    /// Where the drawing of pages begins.
+    /// Seed for drawing pages.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How often each is measured.
+    /// Number of repetitions.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// How long a measurement under load lasts.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     seconds: f64,
-    /// How long archives are asked for before they count: until the node has compiled what it runs.
+    /// Warm-up of the node before archives count.
     #[arg(long, value_name = "SECONDS", default_value_t = 90.0)]
     warm_up: f64,
     /// Connections of closed loops.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "32")]
     connections: Vec<usize>,
-    /// Point reads a second, and as many point writes.
+    /// Point reads per second, and as many point writes.
     #[arg(long, value_name = "N", default_value_t = 5_000.0)]
     rate: f64,
     /// Readers of the whole service.
@@ -60,7 +60,7 @@ struct Arguments {
     /// When the node acknowledges a write: periodic, batch or group, perhaps with a time (group:5ms).
     #[arg(long, value_name = "MODE", default_value = "periodic")]
     commitlog_sync: CommitlogSync,
-    /// Where volumes are made and kept for the next run; the node's data lie there too and are taken away [default: a temporary folder]
+    /// Folder for volumes, which are kept for the next run, and for the data of the node, which is deleted [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// Where charts are written.

@@ -14,7 +14,7 @@ use benches::rig::report::Report;
 use benches::rig::run::{self, Benchmarks};
 use clap::{Parser, ValueEnum};
 
-/// Measures the data door as its users see it, and holds the figures against their targets.
+/// Measures the data door as its users see it, and compares the figures with their targets.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// What to measure.
@@ -26,19 +26,19 @@ struct Arguments {
     /// Volumes where fewer are enough.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
     few: u64,
-    /// Pages of each volume [default: as many as the samples have]
+    /// Pages per volume [default: as many as the samples have]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pages_per_volume: Option<u32>,
-    /// Where the drawing of pages begins.
+    /// Seed for drawing pages.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How often each is measured.
+    /// Number of repetitions.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// How long a measurement under load lasts.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     seconds: f64,
-    /// Where stores are made and kept for the next run (4 GB for 5,000 volumes) [default: a temporary folder]
+    /// Folder for stores, which are kept for the next run (4 GB for 5,000 volumes) [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// The program to measure [default: built now, from this workspace]
@@ -60,7 +60,7 @@ enum What {
     Java,
     /// Archives over HTTPS, beside nginx
     Https,
-    /// Archives that are compressed anew, beside the DEFLATE library alone
+    /// Archives that are compressed again, beside the DEFLATE library alone
     Levels,
     /// DEFLATE libraries beside each other
     Libraries,
@@ -74,7 +74,7 @@ enum What {
     Many,
     /// Memory while slow clients download everything
     Memory,
-    /// Memory and honest clients while others send what is meant to cost
+    /// Memory and honest clients beside hostile ones
     Hostile,
     /// An import, beside a bare program that does the obligatory work
     Import,

@@ -17,16 +17,16 @@ struct Arguments {
     /// Volumes of the corpus.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     volumes: u64,
-    /// Pages of each volume [default: as many as the samples have]
+    /// Pages per volume [default: as many as the samples have]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pages_per_volume: Option<u32>,
-    /// Where the drawing of pages begins.
+    /// Seed for drawing pages.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How often each is measured.
+    /// Number of repetitions.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
-    /// Pages asked for in one measurement.
+    /// Pages requested in one measurement.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
     pages: u64,
     /// Calls of the store in one measurement.

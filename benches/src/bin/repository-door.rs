@@ -13,19 +13,19 @@ use benches::rig::report::Report;
 use benches::rig::run::{self, Benchmarks};
 use clap::{Parser, ValueEnum};
 
-/// Measures the repository door as its users see it, and holds the figures against their targets.
+/// Measures the repository door as its users see it, and compares the figures with their targets.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// What to measure.
     #[arg(required = true)]
     what: Vec<What>,
-    /// Which servers are measured where servers are compared.
+    /// Servers to compare.
     #[arg(long, value_name = "SERVER", value_delimiter = ',', default_value = "penates")]
     subjects: Vec<Kind>,
     /// Connections of closed loops.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,8,32,256")]
     connections: Vec<usize>,
-    /// How often each is measured.
+    /// Number of repetitions.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// How long a measurement under load lasts.
@@ -37,10 +37,10 @@ struct Arguments {
     /// Bytes of the large binary.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     large_bytes: u64,
-    /// Resources that are sent in one request.
+    /// Resources in one request.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     many: u64,
-    /// Where stores are made, and taken away again; and the programs of peers kept for the next run [default: a temporary folder]
+    /// Folder for stores, which are deleted, and for programs of peers, which are kept for the next run [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// The program to measure [default: built now, from this workspace]

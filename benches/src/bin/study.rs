@@ -1,4 +1,4 @@
-//! The HTRC study, remade. See `benches/STUDY.md`.
+//! The HTRC study, repeated. See `benches/STUDY.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

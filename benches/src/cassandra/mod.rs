@@ -7,7 +7,7 @@
 //!   benchmarks ([`repository_door`](crate::repository_door)); [`points`] calls the store in an open loop ([`open_loop`]).
 //! - [`readers`] is the study of the whole service's readers: key cache, row cache and page cache, as table and chart.
 //!
-//! `README.md` beside tells what may be concluded from it.
+//! `benches/README.md` says what the figures mean.
 
 pub mod bare;
 pub mod bench;

@@ -8,7 +8,7 @@
 //!   alone ([`deflate`]), [`libraries`] such libraries with each other; [`import`] with a bare program; [`cold`] with the disk.
 //! - [`selection`], [`range`], [`page`], [`many`], [`memory`], [`hostile`] and [`start`] have nothing beside them but their targets.
 //!
-//! `README.md` beside tells what may be concluded from it.
+//! `benches/README.md` says what the figures mean.
 
 pub mod bench;
 pub mod beside_nginx;

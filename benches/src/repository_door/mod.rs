@@ -8,7 +8,7 @@
 //! - [`ingest`], [`arrivals`], [`reading`] compare servers; [`large`] compares with plain copying; [`members`] and [`quads`] have nothing
 //!   beside them but their targets.
 //!
-//! `README.md` beside tells what may be concluded from it.
+//! `benches/README.md` says what the figures mean.
 
 pub mod arrivals;
 pub mod bench;

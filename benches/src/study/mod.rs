@@ -1,4 +1,4 @@
-//! The HTRC study, remade: where does the time of a bulk download go, stage by stage?
+//! The HTRC study, repeated: where does the time of a bulk download go, stage by stage?
 //!
 //! How to read it, from the outside in:
 //!
@@ -10,7 +10,7 @@
 //! - [`rule`] is the study's rule of when to compress, [`history`] its figures.
 //! - [`tables`] and [`figures`] are what people read; [`chart`] draws, along its [`axis`].
 //!
-//! `benches/STUDY.md` tells what may be concluded from it.
+//! `benches/STUDY.md` says what the figures mean.
 
 pub mod axis;
 pub mod chart;

@@ -1,5 +1,5 @@
-//! What weaker settings give up: each row of the table in docs/cassandra.md that takes several nodes of one data center to see. Nodes
-//! keep no hints here, so that what one has missed stays missed.
+//! What weaker settings give up: each entry of the list in docs/cassandra.md that needs several nodes of one data center. Nodes keep no
+//! hints here, so a write that one has missed stays missed.
 
 #![allow(clippy::unwrap_used)]
 
