@@ -1,4 +1,4 @@
-//! How bulk requests share what there is: bytes held ahead of their clients, and turns at the store. Single pages have a lane of
+//! How bulk requests share what there is: bytes held ahead of their clients, and turns at the store, at planning and at counting. Single pages have a lane of
 //! their own: they take no turn here, so that no queue of bulk readers stands before them.
 
 use std::collections::VecDeque;
@@ -10,13 +10,14 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::library::{Library, LibraryOptions};
 use crate::shares::{Party, Shares};
 use crate::surroundings::Compute;
+use crate::turns::{Turn, Turns};
 
 /// The least that a request may hold ahead of its client, bytes.
 const SHARE_BYTES_MIN: usize = 64 << 10;
@@ -39,10 +40,10 @@ const BATCH_BYTES_MIN: usize = 256 << 10;
 pub struct Fairness {
     read_ahead_bytes: usize,
     active: Mutex<Shares>,
-    turns: Semaphore,
-    planning: Semaphore,
-    recording: Semaphore,
-    counting: Arc<Semaphore>,
+    turns: Turns,
+    planning: Turns,
+    recording: Turns,
+    counting: Turns,
     compute: Compute,
 }
 
@@ -60,10 +61,10 @@ impl Fairness {
         Arc::new(Self {
             read_ahead_bytes: options.read_ahead_bytes,
             active: Mutex::new(Shares::new(options.bulk_requests_max as u64)),
-            turns: Semaphore::new((2 * processors).max(4)),
-            planning: Semaphore::new(processors),
-            recording: Semaphore::new(processors),
-            counting: Arc::new(Semaphore::new(options.counting_threads.max(1))),
+            turns: Turns::new((2 * processors).max(4)),
+            planning: Turns::new(processors),
+            recording: Turns::new(processors),
+            counting: Turns::new(options.counting_threads),
             compute,
         })
     }
@@ -107,38 +108,37 @@ impl Fairness {
         if share < KEEPING_SHARE_BYTES { 0 } else { share / 2 }
     }
 
-    /// Waits for a turn at the store: first come, first served, so that no request takes two while another waits for its first.
-    pub async fn turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
-        turn_of(&self.turns).await
+    /// Waits for a turn at the store.
+    pub(crate) async fn turn(&self, party: &Party) -> ObjectsResult<Turn> {
+        self.turns.turn(party).await
     }
 
     /// Waits for a turn at planning. A plan of thousands of volumes takes processor time and, while it is made, much more memory than
     /// after; so only as many as there are processors are made at once.
-    pub async fn planning_turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
-        turn_of(&self.planning).await
+    pub(crate) async fn planning_turn(&self, party: &Party) -> ObjectsResult<Turn> {
+        self.planning.turn(party).await
     }
 
     /// Waits for a turn at telling the audit what is asked for: a list of thousands takes several times its memory meanwhile. Not the
     /// turn of planning, so that who reads a stored selection does not stand behind those who plan.
-    pub async fn recording_turn(&self) -> ObjectsResult<SemaphorePermit<'_>> {
-        turn_of(&self.recording).await
+    pub(crate) async fn recording_turn(&self, party: &Party) -> ObjectsResult<Turn> {
+        self.recording.turn(party).await
     }
 
     /// Runs a job that takes processor time rather than waiting, when it is its turn. The turn lasts until the job has ended, even
     /// if nobody waits for it any more.
-    pub async fn count<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> ObjectsResult<T> {
-        let turn = self.counting.clone().acquire_owned().await;
-        let turn = turn.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))?;
+    pub(crate) async fn count<T: Send + 'static>(
+        &self,
+        party: &Party,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> ObjectsResult<T> {
+        let turn = self.counting.turn(party).await?;
         let job = move || {
             let _turn = turn;
             job()
         };
         self.compute.run(job).await
     }
-}
-
-async fn turn_of(semaphore: &Semaphore) -> ObjectsResult<SemaphorePermit<'_>> {
-    semaphore.acquire().await.map_err(|_| ObjectsError::Overloaded("shutting down".to_owned()))
 }
 
 impl Library {
@@ -289,6 +289,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use futures::FutureExt;
+
     use super::*;
 
     fn fairness(read_ahead_bytes: usize, requests_max: usize) -> Arc<Fairness> {
@@ -350,6 +352,28 @@ mod tests {
         assert!(fairness.admit(address(1)).unwrap_err().is_passing());
         let others: Vec<_> = (2..40).filter_map(|number| fairness.admit(address(number)).ok()).collect();
         assert_eq!(others.len(), 38, "each of the others gets a place");
+    }
+
+    #[tokio::test]
+    async fn a_stranger_has_the_next_turn_whatever_one_address_asks_for() {
+        let fairness = fairness(1 << 20, 256);
+        let address = |number: u8| Party::Network([192, 0, 2, number].into());
+        let (greedy, stranger) = (address(1), address(2));
+        let kinds: [fn(&Fairness) -> &Turns; 4] =
+            [|of| &of.turns, |of| &of.planning, |of| &of.recording, |of| &of.counting];
+        for kind in kinds {
+            let turns = kind(&fairness);
+            let mut had = VecDeque::new();
+            while let Some(turn) = turns.turn(&greedy).now_or_never() {
+                had.push_back(turn.unwrap());
+            }
+            let mut queued: Vec<_> = (0..1_000).map(|_| Box::pin(turns.turn(&greedy))).collect();
+            assert!(queued.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
+            let mut last = Box::pin(turns.turn(&stranger));
+            assert!((&mut last).now_or_never().is_none());
+            had.pop_front();
+            assert!(last.now_or_never().is_some(), "a thousand stand before it");
+        }
     }
 
     /// Lets everybody go on until nothing more is made.

@@ -17,7 +17,8 @@
 //!   shard gets rid of its past members; `grow.rs`: how a container gets more shards; `past.rs`: where past members are kept;
 //!   `queue.rs`: how work of all these is recorded; `passes.rs`: what a record that cannot be dealt with does to them.
 //! - `bulk/`: from a list of ids to a plan, from a plan to a stream; selections; token counts. `fairness.rs`: how those who
-//!   stream at the same time share what there is; `memory.rs`: how much clients may make the server hold; `shares.rs`: the rule of both. `audit.rs`: who asked for what.
+//!   stream at the same time share what there is; `memory.rs`: how much clients may make the server hold; `shares.rs`: the rule of both;
+//!   `turns.rs`: whose turn is next. `audit.rs`: who asked for what.
 
 pub mod audit;
 pub mod bulk;
@@ -55,6 +56,7 @@ mod shares;
 pub mod statistics;
 pub mod surroundings;
 mod switch;
+mod turns;
 pub mod verify;
 
 pub use audit::{AuditAction, AuditEntry, AuditRecord, AuditTop, AuditedVolume, Auditor, DamagedRecord, Requester};

@@ -17,6 +17,7 @@ use crate::directory::{Entry, SEGMENT_PAGES};
 use crate::error::ObjectsResult;
 use crate::library::Library;
 use crate::read::{VolumeExtent, VolumeRows};
+use crate::shares::Party;
 
 /// Bytes of a batch below which reading ahead is not worth the memory.
 const BATCH_BYTES_MIN: usize = 128 << 10;
@@ -41,6 +42,7 @@ pub(super) struct ReadAhead {
     library: Library,
     archive: Arc<Archive>,
     volumes: Arc<[PlannedVolume]>,
+    party: Party,
     what: What,
     /// The groups that the stream may send.
     sent: Range<usize>,
@@ -63,10 +65,11 @@ impl ReadAhead {
         library: Library,
         archive: Arc<Archive>,
         volumes: Arc<[PlannedVolume]>,
+        party: Party,
         what: What,
         sent: Range<usize>,
     ) -> Self {
-        Self { library, archive, volumes, what, sent, state: Mutex::default() }
+        Self { library, archive, volumes, party, what, sent, state: Mutex::default() }
     }
 
     /// What was read of a group; `None`: whoever asks has to read it. Groups are asked for in their order.
@@ -138,9 +141,9 @@ impl ReadAhead {
             return None;
         }
         let extents: Option<Vec<VolumeExtent>> = batch.clone().map(|group| self.extent(group)).collect();
-        let (library, extents) = (self.library.clone(), extents?);
+        let (library, party, extents) = (self.library.clone(), self.party.clone(), extents?);
         let reading = async move {
-            let _turn = library.inner.bulk.fairness.turn().await?;
+            let _turn = library.inner.bulk.fairness.turn(&party).await?;
             library.volume_rows(&extents).await
         };
         Some((batch, AbortOnDropHandle::new(tokio::spawn(reading))))

@@ -13,7 +13,6 @@ use pack::{Archive, ArchiveError, Group, GroupPages, Level, PageMember};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{Strength, UnixMillis};
-use tokio::sync::SemaphorePermit;
 
 use super::errors::{Missing, MissingPart, MissingReason, error_text};
 use super::request::{BulkRequest, OnDamage, Wanted};
@@ -29,6 +28,7 @@ use crate::read::Volume;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 use crate::shares::Party;
+use crate::turns::Turn;
 
 /// The version of what archives look like, byte by byte. It is part of every ETag: raise it whenever `pack` writes an archive
 /// differently, so that nobody resumes in the middle of another one.
@@ -147,7 +147,7 @@ pub(super) fn volume_id(archive: &Archive, group: usize) -> ObjectsResult<Volume
 pub struct Planning<'library> {
     pub(super) library: &'library Library,
     party: Party,
-    _turn: Option<SemaphorePermit<'library>>,
+    _turn: Option<Turn>,
 }
 
 impl Planning<'_> {
@@ -174,7 +174,7 @@ impl Library {
     pub async fn planning(&self, named_at_most: u64, party: Party) -> ObjectsResult<Planning<'_>> {
         let turn = match named_at_most {
             0..=SMALL_PLAN => None,
-            _ => Some(self.inner.bulk.fairness.planning_turn().await?),
+            _ => Some(self.inner.bulk.fairness.planning_turn(&party).await?),
         };
         Ok(Planning { library: self, party, _turn: turn })
     }
@@ -309,7 +309,7 @@ impl Library {
             descriptors: on_damage == OnDamage::Report,
         });
         let volumes: Arc<[PlannedVolume]> = volumes.into();
-        let source = PlanSource::for_planning(self.clone(), archive.clone(), volumes.clone(), started);
+        let source = PlanSource::for_planning(self.clone(), archive.clone(), volumes.clone(), started, party.clone());
         let len_bytes = match archive.len(&source).await {
             Err(ArchiveError::Mismatch { group, reason }) => {
                 source.mark_mismatch(&group, reason).await;

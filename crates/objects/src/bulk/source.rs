@@ -25,6 +25,7 @@ use crate::error::{ObjectsError, ObjectsResult};
 use crate::fairness::Fairness;
 use crate::library::Library;
 use crate::read::VolumeRows;
+use crate::shares::Party;
 
 /// Directory entries kept of the volume being read.
 const ENTRIES_KEPT: u32 = 1_024;
@@ -38,6 +39,8 @@ pub(super) struct PlanSource {
     archive: Arc<Archive>,
     volumes: Arc<[PlannedVolume]>,
     started: UnixMillis,
+    /// Whose turns its reads take.
+    party: Party,
     /// `None` while only members are asked for.
     sending: Option<Sending>,
     entries: Mutex<Option<KeptEntries>>,
@@ -88,12 +91,14 @@ impl PlanSource {
         archive: Arc<Archive>,
         volumes: Arc<[PlannedVolume]>,
         started: UnixMillis,
+        party: Party,
     ) -> Self {
         Self {
             library,
             archive,
             volumes,
             started,
+            party,
             sending: None,
             entries: Mutex::default(),
             left_out: Mutex::default(),
@@ -110,11 +115,12 @@ impl PlanSource {
         windows: Windows,
     ) -> Self {
         let sent = windows.sent.clone();
+        let party = Party::of(&requester);
         let trail = AuditTrail::new(library.clone(), plan, requester, action, windows);
-        let source = Self::for_planning(library, plan.archive.clone(), plan.volumes.clone(), plan.started);
+        let source = Self::for_planning(library, plan.archive.clone(), plan.volumes.clone(), plan.started, party);
         let ahead = |what, groups| {
-            let Self { library, archive, volumes, .. } = &source;
-            ReadAhead::new(library.clone(), archive.clone(), volumes.clone(), what, groups)
+            let Self { library, archive, volumes, party, .. } = &source;
+            ReadAhead::new(library.clone(), archive.clone(), volumes.clone(), party.clone(), what, groups)
         };
         let volumes = ahead(What::Volumes, sent);
         let directories = ahead(What::Directories, 0..plan.archive.groups.len());
@@ -128,8 +134,13 @@ impl PlanSource {
     }
 
     /// How it shares with others.
-    pub(super) fn fairness(&self) -> &Fairness {
+    fn fairness(&self) -> &Fairness {
         &self.library.inner.bulk.fairness
+    }
+
+    /// Runs a job that counts, when it is its turn.
+    pub(super) async fn count<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> ObjectsResult<T> {
+        self.fairness().count(&self.party, job).await
     }
 
     /// Whether only some pages of a group are in the plan.
@@ -205,7 +216,7 @@ impl PlanSource {
         let read = &read;
         retried(|| async move {
             self.check_life()?;
-            let _turn = self.fairness().turn().await?;
+            let _turn = self.fairness().turn(&self.party).await?;
             let result = read().await;
             if result.as_ref().is_err_and(ObjectsError::is_damage) {
                 self.check_life()?;

@@ -45,7 +45,7 @@ impl Download {
         }
         let first = admission.lock().take();
         let admission = first.map_or_else(|| library.inner.bulk.fairness.admit(Party::of(requester)), Ok)?;
-        let windows = library.windows(plan, &range).await?;
+        let windows = library.windows(plan, &range, &Party::of(requester)).await?;
         let (library, requester) = (library.clone(), requester.clone());
         let source = Arc::new(PlanSource::for_stream(library, plan, requester, AuditAction::Accessed, windows));
         let pieces = pieces(plan, source, range);
@@ -74,12 +74,12 @@ impl Library {
     }
 
     /// The volumes that a range touches. Those of a short one are surely sent: they are one window of the audit.
-    async fn windows(&self, plan: &BulkPlan, range: &Range<u64>) -> ObjectsResult<Windows> {
+    async fn windows(&self, plan: &BulkPlan, range: &Range<u64>, party: &Party) -> ObjectsResult<Windows> {
         if *range == pack::WHOLE {
             return Ok(Windows { sent: 0..plan.archive.groups.len(), first: 1 });
         }
         let (archive, volumes) = (plan.archive.clone(), plan.volumes.clone());
-        let source = PlanSource::for_planning(self.clone(), archive, volumes, plan.started);
+        let source = PlanSource::for_planning(self.clone(), archive, volumes, plan.started, party.clone());
         let sent = plan.archive.groups_within(&source, range.clone()).await?;
         let is_short = range.end - range.start <= SHORT_RANGE_BYTES;
         Ok(Windows { first: if is_short { sent.len() } else { 1 }, sent })
@@ -89,8 +89,9 @@ impl Library {
     pub(super) async fn admit_bulk(&self, plan: &BulkPlan, requester: &Requester) -> ObjectsResult<Admission> {
         let auditor = self.auditor();
         auditor.check_lag()?;
-        let admission = self.inner.bulk.fairness.admit(Party::of(requester))?;
-        let _turn = self.inner.bulk.fairness.recording_turn().await?;
+        let party = Party::of(requester);
+        let admission = self.inner.bulk.fairness.admit(party.clone())?;
+        let _turn = self.inner.bulk.fairness.recording_turn(&party).await?;
         let found = BulkPlan::audited(&plan.archive, 0..plan.archive.groups.len())?;
         auditor.requested(requester, plan.etag.as_deref(), found.into_iter().chain(plan.audited_missing())).await?;
         Ok(admission)

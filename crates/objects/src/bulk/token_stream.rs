@@ -146,7 +146,7 @@ impl Counting {
         let counter = std::mem::take(&mut self.counter);
         let (level, order) = (self.level, self.order);
         let folder = self.source.volume_id(self.group)?.cleaned();
-        let counted = self.source.fairness().count(move || match level {
+        let counted = self.source.count(move || match level {
             TokenLevel::Volume => count_volume(counter, &members, &frames),
             TokenLevel::Page => count_pages(folder.as_str(), order, &members, &frames),
         });
@@ -165,7 +165,7 @@ impl Counting {
         if self.level == TokenLevel::Volume {
             let counter = std::mem::take(&mut self.counter);
             let (order, name) = (self.order, format!("{}.count", self.source.volume_id(self.group)?.cleaned()));
-            let entry = self.source.fairness().count(move || count_entry(name, counter, order)).await??;
+            let entry = self.source.count(move || count_entry(name, counter, order)).await??;
             self.add(&entry);
         }
         self.next_volume();
