@@ -93,7 +93,7 @@ impl Library {
         collected: &mut Collected,
     ) -> ObjectsResult<()> {
         let mut pass = self.pass(Queue::Collecting).await?;
-        while let Some(entries) = self.next_due(&mut pass).await? {
+        while let Some(entries) = self.next_due(&mut pass, tally).await? {
             let mut volumes: BTreeMap<VolumeId, Vec<Entry>> = BTreeMap::new();
             for entry in entries {
                 match keys::collecting_of(entry.sort()) {

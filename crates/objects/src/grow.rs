@@ -148,7 +148,7 @@ impl Library {
         }
         let mut tally = self.tally(Chore::Growing);
         let mut pass = self.pass(Queue::Growing).await?;
-        while let Some(entries) = self.next_due(&mut pass).await? {
+        while let Some(entries) = self.next_due(&mut pass, &mut tally).await? {
             for entry in &entries {
                 let grew = self.grow_recorded(entry).await;
                 let record = (std::slice::from_ref(entry), &entry.sort()[..]);
@@ -158,7 +158,7 @@ impl Library {
         self.end_pass(pass).await?;
         let mut rows_left = DROPPED_ROWS_MAX;
         let mut pass = self.pass(Queue::Outgrown).await?;
-        while let Some(entries) = self.next_due(&mut pass).await? {
+        while let Some(entries) = self.next_due(&mut pass, &mut tally).await? {
             for entry in &entries {
                 let dropped = self.drop_recorded(entry, &mut rows_left).await;
                 self.dealt_with(&mut tally, (std::slice::from_ref(entry), &entry.sort()[..]), dropped).await?;

@@ -1,4 +1,5 @@
-//! Passes in the background over recorded work. A record that cannot be dealt with is told in the log and counted, and ends no pass.
+//! Passes in the background over recorded work. A record that cannot be dealt with, or a page of them that cannot be read, is
+//! reported in the log and counted, and ends no pass.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};

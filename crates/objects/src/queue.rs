@@ -13,11 +13,14 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Class, Expect, Guard, NewRow, Outcome, Removal, Scan, Step, StoreError, Table, UnixMillis, envelope};
+use store::{
+    Class, Expect, Guard, NewRow, Outcome, Removal, Rows, Scan, Step, StoreError, Table, UnixMillis, envelope,
+};
 
 use crate::error::ObjectsResult;
 use crate::keys;
 use crate::library::Library;
+use crate::passes::Tally;
 use crate::switch::TRIES_MAX;
 
 /// How long a bucket is filled.
@@ -180,11 +183,11 @@ impl Library {
     /// The queue's low-water mark. Where there is none, or it cannot be read, all partitions are walked over, once.
     async fn low_water(&self, queue: Queue, open_from: u32) -> ObjectsResult<Low> {
         let call = self.call(Class::Description).strong();
-        let row = self
-            .inner
-            .store
-            .get(call, Table::Work, &keys::low_water_partition(), &keys::low_water(queue.name()))
-            .await?;
+        let (partition, sort) = (keys::low_water_partition(), keys::low_water(queue.name()));
+        let row = match self.inner.store.get(call, Table::Work, &partition, &sort).await {
+            Err(StoreError::Corrupt { .. }) => None,
+            row => row?,
+        };
         let stands = row.as_ref().and_then(|row| row.guard.as_ref());
         let stands = stands.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
         let payload = row.and_then(|row| envelope::open(&row.value).ok());
@@ -211,8 +214,8 @@ impl Library {
     }
 
     /// Some records that are due, all of one shard of one bucket; `None`: the pass is over. What is neither finished nor postponed
-    /// is found again by the next pass.
-    pub(crate) async fn next_due(&self, pass: &mut Pass) -> ObjectsResult<Option<Vec<Entry>>> {
+    /// is found again by the next pass. A page that cannot be read is counted, and the rest of its shard is left for a later pass.
+    pub(crate) async fn next_due(&self, pass: &mut Pass, tally: &mut Tally<'_>) -> ObjectsResult<Option<Vec<Entry>>> {
         loop {
             if let Some(entries) = pass.found.pop() {
                 return Ok(Some(entries));
@@ -220,12 +223,12 @@ impl Library {
             if pass.scans.is_empty() && !pass.next_bucket() {
                 return Ok(None);
             }
-            let read = || async {
-                let scans = pass.scans.iter().map(|(partition, scan)| (Table::Work, partition.clone(), scan.clone()));
-                Ok(self.inner.store.scan_many(self.call(Class::Description).strong(), scans.collect()).await?)
-            };
-            let pages = self.patiently(read).await?;
+            let pages = self.pages(pass, tally).await?;
             for ((partition, scan), page) in std::mem::take(&mut pass.scans).into_iter().zip(pages) {
+                let Some(page) = page else {
+                    pass.is_empty = false;
+                    continue;
+                };
                 let entry = |row: store::Row| Entry {
                     queue: pass.queue,
                     bucket: pass.bucket,
@@ -238,6 +241,26 @@ impl Library {
                 pass.scans.extend(scan.resumed(page.next).map(|rest| (partition, rest)));
             }
         }
+    }
+
+    /// The next pages of a bucket; `None`: one that is damaged.
+    async fn pages(&self, pass: &Pass, tally: &mut Tally<'_>) -> ObjectsResult<Vec<Option<Rows>>> {
+        let read = |scans: &[(Bytes, Scan)]| {
+            let scans: Vec<_> =
+                scans.iter().map(|(partition, scan)| (Table::Work, partition.clone(), scan.clone())).collect();
+            async { Ok(self.inner.store.scan_many(self.call(Class::Description).strong(), scans).await?) }
+        };
+        match self.patiently(|| read(&pass.scans)).await {
+            Err(error) if error.is_damage() => {}
+            pages => return Ok(pages?.into_iter().map(Some).collect()),
+        }
+        let mut pages = Vec::with_capacity(pass.scans.len());
+        for scan in &pass.scans {
+            let page = self.patiently(|| read(std::slice::from_ref(scan))).await;
+            let page = tally.take(format_args!("all in {}", scan.0.escape_ascii()), page)?;
+            pages.push(page.and_then(|mut page| page.pop()));
+        }
+        Ok(pages)
     }
 
     /// Ends a pass: the mark passes by what it found to be empty for ever. Away from the heads' home it stays.
@@ -259,6 +282,8 @@ impl Library {
             Ok(Outcome::Applied | Outcome::Refused { .. } | Outcome::Unknown { .. }) | Err(StoreError::ReadOnly(_)) => {
                 Ok(())
             }
+            // The next pass walks again over all that a mark which cannot be read stood for.
+            Err(StoreError::Corrupt { .. }) => Ok(()),
             Err(error) if error.is_passing() => Ok(()),
             Err(error) => Err(error.into()),
         }

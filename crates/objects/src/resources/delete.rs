@@ -137,7 +137,7 @@ impl Library {
         }
         let mut tally = self.tally(Chore::Resuming);
         let mut pass = self.pass(Queue::Deleting).await?;
-        while let Some(entries) = self.next_due(&mut pass).await? {
+        while let Some(entries) = self.next_due(&mut pass, &mut tally).await? {
             for entry in &entries {
                 let running = self.inner.running_jobs.begin(entry.sort());
                 let resumed = match &running {

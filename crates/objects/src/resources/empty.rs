@@ -58,7 +58,7 @@ impl Library {
         let mut tally = self.tally(Chore::Emptying);
         let mut rows_left = DROPPED_ROWS_MAX;
         let mut pass = self.pass(Queue::Emptying).await?;
-        while let Some(entries) = self.next_due(&mut pass).await? {
+        while let Some(entries) = self.next_due(&mut pass, &mut tally).await? {
             for entry in &entries {
                 let done = self.empty_if_due(entry, &mut rows_left).await;
                 let record = (std::slice::from_ref(entry), &entry.sort()[..]);

@@ -94,7 +94,7 @@ impl Library {
         }
         let mut tally = self.tally(Chore::Versions);
         let mut pass = self.pass(Queue::Superseded).await?;
-        while let Some(entries) = self.next_due(&mut pass).await? {
+        while let Some(entries) = self.next_due(&mut pass, &mut tally).await? {
             let mut resources: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
             for entry in entries {
                 match keys::superseded_of(entry.sort()) {

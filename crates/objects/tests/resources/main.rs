@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod broken_pages;
 mod contents;
 mod counterexamples;
 mod damage;

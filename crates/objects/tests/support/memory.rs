@@ -1,7 +1,7 @@
 //! A store in memory that runs lists step by step, as an engine without transactions does, and does at chosen steps what real
 //! engines will not do on demand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,6 +36,8 @@ struct State {
     /// Rows that all reads find as they were, until a serial read of the partition.
     undecided: Vec<(Key, Option<Row>)>,
     contents: BTreeMap<ContentId, (ContentHeader, Bytes)>,
+    /// Partitions whose pages cannot be read.
+    broken_pages: BTreeSet<(Table, Bytes)>,
     /// The partitions that were scanned since this was taken last.
     scanned: Vec<(Table, Bytes)>,
     /// The most rows that one step removed.
@@ -175,6 +177,11 @@ impl Memory {
         });
     }
 
+    /// Has each page of a partition be damaged, as a broken block makes it.
+    pub fn break_pages(&self, table: Table, partition: Bytes) {
+        self.state.lock().broken_pages.insert((table, partition));
+    }
+
     /// The value at a key.
     pub fn row(&self, table: Table, partition: &Bytes, sort: &Bytes) -> Option<Bytes> {
         let row = self.state.lock().row(&(table, partition.clone(), sort.clone()));
@@ -251,6 +258,9 @@ impl Memory {
         if matches!(self.state.lock().broken, Some(Fault::Full)) {
             return Err(StoreError::Full("no room".to_owned()));
         }
+        if let Step::CompareAndWrite { table, partition, .. } = &step {
+            self.state.lock().check_page(*table, partition)?;
+        }
         if let Some(home) = &self.home {
             home.state.lock().apply(index, &step);
         }
@@ -259,6 +269,13 @@ impl Memory {
 }
 
 impl State {
+    fn check_page(&self, table: Table, partition: &Bytes) -> StoreResult<()> {
+        match self.broken_pages.contains(&(table, partition.clone())) {
+            true => Err(StoreError::Corrupt { table, detail: "a broken block".to_owned() }),
+            false => Ok(()),
+        }
+    }
+
     /// Lets pass so many steps: what was to come after them arrives.
     fn deliver(&mut self, steps: usize) {
         for (further, step) in std::mem::take(&mut self.late) {
@@ -338,6 +355,7 @@ impl Store for Memory {
         if call.strength == Strength::Serial {
             state.undecided.retain(|((of, undecided, _), _)| *of != table || undecided != partition);
         }
+        state.check_page(table, partition)?;
         let key = (table, partition.clone(), sort.clone());
         let stale = state.stale.iter().filter(|_| call.strength == Strength::Usual);
         let before = state.undecided.iter().chain(stale).find(|(of, _)| *of == key);
@@ -356,6 +374,7 @@ impl Store for Memory {
         self.turn().await;
         self.check()?;
         let mut state = self.state.lock();
+        state.check_page(table, partition)?;
         state.scanned.push((table, partition.clone()));
         let state = &mut *state;
         let within = |key: &Key| {
