@@ -46,7 +46,7 @@ impl Library {
                     self.note_size(&parent, &creation.name, creation.incarnation).await;
                     return Ok(Switched::Applied);
                 }
-                Switched::Required { unsure: maybe } => unsure = maybe,
+                Switched::Required { unsure: maybe } => unsure = maybe && self.keeps(Rule::StayUnsure),
                 Switched::Moved if !self.keeps(Rule::HeadFirst) => {
                     let partition = parent.container().child_partition(&creation.name);
                     creation.base = self.patiently(|| self.head_at(&partition)).await?;

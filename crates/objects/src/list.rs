@@ -188,7 +188,7 @@ impl Library {
                     if is_live_at(head, marked.incarnation) {
                         live = Some(marked.note.clone());
                     }
-                    if !self.is_home() {
+                    if !self.is_home() && self.keeps(Rule::SweepAtHome) {
                         continue;
                     }
                     if let Err(error) = self.sweep(parent, &name.name, marked, head).await {
@@ -215,7 +215,7 @@ impl Library {
         // It is not gone before all that is in it: until then the job that deletes its container has to find it.
         let is_being_deleted = |row: &HeadRow| row.head.state == State::Deleting && row.head.incarnation == incarnation;
         let age = self.inner.surroundings.clock.now().since(incarnation.time());
-        if head.is_some_and(is_being_deleted) || age < self.inner.options.sweep_after {
+        if head.is_some_and(is_being_deleted) && self.keeps(Rule::EndNested) || age < self.inner.options.sweep_after {
             return Ok(());
         }
         if !self.keeps(Rule::KillBefore) {

@@ -88,6 +88,16 @@ rules! {
     PinScan = "pinscan",
     /// The grace is longer than the life of a plan and the difference of clocks.
     LongGrace = "grace",
+    /// Away from the heads' home nothing is repaired.
+    SweepAtHome = "sweepathome",
+    /// A creation that begins anew knows that an earlier try may still arrive.
+    StayUnsure = "stayunsure",
+    /// Who is unsure looks serially.
+    LookSerially = "lookserially",
+    /// Each row is written at the level of its table, whatever it is written with. The engine keeps it.
+    RowClass = "rowclass",
+    /// A container that is being deleted is not marked as removed before its head is deleted.
+    EndNested = "endnested",
 }
 
 impl fmt::Display for Rule {

@@ -197,8 +197,10 @@ impl Library {
     ///
     /// Who is unsure reads serially: an entry of the log that was decided need not have arrived where a strong read looks.
     async fn look(&self, partition: &Bytes, revision: RevisionId, unsure: bool) -> ObjectsResult<Stands> {
-        let call =
-            || if unsure { self.call(Class::Description).serial() } else { self.call(Class::Description).strong() };
+        let call = || match unsure && self.keeps(Rule::LookSerially) {
+            true => self.call(Class::Description).serial(),
+            false => self.call(Class::Description).strong(),
+        };
         let look = || async {
             let head = self.inner.store.get(call(), Table::Objects, partition, &keys::head()).await?;
             let head = head.as_ref().map(HeadRow::open).transpose()?;

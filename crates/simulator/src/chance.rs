@@ -20,6 +20,8 @@ pub(crate) enum Purpose {
     Workload = 5,
     /// What servers draw themselves: ids, stamps, fresh names. One stream for each start of a server.
     Servers = 6,
+    /// The setup of a directed run, so that those of all others stay what they are.
+    Directed = 7,
 }
 
 /// One stream of draws.

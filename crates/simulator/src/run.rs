@@ -15,7 +15,7 @@ use crate::chance::{Chance, Purpose, SeededRandom};
 use crate::checks::container_of;
 use crate::clock::SimClock;
 use crate::model::Told;
-use crate::setup::Setup;
+use crate::setup::{Setup, Theme};
 use crate::store::world::World;
 use crate::store::{SimStore, Tasks};
 use crate::trace::Op;
@@ -24,9 +24,6 @@ use crate::work::{CONTAINERS, Came, Seen, Tend, VOLUMES, Work, parsed, volume_id
 
 /// Turns after which a run is cut off: it does not come to an end.
 const TURNS_MAX: u64 = 60_000;
-
-/// How long a request is held up altogether, milliseconds: less than a grace.
-const REQUEST_MAX_MS: u64 = 3_500;
 
 /// After this time a pass looks again at an object that may still be at work (`LOOKED_AT_AGAIN` in objects).
 const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
@@ -251,7 +248,7 @@ impl Run {
             let up = self.up();
             if self.running.len() < self.setup.at_once && !up.is_empty() && self.schedule.permille(300) {
                 let server = *self.schedule.one_of(&up);
-                let work = Work::draw(&mut self.workload, self.operations, self.setup.theme);
+                let work = Work::draw(&mut self.workload, self.operations, &self.setup);
                 self.ask(server, work);
             }
             self.turn().await;
@@ -315,7 +312,9 @@ impl Run {
         };
         let holds = if self.is_calm { 0 } else { self.setup.weather.holds };
         let now_ms = self.true_ms();
-        let (schedule, running, moment, now_ms) = (&mut self.schedule, &self.running, self.setup.moment_ms, now_ms);
+        let (schedule, running, moment) = (&mut self.schedule, &self.running, self.setup.moment_ms);
+        let (request_max, long_max) = (self.setup.request_ms_max, self.setup.long_step_ms_max);
+        let is_collecting = self.setup.theme == Theme::Collecting;
         let hold = |op: Option<Op>| {
             if !schedule.permille(holds) {
                 return 0;
@@ -323,8 +322,9 @@ impl Run {
             let of = running.iter().find(|one| Some(one.op) == op);
             // No request takes as long as a grace, but an import, whose rows are fenced off then.
             let left_ms = match of {
-                Some(Running { work: Work::Import { .. }, .. }) => 6_000,
-                Some(one) => REQUEST_MAX_MS.saturating_sub(now_ms - one.began_ms),
+                Some(Running { work: Work::Import { .. }, .. }) => long_max,
+                Some(Running { work: Work::Select { .. } | Work::ReadVolumes { .. }, .. }) if is_collecting => long_max,
+                Some(one) => request_max.saturating_sub(now_ms - one.began_ms),
                 None => 300,
             };
             step + schedule.between(1, (left_ms / moment).clamp(1, 600))

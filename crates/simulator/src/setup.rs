@@ -13,6 +13,8 @@ pub(crate) const REPLICAS: usize = 3;
 /// How many replicas have to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
+    /// One of the own data center: a read that may find what was long ago.
+    One,
     /// More than half of those of the own data center.
     Local,
     /// More than half of those of each data center.
@@ -66,6 +68,12 @@ pub(crate) enum Theme {
     Crowded,
     /// Volumes are replaced, read, selected and collected.
     Volumes,
+    /// One volume or two are replaced, read and selected while all servers collect, and graces are short beside what may take long.
+    Collecting,
+    /// A few children are created and deleted in a container whose marks are rewritten again and again.
+    Rewriting,
+    /// As crowded, by clocks that are far apart.
+    Apart,
 }
 
 /// A server's clock.
@@ -94,10 +102,88 @@ pub(crate) struct Setup {
     pub(crate) phases: u64,
     /// Operations of each.
     pub(crate) ops_per_phase: u64,
+    /// How long a request is held up altogether, milliseconds: less than a grace.
+    pub(crate) request_ms_max: u64,
+    /// How long a step of an import is held up, milliseconds; where graces are short, also one of a selection or of a plan. They may
+    /// take longer than a grace: heads, pins and the life of a plan see to it.
+    pub(crate) long_step_ms_max: u64,
+    /// Whether a usual read asks one replica.
+    pub(crate) reads_one: bool,
 }
 
 impl Setup {
+    /// The world of a seed. Three of eight are directed: at collecting, at rewriting, at clocks that are apart.
     pub(crate) fn new(seed: u64, left_out: Option<Rule>) -> Self {
+        let mut setup = Self::usual(seed, left_out);
+        let mut chance = Chance::new(seed, Purpose::Directed);
+        match seed % 8 {
+            5 => setup.direct_at_collecting(&mut chance),
+            6 => setup.direct_at_rewriting(&mut chance),
+            7 => setup.direct_at_clocks(&mut chance),
+            _ => {}
+        }
+        setup
+    }
+
+    fn direct_at_collecting(&mut self, chance: &mut Chance) {
+        let ms = Duration::from_millis;
+        self.theme = Theme::Collecting;
+        // What is written of bytes may arrive everywhere at once, where all else arrives later.
+        let (content_write, write) = *chance.one_of(&[(Reach::Local, Reach::Local), (Reach::Each, Reach::Local)]);
+        self.engine = match chance.below(5) {
+            0 => Engine::OneCommit,
+            1 | 2 => replicated(1, Serial::All, Reach::Local, Reach::Local),
+            _ => replicated(2, Serial::All, content_write, write),
+        };
+        self.reads_one = chance.permille(500);
+        self.weather = Weather {
+            faults: *chance.one_of(&[3, 30]),
+            holds: *chance.one_of(&[50, 150]),
+            deaths: *chance.one_of(&[3, 30]),
+            cuts: 2,
+        };
+        self.set_clocks_apart(chance, 200);
+        self.options.plan_life = ms(300);
+        self.options.clock_skew_max = ms(450);
+        self.options.grace = if self.left_out == Some(Rule::LongGrace) { ms(150) } else { ms(800) };
+        self.options.selection_life = ms(*chance.one_of(&[200, 3_000]));
+        self.options.history.volumes = Keep::None;
+        self.moment_ms = chance.between(1, 3);
+        self.at_once = usize::try_from(chance.between(3, 6)).unwrap_or(3);
+        self.ops_per_phase = 100;
+        self.request_ms_max = 600;
+        self.long_step_ms_max = 2_000;
+    }
+
+    fn direct_at_rewriting(&mut self, chance: &mut Chance) {
+        self.theme = Theme::Rewriting;
+        self.weather.holds = *chance.one_of(&[50, 150]);
+        self.weather.deaths = *chance.one_of(&[5, 60]);
+        self.options.shards = 1;
+        self.options.resource_shards = 1;
+        self.options.rewrite_dead_rows_min = 1;
+        self.options.sample_one_of = 1;
+        self.options.shard_bytes_max = *chance.one_of(&[100, 200]);
+        self.ops_per_phase = 80;
+    }
+
+    fn direct_at_clocks(&mut self, chance: &mut Chance) {
+        self.theme = Theme::Apart;
+        self.set_clocks_apart(chance, 20_000);
+        let second = Duration::from_secs(1);
+        self.options.clock_skew_max = 41 * second;
+        self.options.grace = self.options.plan_life + 43 * second;
+        self.options.sweep_after = Duration::ZERO;
+    }
+
+    fn set_clocks_apart(&mut self, chance: &mut Chance, max_ms: u64) {
+        for clock in &mut self.clocks {
+            clock.offset_ms =
+                i64::try_from(chance.below(2 * max_ms + 1)).unwrap_or(0) - i64::try_from(max_ms).unwrap_or(0);
+        }
+    }
+
+    fn usual(seed: u64, left_out: Option<Rule>) -> Self {
         let mut chance = Chance::new(seed, Purpose::Setup);
         let engine = match chance.below(8) {
             0 => Engine::OneCommit,
@@ -159,6 +245,9 @@ impl Setup {
             at_once,
             phases: chance.between(2, 4),
             ops_per_phase: 60,
+            request_ms_max: 3_500,
+            long_step_ms_max: 6_000,
+            reads_one: false,
         }
     }
 
@@ -195,6 +284,7 @@ impl Setup {
     /// Whether every finished write is seen by usual reads from a data center.
     pub(crate) fn usual_reads_are_strong(&self, center: usize) -> bool {
         match self.engine {
+            Engine::Replicated { .. } if self.reads_one => false,
             Engine::OneCommit | Engine::Replicated { centers: 1, .. } => true,
             Engine::Replicated { serial: Serial::Home, .. } => center == 0,
             Engine::Replicated { write, .. } => write == Reach::Each,
@@ -229,13 +319,15 @@ impl Setup {
         let stays = serial == Serial::Home && matches!(class, Class::Description | Class::Record);
         match self.write_reach(class) {
             Reach::Local if centers > 1 && !stays => Reach::Each,
-            Reach::Local | Reach::Each => Reach::Local,
+            // Nothing is written at one replica alone.
+            Reach::One | Reach::Local | Reach::Each => Reach::Local,
         }
     }
 
     /// The reach of a read.
     pub(crate) fn read_reach(&self, call: Call) -> Reach {
         match call.strength {
+            Strength::Usual if self.reads_one => Reach::One,
             Strength::Usual => Reach::Local,
             Strength::Strong | Strength::Serial => self.strong_reach(call.class),
         }
@@ -250,8 +342,8 @@ impl Setup {
         match (centers, self.strong_reach(class)) {
             (1, _) => pairs.to_vec(),
             (_, Reach::Each) => pairs.iter().flat_map(|one| second.map(|other| one | other)).collect(),
-            (_, Reach::Local) if serial == Serial::Home => pairs.to_vec(),
-            (_, Reach::Local) => pairs.into_iter().chain(second).collect(),
+            (_, Reach::One | Reach::Local) if serial == Serial::Home => pairs.to_vec(),
+            (_, Reach::One | Reach::Local) => pairs.into_iter().chain(second).collect(),
         }
     }
 }

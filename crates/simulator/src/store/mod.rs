@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use objects::Rule;
 use parking_lot::Mutex;
 use store::{
     Call, Clock, ContentHeader, ContentId, ContentStream, Direction, Health, Outcome, Row, Rows, Scan, Step, Store,
@@ -182,7 +183,10 @@ impl SimStore {
             return Err(StoreError::ReadOnly("heads have their home elsewhere".to_owned()));
         }
         let mut something_applied = false;
+        let by_table = self.world.lock().setup.left_out != Some(Rule::RowClass);
         for (index, step) in steps.iter().enumerate() {
+            // Each row of a list is of the class of its table, whatever class the list goes with.
+            let call = if by_table { call.of(step.table().class()) } else { call };
             match self.step(call, step).await {
                 Ok(Decided::Applied) => something_applied |= !matches!(step, Step::Require { .. }),
                 Ok(Decided::Refused(stands)) => return Ok(Outcome::Refused { step: index, stands }),
@@ -256,7 +260,7 @@ enum StepEnded {
 impl Store for SimStore {
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         self.read_turn(format!("get {table} {} {}", told(partition), told(sort))).await?;
-        self.row(call, table, partition, sort)
+        self.row(call.of(table.class()), table, partition, sort)
     }
 
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
@@ -267,14 +271,14 @@ impl Store for SimStore {
             if apart {
                 self.read_turn(format!("get_many {table} {} {}", told(partition), told(sort))).await?;
             }
-            rows.push(self.row(call, table, partition, sort)?);
+            rows.push(self.row(call.of(table.class()), table, partition, sort)?);
         }
         Ok(rows)
     }
 
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         self.read_turn(format!("scan {table} {} {}", told(partition), told(&scan.from))).await?;
-        self.page(call, table, partition, &scan)
+        self.page(call.of(table.class()), table, partition, &scan)
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {

@@ -111,6 +111,10 @@ impl World {
     /// Replicas enough for a reach, of those that a data center reaches; `None`: there are not enough.
     fn quorum(&mut self, center: usize, reach: Reach) -> Option<Vec<usize>> {
         let centers: Vec<usize> = match reach {
+            Reach::One => {
+                let all = self.of_center(center);
+                return Some(vec![*self.chance.one_of(&all)]);
+            }
             Reach::Local => vec![center],
             Reach::Each => (0..self.setup.centers()).collect(),
         };

@@ -1,0 +1,169 @@
+//! What is asked for next: drawn, by what the world is about.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use hathi::VolumeId;
+use objects::ResourcePath;
+
+use super::{CONTAINERS, Tend, VOLUMES, What, Work, parsed, volume_id};
+use crate::chance::Chance;
+use crate::setup::{Setup, Theme};
+
+/// Names in containers.
+const NAMES: [&str; 3] = ["n0", "n1", "c"];
+
+impl Work {
+    /// The next operation.
+    pub(crate) fn draw(chance: &mut Chance, number: u64, setup: &Setup) -> Self {
+        match setup.theme {
+            Theme::Mixed => Self::any(chance, number),
+            Theme::Crowded | Theme::Apart => Self::crowded(chance, number),
+            Theme::Volumes => Self::about_volumes(chance, number),
+            Theme::Collecting => Self::about_collecting(chance, number, setup.options.plan_life),
+            Theme::Rewriting => Self::about_rewriting(chance, number),
+        }
+    }
+
+    /// One about a container and what is in it.
+    fn crowded(chance: &mut Chance, number: u64) -> Self {
+        let token = format!("t{number}");
+        let (container, child) = (parsed("a"), parsed(if chance.permille(700) { "a/n0" } else { "a/n1" }));
+        match chance.below(100) {
+            0..=24 => Self::Create { path: child, what: What::Statements(token) },
+            25..=29 => Self::Create { path: container, what: What::Container },
+            30..=34 => Self::Post { container, wish: Some("n0".to_owned()), what: What::Bytes(token) },
+            35..=38 => Self::Update { path: child, what: What::Statements(token) },
+            39..=52 => Self::Delete { path: child },
+            53..=58 => Self::Delete { path: container },
+            59..=70 => Self::RemoveTombstone { path: child },
+            71..=76 => Self::RemoveTombstone { path: container },
+            77..=90 => Self::List { container, page: chance.place(3) + 1 },
+            91..=93 => Self::List { container: parsed(""), page: 2 },
+            94..=96 => Self::Tend(Tend::Grow),
+            _ => Self::Tend(*chance.one_of(&Tend::ALL)),
+        }
+    }
+
+    /// One about two volumes.
+    fn about_volumes(chance: &mut Chance, number: u64) -> Self {
+        let volume = volume_id(VOLUMES[usize::from(chance.permille(300))]);
+        let volumes = vec![volume.clone()];
+        match chance.below(100) {
+            0..=27 => Self::Import { volume, token: format!("t{number}") },
+            28..=35 => Self::DeleteVolume { volume },
+            36..=49 => Self::ReadVolumes { volumes, pause: Duration::from_millis(chance.below(1_450)) },
+            50..=57 => Self::ListVolumes { page: chance.place(2) + 1 },
+            58..=66 => Self::Select { volumes },
+            67..=71 => Self::ReadSelection {
+                nth: usize::try_from(chance.below(100)).unwrap_or(0),
+                pause: Duration::from_millis(chance.below(1_000)),
+            },
+            72..=94 => Self::Tend(Tend::Collect),
+            _ => Self::Tend(*chance.one_of(&Tend::ALL)),
+        }
+    }
+
+    /// One about what is replaced, read and collected at the same time.
+    fn about_collecting(chance: &mut Chance, number: u64, plan_life: Duration) -> Self {
+        let volume = volume_id(VOLUMES[usize::from(chance.permille(250))]);
+        let volumes = match chance.permille(400) {
+            true => VOLUMES[..2].iter().map(|id| volume_id(id)).collect(),
+            false => vec![volume.clone()],
+        };
+        let mut pause = || Duration::from_millis(chance.below(u64::try_from(plan_life.as_millis()).unwrap_or(1)));
+        let (pause, nth) = (pause(), usize::try_from(chance.below(100)).unwrap_or(0));
+        match chance.below(100) {
+            0..=29 => Self::Import { volume, token: format!("t{number}") },
+            30..=32 => Self::DeleteVolume { volume },
+            33..=54 => Self::ReadVolumes { volumes, pause },
+            55..=65 => Self::Select { volumes },
+            66..=68 => Self::ReadSelection { nth, pause },
+            _ => Self::Tend(Tend::Collect),
+        }
+    }
+
+    /// One about children that come and go while their marks are rewritten.
+    fn about_rewriting(chance: &mut Chance, number: u64) -> Self {
+        let token = format!("t{number}");
+        let (container, volume) = (parsed("a"), volume_of(chance));
+        let child = parsed(&format!("a/{}", chance.one_of(&NAMES)));
+        match chance.below(100) {
+            0..=25 => Self::Create { path: child, what: What::Statements(token) },
+            26..=30 => Self::Create { path: container, what: What::Container },
+            31..=49 => Self::Delete { path: child },
+            50 => Self::Delete { path: container },
+            51..=59 => Self::RemoveTombstone { path: child },
+            60..=61 => Self::RemoveTombstone { path: container },
+            62..=67 => Self::List { container, page: chance.place(3) + 1 },
+            68..=73 => Self::Import { volume, token },
+            74..=77 => Self::DeleteVolume { volume },
+            78..=79 => Self::ListVolumes { page: 2 },
+            80..=90 => Self::Tend(Tend::Grow),
+            _ => Self::Tend(Tend::Collect),
+        }
+    }
+
+    fn any(chance: &mut Chance, number: u64) -> Self {
+        let token = format!("t{number}");
+        let what = |chance: &mut Chance| match chance.below(10) {
+            0..=5 => What::Statements(token.clone()),
+            6 => What::Container,
+            _ => What::Bytes(token.clone()),
+        };
+        let some_volumes = |chance: &mut Chance| {
+            let count = chance.place(2) + 1;
+            (0..count)
+                .map(|n| volume_id(VOLUMES[(n + usize::from(chance.permille(500))) % VOLUMES.len()]))
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect()
+        };
+        match chance.below(100) {
+            0..=15 => Self::Create { path: path_of(chance), what: what(chance) },
+            16..=20 => Self::Create { path: container_or(chance), what: What::Container },
+            21..=27 => {
+                let wish = chance.permille(500).then(|| (*chance.one_of(&NAMES)).to_owned());
+                Self::Post { container: container_of(chance), wish, what: what(chance) }
+            }
+            28..=36 => Self::Update { path: path_of(chance), what: what(chance) },
+            37..=43 => Self::Delete { path: path_of(chance) },
+            44..=47 => Self::Delete { path: container_or(chance) },
+            48..=52 => Self::RemoveTombstone { path: path_of(chance) },
+            53..=55 => Self::RemoveTombstone { path: container_or(chance) },
+            56..=59 => Self::Read { path: path_of(chance) },
+            60..=68 => Self::List { container: container_of(chance), page: chance.place(4) + 1 },
+            69..=75 => Self::Import { volume: volume_of(chance), token },
+            76..=78 => Self::DeleteVolume { volume: volume_of(chance) },
+            79..=81 => {
+                Self::ReadVolumes { volumes: some_volumes(chance), pause: Duration::from_millis(chance.below(1_400)) }
+            }
+            82..=84 => Self::ListVolumes { page: chance.place(3) + 1 },
+            85..=87 => Self::Select { volumes: some_volumes(chance) },
+            88..=89 => Self::ReadSelection {
+                nth: usize::try_from(chance.below(100)).unwrap_or(0),
+                pause: Duration::from_millis(chance.below(1_000)),
+            },
+            _ => Self::Tend(*chance.one_of(&Tend::ALL)),
+        }
+    }
+}
+
+fn path_of(chance: &mut Chance) -> ResourcePath {
+    let container = *chance.one_of(&CONTAINERS[..4]);
+    let name = *chance.one_of(&NAMES);
+    let text = if container.is_empty() { name.to_owned() } else { format!("{container}/{name}") };
+    parsed(&text)
+}
+
+fn container_of(chance: &mut Chance) -> ResourcePath {
+    parsed(chance.one_of::<&str>(&CONTAINERS))
+}
+
+fn volume_of(chance: &mut Chance) -> VolumeId {
+    volume_id(chance.one_of::<&str>(&VOLUMES))
+}
+
+fn container_or(chance: &mut Chance) -> ResourcePath {
+    parsed(CONTAINERS[1 + chance.place(CONTAINERS.len() - 1)])
+}

@@ -1,0 +1,210 @@
+//! What clients and servers do: one operation each, over few names, so that they meet.
+
+mod draw;
+mod resources;
+mod volumes;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hathi::VolumeId;
+use objects::{CollectLimits, Library, ObjectsError, ResourceError, ResourcePath, RevisionId, keys};
+use parking_lot::Mutex;
+use store::{Call, Class, Deadline};
+
+use self::resources::{create, delete, list, post, read, update};
+use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
+use crate::model::{Target, Told};
+use crate::store::world::World;
+
+/// Containers, those above before those below.
+pub(crate) const CONTAINERS: [&str; 5] = ["", "a", "b", "a/c", "a/c/d"];
+
+/// Volumes.
+pub(crate) const VOLUMES: [&str; 3] = ["t.v0", "t.v1", "t.v2"];
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    Create { path: ResourcePath, what: What },
+    Post { container: ResourcePath, wish: Option<String>, what: What },
+    Update { path: ResourcePath, what: What },
+    Delete { path: ResourcePath },
+    RemoveTombstone { path: ResourcePath },
+    Read { path: ResourcePath },
+    List { container: ResourcePath, page: usize },
+    Import { volume: VolumeId, token: String },
+    DeleteVolume { volume: VolumeId },
+    ReadVolumes { volumes: Vec<VolumeId>, pause: Duration },
+    ListVolumes { page: usize },
+    Select { volumes: Vec<VolumeId> },
+    ReadSelection { nth: usize, pause: Duration },
+    Tend(Tend),
+}
+
+/// What is written.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Statements(String),
+    Container,
+    Bytes(String),
+}
+
+/// What servers do without being asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tend {
+    ResumeDeletions,
+    EmptyContainers,
+    Collect,
+    CollectVersions,
+    CollectContents,
+    Grow,
+    SweepSelections,
+    SweepStore,
+}
+
+impl Tend {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::ResumeDeletions,
+        Self::EmptyContainers,
+        Self::Collect,
+        Self::CollectVersions,
+        Self::CollectContents,
+        Self::Grow,
+        Self::SweepSelections,
+        Self::SweepStore,
+    ];
+}
+
+/// What came of an operation.
+#[derive(Debug)]
+pub(crate) struct Came {
+    pub(crate) told: Told,
+    pub(crate) seen: Seen,
+}
+
+/// What a client read.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Nothing,
+    /// A resource at this revision, or none.
+    Resource {
+        path: ResourcePath,
+        revision: Option<RevisionId>,
+    },
+    /// Children of a container at this incarnation.
+    Children {
+        container: ResourcePath,
+        incarnation: RevisionId,
+        names: BTreeSet<String>,
+    },
+    Volumes(BTreeSet<String>),
+    /// A name that cannot be used, because what was there was deleted.
+    Gone {
+        path: ResourcePath,
+    },
+    /// Something that must not be.
+    Wrong(String),
+}
+
+impl Came {
+    fn told(told: Told) -> Self {
+        Self { told, seen: Seen::Nothing }
+    }
+
+    fn seen(seen: Seen) -> Self {
+        Self { told: Told::Done(None), seen }
+    }
+}
+
+pub(crate) fn parsed(text: &str) -> ResourcePath {
+    ResourcePath::parse(text).unwrap_or_default()
+}
+
+pub(crate) fn volume_id(text: &str) -> VolumeId {
+    VolumeId::parse(text).unwrap_or_else(|error| panic!("{text} is a volume id: {error}"))
+}
+
+impl Work {
+    /// What it is to change.
+    pub(crate) fn target(&self) -> Target {
+        match self {
+            Self::Create { path, .. } | Self::Update { path, .. } | Self::Delete { path } => {
+                Target::Object(keys::resource_partition(path))
+            }
+            Self::Post { .. } => Target::Fresh,
+            Self::Import { volume, .. } | Self::DeleteVolume { volume } => {
+                Target::Object(keys::volume_partition(volume))
+            }
+            _ => Target::Nothing,
+        }
+    }
+
+    /// Does it.
+    pub(crate) async fn run(self, library: Library, world: Arc<Mutex<World>>) -> Came {
+        match self {
+            Self::Create { path, what } => create(&library, &path, &what).await,
+            Self::Post { container, wish, what } => post(&library, &container, wish.as_deref(), &what).await,
+            Self::Update { path, what } => update(&library, &path, &what).await,
+            Self::Delete { path } => delete(&library, &path).await,
+            Self::RemoveTombstone { path } => match library.remove_tombstone(&path).await {
+                Ok(()) => Came::told(Told::Done(None)),
+                Err(error) => Came::told(refused(&error)),
+            },
+            Self::Read { path } => read(&library, &path).await,
+            Self::List { container, page } => list(&library, &container, page).await,
+            Self::Import { volume, token } => import(&library, &volume, &token).await,
+            Self::DeleteVolume { volume } => match library.delete(&volume).await {
+                Ok(()) => Came::told(Told::Done(None)),
+                Err(error) => Came::told(refused_object(&error)),
+            },
+            Self::ReadVolumes { volumes, pause } => read_volumes(&library, volumes, pause).await,
+            Self::ListVolumes { page } => list_volumes(&library, page).await,
+            Self::Select { volumes } => select(&library, volumes, &world).await,
+            Self::ReadSelection { nth, pause } => read_selection(&library, nth, pause, &world).await,
+            Self::Tend(tend) => self::tend(&library, tend).await,
+        }
+    }
+}
+
+/// What a client is told by an error.
+fn refused(error: &ResourceError) -> Told {
+    match error {
+        ResourceError::Objects(error) => refused_object(error),
+        _ => Told::Refused(error.to_string()),
+    }
+}
+
+fn refused_object(error: &ObjectsError) -> Told {
+    match error {
+        ObjectsError::Absent(_) | ObjectsError::Gone(_) | ObjectsError::Conflict(_) => Told::Refused(error.to_string()),
+        error => Told::Unknown(error.to_string()),
+    }
+}
+
+/// Damage: there is none in a simulated store, so who finds some finds what was taken away.
+fn damage(error: &ObjectsError) -> Option<Came> {
+    error.is_damage().then(|| Came::seen(Seen::Wrong(error.to_string())))
+}
+
+/// One of the passes in the background.
+pub(crate) async fn tend(library: &Library, tend: Tend) -> Came {
+    let done = match tend {
+        Tend::ResumeDeletions => library.resume_deletions(Duration::ZERO).await.map(|_| ()),
+        Tend::EmptyContainers => library.empty_deleted_containers().await.map(|_| ()),
+        Tend::Collect => library.collect_once(CollectLimits::default()).await.map(|_| ()),
+        Tend::CollectVersions => library.collect_versions().await.map(|_| ()),
+        Tend::CollectContents => library.collect_contents().await.map(|_| ()),
+        Tend::Grow => library.grow_containers().await.map(|_| ()),
+        Tend::SweepSelections => library.sweep_selections().await.map(|_| ()),
+        Tend::SweepStore => {
+            let call = Call::new(Class::Record, Deadline::within(Duration::from_secs(30)));
+            library.store().sweep(call).await.map(|_| ()).map_err(ObjectsError::from)
+        }
+    };
+    match done {
+        Ok(()) => Came::told(Told::Done(None)),
+        Err(error) => damage(&error).unwrap_or_else(|| Came::told(Told::Unknown(error.to_string()))),
+    }
+}
