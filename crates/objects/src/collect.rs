@@ -178,7 +178,7 @@ impl Library {
         let floor = if self.keeps(Rule::Floor) { stands.floor.max(floor) } else { stands.floor };
         let head = Head { floor, condemned: Some(condemned), ..stands };
         let partition = keys::volume_partition(id);
-        let amended = self.try_amend(&partition, row.as_ref(), head, Vec::new(), Vec::new()).await?;
+        let amended = self.try_amend(&partition, row.as_ref(), head, Vec::new()).await?;
         // If the head moved, or nobody knows, the next pass sees what stands there.
         Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting(now) })
     }
@@ -264,7 +264,11 @@ impl Library {
             }
             let kept_from = self.kept_from(&partition, &row.head, self.inner.options.history.volumes).await?;
             if let Some(kept_from) = kept_from {
-                self.each_logged(&partition, kept_from, |head| strike(&head)).await?;
+                let log = self.log_before(&partition, &row.head);
+                let mut kept = log.from(kept_from).await?;
+                while let Some(head) = kept.next_head().await? {
+                    strike(&head);
+                }
             }
         }
         Ok((generations, rest))

@@ -110,7 +110,7 @@ impl Library {
                 let before = [putting(id, revision, &new_members), clearing(id, revision, &cleared)];
                 let before = before.into_iter().flatten().collect();
                 let partition = keys::volume_partition(id);
-                if self.try_amend(&partition, Some(row), head, Vec::new(), before).await?.is_none() {
+                if self.try_amend(&partition, Some(row), head, before).await?.is_none() {
                     if tries.again().await {
                         continue;
                     }

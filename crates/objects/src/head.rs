@@ -35,6 +35,10 @@ pub struct Head {
     pub parent_incarnation: RevisionId,
     /// What clients see.
     pub revision: RevisionId,
+    /// How many heads it had before this one, each with an entry of the head log (`head_log.rs`).
+    pub logged: u64,
+    /// Versions that only heads before this one name have been removed; `None`: no version has been.
+    pub collected: Option<RevisionId>,
     /// No id at or below it may be switched in any more.
     pub floor: RevisionId,
     /// What is to be collected, once the grace has passed.

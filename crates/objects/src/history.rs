@@ -8,17 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use store::row::prefix_end;
-use store::{Class, Direction, Scan, Table, UnixMillis};
+use store::{Class, Scan, Table, UnixMillis};
 use thiserror::Error;
 
 use crate::error::ObjectsResult;
-use crate::head::{self, ContainerBody, Head, State};
+use crate::head::Head;
 use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
-
-/// Bytes of one page of a scan over a head log.
-const SCAN_BYTES: usize = 64 << 10;
 
 /// Revisions of one kind of rows that are held at a time.
 pub(crate) const WINDOW_REVISIONS: usize = 256;
@@ -107,71 +104,7 @@ impl TryFrom<Written> for Keep {
     }
 }
 
-/// Reads the heads of one incarnation of an object, from the last one back to the first.
-struct HeadsOf<'a> {
-    library: &'a Library,
-    partition: &'a Bytes,
-    incarnation: RevisionId,
-    /// Where to go on: below this revision in the log; `None`: at the head that stands.
-    below: Option<RevisionId>,
-}
-
-impl HeadsOf<'_> {
-    async fn next(&mut self) -> ObjectsResult<Option<Head>> {
-        loop {
-            let head = match self.below {
-                None => self.library.head_at(self.partition).await?.map(|row| row.head),
-                Some(below) => self.library.logged_below(self.partition, below).await?,
-            };
-            // Incarnations rise, as revisions do.
-            let Some(head) = head.filter(|head| head.incarnation >= self.incarnation) else { return Ok(None) };
-            if head.incarnation == self.incarnation {
-                self.below = Some(head.revision);
-                return Ok(Some(head));
-            }
-            // All heads of another incarnation at once.
-            self.below = Some(head.incarnation);
-        }
-    }
-}
-
 impl Library {
-    /// How an incarnation of an object ended: the first head of it that is not live. `None`: it is live, or never was.
-    ///
-    /// It is the same whoever asks and whenever, once the incarnation can never be switched in any more.
-    pub(crate) async fn end_of(&self, partition: &Bytes, incarnation: RevisionId) -> ObjectsResult<Option<Head>> {
-        let mut heads = HeadsOf { library: self, partition, incarnation, below: None };
-        let mut end = None;
-        while let Some(head) = heads.next().await?.filter(|head| head.state != State::Live) {
-            end = Some(head);
-        }
-        Ok(end)
-    }
-
-    /// The last head of an incarnation of a container that says where its children are.
-    pub(crate) async fn last_shards_of(
-        &self,
-        partition: &Bytes,
-        incarnation: RevisionId,
-    ) -> ObjectsResult<Option<ContainerBody>> {
-        let mut heads = HeadsOf { library: self, partition, incarnation, below: None };
-        while let Some(head) = heads.next().await? {
-            if let Some(container) = head.body.container() {
-                return Ok(Some(container.clone()));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The newest earlier head below a revision.
-    async fn logged_below(&self, partition: &Bytes, below: RevisionId) -> ObjectsResult<Option<Head>> {
-        let to = Some(keys::log(below));
-        let scan = Scan { from: keys::log_prefix(), to, direction: Direction::Backward, max_bytes: 1 };
-        let call = self.call(Class::Description).strong();
-        let page = self.inner.store.scan(call, Table::Objects, partition, scan).await?;
-        page.rows.first().map(|row| head::open(Table::Objects, &row.value)).transpose()
-    }
-
     /// The revision from which on earlier heads of an object are kept; `None`: none is.
     pub(crate) async fn kept_from(
         &self,
@@ -184,16 +117,13 @@ impl Library {
             Keep::None => Ok(None),
             Keep::Newest(count) => {
                 let (mut from, mut left) = (None, count);
-                let mut scan =
-                    Some(Scan { direction: Direction::Backward, ..Scan::prefix(keys::log_prefix(), SCAN_BYTES) });
-                while let Some(range) = scan.filter(|_| left > 0) {
-                    let call = self.call(Class::Description).strong();
-                    let page = self.inner.store.scan(call, Table::Objects, partition, range.clone()).await?;
-                    for row in page.rows.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
-                        from = keys::revision_of(&row.sort);
-                        left -= 1;
-                    }
-                    scan = range.resumed(page.next);
+                let log = self.log_before(partition, stands);
+                let mut newest_first = log.newest_first().await?;
+                while left > 0
+                    && let Some(entry) = newest_first.next().await?
+                {
+                    from = keys::revision_of(&entry.sort);
+                    left -= 1;
                 }
                 Ok(from)
             }
@@ -204,30 +134,10 @@ impl Library {
                 if stands.revision < since {
                     return Ok(None);
                 }
-                let current_then = self.logged_below(partition, since).await?;
+                let current_then = self.log_before(partition, stands).newest_below(since).await?;
                 Ok(Some(current_then.map_or(since, |head| head.revision)))
             }
         }
-    }
-
-    /// Shows each earlier head of an object from a revision on, the oldest first.
-    pub(crate) async fn each_logged(
-        &self,
-        partition: &Bytes,
-        from: RevisionId,
-        mut show: impl FnMut(Head),
-    ) -> ObjectsResult<()> {
-        let all = Scan::prefix(keys::log_prefix(), SCAN_BYTES);
-        let mut scan = Some(Scan { from: keys::log(from), ..all });
-        while let Some(range) = scan {
-            let call = self.call(Class::Description).strong();
-            let page = self.inner.store.scan(call, Table::Objects, partition, range.clone()).await?;
-            for row in &page.rows {
-                show(head::open(Table::Objects, &row.value)?);
-            }
-            scan = range.resumed(page.next);
-        }
-        Ok(())
     }
 
     /// The revisions from `from` on of which there are rows whose keys begin with `prefix`, in order, and so many at most. Reads one row of

@@ -99,9 +99,22 @@ pub fn log(revision: RevisionId) -> Bytes {
     revision_key(kind::LOG, revision, None)
 }
 
-/// All head-log entries.
+/// All head-log entries of a page.
 pub fn log_prefix() -> Bytes {
     Bytes::from_static(&[kind::LOG])
+}
+
+/// Entries of one page of a head log.
+pub const LOG_PAGE_ENTRIES: u64 = 1_024;
+
+/// The partition of a page of an object's head log. Partitions of objects hold no NUL.
+pub fn log_page(object: &[u8], page: u64) -> Bytes {
+    Bytes::from([object, &b"\0l"[..], &page.to_be_bytes()].concat())
+}
+
+/// The partition of what one revision of a resource wrote: its description, and its bytes if they are few.
+pub fn version(object: &[u8], revision: RevisionId) -> Bytes {
+    Bytes::from([object, &b"\0r"[..], &revision.0].concat())
 }
 
 /// A directory segment of the generation that `revision` made.
@@ -147,7 +160,7 @@ pub fn description_rows(revision: RevisionId) -> Bytes {
     revision_key(kind::DESCRIPTION, revision, None)
 }
 
-/// All pieces of all descriptions.
+/// What the keys of all descriptions begin with.
 pub fn description_prefix() -> Bytes {
     Bytes::from_static(&[kind::DESCRIPTION])
 }
@@ -155,11 +168,6 @@ pub fn description_prefix() -> Bytes {
 /// The content that `revision` wrote, where it is small enough for a row.
 pub fn small_content(revision: RevisionId) -> Bytes {
     revision_key(kind::SMALL_CONTENT, revision, None)
-}
-
-/// All such contents.
-pub fn small_content_prefix() -> Bytes {
-    Bytes::from_static(&[kind::SMALL_CONTENT])
 }
 
 /// The record that the container at `container` says, or once said, that this resource has members.

@@ -33,6 +33,7 @@ pub mod error;
 pub mod fairness;
 mod grow;
 pub mod head;
+mod head_log;
 mod history;
 pub mod import;
 pub mod keys;

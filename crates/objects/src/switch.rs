@@ -9,7 +9,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Call, Class, Deadline, Expect, Guard, NewRow, Outcome, Stamp, Step, Table};
+use store::{Call, Class, Deadline, Expect, Guard, Outcome, Stamp, Step, Table};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{Body, Head, HeadRow, State};
@@ -86,6 +86,8 @@ impl Switch {
     fn steps(&self, stamp: Stamp, rules: Rules) -> ObjectsResult<Vec<Step>> {
         let mut head = self.head.clone();
         if let Some(base) = &self.base {
+            head.logged = base.head.logged_with_it();
+            head.collected = base.head.collected;
             head.floor = base.head.floor;
             head.condemned = base.head.condemned;
             if head.incarnation == base.head.incarnation
@@ -94,22 +96,17 @@ impl Switch {
                 children.clone_from(stand);
             }
         }
-        let mut steps = self.before.clone();
-        steps.push(compare_and_write(
-            &self.partition,
-            self.base.as_ref(),
-            &head,
-            head.guard(stamp, rules),
-            self.log_entry()?,
-        )?);
+        let mut steps: Vec<Step> = self.log_entry()?.into_iter().collect();
+        steps.extend(self.before.iter().cloned());
+        steps.push(compare_and_write(&self.partition, self.base.as_ref(), &head, head.guard(stamp, rules))?);
         steps.extend(self.after.iter().cloned());
         Ok(steps)
     }
 
-    /// The head that is replaced, for the log; a head that only ever fenced has nothing to tell.
-    fn log_entry(&self) -> ObjectsResult<Vec<NewRow>> {
-        let base = self.base.as_ref().filter(|base| base.head.revision != RevisionId::ZERO);
-        base.map(|base| Ok(NewRow::new(keys::log(base.head.revision), base.head.seal()?))).into_iter().collect()
+    /// The step that logs the head that is replaced, which comes before all others.
+    fn log_entry(&self) -> ObjectsResult<Option<Step>> {
+        let base = self.base.as_ref().map(|base| &base.head).filter(|base| base.is_logged());
+        base.map(|base| base.log_step(&self.partition)).transpose()
     }
 }
 
@@ -181,10 +178,12 @@ impl Library {
     }
 
     async fn try_switch(&self, switch: &Switch) -> ObjectsResult<Answer> {
-        let outcome = self.inner.store.run(self.call_to(&switch.head), switch.steps(self.stamp(), self.rules())?).await;
+        let steps = switch.steps(self.stamp(), self.rules())?;
+        let head_at = steps.len() - 1 - switch.after.len();
+        let outcome = self.inner.store.run(self.call_to(&switch.head), steps).await;
         Ok(match outcome {
             Ok(Outcome::Applied) => Answer::Applied,
-            Ok(Outcome::Refused { step, .. }) if step < switch.before.len() => Answer::Required,
+            Ok(Outcome::Refused { step, .. }) if step < head_at => Answer::Required,
             Ok(Outcome::Refused { .. }) => Answer::Refused,
             Ok(Outcome::Unknown { reason }) => Answer::Unknown(reason),
             Err(error) => Answer::Failed(error.into()),
@@ -195,24 +194,18 @@ impl Library {
     /// replaced before the head was read, and then its entry is in the log by now; or its writer compared with a stamp that the head
     /// shows still, or never will be applied. The other way round it could come and be replaced between the two reads.
     ///
-    /// Who is unsure reads serially: an entry of the log that was decided need not have arrived where a strong read looks.
+    /// Who is unsure reads the head serially: what was decided need not have arrived where a strong read looks. Entries of the log were
+    /// acknowledged before the head was replaced, so that a strong read finds them.
     async fn look(&self, partition: &Bytes, revision: RevisionId, unsure: bool) -> ObjectsResult<Stands> {
-        let call = || match unsure && self.keeps(Rule::LookSerially) {
-            true => self.call(Class::Description).serial(),
-            false => self.call(Class::Description).strong(),
-        };
         let look = || async {
-            let head = self.inner.store.get(call(), Table::Objects, partition, &keys::head()).await?;
-            let head = head.as_ref().map(HeadRow::open).transpose()?;
-            if head.as_ref().is_some_and(|row| row.head.revision == revision) {
-                return Ok(Stands::Switched);
-            }
-            let logged = self.inner.store.get(call(), Table::Objects, partition, &keys::log(revision)).await?;
-            Ok(if logged.is_some() && self.keeps(Rule::Log) {
-                Stands::Switched
-            } else {
-                Stands::Otherwise(head.map(Box::new))
-            })
+            let call = self.call(Class::Description);
+            let is_serial = unsure && self.keeps(Rule::LookSerially);
+            let call = if is_serial { call.serial() } else { call.strong() };
+            let head = self.inner.store.get(call, Table::Objects, partition, &keys::head()).await?;
+            let Some(row) = head.as_ref().map(HeadRow::open).transpose()? else { return Ok(Stands::Otherwise(None)) };
+            let is_there = row.head.revision == revision
+                || self.keeps(Rule::Log) && self.log_before(partition, &row.head).has(revision).await?;
+            Ok(if is_there { Stands::Switched } else { Stands::Otherwise(Some(Box::new(row))) })
         };
         match self.patiently(look).await {
             Err(error) if unsure => Err(ObjectsError::Unknown(error.to_string())),
@@ -263,18 +256,17 @@ impl Library {
         .await
     }
 
-    /// Writes a head without a new revision, with rows that appear with it and steps that come before. Answers the head as it
-    /// stands now, if that was surely applied; `None`: look again and decide anew.
+    /// Writes a head without a new revision, with steps that come before. Answers the head as it stands now, if that was surely
+    /// applied; `None`: look again and decide anew.
     pub(crate) async fn try_amend(
         &self,
         partition: &Bytes,
         base: Option<&HeadRow>,
         head: Head,
-        rows: Vec<NewRow>,
         mut before: Vec<Step>,
     ) -> ObjectsResult<Option<HeadRow>> {
         let stamp = self.stamp();
-        before.push(compare_and_write(partition, base, &head, head.guard(stamp, self.rules()), rows)?);
+        before.push(compare_and_write(partition, base, &head, head.guard(stamp, self.rules()))?);
         // It fences, condemns or counts, which removing and collecting need.
         match self.inner.store.run(self.call(Class::Description).removing(), before).await {
             Ok(Outcome::Applied) => Ok(Some(HeadRow { head, stamp })),
@@ -295,7 +287,7 @@ impl Library {
         loop {
             let row = self.patiently(|| self.head_at(partition)).await?;
             let Some(head) = change(row.as_ref().map(|row| &row.head)) else { return Ok(row) };
-            if let Some(amended) = self.try_amend(partition, row.as_ref(), head, Vec::new(), Vec::new()).await? {
+            if let Some(amended) = self.try_amend(partition, row.as_ref(), head, Vec::new()).await? {
                 return Ok(Some(amended));
             }
             if !tries.again().await {
@@ -373,6 +365,8 @@ impl Head {
             incarnation: RevisionId::ZERO,
             parent_incarnation: RevisionId::ZERO,
             revision: RevisionId::ZERO,
+            logged: 0,
+            collected: None,
             floor: RevisionId::ZERO,
             condemned: None,
             body: Body::Nothing,
@@ -385,7 +379,6 @@ fn compare_and_write(
     base: Option<&HeadRow>,
     head: &Head,
     guard: Guard,
-    rows: Vec<NewRow>,
 ) -> ObjectsResult<Step> {
     Ok(Step::CompareAndWrite {
         table: Table::Objects,
@@ -394,7 +387,7 @@ fn compare_and_write(
         expect: base.map_or(Expect::Absent, |base| Expect::Stamp(base.stamp)),
         guard,
         value: head.seal()?,
-        rows,
+        rows: Vec::new(),
     })
 }
 

@@ -83,6 +83,7 @@ impl World {
             .iter()
             .flat_map(|container| self.listing_problems(container))
             .chain(objects.iter().flat_map(|object| self.missing_rows(object)))
+            .chain(objects.iter().filter_map(|object| self.missing_entry(object)))
             .chain(self.broken_promises(&objects, true_ms))
             .collect();
         problems.into_iter().for_each(|problem| self.model.wrong(problem));
@@ -187,15 +188,33 @@ impl World {
         for revision in revisions {
             // A description that was not changed, or a version's bytes, are rows of the revision that is named.
             let named = |sort: &Bytes| head.live_volume().is_some() || is_named(head, revision, sort);
-            problems.extend(self.missing_of(object, revision, named));
+            let at = match head.live_volume() {
+                Some(_) => object.clone(),
+                None => keys::version(object, revision),
+            };
+            problems.extend(self.missing_of(&at, revision, named));
         }
         problems
     }
 
+    /// The head that was replaced last, if some strong reader does not find it in the log.
+    fn missing_entry(&self, object: &Bytes) -> Option<String> {
+        let versions = self.model.versions.get(object)?;
+        let stands = versions.last()?.head.revision;
+        let replaced = versions.iter().rev().map(|version| &version.head).find(|head| head.revision != stands)?;
+        if replaced.revision == RevisionId::ZERO {
+            return None;
+        }
+        let page = keys::log_page(object, replaced.logged / keys::LOG_PAGE_ENTRIES);
+        let holds = self.holding(Table::Objects, &page, &keys::log(replaced.revision));
+        let view = self.setup.strong_views(Class::Description).into_iter().find(|view| view & holds == 0)?;
+        let (at, revision) = (object.escape_ascii(), replaced.revision);
+        Some(format!("{at}: the entry of {revision} in the head log is not found by replicas {view:06b}"))
+    }
+
     fn missing_of(&self, object: &Bytes, revision: RevisionId, named: impl Fn(&Bytes) -> bool) -> Option<String> {
         let rows = self.model.rows.get(&(object.clone(), revision))?;
-        let is_kept = |(_, sort): &&(Table, Bytes)| !sort.starts_with(&keys::log_prefix()) && named(sort);
-        for (table, sort) in rows.iter().filter(is_kept) {
+        for (table, sort) in rows.iter().filter(|(_, sort)| named(sort)) {
             let class = if *table == Table::Packs { Class::Content } else { Class::Description };
             let holds = self.holding(*table, object, sort);
             if let Some(view) = self.setup.strong_views(class).into_iter().find(|view| view & holds == 0) {

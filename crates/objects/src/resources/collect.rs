@@ -4,10 +4,10 @@
 //! or head log names it, a grace after its upload, is nobody's: no request takes so long.
 
 use bytes::Bytes;
-use store::{Class, ContentId, ContentState, Scan, Strength, Table};
+use store::{Class, ContentId, ContentState, Scan, Table};
 
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head::{self, Body, Head};
+use crate::head::{Body, Head};
 use crate::keys;
 use crate::library::Library;
 use crate::passes::Chore;
@@ -16,7 +16,7 @@ use crate::resources::body::Place;
 /// Contents that one pass looks at.
 const CONTENTS_OF_A_PASS: usize = 1_000;
 
-/// Bytes of one page of a scan over records or head logs.
+/// Bytes of one page of a scan over records.
 const SCAN_BYTES: usize = 64 << 10;
 
 impl Library {
@@ -76,26 +76,25 @@ impl Library {
 
     /// Whether an object's head names a content, or an earlier head of it.
     async fn is_named_by(&self, id: ContentId, object: &Bytes) -> ObjectsResult<bool> {
-        let heads = self.heads_at(std::slice::from_ref(object), Strength::Strong).await?;
-        for head in heads {
-            // One that cannot be read may name it.
-            match head {
-                Ok(row) if !row.as_ref().is_some_and(|row| names(&row.head, id)) => {}
-                Err(error) if !error.is_damage() => return Err(error),
-                _ => return Ok(true),
-            }
-        }
-        let mut scan = Some(Scan::prefix(keys::log_prefix(), SCAN_BYTES));
-        while let Some(range) = scan {
-            let call = self.call(Class::Description).strong();
-            let page = self.inner.store.scan(call, Table::Objects, object, range.clone()).await?;
-            let logged = page.rows.iter().map(|row| head::open::<Head>(Table::Objects, &row.value));
-            if logged.into_iter().any(|logged| logged.map_or(true, |head| names(&head, id))) {
+        let named = async {
+            let Some(row) = self.head_at(object).await? else { return Ok(false) };
+            if names(&row.head, id) {
                 return Ok(true);
             }
-            scan = range.resumed(page.next);
+            let log = self.log_before(object, &row.head);
+            let mut newest_first = log.newest_first().await?;
+            while let Some(head) = newest_first.next_head().await? {
+                if names(&head, id) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        match named.await {
+            // One that cannot be read may name it.
+            Err(error) if ObjectsError::is_damage(&error) => Ok(true),
+            named => named,
         }
-        Ok(false)
     }
 }
 

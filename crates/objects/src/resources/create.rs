@@ -214,15 +214,16 @@ enum Made {
 
 impl Uploaded {
     /// What a head says of these bytes, and the row that holds them if they are few.
-    pub(super) fn keep(&self, partition: &Bytes, revision: RevisionId, rows: &mut Vec<Step>) -> Binary {
+    pub(super) fn keep(&self, object: &Bytes, revision: RevisionId, rows: &mut Vec<Step>) -> Binary {
         let place = match &self.place {
             UploadedPlace::Small(bytes) => {
                 let row = NewRow::new(keys::small_content(revision), envelope::seal(bytes));
-                rows.push(Step::Put { table: Table::Objects, partition: partition.clone(), rows: vec![row] });
+                let partition = keys::version(object, revision);
+                rows.push(Step::Put { table: Table::Objects, partition, rows: vec![row] });
                 Place::Row
             }
             UploadedPlace::Content(id) => {
-                rows.push(keeper(*id, partition));
+                rows.push(keeper(*id, object));
                 Place::Content(*id)
             }
             UploadedPlace::Elsewhere(elsewhere) => Place::Elsewhere(elsewhere.clone()),

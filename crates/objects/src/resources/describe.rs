@@ -17,13 +17,14 @@ const PIECE_BYTES: usize = 60 << 10;
 /// Pieces that are put in one step: what a step may hold, less what keys and envelopes take.
 const PIECES_OF_A_STEP: usize = 60;
 
-/// The steps that put a description, and what a head says of it then.
-pub(super) fn put(partition: &Bytes, revision: RevisionId, description: &Bytes) -> (Vec<Step>, StoredDescription) {
+/// The steps that put a description of an object, and what a head says of it then.
+pub(super) fn put(object: &Bytes, revision: RevisionId, description: &Bytes) -> (Vec<Step>, StoredDescription) {
     let pieces = (0..).zip(description.chunks(PIECE_BYTES));
     let rows: Vec<_> =
         pieces.map(|(n, piece)| NewRow::new(keys::description(revision, n), envelope::seal(piece))).collect();
     let pieces = u32::try_from(rows.len()).unwrap_or(u32::MAX);
     let stored = StoredDescription { revision, pieces, sha256: Sha256::digest(description).into() };
+    let partition = keys::version(object, revision);
     let put = |rows: &[NewRow]| Step::Put { table: Table::Objects, partition: partition.clone(), rows: rows.to_vec() };
     (rows.chunks(PIECES_OF_A_STEP).map(put).collect(), stored)
 }
@@ -42,7 +43,7 @@ impl Library {
 
     pub(super) async fn read_description(&self, resource: &Resource) -> ObjectsResult<Bytes> {
         let StoredDescription { revision, pieces, .. } = resource.body.description;
-        let partition = keys::resource_partition(&resource.path);
+        let partition = keys::version(&keys::resource_partition(&resource.path), revision);
         if pieces == 0 {
             return Ok(Bytes::new());
         }

@@ -3,6 +3,10 @@
 //! Where all versions are kept nothing is recorded and nothing collected. Otherwise whoever replaces or deletes leaves a record, and the
 //! collector looks at the resources of these records: condemned by a compare-and-write of the head, removed once the grace has passed, as
 //! with volumes (`collect.rs`). Entries of the head log stay, so that what came of a write can still be looked up.
+//!
+//! What a revision wrote lies in a partition of its own, so that there is no list of what is there: the heads of the log say it, and for what
+//! was never switched in the records of its writers. The head notes up to where everything is removed, so that what is looked at
+//! does not grow with what was removed long ago.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +16,9 @@ use store::{Class, ContentId, Removal, Scan, Step, Table, UnixMillis, envelope};
 
 use crate::collect::LOOKED_AT_AGAIN;
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head::{self, Condemned, Head, HeadRow};
-use crate::history::{Found, Keep, WINDOW_REVISIONS, Window};
+use crate::head::{Condemned, Head, HeadRow};
+use crate::head_log::{Entries, HeadLog};
+use crate::history::Keep;
 use crate::keys;
 use crate::library::Library;
 use crate::passes::{Chore, Then};
@@ -25,11 +30,8 @@ use crate::resources::stored_path;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 
-/// Bytes of one page of a scan over a head log.
-const SCAN_BYTES: usize = 64 << 10;
-
-/// Versions that are removed in one list.
-const REMOVED_AT_ONCE: usize = 256;
+/// Parts of versions that are removed in one list.
+const REMOVED_AT_ONCE: usize = 128;
 
 impl Part {
     /// What the keys of its rows begin with.
@@ -39,31 +41,31 @@ impl Part {
             Self::Bytes => keys::small_content(revision),
         }
     }
-
-    /// The same, of whatever revision.
-    fn prefix(self) -> Bytes {
-        match self {
-            Self::Description => keys::description_prefix(),
-            Self::Bytes => keys::small_content_prefix(),
-        }
-    }
 }
+
+/// Something that a revision wrote.
+type Written = (RevisionId, Part);
 
 /// A resource whose versions are looked at.
 struct Versions {
-    partition: Bytes,
+    object: Bytes,
     row: HeadRow,
     /// From where on earlier heads are kept; `None`: none is.
     kept_from: Option<RevisionId>,
+    /// What revisions wrote that left records and that were never switched in.
+    cut_off: BTreeSet<Written>,
 }
 
-/// Some of what there is of a resource, in rows or contents, by the revision that wrote it.
-struct Written {
-    parts: BTreeSet<(RevisionId, Part)>,
-    /// Those that are contents.
-    contents: BTreeMap<RevisionId, ContentId>,
-    /// From where the next ones begin; `None`: these are the last.
-    rest: Option<RevisionId>,
+/// What no head names from a certain one on, one after the other.
+struct Unnamed<'a> {
+    heads: Entries<'a>,
+    /// What the first head names that stays. What is not among it is named by none that stays: a new head names only what it wrote
+    /// itself, and what the head before it named.
+    named: BTreeSet<Written>,
+    /// What the head that was read last names.
+    shown: BTreeSet<Written>,
+    /// What of it is still to be told.
+    found: Vec<(Written, Option<ContentId>)>,
 }
 
 /// What was done to one resource.
@@ -124,10 +126,11 @@ impl Library {
     }
 
     async fn collect_resource(&self, path: &ResourcePath, records: &[Entry]) -> ObjectsResult<Progress> {
-        let partition = keys::resource_partition(path);
-        let Some(row) = self.head_at(&partition).await? else { return Ok(Progress::Finished) };
-        let kept_from = self.kept_from(&partition, &row.head, self.inner.options.history.resources).await?;
-        let versions = Versions { partition, row, kept_from };
+        let object = keys::resource_partition(path);
+        let Some(row) = self.head_at(&object).await? else { return Ok(Progress::Finished) };
+        let kept_from = self.kept_from(&object, &row.head, self.inner.options.history.resources).await?;
+        let cut_off = self.cut_off(&object, &row.head, records).await?;
+        let versions = Versions { object, row, kept_from, cut_off };
         match versions.row.head.condemned {
             Some(condemned) if self.grace_passed(self.grace_from(condemned)) => {
                 self.remove_versions(&versions, condemned).await?;
@@ -138,22 +141,40 @@ impl Library {
         }
     }
 
+    /// What is there of revisions that left records, but are neither in the head nor in its log. Some may still be at work.
+    async fn cut_off(&self, object: &Bytes, stands: &Head, records: &[Entry]) -> ObjectsResult<BTreeSet<Written>> {
+        let log = self.log_before(object, stands);
+        let mut cut_off = BTreeSet::new();
+        let recorded = records.iter().filter_map(|entry| keys::superseded_of(entry.sort()));
+        for (revision, _) in recorded {
+            if revision == stands.revision || log.has(revision).await? {
+                continue;
+            }
+            let (partition, call) = (keys::version(object, revision), self.call(Class::Description).strong());
+            let scan = |part: Part| (Table::Objects, partition.clone(), Scan::prefix(part.rows(revision), 1));
+            let pages = self.inner.store.scan_many(call, Part::ALL.map(scan).into()).await?;
+            let parts = Part::ALL.into_iter().zip(pages).filter(|(_, page)| !page.rows.is_empty());
+            cut_off.extend(parts.map(|(part, _)| (revision, part)));
+        }
+        Ok(cut_off)
+    }
+
     async fn condemn_versions(&self, versions: &Versions, records: &[Entry]) -> ObjectsResult<Progress> {
         let now = self.inner.surroundings.clock.now();
         let head = &versions.row.head;
         // What is above the head may be a write that is still at work: it is left alone for as long as a grace.
         let is_over = |revision: &RevisionId| *revision < head.revision || self.grace_passed(revision.time());
-        let (mut floor, mut is_unnamed, mut from) = (None, false, Some(RevisionId::ZERO));
-        while let Some(window) = from {
-            let unnamed = self.unnamed(versions, window, head.revision).await?;
-            is_unnamed |= !unnamed.parts.is_empty();
-            floor = unnamed.parts.iter().map(|(revision, _)| *revision).filter(is_over).max().or(floor);
-            from = unnamed.rest;
-        }
-        let Some(floor) = floor else {
+        let cut_off = versions.cut_off.iter().map(|(revision, _)| *revision).filter(is_over).max();
+        let log = self.log_before(&versions.object, head);
+        let since = versions.since(head.revision);
+        let superseded = match self.unnamed(&log, versions, since).await?.next().await? {
+            Some(_) => log.newest_below(since).await?.map(|newest| newest.revision),
+            None => None,
+        };
+        let Some(floor) = superseded.max(cut_off) else {
             let will_pass =
                 matches!(self.inner.options.history.resources, Keep::For(_)) && versions.kept_from.is_some();
-            if is_unnamed || will_pass {
+            if !versions.cut_off.is_empty() || will_pass {
                 return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
             }
             // Whoever left a record a grace ago cannot be at work any more.
@@ -165,113 +186,105 @@ impl Library {
         let condemned = Condemned { named: head.revision, floor, at: now };
         let raised = if self.keeps(Rule::Floor) { head.floor.max(floor) } else { head.floor };
         let amended = Head { floor: raised, condemned: Some(condemned), ..head.clone() };
-        let (partition, row) = (&versions.partition, Some(&versions.row));
         // If the head moved, or nobody knows, the next pass sees what stands there.
-        let amended = self.try_amend(partition, row, amended, Vec::new(), Vec::new()).await?;
+        let amended = self.try_amend(&versions.object, Some(&versions.row), amended, Vec::new()).await?;
         Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting(now) })
     }
 
-    /// Removes what is at or below the floor and was named neither when it was condemned nor since, then lifts the condemnation.
+    /// Removes what is at or below the floor and was named neither when it was condemned nor since, then lifts the condemnation and says how
+    /// far everything is removed: the next time nobody looks at it again.
     async fn remove_versions(&self, versions: &Versions, condemned: Condemned) -> ObjectsResult<()> {
-        let partition = &versions.partition;
-        let since = if self.keeps(Rule::H0) { condemned.named } else { versions.row.head.revision };
-        let mut from = Some(RevisionId::ZERO);
-        while let Some(window) = from.filter(|window| *window <= condemned.floor) {
-            let mut doomed = self.unnamed(versions, window, since).await?;
-            doomed.parts.retain(|(revision, _)| *revision <= condemned.floor);
-            let remove = |(revision, part): &(RevisionId, Part)| {
-                let first = part.rows(*revision);
-                let rows = Removal::Range(first.clone(), prefix_end(&first));
-                let remove = Step::Remove { table: Table::Objects, partition: partition.clone(), rows };
-                [remove, unmark(partition.clone(), *part, *revision)]
-            };
-            let steps: Vec<_> = doomed.parts.iter().flat_map(remove).collect();
-            for steps in steps.chunks(REMOVED_AT_ONCE) {
-                self.put_acknowledged(Class::Content, steps.to_vec()).await?;
+        let object = &versions.object;
+        let named = if self.keeps(Rule::H0) { condemned.named } else { versions.row.head.revision };
+        let since = versions.since(named);
+        let doomed = |(revision, _): &Written| *revision <= condemned.floor;
+        let mut batch: Vec<_> = versions.cut_off.iter().filter(|written| doomed(written)).map(|of| (*of, None)).collect();
+        let log = self.log_before(object, &versions.row.head);
+        let mut unnamed = self.unnamed(&log, versions, since).await?;
+        while let Some((written, content)) = unnamed.next().await? {
+            batch.extend(doomed(&written).then_some((written, content)));
+            if batch.len() >= REMOVED_AT_ONCE {
+                self.remove_written(object, std::mem::take(&mut batch)).await?;
             }
-            for (_, content) in doomed.contents.iter().filter(|(of, _)| doomed.parts.contains(&(**of, Part::Bytes))) {
-                let store = &self.inner.store;
-                store.condemn_content(self.call(Class::Content), *content).await?;
-                store.delete_content(self.call(Class::Content), *content).await?;
-            }
-            from = doomed.rest;
         }
-        self.amend(partition, |head| {
+        self.remove_written(object, batch).await?;
+        let collected = since.min(condemned.floor.successor());
+        self.amend(object, |head| {
             let head = head.filter(|head| head.condemned == Some(condemned))?;
-            Some(Head { condemned: None, ..head.clone() })
+            Some(Head { condemned: None, collected: head.collected.max(Some(collected)), ..head.clone() })
         })
         .await?;
         Ok(())
     }
 
-    /// Some of what there is of a resource from a revision on, that neither the head names that stands, nor one that is kept, nor one from
-    /// `since` on.
-    async fn unnamed(&self, versions: &Versions, from: RevisionId, since: RevisionId) -> ObjectsResult<Written> {
-        let mut written = self.written(&versions.partition, from).await?;
-        let mut strike = |head: &Head| named_by(head).for_each(|named| _ = written.parts.remove(&named));
-        strike(&versions.row.head);
-        let kept_from = versions.kept_from.map_or(since, |kept_from| kept_from.min(since));
-        self.each_logged(&versions.partition, kept_from, |head| strike(&head)).await?;
-        // The log tells of contents that were removed long ago too.
-        for (revision, content) in &written.contents {
-            let part = (*revision, Part::Bytes);
-            let call = self.call(Class::Content).strong();
-            if written.parts.contains(&part) && self.inner.store.content_header(call, *content).await?.is_none() {
-                written.parts.remove(&part);
-            }
+    /// Removes some of what revisions wrote, with the marks on it.
+    async fn remove_written(&self, object: &Bytes, doomed: Vec<(Written, Option<ContentId>)>) -> ObjectsResult<()> {
+        let remove = |((revision, part), _): &(Written, Option<ContentId>)| {
+            let first = part.rows(*revision);
+            let rows = Removal::Range(first.clone(), prefix_end(&first));
+            let remove = Step::Remove { table: Table::Objects, partition: keys::version(object, *revision), rows };
+            [remove, unmark(object.clone(), *part, *revision)]
+        };
+        let steps: Vec<_> = doomed.iter().flat_map(remove).collect();
+        if !steps.is_empty() {
+            self.put_acknowledged(Class::Content, steps).await?;
         }
-        Ok(written)
+        for content in doomed.iter().filter_map(|(_, content)| *content) {
+            let store = &self.inner.store;
+            store.condemn_content(self.call(Class::Content), content).await?;
+            store.delete_content(self.call(Class::Content), content).await?;
+        }
+        Ok(())
     }
 
-    /// Some of what there is of a resource, from a revision on.
-    async fn written(&self, partition: &Bytes, from: RevisionId) -> ObjectsResult<Written> {
-        let mut found = Vec::new();
-        for part in Part::ALL {
-            found.push((part, self.revisions_of((Table::Objects, partition, &part.prefix()), from).await?));
-        }
-        let (of_contents, contents) = self.contents_written(partition, from).await?;
-        found.push((Part::Bytes, of_contents));
-        let Window { written: parts, rest } = Window::of(found);
-        Ok(Written { parts, contents, rest })
-    }
-
-    /// Some of the contents that heads of the log name, by the revisions that wrote them.
-    async fn contents_written(
+    /// What earlier heads name, from where nothing is removed yet, and none does from `since` on.
+    async fn unnamed<'a>(
         &self,
-        partition: &Bytes,
-        from: RevisionId,
-    ) -> ObjectsResult<(Found, BTreeMap<RevisionId, ContentId>)> {
-        let mut contents = BTreeMap::new();
-        let mut scan = Some(Scan { from: keys::log(from), ..Scan::prefix(keys::log_prefix(), SCAN_BYTES) });
-        while let Some(range) = scan.take().filter(|_| contents.len() < WINDOW_REVISIONS) {
-            let call = self.call(Class::Description).strong();
-            let page = self.inner.store.scan(call, Table::Objects, partition, range.clone()).await?;
-            for row in &page.rows {
-                let head: Head = head::open(Table::Objects, &row.value)?;
-                // Later heads that name the same bytes come after the one that brought them.
-                contents.extend(content_of(&head).filter(|(revision, _)| *revision == head.revision));
-            }
-            scan = range.resumed(page.next);
-        }
-        let is_all = scan.is_none() && contents.len() < WINDOW_REVISIONS;
-        Ok((Found { revisions: contents.keys().copied().collect(), is_all }, contents))
+        log: &'a HeadLog<'_>,
+        versions: &Versions,
+        since: RevisionId,
+    ) -> ObjectsResult<Unnamed<'a>> {
+        let first = log.from(since).await?.next_head().await?;
+        let named = named_by(first.as_ref().unwrap_or(&versions.row.head)).map(|(written, _)| written).collect();
+        let from = versions.row.head.collected.unwrap_or(RevisionId::ZERO);
+        let heads = log.between(from, since).await?;
+        Ok(Unnamed { heads, named, shown: BTreeSet::new(), found: Vec::new() })
     }
 }
 
-/// What a head names.
-fn named_by(head: &Head) -> impl Iterator<Item = (RevisionId, Part)> {
+impl Versions {
+    /// From which head on everything that is named stays: what is kept, and this one.
+    fn since(&self, named: RevisionId) -> RevisionId {
+        self.kept_from.map_or(named, |kept_from| kept_from.min(named))
+    }
+}
+
+impl Unnamed<'_> {
+    /// The next one, with the content, if it is one.
+    async fn next(&mut self) -> ObjectsResult<Option<(Written, Option<ContentId>)>> {
+        loop {
+            if let Some(found) = self.found.pop() {
+                return Ok(Some(found));
+            }
+            let Some(head) = self.heads.next_head().await? else { return Ok(None) };
+            let is_new = |written: &Written| !self.named.contains(written) && !self.shown.contains(written);
+            self.found = named_by(&head).filter(|(written, _)| is_new(written)).collect();
+            self.shown = named_by(&head).map(|(written, _)| written).collect();
+        }
+    }
+}
+
+/// What a head names of what is stored here, each with the content, if it is one.
+fn named_by(head: &Head) -> impl Iterator<Item = (Written, Option<ContentId>)> {
     let named = head.body.resource().map(|body| {
-        let bytes = body.binary().map(|binary| (binary.revision, Part::Bytes));
-        bytes.into_iter().chain([(body.description.revision, Part::Description)])
+        let bytes = body.binary().and_then(|binary| match binary.place {
+            Place::Content(id) => Some(((binary.revision, Part::Bytes), Some(id))),
+            Place::Row => Some(((binary.revision, Part::Bytes), None)),
+            Place::Elsewhere(_) => None,
+        });
+        let is_described = body.description.pieces > 0;
+        let description = is_described.then_some(((body.description.revision, Part::Description), None));
+        bytes.into_iter().chain(description)
     });
     named.into_iter().flatten()
-}
-
-/// The content that a head names, with the revision that wrote it.
-fn content_of(head: &Head) -> Option<(RevisionId, ContentId)> {
-    let binary = head.body.resource()?.binary()?;
-    match binary.place {
-        Place::Content(id) => Some((binary.revision, id)),
-        Place::Row | Place::Elsewhere(_) => None,
-    }
 }

@@ -159,7 +159,7 @@ impl Library {
     ) -> ObjectsResult<BoxStream<'static, ObjectsResult<Bytes>>> {
         match &binary.place {
             Place::Row => {
-                let partition = keys::resource_partition(&resource.path);
+                let partition = keys::version(&keys::resource_partition(&resource.path), binary.revision);
                 let payload = self.payload(&partition, &keys::small_content(binary.revision)).await?;
                 let clip = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(payload.len());
                 let (from, to) = (clip(range.start), clip(range.end));

@@ -125,7 +125,8 @@ async fn bytes_whose_file_is_missing_are_damaged_before_the_first_of_them_is_sen
 async fn write_over(fixture: &Fixture, value: Bytes) {
     let revision = fixture.library.resource(&path("a")).await.unwrap().description_revision();
     let rows = vec![NewRow::new(keys::description(revision, 0), value)];
-    let step = Step::Put { table: Table::Objects, partition: keys::resource_partition(&path("a")), rows };
+    let partition = keys::version(&keys::resource_partition(&path("a")), revision);
+    let step = Step::Put { table: Table::Objects, partition, rows };
     assert!(fixture.store.run(call(), vec![step]).await.unwrap().is_applied());
 }
 

@@ -15,6 +15,7 @@ mod growing;
 mod histories;
 mod home;
 mod interleavings;
+mod long_history;
 mod moments;
 mod passes;
 mod past;

@@ -8,7 +8,7 @@ use store::{Call, Class, Deadline, NewRow, Step, Store, Table};
 
 use crate::home::{all_passes, with_work};
 use crate::support::{Faulty, faulty_with};
-use crate::tree::{create, path, update};
+use crate::tree::{create, descriptions, path, update};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -84,10 +84,7 @@ async fn versions_without_number_are_collected_a_window_at_a_time() {
         for version in 1..=VERSIONS {
             update(library, "a", &version.to_string()).await.unwrap();
         }
-        let descriptions = || {
-            let sorts = faulty.store.sorts(Table::Objects, &keys::resource_partition(&path("a"))).into_iter();
-            sorts.filter(|sort| sort.starts_with(&keys::description_prefix())).count()
-        };
+        let descriptions = || descriptions(&faulty, "a").len();
         assert_eq!(descriptions(), VERSIONS + 1);
         assert_eq!(library.collect_versions().await.unwrap(), 0, "condemned");
         faulty.clock.advance(DAY);

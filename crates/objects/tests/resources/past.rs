@@ -33,14 +33,12 @@ fn head(faulty: &Faulty, at: &str) -> Head {
     objects::head::open(Table::Objects, &head).unwrap()
 }
 
-/// The earlier heads of a resource.
+/// The earlier heads of a resource, of which there are few.
 fn log(faulty: &Faulty, at: &str) -> Vec<Head> {
-    let partition = keys::resource_partition(&path(at));
-    let sorts = faulty.store.sorts(Table::Objects, &partition).into_iter();
-    let logged = sorts.filter(|sort| sort.starts_with(&keys::log_prefix()));
-    let open =
-        |sort| objects::head::open(Table::Objects, &faulty.store.row(Table::Objects, &partition, &sort).unwrap());
-    logged.map(|sort| open(sort).unwrap()).collect()
+    let page = keys::log_page(&keys::resource_partition(&path(at)), 0);
+    let sorts = faulty.store.sorts(Table::Objects, &page).into_iter();
+    let open = |sort| objects::head::open(Table::Objects, &faulty.store.row(Table::Objects, &page, &sort).unwrap());
+    sorts.map(|sort| open(sort).unwrap()).collect()
 }
 
 /// The marks in a partition, with what they say.

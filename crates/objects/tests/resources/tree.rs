@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use objects::resources::{NewKind, NewResource, Update};
-use objects::{Library, LibraryOptions, ListToken, ObjectsError, ResourceError, ResourcePath, ResourceResult};
-use store::ManualClock;
+use objects::{Library, LibraryOptions, ListToken, ObjectsError, ResourceError, ResourcePath, ResourceResult, keys};
+use store::{ManualClock, Table};
 
-use crate::support::START;
+use crate::support::{Faulty, START};
 use crate::support::memory::Memory;
 
 pub fn path(text: &str) -> ResourcePath {
@@ -64,6 +64,23 @@ pub async fn said(library: &Library, at: &str) -> Option<String> {
         Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => None,
         Err(error) => panic!("{at}: {error}"),
     }
+}
+
+/// The partitions beside that of an object that hold something of it.
+pub fn beside(faulty: &Faulty, object: &[u8]) -> Vec<Bytes> {
+    let mut partitions = faulty.store.partitions(Table::Objects);
+    partitions.retain(|partition| partition.strip_prefix(object).is_some_and(|rest| rest.starts_with(b"\0")));
+    partitions
+}
+
+/// The partitions and sort keys of all descriptions that are stored of a resource, current or not, the oldest first.
+pub fn descriptions(faulty: &Faulty, at: &str) -> Vec<(Bytes, Bytes)> {
+    let beside = beside(faulty, &keys::resource_partition(&path(at))).into_iter();
+    let rows = beside.flat_map(|partition| {
+        let sorts = faulty.store.sorts(Table::Objects, &partition).into_iter();
+        sorts.map(move |sort| (partition.clone(), sort)).collect::<Vec<_>>()
+    });
+    rows.filter(|(_, sort)| sort.starts_with(&keys::description_prefix())).collect()
 }
 
 /// The names of all children of a container, sorted, read in pages of two.

@@ -10,7 +10,7 @@ use store::{Call, Class, Deadline, Table};
 
 use crate::support::memory::Fault;
 use crate::support::{Faulty, Fixture, faulty_with, fixture_with};
-use crate::tree::{container, create, delete, path, said, update};
+use crate::tree::{beside, container, create, delete, descriptions, path, said, update};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -31,14 +31,11 @@ async fn changed(keep: Keep) -> Faulty {
 
 /// What was said in the versions whose descriptions are there.
 fn versions(faulty: &Faulty) -> Vec<String> {
-    let partition = keys::resource_partition(&path("a"));
-    let is_description = |sort: &Bytes| sort.starts_with(&keys::description_prefix());
-    let sorts = faulty.store.sorts(Table::Objects, &partition).into_iter().filter(is_description);
-    let text = |sort| {
-        let row = faulty.store.row(Table::Objects, &partition, &sort).unwrap();
+    let text = |partition: &Bytes, sort: &Bytes| {
+        let row = faulty.store.row(Table::Objects, partition, sort).unwrap();
         String::from_utf8(store::envelope::open(&row).unwrap().to_vec()).unwrap()
     };
-    sorts.map(text).collect()
+    descriptions(faulty, "a").iter().map(|(partition, sort)| text(partition, sort)).collect()
 }
 
 fn records(faulty: &Faulty) -> usize {
@@ -111,9 +108,10 @@ async fn of_what_was_deleted_nothing_is_left_but_the_log_also_of_what_was_in_it(
     delete(&faulty.library, "c").await.unwrap();
     collected(&faulty.library, &faulty.clock).await;
     for at in ["c", "c/a"] {
-        let sorts = faulty.store.sorts(Table::Objects, &keys::resource_partition(&path(at)));
-        assert!(sorts.iter().all(|sort| *sort == keys::head() || sort.starts_with(&keys::log_prefix())), "{at}");
-        assert!(sorts.len() > 1, "{at} has a log");
+        let object = keys::resource_partition(&path(at));
+        let beside = beside(&faulty, &object);
+        assert_eq!(beside, [keys::log_page(&object, 0)], "{at}");
+        assert_eq!(faulty.store.sorts(Table::Objects, &object), [keys::head()], "{at}");
     }
     faulty.library.remove_tombstone(&path("c")).await.unwrap();
     create(&faulty.library, "c/a", "again").await.unwrap();
@@ -165,9 +163,9 @@ async fn bytes_that_are_not_kept_go_whether_they_are_few_or_many() {
     assert_eq!(contents().await, 3);
     collected(library, clock).await;
     assert_eq!(contents().await, 1);
-    let scan = store::Scan::prefix(keys::small_content_prefix(), 1 << 20);
-    let rows = store.scan(call(), Table::Objects, &keys::resource_partition(&path("b")), scan).await.unwrap().rows;
-    assert_eq!(rows.len(), 0);
+    let partitions = store.walk(call(), Table::Objects, None, 100).await.unwrap().partitions;
+    let version = [&keys::resource_partition(&path("b"))[..], b"\0r"].concat();
+    assert!(!partitions.iter().any(|partition| partition.starts_with(&version)));
     let resource = library.resource(&path("b")).await.unwrap();
     let binary = resource.body().binary().unwrap();
     let mut read = library.content(&resource, binary, 0..1).await.unwrap();

@@ -1,0 +1,317 @@
+//! The head log: the heads of an object that were replaced, each under its revision, so that what came of a write can always be looked up,
+//! and so that there is a history.
+//!
+//! An object's own partition must not grow with its changes, so the log lies beside it, in pages of [`keys::LOG_PAGE_ENTRIES`]. A head says
+//! how many heads came before it, and so in which page its entry is.
+//!
+//! A switch puts the entry of the head that it read until it is acknowledged, and only then compares and writes. So:
+//!
+//! - An entry is true, whatever comes of the switch: that head was there. Its revision may be the one that still stands; who reads the log
+//!   reads the head first, and of the log only what is below.
+//! - Every head but the one that stands has an entry which a strong read finds, since who replaced it had it acknowledged before.
+//! - Who puts an entry late, or twice, changes nothing: it is the same whoever puts it ([`Head::as_logged`]), and none is ever removed.
+//! - A page holds as many entries as it may and no more, however many switches are refused or cut off: each head has one place.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::Bytes;
+use store::{Class, Direction, NewRow, Row, Scan, Step, Table};
+
+use crate::error::ObjectsResult;
+use crate::head::{self, Body, ContainerBody, Head, State};
+use crate::keys;
+use crate::library::Library;
+use crate::revision::RevisionId;
+
+/// Bytes of one page of a scan.
+const SCAN_BYTES: usize = 64 << 10;
+
+impl Head {
+    /// Whether it goes into the log when it is replaced: one that only ever fenced has nothing to tell.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.revision != RevisionId::ZERO
+    }
+
+    /// How many heads come before the one that replaces it.
+    pub(crate) fn logged_with_it(&self) -> u64 {
+        self.logged + u64::from(self.is_logged())
+    }
+
+    /// What the log keeps of it: all but what changes without a new revision. Otherwise somebody who read it before such a change and was
+    /// held up could write over the entry of somebody who read it after.
+    pub fn as_logged(&self) -> Self {
+        let mut head = Self { floor: RevisionId::ZERO, condemned: None, collected: None, ..self.clone() };
+        match head.state {
+            // The shards of a container that is not live stay what they are.
+            State::Live => {
+                if let Some(children) = head.body.container_mut() {
+                    *children = ContainerBody::new(0);
+                }
+                if let Body::Volume(volume) = &mut head.body {
+                    volume.damaged = 0;
+                }
+            }
+            State::Deleting | State::Deleted => {}
+            State::Free => head.state = State::Deleted,
+        }
+        head
+    }
+
+    /// The step that puts its entry into the log of its object.
+    pub(crate) fn log_step(&self, object: &Bytes) -> ObjectsResult<Step> {
+        let rows = vec![NewRow::new(keys::log(self.revision), self.as_logged().seal()?)];
+        let partition = keys::log_page(object, self.logged / keys::LOG_PAGE_ENTRIES);
+        Ok(Step::Put { table: Table::Objects, partition, rows })
+    }
+}
+
+/// The heads of an object that came before one of its heads.
+pub(crate) struct HeadLog<'a> {
+    library: &'a Library,
+    object: Bytes,
+    /// The revision of that head.
+    before: RevisionId,
+    /// How many there are.
+    entries: u64,
+}
+
+/// Reads entries of a log one after the other.
+pub(crate) struct Entries<'a> {
+    library: &'a Library,
+    object: Bytes,
+    /// What is read of each page.
+    of_page: Scan,
+    /// The pages that are still to be read, but for the one that `rest` is of.
+    pages: Range<u64>,
+    /// The rest of a page.
+    rest: Option<(Bytes, Scan)>,
+    rows: VecDeque<Row>,
+}
+
+impl HeadLog<'_> {
+    fn pages(&self) -> u64 {
+        self.entries.div_ceil(keys::LOG_PAGE_ENTRIES)
+    }
+
+    /// Whether there is an entry of a revision.
+    pub async fn has(&self, revision: RevisionId) -> ObjectsResult<bool> {
+        if self.entries == 0 {
+            return Ok(false);
+        }
+        let partition = keys::log_page(&self.object, self.page_of(revision).await?);
+        let call = self.library.call(Class::Description).strong();
+        let store = &self.library.inner.store;
+        Ok(store.get(call, Table::Objects, &partition, &keys::log(revision)).await?.is_some())
+    }
+
+    /// The newest head below a revision.
+    pub async fn newest_below(&self, below: RevisionId) -> ObjectsResult<Option<Head>> {
+        let mut entries = self.below(below, 1).await?;
+        entries.next().await?.map(|row| head::open(Table::Objects, &row.value)).transpose()
+    }
+
+    /// All entries, the newest first.
+    pub async fn newest_first(&self) -> ObjectsResult<Entries<'_>> {
+        self.below(self.before, SCAN_BYTES).await
+    }
+
+    /// Those below a revision, the newest first.
+    async fn below(&self, below: RevisionId, max_bytes: usize) -> ObjectsResult<Entries<'_>> {
+        let below = below.min(self.before);
+        let to = Some(keys::log(below));
+        let scan = Scan { from: keys::log_prefix(), to, direction: Direction::Backward, max_bytes };
+        let last = self.page_of(below).await?;
+        Ok(self.entries(scan, 0..self.pages().min(last + 1)))
+    }
+
+    /// Those from a revision on, the oldest first.
+    pub async fn from(&self, from: RevisionId) -> ObjectsResult<Entries<'_>> {
+        self.between(from, self.before).await
+    }
+
+    /// Those from a revision on and below another, the oldest first.
+    pub async fn between(&self, from: RevisionId, to: RevisionId) -> ObjectsResult<Entries<'_>> {
+        let to = to.min(self.before);
+        let first = self.page_of(from).await?;
+        let end = self.pages().min(self.page_of(to).await? + 1);
+        let (from, to) = (keys::log(from.min(to)), Some(keys::log(to)));
+        let scan = Scan { from, to, direction: Direction::Forward, max_bytes: SCAN_BYTES };
+        Ok(self.entries(scan, first..end))
+    }
+
+    fn entries(&self, of_page: Scan, pages: Range<u64>) -> Entries<'_> {
+        let (library, object) = (self.library, self.object.clone());
+        Entries { library, object, of_page, pages, rest: None, rows: VecDeque::new() }
+    }
+
+    /// The page in which the entry of a revision is if there is one: the last page that begins with it or an earlier one. It is the last page
+    /// as a rule, which is looked at first.
+    async fn page_of(&self, revision: RevisionId) -> ObjectsResult<u64> {
+        let (mut low, mut high) = (0, self.pages().saturating_sub(1));
+        let mut looked_at = high;
+        while low < high {
+            if self.begins_at_most_with(revision, looked_at).await? {
+                low = looked_at;
+            } else {
+                high = looked_at - 1;
+            }
+            looked_at = (low + high).div_ceil(2);
+        }
+        Ok(low)
+    }
+
+    async fn begins_at_most_with(&self, revision: RevisionId, page: u64) -> ObjectsResult<bool> {
+        let first = Scan::prefix(keys::log_prefix(), 1);
+        let call = self.library.call(Class::Description).strong();
+        let partition = keys::log_page(&self.object, page);
+        let rows = self.library.inner.store.scan(call, Table::Objects, &partition, first).await?.rows;
+        Ok(rows.first().and_then(|row| keys::revision_of(&row.sort)).is_some_and(|first| first <= revision))
+    }
+}
+
+impl Entries<'_> {
+    /// The next one.
+    pub async fn next(&mut self) -> ObjectsResult<Option<Row>> {
+        loop {
+            if let Some(row) = self.rows.pop_front() {
+                return Ok(Some(row));
+            }
+            let (partition, scan) = match self.rest.take() {
+                Some(rest) => rest,
+                None => {
+                    let page = match self.of_page.direction {
+                        Direction::Forward => self.pages.next(),
+                        Direction::Backward => self.pages.next_back(),
+                    };
+                    let Some(page) = page else { return Ok(None) };
+                    (keys::log_page(&self.object, page), self.of_page.clone())
+                }
+            };
+            let call = self.library.call(Class::Description).strong();
+            let page = self.library.inner.store.scan(call, Table::Objects, &partition, scan.clone()).await?;
+            self.rows = page.rows.into();
+            self.rest = scan.resumed(page.next).map(|rest| (partition, rest));
+        }
+    }
+
+    /// The next one, opened.
+    pub async fn next_head(&mut self) -> ObjectsResult<Option<Head>> {
+        self.next().await?.map(|row| head::open(Table::Objects, &row.value)).transpose()
+    }
+}
+
+/// Reads the heads of one incarnation of an object, from the last one back to the first.
+struct HeadsOf<'a> {
+    library: &'a Library,
+    object: &'a Bytes,
+    incarnation: RevisionId,
+    /// The one that was read last.
+    last: Option<Head>,
+}
+
+impl HeadsOf<'_> {
+    async fn next(&mut self) -> ObjectsResult<Option<Head>> {
+        loop {
+            let head = match &self.last {
+                None => self.library.head_at(self.object).await?.map(|row| row.head),
+                Some(last) => {
+                    // All heads of another incarnation at once.
+                    let is_other = last.incarnation != self.incarnation;
+                    let below = if is_other { last.incarnation } else { last.revision };
+                    self.library.log_before(self.object, last).newest_below(below).await?
+                }
+            };
+            // Incarnations rise, as revisions do.
+            let Some(head) = head.filter(|head| head.incarnation >= self.incarnation) else { return Ok(None) };
+            self.last = Some(head.clone());
+            if head.incarnation == self.incarnation {
+                return Ok(Some(head));
+            }
+        }
+    }
+}
+
+impl Library {
+    /// The heads of an object that came before this one of its heads.
+    pub(crate) fn log_before(&self, object: &Bytes, head: &Head) -> HeadLog<'_> {
+        HeadLog { library: self, object: object.clone(), before: head.revision, entries: head.logged }
+    }
+
+    /// How an incarnation of an object ended: the first head of it that is not live. `None`: it is live, or never was.
+    ///
+    /// It is the same whoever asks and whenever, once the incarnation can never be switched in any more.
+    pub(crate) async fn end_of(&self, object: &Bytes, incarnation: RevisionId) -> ObjectsResult<Option<Head>> {
+        let mut heads = HeadsOf { library: self, object, incarnation, last: None };
+        let mut end = None;
+        while let Some(head) = heads.next().await?.filter(|head| head.state != State::Live) {
+            end = Some(head);
+        }
+        Ok(end)
+    }
+
+    /// The last head of an incarnation of a container that says where its children are.
+    pub(crate) async fn last_shards_of(
+        &self,
+        object: &Bytes,
+        incarnation: RevisionId,
+    ) -> ObjectsResult<Option<ContainerBody>> {
+        let mut heads = HeadsOf { library: self, object, incarnation, last: None };
+        while let Some(head) = heads.next().await? {
+            if let Some(container) = head.body.container() {
+                return Ok(Some(container.clone()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use store::{UnixMillis, envelope};
+
+    use super::*;
+    use crate::head::{Condemned, MoreShards};
+    use crate::resources::body::ResourceBody;
+
+    const FIRST: RevisionId = RevisionId([1; 16]);
+
+    fn container(state: State, shards: u16) -> Head {
+        let body = match state {
+            State::Live | State::Deleting => Body::Resource(ResourceBody::empty_container(shards)),
+            State::Deleted | State::Free => Body::Nothing,
+        };
+        Head { state, incarnation: FIRST, revision: FIRST, logged: 3, body, ..Head::free() }
+    }
+
+    #[test]
+    fn whoever_logs_a_head_puts_the_same_whatever_was_done_to_it_without_a_new_revision() {
+        let condemned = Some(Condemned { named: FIRST, floor: FIRST, at: UnixMillis(7) });
+        for state in [State::Live, State::Deleting, State::Deleted] {
+            let head = container(state, 4);
+            let amended = Head { floor: FIRST, condemned, collected: Some(FIRST), ..head.clone() };
+            assert_eq!(amended.as_logged().seal().unwrap(), head.as_logged().seal().unwrap(), "{state:?}");
+        }
+        let (live, mut grown) = (container(State::Live, 4), container(State::Live, 16));
+        grown.body.container_mut().unwrap().growing = Some(MoreShards { shards: 64, first_epoch: 1 });
+        assert_eq!(grown.as_logged(), live.as_logged(), "its shards may change while it is live");
+        let freed = Head { state: State::Free, ..container(State::Deleted, 4) };
+        assert_eq!(freed.as_logged(), container(State::Deleted, 4).as_logged());
+        // Nobody changes the shards of a container that is being deleted: its entry says where its past members are.
+        let deleting = container(State::Deleting, 16);
+        assert_eq!(deleting.as_logged().body, deleting.body);
+    }
+
+    #[test]
+    fn an_entry_lies_where_every_version_looks_for_it_and_its_bytes_are_these() {
+        let head = Head { logged: 1_025, body: Body::Nothing, ..container(State::Deleted, 4) };
+        let Step::Put { table, partition, rows } = head.log_step(&Bytes::from_static(b"r/a")).unwrap() else { panic!() };
+        assert_eq!((table, &partition[..]), (Table::Objects, &b"r/a\0l\0\0\0\0\0\0\0\x01"[..]));
+        assert_eq!(rows[0].sort, [&[1][..], &[1; 16]].concat());
+        // State, incarnation, its container's, revision; 1,025 heads before; nothing collected; no floor; nothing condemned; no body.
+        let value = [&[2][..], &[1; 16], &[0; 16], &[1; 16], &[0x81, 8], &[0], &[0; 16], &[0], &[0]].concat();
+        assert_eq!(envelope::open(&rows[0].value).unwrap(), value);
+        assert_eq!(keys::version(b"r/a", FIRST), [&b"r/a\0r"[..], &[1; 16]].concat());
+    }
+}
