@@ -9,7 +9,7 @@ use futures::StreamExt;
 use headers::{ETag, HeaderMapExt, LastModified};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::list::ListToken;
-use objects::resources::{Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Part, Referrers, Resource};
+use objects::resources::{Backlinks, Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Part, Resource};
 use rdf::vocab::ldp;
 use rdf::{Graph, Triple};
 
@@ -138,7 +138,7 @@ impl Asked {
             told.sections.push_back(Section::ContainedDescriptions(Box::new(resource.clone())));
         }
         if preferences.inbound_references {
-            told.sections.push_back(Section::InboundReferences(Referrers::of(resource.path().clone())));
+            told.sections.push_back(Section::InboundReferences(Backlinks::referring_to(resource.path().clone())));
         }
         Ok(told)
     }
@@ -169,7 +169,7 @@ impl Asked {
             arranged.sections.push_back(Section::Descriptions(paths_of(resource, &told.children), None));
         }
         if preferences.inbound_references && page.after.is_none() {
-            arranged.sections.push_back(Section::InboundReferences(Referrers::of(resource.path().clone())));
+            arranged.sections.push_back(Section::InboundReferences(Backlinks::referring_to(resource.path().clone())));
         }
         Ok((arranged, told.next))
     }

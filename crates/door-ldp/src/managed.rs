@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use objects::resources::{Kind, MemberRule, Membership, Resource};
+use objects::resources::{Backlinks, Kind, MemberRule, Membership, Resource};
 use objects::{Library, ResourcePath};
 use rdf::update::Removal;
 use rdf::vocab::{ldp, xsd};
@@ -207,12 +207,15 @@ pub async fn rules(library: &Library, resource: &Resource) -> Result<Vec<(Member
 /// The other containers that give a resource members, with their rules.
 pub async fn giving_members(library: &Library, resource: &Resource) -> Result<Vec<(Membership, Resource)>, LdpError> {
     let mut giving = Vec::new();
-    for path in library.containers_with_members_for(resource.path()).await? {
-        // A deleted container, or one that now gives its members to another resource, gives none.
-        let Ok(container) = library.resource(&path).await else { continue };
-        let Kind::Container { membership, .. } = container.kind() else { continue };
-        if membership.rule().is_some_and(|rule| is_about(rule, resource.path())) {
-            giving.push((membership.clone(), container));
+    let mut recorded = Backlinks::giving_members_to(resource.path().clone());
+    while let Some(paths) = library.more_backlinks(&mut recorded).await? {
+        for path in paths {
+            // A deleted container, or one that now gives its members to another resource, gives none.
+            let Ok(container) = library.resource(&path).await else { continue };
+            let Kind::Container { membership, .. } = container.kind() else { continue };
+            if membership.rule().is_some_and(|rule| is_about(rule, resource.path())) {
+                giving.push((membership.clone(), container));
+            }
         }
     }
     Ok(giving)

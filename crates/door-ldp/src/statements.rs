@@ -9,7 +9,7 @@ use futures::{StreamExt, stream};
 use hathi::VolumeId;
 use objects::library::VOLUMES;
 use objects::list::ListToken;
-use objects::resources::{Child, Kind, Membership, Referrers, Resource};
+use objects::resources::{Backlinks, Child, Kind, Membership, Resource};
 use objects::{Library, ResourceError, ResourcePath, Volume};
 use rdf::update::Removal;
 use rdf::vocab::ldp;
@@ -74,7 +74,7 @@ pub enum Section {
     /// The descriptions of a container's children.
     ContainedDescriptions(Box<Resource>),
     /// The statements of other resources that refer to one.
-    InboundReferences(Referrers),
+    InboundReferences(Backlinks),
     /// The descriptions of these; or only the statements in them that refer to one resource.
     Descriptions(VecDeque<ResourcePath>, Option<ResourcePath>),
     /// Containment of the container of volumes.
@@ -163,7 +163,7 @@ impl Statements {
                 rest.into_iter().for_each(|rest| self.told.sections.push_front(rest));
                 Some(descriptions)
             }
-            Section::InboundReferences(mut referrers) => match self.library.more_referrers(&mut referrers).await? {
+            Section::InboundReferences(mut referrers) => match self.library.more_backlinks(&mut referrers).await? {
                 Some(mut paths) => {
                     let target = referrers.path().clone();
                     // A statement of a resource about itself is no reference to it.

@@ -17,7 +17,7 @@ pub const FIXITY_SEGMENT_PAGES: u32 = 64;
 pub const FIXITY_TEXT_BYTES_MAX: usize = 800;
 
 /// Bytes of one encoded entry.
-const ENTRY_BYTES: usize = 24;
+pub(crate) const ENTRY_BYTES: usize = 24;
 
 /// The most bytes that the rows of the directory of so many pages have, with their envelopes and keys.
 pub fn rows_bytes_max(pages: u32) -> usize {

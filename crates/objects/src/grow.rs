@@ -34,7 +34,7 @@ const DEAD_SHARE: u64 = 2;
 const SHARDS_MAX: u16 = 4_096;
 
 /// Bytes that a row takes besides its key and its payload: the envelope, and what Cassandra writes of a row and its cell.
-const ROW_BYTES: usize = 20;
+pub(crate) const ROW_BYTES: usize = 20;
 
 /// Bytes of one page of a scan over samples or records.
 const SCAN_BYTES: usize = 64 << 10;
@@ -53,11 +53,27 @@ impl Sampling {
 
     /// The row that says how many bytes the rows of a child take, if it is a sample: its two marks, and the change that it makes.
     pub fn row(self, name: &str, incarnation: RevisionId, note: &Bytes) -> Option<NewRow> {
-        let key = keys::change(incarnation).len();
-        let bytes = 2 * (name.len() + key + 1 + ROW_BYTES) + note.len() + key + ROW_BYTES;
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let bytes = u32::try_from(sampled_bytes(name.len()) + note.len()).unwrap_or(u32::MAX);
         self.includes(incarnation).then(|| NewRow::new(keys::sample(incarnation), envelope::seal(&bytes.to_be_bytes())))
     }
+}
+
+/// Bytes of a key that is a kind and a revision.
+const REVISION_KEY: usize = 17;
+
+/// Bytes of a mark of a child whose name has so many.
+const fn mark_bytes(name: usize) -> usize {
+    name + REVISION_KEY + 1 + ROW_BYTES
+}
+
+/// Bytes that a sample counts for a child whose name has so many: its two marks, and the change that it makes.
+pub(crate) const fn sampled_bytes(name: usize) -> usize {
+    2 * mark_bytes(name) + REVISION_KEY + ROW_BYTES
+}
+
+/// Bytes that the child comes to when it is gone: all four marks, the last with a revision, and two changes.
+pub(crate) const fn past_bytes(name: usize) -> usize {
+    4 * mark_bytes(name) + size_of::<RevisionId>() + 2 * (REVISION_KEY + ROW_BYTES)
 }
 
 /// A container that is to have other shards than those that began with `first_epoch`.

@@ -306,7 +306,9 @@ mod tests {
     #[test]
     fn an_entry_lies_where_every_version_looks_for_it_and_its_bytes_are_these() {
         let head = Head { logged: 1_025, body: Body::Nothing, ..container(State::Deleted, 4) };
-        let Step::Put { table, partition, rows } = head.log_step(&Bytes::from_static(b"r/a")).unwrap() else { panic!() };
+        let Step::Put { table, partition, rows } = head.log_step(&Bytes::from_static(b"r/a")).unwrap() else {
+            panic!()
+        };
         assert_eq!((table, &partition[..]), (Table::Objects, &b"r/a\0l\0\0\0\0\0\0\0\x01"[..]));
         assert_eq!(rows[0].sort, [&[1][..], &[1; 16]].concat());
         // State, incarnation, its container's, revision; 1,025 heads before; nothing collected; no floor; nothing condemned; no body.

@@ -10,7 +10,7 @@ use crate::resources::path::ResourcePath;
 use crate::revision::RevisionId;
 
 /// Kinds of rows in an object's partition (marks on damage and pins: in its partitions of [`Table::Damage`] and [`Table::Pins`]).
-mod kind {
+pub(crate) mod kind {
     pub const HEAD: u8 = 0x00;
     pub const LOG: u8 = 0x01;
     pub const DIRECTORY: u8 = 0x02;
@@ -20,7 +20,7 @@ mod kind {
     pub const DAMAGE: u8 = 0x06;
     pub const DESCRIPTION: u8 = 0x07;
     pub const SMALL_CONTENT: u8 = 0x08;
-    pub const MEMBERSHIP: u8 = 0x09;
+    pub const BUCKET: u8 = 0x09;
 }
 
 /// The partition of a volume.
@@ -56,27 +56,68 @@ pub fn keepers(content: ContentId) -> Bytes {
     Bytes::from([b"k/", &content.0[..]].concat())
 }
 
-/// A partition of the records of which resources refer to the one at a path: sort keys are [`referrer`]s.
-pub fn referrers(path: &ResourcePath, shard: u16) -> Bytes {
-    Bytes::from([b"b/", &shard.to_be_bytes()[..], path.as_str().as_bytes()].concat())
+/// How one resource points at another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Its description refers to it.
+    Reference,
+    /// It is a container that gives members to it.
+    Members,
 }
 
-/// The record that the resource at a path refers, or once referred, to another.
-pub fn referrer(path: &ResourcePath) -> Bytes {
-    Bytes::from([REFERRER, path.as_str().as_bytes()].concat())
+impl Link {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Reference, Self::Members];
+
+    fn prefix(self) -> &'static [u8] {
+        match self {
+            Self::Reference => b"b/",
+            Self::Members => b"m/",
+        }
+    }
+}
+
+/// The partition that lists in which buckets there are records of who points at the resource at a path: sort keys are [`bucket`]s.
+pub fn backlink_buckets(link: Link, path: &ResourcePath) -> Bytes {
+    Bytes::from([link.prefix(), path.as_str().as_bytes()].concat())
+}
+
+/// A bucket of the records of who points at the resource at a path: sort keys are [`backlink`]s. Paths hold no NUL.
+pub fn backlinks(link: Link, path: &ResourcePath, bucket: u16) -> Bytes {
+    Bytes::from([link.prefix(), path.as_str().as_bytes(), &[0], &bucket.to_be_bytes()].concat())
+}
+
+/// The record that a bucket holds something.
+pub fn bucket(bucket: u16) -> Bytes {
+    Bytes::from([&[kind::BUCKET], &bucket.to_be_bytes()[..]].concat())
+}
+
+/// All such records.
+pub fn bucket_prefix() -> Bytes {
+    Bytes::from_static(&[kind::BUCKET])
+}
+
+/// The bucket that such a record names.
+pub fn bucket_of(sort: &[u8]) -> Option<u16> {
+    Some(u16::from_be_bytes(sort.strip_prefix(&[kind::BUCKET])?.try_into().ok()?))
+}
+
+/// The record that the resource at a path points, or once pointed, at another.
+pub fn backlink(path: &ResourcePath) -> Bytes {
+    Bytes::from([BACKLINK, path.as_str().as_bytes()].concat())
 }
 
 /// What such a key begins with: the root's path is empty.
-const REFERRER: &[u8] = b"/";
+const BACKLINK: &[u8] = b"/";
 
 /// All such records.
-pub fn referrer_prefix() -> Bytes {
-    Bytes::from_static(REFERRER)
+pub fn backlink_prefix() -> Bytes {
+    Bytes::from_static(BACKLINK)
 }
 
 /// The resource that such a record names.
-pub fn referrer_of(sort: &[u8]) -> Option<ResourcePath> {
-    ResourcePath::parse(std::str::from_utf8(sort.strip_prefix(REFERRER)?).ok()?).ok()
+pub fn backlink_of(sort: &[u8]) -> Option<ResourcePath> {
+    ResourcePath::parse(std::str::from_utf8(sort.strip_prefix(BACKLINK)?).ok()?).ok()
 }
 
 /// The resource of a partition; `None`: it is not one of a resource.
@@ -168,21 +209,6 @@ pub fn description_prefix() -> Bytes {
 /// The content that `revision` wrote, where it is small enough for a row.
 pub fn small_content(revision: RevisionId) -> Bytes {
     revision_key(kind::SMALL_CONTENT, revision, None)
-}
-
-/// The record that the container at `container` says, or once said, that this resource has members.
-pub fn membership(container: &ResourcePath) -> Bytes {
-    Bytes::from([&[kind::MEMBERSHIP], container.as_str().as_bytes()].concat())
-}
-
-/// All such records.
-pub fn membership_prefix() -> Bytes {
-    Bytes::from_static(&[kind::MEMBERSHIP])
-}
-
-/// The container that such a record names.
-pub fn membership_of(sort: &[u8]) -> Option<ResourcePath> {
-    ResourcePath::parse(std::str::from_utf8(sort.strip_prefix(&[kind::MEMBERSHIP])?).ok()?).ok()
 }
 
 /// A selection's pin, in [`Table::Pins`].

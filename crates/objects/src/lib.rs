@@ -10,7 +10,8 @@
 //! - `library.rs`: [`Library`], the handle that everything else hangs on, with its options; `surroundings.rs`: what it takes from the
 //!   machine (time, randomness, threads); `rules.rs`: the rules of the protocols by name, for the simulator to leave one out; `read.rs`: how heads, directories and
 //!   frames are read (twice, before anything is called damaged).
-//! - `switch.rs` and `containment.rs`: the protocols that change heads and say what a container contains.
+//! - `switch.rs`, `head_log.rs` and `containment.rs`: the protocols that change heads, keep those that were replaced, and say what a
+//!   container contains. `bounds.rs`: how large each kind of partition gets.
 //! - `import.rs` (with `packer.rs`, the pure part), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
 //!   `list.rs` (with `children.rs`, which reads a shard), `statistics.rs`: to all of them.
 //! - `collect.rs`, `history.rs` and `pins.rs`: how what no head names is taken away, and what holds that up; `rewrite.rs`: how a
@@ -21,6 +22,7 @@
 //!   `turns.rs`: whose turn is next. `audit.rs`: who asked for what.
 
 pub mod audit;
+pub mod bounds;
 pub mod bulk;
 mod child;
 mod children;

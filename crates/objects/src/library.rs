@@ -47,7 +47,8 @@ pub struct LibraryOptions {
     pub shards: u16,
     /// Shards of a new container of the repository: fewer, since there are many containers and most of them are small.
     pub resource_shards: u16,
-    /// Bytes of a shard from which on its container is given more shards, about: Cassandra is to read no partition of more than 100 MB.
+    /// Bytes of a shard from which on its container is given more shards, about, as long as its children live. Once they are gone they take
+    /// twice as many, and Cassandra is to read no partition of more than 100 MB.
     pub shard_bytes_max: u64,
     /// One of so many children tells how large a shard is.
     pub sample_one_of: u32,
@@ -85,7 +86,7 @@ impl Default for LibraryOptions {
             frame_level: 1,
             shards: 16,
             resource_shards: 4,
-            shard_bytes_max: 64 << 20,
+            shard_bytes_max: 40 << 20,
             sample_one_of: 1_024,
             small_content_bytes: 16 << 10,
             rewrite_dead_rows_min: 1_000,

@@ -4,8 +4,8 @@
 //! revision that created it and the one that removed it; so who wants to know what it held at some time reads its head first, then that
 //! list, then the partitions.
 //!
-//! Whether they are kept is what [`crate::History`] says of the kind of members. A number of versions says nothing of members: they are kept
-//! as long as any version of them is.
+//! Whether they are kept is what [`crate::History`] says of the kind of members. Where it is a number of versions, a past member is kept as
+//! long as one of its heads is among so many of its name.
 
 use bytes::Bytes;
 use store::{Class, NewRow, Scan, Table, UnixMillis, envelope};
@@ -53,8 +53,29 @@ impl Library {
     }
 
     /// For how long a past member is kept; `None`: not at all, as what never came to be.
-    pub(crate) fn keeps_past(&self, container: &Container, marked: &Marked) -> Option<Kept> {
-        self.history_of(container).member(marked.removed_by?, self.inner.surroundings.clock.now())
+    pub(crate) async fn keeps_past(
+        &self,
+        container: &Container,
+        name: &str,
+        marked: &Marked,
+    ) -> ObjectsResult<Option<Kept>> {
+        let Some(removed_by) = marked.removed_by else { return Ok(None) };
+        let keep = self.history_of(container);
+        if matches!(keep, Keep::Newest(1..)) {
+            let object = container.child_partition(name);
+            let kept_from = async || match self.head_at(&object).await? {
+                Some(row) => self.kept_from(&object, &row.head, keep).await,
+                None => Ok(None),
+            };
+            match self.patiently(kept_from).await {
+                Ok(Some(from)) if from <= removed_by => {}
+                Ok(_) => return Ok(None),
+                // Nobody knows, so it is kept.
+                Err(error) if error.is_damage() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(keep.member(removed_by, self.inner.surroundings.clock.now()))
     }
 
     /// Some partitions of past members of a container, and where to go on in the list of them.

@@ -163,7 +163,7 @@ impl Library {
                 let partition = parent.partition(shard_of(&child.name, shards), next);
                 let sample = self.sampling().row(&child.name, *incarnation, note);
                 batch.add(partition, child.rows(None).into_iter().chain(sample));
-            } else if let Some(kept) = self.keeps_past(parent.container(), &child.marked) {
+            } else if let Some(kept) = self.keeps_past(parent.container(), &child.name, &child.marked).await? {
                 if !std::mem::replace(&mut has_past, true) {
                     let index = parent.container().past_index_partition(parent.incarnation());
                     batch.add(index, [past::index_row(shard, epoch, parent.shards())]);

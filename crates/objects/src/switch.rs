@@ -374,12 +374,7 @@ impl Head {
     }
 }
 
-fn compare_and_write(
-    partition: &Bytes,
-    base: Option<&HeadRow>,
-    head: &Head,
-    guard: Guard,
-) -> ObjectsResult<Step> {
+fn compare_and_write(partition: &Bytes, base: Option<&HeadRow>, head: &Head, guard: Guard) -> ObjectsResult<Step> {
     Ok(Step::CompareAndWrite {
         table: Table::Objects,
         partition: partition.clone(),

@@ -22,6 +22,7 @@ use hathi::{Seq, VolumeId};
 use store::Store;
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use keys::PART_BYTES;
 pub use read::AuditTop;
 pub use record::{AuditAction, AuditEntry, AuditRecord, AuditedVolume, DamagedRecord, Requester};
 

@@ -11,7 +11,7 @@ mod kept;
 mod plan;
 mod request;
 mod retry;
-mod selection;
+pub(crate) mod selection;
 mod shared_plans;
 mod source;
 mod stored_plan;

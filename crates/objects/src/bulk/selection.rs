@@ -87,7 +87,7 @@ struct StoredInfo {
 }
 
 /// Marks and other single rows of a selection's partition.
-mod row {
+pub(crate) mod row {
     pub const INFO: &[u8] = b"i";
     pub const COMPLETE: &[u8] = b"d";
     pub const ENDED_EARLY: &[u8] = b"x";
@@ -95,8 +95,8 @@ mod row {
     pub const CHUNK: &[u8] = b"c";
 }
 
-const SELECTION_PREFIX: &[u8] = b"s/";
-const OWNER_PREFIX: &[u8] = b"o/";
+pub(crate) const SELECTION_PREFIX: &[u8] = b"s/";
+pub(crate) const OWNER_PREFIX: &[u8] = b"o/";
 
 /// How a selection stands.
 struct Standing {

@@ -10,6 +10,7 @@ use crate::error::ObjectsResult;
 use crate::head::{Body, ContainerBody, HeadRow, State};
 use crate::keys;
 use crate::library::Library;
+use crate::resources::backlinks::gives_members;
 use crate::resources::body::{Binary, Kind, Membership, Place, ResourceBody};
 use crate::resources::path::{NAME_BYTES_MAX, ResourcePath};
 use crate::resources::read::{End, Located};
@@ -173,7 +174,7 @@ impl Library {
         let floor = above.map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
         let incarnation = self.inner.revisions.mint_above(floor);
         let partition = parent.container().child_partition(name);
-        let (mut rows, description) = describe::put(&partition, incarnation, &new.description);
+        let (mut rows, description) = describe::put(&partition, incarnation, &new.description)?;
         let kind = match &new.kind {
             NewKind::RdfSource => Kind::RdfSource,
             NewKind::Container(membership) => Kind::Container {
@@ -184,7 +185,7 @@ impl Library {
         };
         if let Container::At(above) = parent.container() {
             let path = above.child(name)?;
-            rows.extend(new.members_for.as_ref().map(|resource| members_record(resource, &path)));
+            rows.extend(new.members_for.iter().flat_map(|resource| gives_members(resource, &path)));
             rows.extend(self.refer(&path, &new.refers_to).await?);
         }
         let creation = Creation {
@@ -243,15 +244,6 @@ impl Uploaded {
 fn keeper(id: ContentId, object: &Bytes) -> Step {
     let row = NewRow::new(object.clone(), envelope::seal(&[]));
     Step::Put { table: Table::Objects, partition: keys::keepers(id), rows: vec![row] }
-}
-
-/// The record that a container gives members to a resource. It may stand when the container does not: its head decides.
-pub(super) fn members_record(resource: &ResourcePath, container: &ResourcePath) -> Step {
-    Step::Put {
-        table: Table::Objects,
-        partition: keys::resource_partition(resource),
-        rows: vec![NewRow::new(keys::membership(container), envelope::seal(&[]))],
-    }
 }
 
 /// A name that nobody has used: so many characters drawn at random.

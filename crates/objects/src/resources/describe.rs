@@ -11,14 +11,27 @@ use crate::resources::body::StoredDescription;
 use crate::resources::{Part, Resource};
 use crate::revision::RevisionId;
 
+/// Bytes of a description at most: it shares a partition with nothing but bytes that are few.
+pub(crate) const DESCRIPTION_BYTES_MAX: usize = 64 << 20;
+
 /// Bytes of a description in one row.
-const PIECE_BYTES: usize = 60 << 10;
+pub(crate) const PIECE_BYTES: usize = 60 << 10;
 
 /// Pieces that are put in one step: what a step may hold, less what keys and envelopes take.
 const PIECES_OF_A_STEP: usize = 60;
 
 /// The steps that put a description of an object, and what a head says of it then.
-pub(super) fn put(object: &Bytes, revision: RevisionId, description: &Bytes) -> (Vec<Step>, StoredDescription) {
+pub(super) fn put(
+    object: &Bytes,
+    revision: RevisionId,
+    description: &Bytes,
+) -> ObjectsResult<(Vec<Step>, StoredDescription)> {
+    if description.len() > DESCRIPTION_BYTES_MAX {
+        let len = description.len();
+        return Err(ObjectsError::OverLimit(format!(
+            "a description of {len} bytes; at most {DESCRIPTION_BYTES_MAX} are allowed"
+        )));
+    }
     let pieces = (0..).zip(description.chunks(PIECE_BYTES));
     let rows: Vec<_> =
         pieces.map(|(n, piece)| NewRow::new(keys::description(revision, n), envelope::seal(piece))).collect();
@@ -26,7 +39,7 @@ pub(super) fn put(object: &Bytes, revision: RevisionId, description: &Bytes) -> 
     let stored = StoredDescription { revision, pieces, sha256: Sha256::digest(description).into() };
     let partition = keys::version(object, revision);
     let put = |rows: &[NewRow]| Step::Put { table: Table::Objects, partition: partition.clone(), rows: rows.to_vec() };
-    (rows.chunks(PIECES_OF_A_STEP).map(put).collect(), stored)
+    Ok((rows.chunks(PIECES_OF_A_STEP).map(put).collect(), stored))
 }
 
 impl Library {

@@ -198,7 +198,8 @@ impl Library {
         let named = if self.keeps(Rule::H0) { condemned.named } else { versions.row.head.revision };
         let since = versions.since(named);
         let doomed = |(revision, _): &Written| *revision <= condemned.floor;
-        let mut batch: Vec<_> = versions.cut_off.iter().filter(|written| doomed(written)).map(|of| (*of, None)).collect();
+        let mut batch: Vec<_> =
+            versions.cut_off.iter().filter(|written| doomed(written)).map(|of| (*of, None)).collect();
         let log = self.log_before(object, &versions.row.head);
         let mut unnamed = self.unnamed(&log, versions, since).await?;
         while let Some((written, content)) = unnamed.next().await? {

@@ -6,21 +6,21 @@
 //! container is gone for everybody, with all that is in it, with one write of its head.
 //!
 //! How to read it: `path.rs` and `body.rs`: what there is; `read.rs`: how it is found and read; `create.rs`, `update.rs`,
-//! `delete.rs` (with `empty.rs`, what that leaves), `upload.rs`: how it changes; `references.rs`: who refers to it; `verify.rs` and
+//! `delete.rs` (with `empty.rs`, what that leaves), `upload.rs`: how it changes; `backlinks.rs`: who points at it; `verify.rs` and
 //! `damage.rs`: whether it is sound; `collect.rs` and `history.rs`: what nothing names. Who changes a resource passes the [`Resource`] that
 //! was read, and is told [`ResourceError::Moved`] if somebody else changed it meanwhile; so conditions can be looked at beforehand, and hold.
 
+pub(crate) mod backlinks;
 pub mod body;
 mod collect;
 mod create;
 mod damage;
 mod delete;
-mod describe;
+pub(crate) mod describe;
 mod empty;
 mod history;
 pub mod path;
 mod read;
-mod references;
 mod update;
 pub mod upload;
 mod verify;
@@ -31,6 +31,7 @@ use crate::error::ObjectsError;
 use crate::head::{Head, HeadRow};
 use crate::revision::RevisionId;
 
+pub use backlinks::Backlinks;
 pub use body::{
     Binary, Elsewhere, Handling, Kind, MemberRule, Membership, Place, Relation, ResourceBody, StoredDescription,
 };
@@ -39,7 +40,6 @@ pub use damage::Part;
 pub(crate) use delete::{RunningJobs, stored_path};
 pub use path::{InvalidPath, ResourcePath};
 pub use read::{Child, ChildPage};
-pub use references::Referrers;
 pub use update::Update;
 pub use upload::{DigestAlgorithm, UploadError, Uploaded};
 pub use verify::{DamagedPart, ResourcePage, VerifiedResource};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use store::{Class, Scan, StoreError, Strength, Table};
+use store::{Class, StoreError, Strength, Table};
 
 use crate::children::Children;
 use crate::containment::{Container, Parent};
@@ -24,8 +24,6 @@ use crate::rules::{Rule, Rules};
 
 /// Paths that are looked up together.
 const BATCH_PATHS: usize = 500;
-/// Bytes of one page of a scan over records of membership: most resources have none.
-const SCAN_BYTES: usize = 4 << 10;
 
 /// A child of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -274,20 +272,6 @@ impl Library {
             return Ok(None);
         };
         self.newest_change(parent.all_partitions()).await
-    }
-
-    /// The containers that were once said to give members to the resource at `path`: whether one still does, its head says.
-    pub async fn containers_with_members_for(&self, path: &ResourcePath) -> ObjectsResult<Vec<ResourcePath>> {
-        let partition = keys::resource_partition(path);
-        let mut containers = Vec::new();
-        let mut scan = Some(Scan::prefix(keys::membership_prefix(), SCAN_BYTES));
-        while let Some(range) = scan {
-            let call = self.call(Class::Description);
-            let page = self.inner.store.scan(call, Table::Objects, &partition, range.clone()).await?;
-            containers.extend(page.rows.iter().filter_map(|row| keys::membership_of(&row.sort)));
-            scan = range.resumed(page.next);
-        }
-        Ok(containers)
     }
 }
 

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use crate::head::{Body, Head};
 use crate::keys;
 use crate::library::Library;
+use crate::resources::backlinks::gives_members;
 use crate::resources::body::{Kind, Membership};
-use crate::resources::create::members_record;
 use crate::resources::path::ResourcePath;
 use crate::resources::upload::Uploaded;
 use crate::resources::{Resource, ResourceError, ResourceResult, Written, describe};
@@ -41,10 +41,10 @@ impl Library {
         let mut rows = Vec::new();
         match update {
             Update::Description { description, membership, members_for, refers_to } => {
-                (rows, body.description) = describe::put(&partition, revision, description);
+                (rows, body.description) = describe::put(&partition, revision, description)?;
                 if let Kind::Container { membership: stands, .. } = &mut body.kind {
                     stands.clone_from(membership);
-                    rows.extend(members_for.as_ref().map(|resource| members_record(resource, &path)));
+                    rows.extend(members_for.iter().flat_map(|resource| gives_members(resource, &path)));
                 }
                 rows.extend(self.refer(&path, refers_to).await?);
             }

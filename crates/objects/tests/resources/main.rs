@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bounds;
 mod broken_pages;
 mod contents;
 mod counterexamples;

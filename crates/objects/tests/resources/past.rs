@@ -251,6 +251,25 @@ async fn without_history_past_members_are_left_behind_for_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_a_number_of_versions_is_kept_past_members_of_older_ones_are_left_behind() {
+    for (keep, kept) in [(Keep::Newest(1), 1), (Keep::Newest(3), 2), (Keep::All, 3)] {
+        let faulty = faulty_with(options(keep)).await;
+        Past::lived(&faulty, 12).await;
+        for _ in 0..3 {
+            create(&faulty.library, "c/again", "").await.unwrap();
+            delete(&faulty.library, "c/again").await.unwrap();
+            faulty.library.remove_tombstone(&path("c/again")).await.unwrap();
+        }
+        rewritten(&faulty).await;
+        let (incarnation, after) = shards(&faulty.library).await;
+        let all = partitions(&faulty, "c", incarnation, &after);
+        let removed = all.iter().flat_map(|partition| marks(&faulty, partition));
+        let removed = removed.filter(|(name, _, mark, _)| name == "again" && *mark == Mark::Removed);
+        assert_eq!(removed.count(), kept, "{keep}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_was_deleted_tells_still_what_it_held_where_history_is_kept() {
     for is_rewritten in [false, true] {
         let faulty = faulty_with(options(Keep::All)).await;

@@ -9,8 +9,8 @@ use objects::resources::{NewKind, NewResource, Update};
 use objects::{Library, LibraryOptions, ListToken, ObjectsError, ResourceError, ResourcePath, ResourceResult, keys};
 use store::{ManualClock, Table};
 
-use crate::support::{Faulty, START};
 use crate::support::memory::Memory;
+use crate::support::{Faulty, START};
 
 pub fn path(text: &str) -> ResourcePath {
     text.parse().unwrap()

@@ -1,0 +1,291 @@
+//! How large the partitions of each table get, by the rules that keys and values follow. Cassandra should not be asked to read one of more
+//! than [`PARTITION_BYTES_MAX`]. `docs/scale.md` has the numbers.
+//!
+//! Whoever stores a new kind of row gives it a rule here: a test looks at all rows that a library stores, and finds those that have none.
+//! Tokens are the server's, and contents the engines': their rules are tested there.
+
+use bytes::Bytes;
+use hathi::id::MAX_ID_BYTES;
+use pack::Group;
+use store::{Limits, Table, UnixMillis};
+
+use crate::audit::PART_BYTES;
+use crate::bulk::PlannedVolume;
+use crate::bulk::selection::{
+    self,
+    row::{CHUNK, COMPLETE, ENDED_EARLY, INFO, SWEPT},
+};
+use crate::directory::{ENTRY_BYTES, SEGMENT_PAGES};
+use crate::grow::{ROW_BYTES, past_bytes, sampled_bytes};
+use crate::keys::{self, kind};
+use crate::library::LibraryOptions;
+use crate::queue::Queue;
+use crate::read::PACK_BYTES;
+use crate::resources::backlinks::BUCKETS;
+use crate::resources::describe::{DESCRIPTION_BYTES_MAX, PIECE_BYTES};
+use crate::resources::path::{NAME_BYTES_MAX, PATH_BYTES_MAX, ResourcePath};
+use crate::revision::RevisionId;
+use crate::switch::TRIES_MAX;
+
+/// What Cassandra should be asked to read at most.
+pub const PARTITION_BYTES_MAX: u64 = 100_000_000;
+
+/// A kind of partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Partition {
+    /// The head of a resource or of the container of volumes.
+    Head,
+    /// The head of a volume, and the directories of its generations.
+    Volume,
+    /// A page of a head log.
+    LogPage,
+    /// What a revision of a resource wrote.
+    Version,
+    /// In which buckets there are records of who points at a resource.
+    BacklinkBuckets,
+    /// A bucket of them.
+    Backlinks,
+    /// Whose heads were about to name a content.
+    Keepers,
+    /// The packs and digests of a volume's generations.
+    Packs,
+    /// Marks of a shard of a container, or past members that were in one.
+    Children,
+    /// Where past members of a container are.
+    PastIndex,
+    /// A selection.
+    Selection,
+    /// The selections of one requester.
+    Owned,
+    /// A part of the audit.
+    Audit,
+    /// A shard of a bucket of a queue of what is to be collected.
+    Records,
+    /// A shard of a bucket of a queue of jobs on containers.
+    Jobs,
+    /// The low-water marks of queues.
+    LowWater,
+    /// How far the emptying of a container is.
+    Emptied,
+    /// Since when a partition of marks waits for being dropped.
+    Dropping,
+    /// Marks on damage.
+    Damage,
+    /// The pins on a volume.
+    Pins,
+}
+
+/// How large a partition gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Largest {
+    /// So many bytes, whatever happens.
+    Bytes(u64),
+    /// It grows with something: bytes for each, on average.
+    Each(f64, &'static str),
+}
+
+impl Largest {
+    /// How many of what it grows with make the largest partition that should be; `None`: it does not grow.
+    pub fn fits(self) -> Option<u64> {
+        match self {
+            Self::Bytes(_) => None,
+            Self::Each(bytes, _) => Some((PARTITION_BYTES_MAX as f64 / bytes) as u64),
+        }
+    }
+}
+
+impl Partition {
+    /// All kinds.
+    pub const ALL: [Self; 20] = [
+        Self::Head,
+        Self::Volume,
+        Self::LogPage,
+        Self::Version,
+        Self::BacklinkBuckets,
+        Self::Backlinks,
+        Self::Keepers,
+        Self::Packs,
+        Self::Children,
+        Self::PastIndex,
+        Self::Selection,
+        Self::Owned,
+        Self::Audit,
+        Self::Records,
+        Self::Jobs,
+        Self::LowWater,
+        Self::Emptied,
+        Self::Dropping,
+        Self::Damage,
+        Self::Pins,
+    ];
+
+    /// The kind of the partition that a row is in; `None`: no such row is stored.
+    pub fn of(table: Table, partition: &[u8], sort: &[u8]) -> Option<Self> {
+        let is_kind = |kinds: &[u8]| sort.first().is_some_and(|kind| kinds.contains(kind));
+        let (key, is_ok) = match table {
+            Table::Objects => match Key::of(partition)? {
+                Key::Object(b'v') => (Self::Volume, is_kind(&[kind::HEAD, kind::DIRECTORY])),
+                Key::Object(_) => (Self::Head, is_kind(&[kind::HEAD])),
+                Key::LogPage => (Self::LogPage, is_kind(&[kind::LOG])),
+                Key::Version => (Self::Version, is_kind(&[kind::DESCRIPTION, kind::SMALL_CONTENT])),
+                Key::BacklinkBuckets => (Self::BacklinkBuckets, keys::bucket_of(sort).is_some()),
+                Key::Backlinks => (Self::Backlinks, keys::backlink_of(sort).is_some()),
+                Key::Keepers => (Self::Keepers, matches!(Key::of(sort), Some(Key::Object(_)))),
+            },
+            Table::Packs => (Self::Packs, volume(partition) && is_kind(&[kind::FIXITY, kind::PACK])),
+            Table::Pins => (Self::Pins, volume(partition) && is_kind(&[kind::PIN])),
+            Table::Damage => (Self::Damage, object(partition) && is_kind(&[kind::DAMAGE])),
+            Table::Children => {
+                let container = partition.iter().position(|byte| *byte == 0)?;
+                match partition.len() - container - 1 {
+                    16 => (Self::PastIndex, keys::past_index_of(sort).is_some()),
+                    22 | 23 => {
+                        let is_other = keys::change_of(sort).is_some() || sort.starts_with(&keys::sample_prefix());
+                        (Self::Children, is_other || keys::child_of(sort).is_some())
+                    }
+                    _ => return None,
+                }
+            }
+            Table::Selections if partition.starts_with(selection::OWNER_PREFIX) => (Self::Owned, true),
+            Table::Selections => {
+                let is_single = [INFO, COMPLETE, ENDED_EARLY, SWEPT].contains(&sort);
+                let is_row = is_single || sort.starts_with(CHUNK) && sort.len() == CHUNK.len() + 4;
+                (Self::Selection, partition.starts_with(selection::SELECTION_PREFIX) && is_row)
+            }
+            Table::Audit => (Self::Audit, partition.starts_with(b"h/") && sort.len() == 16),
+            Table::Work => match partition {
+                _ if *partition == keys::low_water_partition() => (Self::LowWater, true),
+                _ if partition.starts_with(b"emptied\0") => (Self::Emptied, keys::emptied_of(sort).is_some()),
+                _ if partition.starts_with(b"d/") => (Self::Dropping, keys::dropping_since(sort).is_some()),
+                _ => {
+                    let is_of = |queue: &&Queue| keys::queue_bucket(partition, queue.name()).is_some();
+                    match Queue::ALL.iter().find(is_of)? {
+                        Queue::Collecting | Queue::Superseded => (Self::Records, true),
+                        Queue::Deleting | Queue::Emptying | Queue::Growing | Queue::Outgrown => (Self::Jobs, true),
+                    }
+                }
+            },
+            Table::Tokens | Table::Contents => return None,
+        };
+        is_ok.then_some(key)
+    }
+
+    /// How large it gets, with such options. Keys and values are the longest that there may be.
+    pub fn largest(self, options: &LibraryOptions) -> Largest {
+        let (root, nothing) = (ResourcePath::root(), RevisionId::ZERO);
+        let value = Limits::default().value_bytes;
+        let by_path = |sort: Bytes| row(&sort, 0) + PATH_BYTES_MAX as u64;
+        match self {
+            Self::Head => Largest::Bytes(row(&keys::head(), value)),
+            Self::Volume => {
+                let segments = (hathi::mets::MAX_PAGES as u64).div_ceil(u64::from(SEGMENT_PAGES));
+                let segment = row(&keys::directory(nothing, 0), SEGMENT_PAGES as usize * ENTRY_BYTES);
+                Largest::Each((segments * segment) as f64, "generations of a volume of the most pages")
+            }
+            Self::LogPage => Largest::Bytes(keys::LOG_PAGE_ENTRIES * row(&keys::log(nothing), value)),
+            Self::Version => {
+                let pieces = DESCRIPTION_BYTES_MAX.div_ceil(PIECE_BYTES) as u64;
+                let description = DESCRIPTION_BYTES_MAX as u64 + pieces * row(&keys::description(nothing, 0), 0);
+                Largest::Bytes(description + row(&keys::small_content(nothing), options.small_content_bytes))
+            }
+            Self::BacklinkBuckets => Largest::Bytes(u64::from(BUCKETS) * row(&keys::bucket(0), 0)),
+            Self::Backlinks => {
+                let link = by_path(keys::backlink(&root)) as f64;
+                Largest::Each(link / f64::from(BUCKETS), "links by the longest paths")
+            }
+            // An upload is for one request, which tries so often.
+            Self::Keepers => Largest::Bytes(u64::from(TRIES_MAX) * by_path(keys::resource_partition(&root))),
+            Self::Packs => {
+                let pack = row(&keys::pack(nothing, 0), PACK_BYTES);
+                Largest::Each(pack as f64, "packs of 60 KiB of a volume's generations")
+            }
+            Self::Children => {
+                // All children that a shard had when it was found to be large are gone by now; the shorter their names, the more they grew.
+                let once_gone = past_bytes(1) as f64 / sampled_bytes(1) as f64;
+                let unsampled = u64::from(options.sample_one_of) * past_bytes(NAME_BYTES_MAX.max(MAX_ID_BYTES)) as u64;
+                Largest::Bytes((options.shard_bytes_max as f64 * once_gone) as u64 + unsampled)
+            }
+            Self::PastIndex => {
+                Largest::Each(row(&keys::past_index(0, 0), size_of::<u16>()) as f64, "shards that were rewritten")
+            }
+            Self::Selection => {
+                let volume = MAX_ID_BYTES + size_of::<Group>() + size_of::<PlannedVolume>();
+                Largest::Each(volume as f64, "whole volumes with the longest ids")
+            }
+            Self::Owned => {
+                let (id, etag) = (Bytes::from(vec![b'0'; ID_CHARS]), 2 * size_of::<[u8; 32]>());
+                Largest::Each(row(&id, VARINT_BYTES_MAX + etag) as f64, "selections of one requester")
+            }
+            Self::Audit => Largest::Bytes(PART_BYTES as u64),
+            Self::Records => {
+                let longest = by_path(keys::superseded(nothing, &root));
+                Largest::Each(longest as f64, "records of the longest paths in ten minutes and a shard")
+            }
+            Self::Jobs => {
+                let job = row(&keys::container_job(nothing, nothing), value);
+                Largest::Each(job as f64, "jobs on containers of the most shards in ten minutes and a shard")
+            }
+            Self::LowWater => {
+                let marks = Queue::ALL.iter().map(|queue| row(&keys::low_water(queue.name()), size_of::<u32>()));
+                Largest::Bytes(marks.sum())
+            }
+            Self::Emptied => Largest::Each(row(&keys::emptied(0), 0) as f64, "notes, one for 1,000 partitions"),
+            Self::Dropping => {
+                Largest::Each(row(&keys::dropping(UnixMillis(0)), 0) as f64, "servers that note it at the same time")
+            }
+            Self::Damage => Largest::Each(row(&keys::damage(nothing, 0), 0) as f64, "damaged members"),
+            Self::Pins => {
+                let id = "0".repeat(ID_CHARS);
+                let pin = row(&keys::pin(&id), size_of::<RevisionId>() + VARINT_BYTES_MAX);
+                Largest::Each(pin as f64, "selections that name one volume at a time")
+            }
+        }
+    }
+}
+
+/// What the partitions of [`Table::Objects`] are of, by their keys.
+enum Key {
+    /// An object: the first byte says of which kind.
+    Object(u8),
+    LogPage,
+    Version,
+    BacklinkBuckets,
+    Backlinks,
+    Keepers,
+}
+
+impl Key {
+    fn of(partition: &[u8]) -> Option<Self> {
+        let (kind, rest) = partition.split_first_chunk::<2>()?;
+        // What is behind the NUL may hold others; ids of contents are nothing but such bytes.
+        let beside = rest.iter().position(|byte| *byte == 0).map(|nul| &rest[nul + 1..]);
+        match (kind, beside) {
+            (b"k/", _) if rest.len() == 16 => Some(Self::Keepers),
+            (b"v/" | b"r/" | b"c/", None) => Some(Self::Object(kind[0])),
+            (b"v/" | b"r/", Some([b'l', page @ ..])) if page.len() == 8 => Some(Self::LogPage),
+            (b"r/", Some([b'r', revision @ ..])) if revision.len() == 16 => Some(Self::Version),
+            (b"b/" | b"m/", None) => Some(Self::BacklinkBuckets),
+            (b"b/" | b"m/", Some(bucket)) if bucket.len() == 2 => Some(Self::Backlinks),
+            _ => None,
+        }
+    }
+}
+
+fn object(partition: &[u8]) -> bool {
+    matches!(Key::of(partition), Some(Key::Object(_)))
+}
+
+fn volume(partition: &[u8]) -> bool {
+    matches!(Key::of(partition), Some(Key::Object(b'v')))
+}
+
+/// Characters of a selection's id.
+const ID_CHARS: usize = 32;
+
+/// Bytes of a number in a value.
+const VARINT_BYTES_MAX: usize = 10;
+
+/// Bytes of a row.
+fn row(sort: &Bytes, value: usize) -> u64 {
+    (sort.len() + value + ROW_BYTES) as u64
+}

@@ -1,0 +1,150 @@
+//! Which resources point at which: whose descriptions refer to one, and which containers give members to it.
+//!
+//! A link is recorded before the head that makes it. The record stays when the head changes, so that a reader checks each record against what
+//! stands. So every link has a record, and a changed description records only references that the one before it did not have.
+//!
+//! A resource may be pointed at by any number of others, so the records are spread over buckets, each a partition of its own, and one more
+//! partition lists the buckets that hold some. Most resources have a few links, and reading those reads as many buckets; a million links by
+//! the longest paths make buckets of 0.5 MB.
+
+use std::collections::VecDeque;
+
+use store::{Class, NewRow, Scan, Step, Table, envelope};
+
+use crate::error::ObjectsResult;
+use crate::head::shard_of;
+use crate::keys::{self, Link};
+use crate::library::Library;
+use crate::resources::path::ResourcePath;
+
+/// Over how many partitions the records of one resource are spread.
+pub(crate) const BUCKETS: u16 = 4_096;
+/// Bytes of one page of a scan.
+const SCAN_BYTES: usize = 16 << 10;
+/// References that go into one list with the head; the others go into lists of their own before it.
+const LINKS_MAX: usize = 256;
+
+/// Reads the resources that point at one, page by page.
+#[derive(Clone, Debug)]
+pub struct Backlinks {
+    link: Link,
+    path: ResourcePath,
+    /// The rest of the list of buckets; `None`: it is all read.
+    list: Option<Scan>,
+    /// Buckets that are still to be read, and the rest of the one that is being read.
+    buckets: VecDeque<u16>,
+    bucket: Option<(u16, Scan)>,
+}
+
+impl Backlinks {
+    /// The resources whose descriptions refer to the one at a path, or once did.
+    pub fn referring_to(path: ResourcePath) -> Self {
+        Self::of(Link::Reference, path)
+    }
+
+    /// The containers that give members to the one at a path, or once did.
+    pub fn giving_members_to(path: ResourcePath) -> Self {
+        Self::of(Link::Members, path)
+    }
+
+    fn of(link: Link, path: ResourcePath) -> Self {
+        let list = Some(Scan::prefix(keys::bucket_prefix(), SCAN_BYTES));
+        Self { link, path, list, buckets: VecDeque::new(), bucket: None }
+    }
+
+    /// The resource that is pointed at.
+    pub fn path(&self) -> &ResourcePath {
+        &self.path
+    }
+}
+
+impl Library {
+    /// The next resources that point at one, or once did; `None`: there are no more. A page may be empty.
+    pub async fn more_backlinks(&self, links: &mut Backlinks) -> ObjectsResult<Option<Vec<ResourcePath>>> {
+        loop {
+            let next =
+                links.buckets.pop_front().map(|bucket| (bucket, Scan::prefix(keys::backlink_prefix(), SCAN_BYTES)));
+            if let Some((bucket, scan)) = links.bucket.take().or(next) {
+                let partition = keys::backlinks(links.link, &links.path, bucket);
+                let page =
+                    self.inner.store.scan(self.call(Class::Description), Table::Objects, &partition, scan.clone());
+                let page = page.await?;
+                links.bucket = scan.resumed(page.next).map(|rest| (bucket, rest));
+                return Ok(Some(page.rows.iter().filter_map(|row| keys::backlink_of(&row.sort)).collect()));
+            }
+            let Some(scan) = links.list.take() else { return Ok(None) };
+            let partition = keys::backlink_buckets(links.link, &links.path);
+            let call = self.call(Class::Description);
+            let page = self.inner.store.scan(call, Table::Objects, &partition, scan.clone()).await?;
+            links.buckets.extend(page.rows.iter().filter_map(|row| keys::bucket_of(&row.sort)));
+            links.list = scan.resumed(page.next);
+        }
+    }
+
+    /// Records that a resource refers to others: returns the steps for the list of its head. Where there are too many for one list, the rest is
+    /// put before this returns.
+    pub(super) async fn refer(&self, referrer: &ResourcePath, targets: &[ResourcePath]) -> ObjectsResult<Vec<Step>> {
+        let steps = |targets: &[ResourcePath]| {
+            targets.iter().flat_map(|target| record(Link::Reference, target, referrer)).collect::<Vec<_>>()
+        };
+        let (with_head, before) = targets.split_at(targets.len().min(LINKS_MAX));
+        for targets in before.chunks(LINKS_MAX) {
+            self.put_acknowledged(Class::Description, steps(targets)).await?;
+        }
+        Ok(steps(with_head))
+    }
+}
+
+/// Records that the container at a path gives members to a resource. It may stand when the container does not: its head decides.
+pub(super) fn gives_members(resource: &ResourcePath, container: &ResourcePath) -> [Step; 2] {
+    record(Link::Members, resource, container)
+}
+
+/// The steps that record one link.
+fn record(link: Link, target: &ResourcePath, from: &ResourcePath) -> [Step; 2] {
+    let bucket = shard_of(from.as_str(), BUCKETS);
+    let rows = [
+        (keys::backlink_buckets(link, target), keys::bucket(bucket)),
+        (keys::backlinks(link, target, bucket), keys::backlink(from)),
+    ];
+    rows.map(|(partition, sort)| {
+        let rows = vec![NewRow::new(sort, envelope::seal(&[]))];
+        Step::Put { table: Table::Objects, partition, rows }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_where_every_version_looks_for_it() {
+        let (target, from): (ResourcePath, ResourcePath) = ("a/b".parse().unwrap(), "ü".parse().unwrap());
+        let keys_of = |link| {
+            record(link, &target, &from).map(|step| {
+                let Step::Put { table: Table::Objects, partition, rows } = step else { panic!() };
+                (partition, rows[0].sort.clone())
+            })
+        };
+        let bucket = shard_of("ü", BUCKETS).to_be_bytes();
+        for (link, prefix) in [(Link::Reference, b"b/"), (Link::Members, b"m/")] {
+            let [list, record] = keys_of(link);
+            assert_eq!(
+                list,
+                (Bytes::from([&prefix[..], b"a/b"].concat()), Bytes::from([&b"\x09"[..], &bucket].concat()))
+            );
+            assert_eq!(
+                record,
+                (Bytes::from([&prefix[..], b"a/b\0", &bucket].concat()), Bytes::from_static(b"/\xC3\xBC"))
+            );
+            assert_eq!(keys::bucket_of(&list.1), Some(shard_of("ü", BUCKETS)));
+        }
+        assert_eq!(keys::backlink(&ResourcePath::root()), &b"/"[..]);
+        for path in [from, ResourcePath::root()] {
+            assert_eq!(keys::backlink_of(&keys::backlink(&path)), Some(path));
+        }
+    }
+}
