@@ -1,15 +1,32 @@
-//! The door's tests once more, over a real Cassandra node that they share; each library in a keyspace of its own. (Listings of thousands
-//! and what is only refused are decided above every engine.)
+//! The door's tests once more, all of them, over a real Cassandra node that they share; each library in a part of a keyspace
+//! of its own.
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::duplicate_mod)] // Each of these files names the support that it needs, as it does where it is a test by itself.
 
+#[path = "door/archives.rs"]
+mod archives;
 #[path = "door/binaries.rs"]
 mod binaries;
 #[path = "door/changing.rs"]
 mod changing;
+#[path = "door/containers.rs"]
+mod containers;
 #[path = "door/deleting.rs"]
 mod deleting;
+#[path = "door/elsewhere.rs"]
+mod elsewhere;
+#[path = "door/flattened.rs"]
+mod flattened;
 #[path = "door/members.rs"]
 mod members;
+#[path = "door/reading.rs"]
+mod reading;
+#[path = "door/refusing.rs"]
+mod refusing;
+#[path = "door/returning.rs"]
+mod returning;
 #[path = "door/support.rs"]
 mod support;
+#[path = "door/vocabularies.rs"]
+mod vocabularies;
+#[path = "door/volumes.rs"]
+mod volumes;

@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Unsure(String),
     /// The same, and the deadline has passed.
     Late,
+    /// A read passed more removed rows than a node reads for one request; one of a smaller range may succeed.
+    TooManyRemoved(String),
 }
 
 impl Failure {
@@ -19,7 +21,7 @@ impl Failure {
     pub(crate) fn of_read(self) -> StoreError {
         match self {
             Failure::Refused(error) => error,
-            Failure::Unsure(reason) => StoreError::Unavailable(reason),
+            Failure::Unsure(reason) | Failure::TooManyRemoved(reason) => StoreError::Unavailable(reason),
             Failure::Late => StoreError::DeadlinePassed,
         }
     }
@@ -41,7 +43,7 @@ impl Failure {
     pub(crate) fn reason(&self) -> String {
         match self {
             Failure::Refused(error) => error.to_string(),
-            Failure::Unsure(reason) => reason.clone(),
+            Failure::Unsure(reason) | Failure::TooManyRemoved(reason) => reason.clone(),
             Failure::Late => "the cluster did not answer by the deadline".to_owned(),
         }
     }
@@ -119,11 +121,15 @@ fn of_attempt(attempt: RequestAttemptError) -> Failure {
 /// The guardrail of Cassandra (4.1 and later) by which nodes refuse writes before a disk is full.
 const DISK_GUARDRAIL: &str = "replica_disk_usage";
 
+/// How a node says (5.0 and later) that it met more tombstones than `tombstone_failure_threshold`, 100,000 unless something else is configured.
+const TOO_MANY_TOMBSTONES: &str = "READ_TOO_MANY_TOMBSTONES";
+
 fn of_answer(error: DbError, said: String) -> Failure {
     match error {
         DbError::Invalid if said.contains(DISK_GUARDRAIL) => {
             Failure::Refused(StoreError::Full(format!("a node's disk is as full as Cassandra lets it be: {said}")))
         }
+        DbError::ReadFailure { .. } if said.contains(TOO_MANY_TOMBSTONES) => Failure::TooManyRemoved(said),
         DbError::Unavailable { consistency, required, alive, .. } => Failure::Refused(StoreError::Unavailable(
             format!("{required} replicas have to answer at level {consistency}, {alive} are there"),
         )),

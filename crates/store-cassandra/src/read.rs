@@ -12,7 +12,7 @@ use store::{
 };
 
 use crate::engine::Engine;
-use crate::failure::readable;
+use crate::failure::{Failure, readable};
 use crate::value::{Cells, corrupt, partition_of, row_of, stored_partition};
 
 /// Rows of [`store::Store::get_many`] that are asked for at once.
@@ -155,8 +155,9 @@ impl Engine {
             return Err(StoreError::DeadlinePassed);
         }
         let mut from = from.map(Place::decode).transpose()?;
+        let mut tokens = u64::MAX;
         loop {
-            let (firsts, next) = self.firsts(call, table, from.as_ref(), max.max(1)).await?;
+            let (firsts, next) = self.firsts(call, table, from.as_ref(), max.max(1), &mut tokens).await?;
             // A partition that may hold nothing but expired rows is looked into.
             let live = |first: First| async move {
                 let holds = !first.may_expire || self.holds_rows(call, table, &first.place.partition).await?;
@@ -176,26 +177,34 @@ impl Engine {
         Ok(!self.scan(call, table, partition, any).await?.rows.is_empty())
     }
 
-    /// The next partitions after a place, and where to go on.
+    /// The next partitions after a place, and where to go on. Looks at so many tokens at once, and at fewer where among them more rows were
+    /// removed than a node reads for one request.
     async fn firsts(
         &self,
         call: Call,
         table: Table,
         from: Option<&Place>,
         max: usize,
+        tokens: &mut u64,
     ) -> StoreResult<(Vec<First>, Option<Place>)> {
-        let statements = self.statements.of(table);
+        let statement = &self.statements.of(table).walk;
         let level = self.levels.read(table.class(), call.strength).consistency();
-        // One more tells whether it goes on. From a place on, its partition comes again; and others, should they share its token.
+        // From a place on, its partition comes again; and others, should they share its token.
+        let first_token = from.map_or(i64::MIN, |place| place.token);
+        // One more tells whether it goes on.
         let mut limit = max + 2;
         loop {
+            let last_token = first_token.saturating_add_unsigned(*tokens);
             let asked = i32::try_from(limit).unwrap_or(i32::MAX);
-            let rows = match from {
-                None => self.requests.rows(call.deadline, level, &statements.walk, (asked,)).await?,
-                Some(place) => {
-                    self.requests.rows(call.deadline, level, &statements.walk_from, (place.token, asked)).await?
-                }
-            };
+            let rows =
+                match self.requests.try_rows(call.deadline, level, statement, (first_token, last_token, asked)).await {
+                    Ok(rows) => rows,
+                    Err(Failure::TooManyRemoved(_)) if *tokens > 0 => {
+                        *tokens /= 2;
+                        continue;
+                    }
+                    Err(failure) => return Err(failure.of_read()),
+                };
             let all_seen = rows.rows_num() < limit;
             let mut firsts = Vec::with_capacity(max);
             for row in readable(rows.rows::<(i64, Bytes, Option<i32>)>())? {
@@ -211,7 +220,9 @@ impl Engine {
                 return Ok((firsts, next));
             }
             if all_seen {
-                return Ok((firsts, None));
+                // No partition has an empty key, so that nothing is left out.
+                let beyond = last_token.checked_add(1);
+                return Ok((firsts, beyond.map(|token| Place { token, partition: Bytes::new() })));
             }
             limit *= 2;
         }

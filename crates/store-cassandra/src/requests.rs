@@ -16,7 +16,7 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::CqlValue;
-use store::{Deadline, StoreError, StoreResult};
+use store::{Deadline, StoreResult};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout_at;
 
@@ -84,6 +84,17 @@ impl Requests {
         statement: &PreparedStatement,
         parameters: impl SerializeRow + Sync,
     ) -> StoreResult<QueryRowsResult> {
+        self.try_rows(deadline, level, statement, parameters).await.map_err(Failure::of_read)
+    }
+
+    /// The same, for who can do something about a failure.
+    pub(crate) async fn try_rows(
+        &self,
+        deadline: Deadline,
+        level: Consistency,
+        statement: &PreparedStatement,
+        parameters: impl SerializeRow + Sync,
+    ) -> Result<QueryRowsResult, Failure> {
         Ok(self.read(deadline, level, statement, &parameters, None).await?.0)
     }
 
@@ -96,7 +107,7 @@ impl Requests {
         parameters: impl SerializeRow + Sync,
         page: (i32, PagingState),
     ) -> StoreResult<(QueryRowsResult, Option<PagingState>)> {
-        self.read(deadline, level, statement, &parameters, Some(page)).await
+        self.read(deadline, level, statement, &parameters, Some(page)).await.map_err(Failure::of_read)
     }
 
     async fn read(
@@ -106,11 +117,11 @@ impl Requests {
         statement: &PreparedStatement,
         parameters: &(impl SerializeRow + Sync),
         page: Option<(i32, PagingState)>,
-    ) -> StoreResult<(QueryRowsResult, Option<PagingState>)> {
+    ) -> Result<(QueryRowsResult, Option<PagingState>), Failure> {
         let mut statement = self.read_at(level, statement);
         let mut tries = Tries::new(deadline);
         loop {
-            let permit = self.permit(deadline).await.ok_or(StoreError::DeadlinePassed)?;
+            let permit = self.permit(deadline).await.ok_or(Failure::Late)?;
             statement.set_request_timeout(Some(deadline.remaining().min(TRY_MAX)));
             let answer = match &page {
                 None => self.session.execute_unpaged(&statement, parameters).await.map(|answer| (answer, None)),
@@ -122,9 +133,12 @@ impl Requests {
             };
             drop(permit);
             match answer.map_err(|error| Failure::from(error).seen_at(deadline)) {
-                Ok((answer, rest)) => return Ok((readable(answer.into_rows_result())?, rest)),
+                Ok((answer, rest)) => {
+                    let rows = readable(answer.into_rows_result()).map_err(Failure::Refused)?;
+                    return Ok((rows, rest));
+                }
                 Err(failure) if failure.may_pass() && tries.again().await => {}
-                Err(failure) => return Err(failure.of_read()),
+                Err(failure) => return Err(failure),
             }
         }
     }

@@ -37,10 +37,8 @@ pub(crate) struct TableStatements {
     pub(crate) remove: PreparedStatement,
     /// Removes a range as it was at a write time; to a key, or from a key on.
     remove_range: [PreparedStatement; 2],
-    /// The first row of each partition, from the beginning.
+    /// The first row of each partition, from a token on to another.
     pub(crate) walk: PreparedStatement,
-    /// The first row of each partition, from a token on.
-    pub(crate) walk_from: PreparedStatement,
 }
 
 /// What is asked of the chunks of contents.
@@ -112,9 +110,10 @@ impl TableStatements {
                 prepare(format!("DELETE FROM {name} USING TIMESTAMP ? {BETWEEN}")).await?,
                 prepare(format!("DELETE FROM {name} USING TIMESTAMP ? {FROM}")).await?,
             ],
-            walk: prepare(format!("{FIRSTS} {name} PER PARTITION LIMIT 1 LIMIT ?")).await?,
-            walk_from: prepare(format!("{FIRSTS} {name} WHERE token(partition) >= ? PER PARTITION LIMIT 1 LIMIT ?"))
-                .await?,
+            walk: prepare(format!(
+                "{FIRSTS} {name} WHERE token(partition) >= ? AND token(partition) <= ? PER PARTITION LIMIT 1 LIMIT ?"
+            ))
+            .await?,
         })
     }
 

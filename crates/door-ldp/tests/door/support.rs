@@ -1,6 +1,4 @@
-//! The door over a fresh embedded store, requests without a socket, and answers as graphs.
-
-#![allow(dead_code)] // `on_cassandra.rs` has fewer of the tests.
+//! The door over a fresh store, requests without a socket, and answers as graphs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +45,7 @@ pub async fn fixture_with(settings: LdpSettings) -> Fixture {
 /// told, and what is left to test is tested on the embedded engine.
 async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     if env!("CARGO_CRATE_NAME") == "on_cassandra"
-        && let Some(store) = store_cassandra::testing::fresh_store(clock.clone()).await
+        && let Some(store) = store_cassandra::testing::shared_store(clock.clone()).await
     {
         return store;
     }

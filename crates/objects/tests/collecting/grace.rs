@@ -6,9 +6,9 @@ use std::time::Duration;
 use objects::{CollectLimits, Collected, Library, LibraryOptions, ObjectsError, Pinned, keys};
 use store::{Clock, Table, UnixMillis};
 
+use crate::common::{HOUR, collect, generations, records, revision};
 use crate::support::memory::{Fault, Gate, switches_a_volume};
 use crate::support::{faulty, id, import, listed, texts, volume};
-use crate::{HOUR, collect, generations, records, revision};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_volume_leaves_nothing_to_collect() {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use objects::{History, Keep, Library, LibraryOptions, Pinned, Volume};
 use store::Clock;
 
+use crate::common::{HOUR, collect, generations, records};
 use crate::support::memory::{Fault, switches_a_volume};
-use crate::support::{Faulty, START, faulty_with, id, import, listed, texts, texts_at, volume};
-use crate::{HOUR, collect, generations, records};
+use crate::support::{Faulty, START, faulty_with, id, import, listed, sample, texts, texts_at, volume};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -194,7 +194,9 @@ async fn a_version_that_is_kept_can_be_pinned_and_stays_until_then_when_it_is_ke
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_at_any_step_of_collecting_loses_nothing_that_is_kept_and_is_made_good_by_a_later_pass() {
-    for fault in [Fault::Crash, Fault::UnknownApplied, Fault::UnknownLost, Fault::UnknownLate(1), Fault::Overloaded] {
+    for fault in
+        sample([Fault::Crash, Fault::UnknownApplied, Fault::UnknownLost, Fault::UnknownLate(1), Fault::Overloaded])
+    {
         for at in 0.. {
             let mut replaced = Replaced::new(Keep::Newest(1)).await;
             replaced.faulty.store.arm(fault.clone(), move |number, _| number == at);

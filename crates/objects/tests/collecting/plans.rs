@@ -1,5 +1,6 @@
 //! The counter-examples of collecting that are about plans, by the names of their rules: a reader never takes for damage what was collected
-//! after its plan had run out, and no plan names what may be collected while it lives. `condcas` has its own in `grace.rs`.
+//! after its plan had run out, and no plan names what may be collected while it lives. `condcas` has its own in `grace.rs`, `planfirst` in
+//! `moments.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +11,17 @@ use objects::{BulkPlan, BulkRequest, Library, LibraryOptions, ObjectsError, OnDa
 use pack::{Layout, Level};
 use store::{ManualClock, Table, UnixMillis};
 
+use crate::common::collect;
 use crate::support::{Faulty, START, faulty, faulty_with, id, import, volume};
-use crate::{HOUR, collect};
 
 /// The first page of t.a.
-fn first_page() -> BulkRequest {
+pub fn first_page() -> BulkRequest {
     let wanted = vec![Wanted { volume: id("t.a"), pages: Some(vec![Seq::new(1).unwrap()]) }];
     BulkRequest { wanted, layout: Layout::WordSeq, level: Level::Stored, mets: false }
 }
 
 /// What comes of a plan's stream: whether its bytes hold a text, or what ended it.
-async fn streamed(library: &Library, plan: &Arc<BulkPlan>, text: &str) -> Result<bool, ObjectsError> {
+pub async fn streamed(library: &Library, plan: &Arc<BulkPlan>, text: &str) -> Result<bool, ObjectsError> {
     let somebody = Requester { name: None, address: None, request_id: "r1".to_owned() };
     let mut stream = library.stream(plan, pack::WHOLE, somebody).await.unwrap();
     let mut bytes = Vec::new();
@@ -31,34 +32,12 @@ async fn streamed(library: &Library, plan: &Arc<BulkPlan>, text: &str) -> Result
 }
 
 /// Replaces t.a, of which nothing is condemned, and condemns what it was.
-async fn replaced(faulty: &Faulty) {
+pub async fn replaced(faulty: &Faulty) {
     import(&faulty.library, volume("t.a", &["new"])).await.unwrap();
     assert_eq!(collect(&faulty.library).await.condemned, 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn planfirst_the_life_of_a_plan_counts_from_before_its_heads_are_read() {
-    let faulty = faulty().await;
-    import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
-    let turns = faulty.store.take_turns();
-    let library = faulty.library.clone();
-    let planning = tokio::spawn(async move { library.plan(&first_page(), OnDamage::Break).await });
-    // It has read the head; now it stands still, while what it names is superseded, condemned and nearly collected.
-    while !turns.next(None, None).await {}
-    faulty.store.end_turns();
-    replaced(&faulty).await;
-    let grace = faulty.library.options().grace;
-    faulty.clock.advance(grace - HOUR);
-    turns.next(None, None).await;
-    let plan = planning.await.unwrap().unwrap();
-    assert!(plan.missing.is_empty(), "{:?}", plan.missing);
-    faulty.clock.advance(HOUR);
-    assert_eq!(collect(&faulty.library).await.removed, 1);
-    let ended = streamed(&faulty.library, &plan, "old").await;
-    assert!(matches!(ended, Err(ObjectsError::Expired(_))), "{ended:?}");
-}
-
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn stronghead_a_plan_is_made_of_the_head_that_stands_though_weak_reads_find_an_older_one() {
     let faulty = faulty().await;
     import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
@@ -71,7 +50,7 @@ async fn stronghead_a_plan_is_made_of_the_head_that_stands_though_weak_reads_fin
 }
 
 /// G > L + s: with a grace that is longer by no more than a millisecond.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn g_l_s_a_plan_can_be_read_for_all_of_its_life_though_clocks_of_collectors_differ_as_far_as_they_may() {
     let millisecond = Duration::from_millis(1);
     let LibraryOptions { plan_life, clock_skew_max, .. } = LibraryOptions::default();

@@ -9,9 +9,9 @@ use objects::resources::{Membership, NewKind, NewResource, Update};
 use objects::{BulkRequest, LibraryOptions, Requester, RevisionId, SelectionTerms, keys};
 use store::Table;
 
-use crate::home::{all_passes, with_work};
 use crate::support::{Faulty, id};
 use crate::tree::{container, create, path};
+use crate::work::{all_passes, with_work};
 
 /// As `docs/scale.md` has it.
 fn number(partition: Partition) -> String {

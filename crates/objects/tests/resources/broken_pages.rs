@@ -4,8 +4,8 @@ use bytes::Bytes;
 use objects::{Chore, Queue, keys};
 use store::{Call, Class, Deadline, NewRow, Step, Store, Table};
 
-use crate::home::{all_passes, with_work};
 use crate::support::Faulty;
+use crate::work::{all_passes, with_work};
 
 /// Breaks a page of a queue, in the bucket before all work.
 async fn break_page(faulty: &Faulty, queue: Queue, shard: u8) {

@@ -1,7 +1,6 @@
 //! Damaged resources: never passed off as good, marked by who meets the damage, and no longer marked once they are sound.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -62,18 +61,12 @@ async fn verified(library: &Library) -> Vec<(Option<Part>, String)> {
     damaged.into_iter().map(|DamagedPart { part, detail }| (part, detail)).collect()
 }
 
-fn flip(fixture: &Fixture, id: ContentId, at: usize) {
-    let mut content = fs::read(fixture.file_of(id)).unwrap();
-    content[at] ^= 1;
-    fs::write(fixture.file_of(id), content).unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn who_meets_damaged_bytes_marks_them_and_a_new_upload_makes_them_good() {
     let fixture = fixture().await;
     let library = &fixture.library;
     let id = put(library).await;
-    flip(&fixture, id, 600_000);
+    fixture.flip_bit(id, 600_000).await;
     assert_eq!(marked(library).await, [], "nobody has met it");
     let (len, end) = read(library, 0..LEN as u64).await.unwrap();
     assert!(len <= 600_000 && is_damaged(&end, Part::Bytes), "{len} bytes, then {end:?}");
@@ -99,10 +92,10 @@ async fn verifying_marks_what_is_damaged_and_removes_the_mark_from_what_is_sound
     let library = &fixture.library;
     let id = put(library).await;
     assert_eq!(verified(library).await, []);
-    flip(&fixture, id, LEN - 1);
+    fixture.flip_bit(id, LEN - 1).await;
     let found = verified(library).await;
     assert!(matches!(&found[..], [(Some(Part::Bytes), detail)] if detail.contains("checksum")), "{found:?}");
-    flip(&fixture, id, LEN - 1);
+    fixture.flip_bit(id, LEN - 1).await;
     assert!(is_damaged(&read(library, 0..LEN as u64).await, Part::Bytes), "the mark stays until somebody verifies");
     assert_eq!(verified(library).await, []);
     assert_eq!(marked(library).await, []);
@@ -110,11 +103,11 @@ async fn verifying_marks_what_is_damaged_and_removes_the_mark_from_what_is_sound
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_whose_file_is_missing_are_damaged_before_the_first_of_them_is_sent() {
+async fn bytes_that_are_missing_are_damaged_before_the_first_of_them_is_sent() {
     let fixture = fixture().await;
     let library = &fixture.library;
     let id = put(library).await;
-    fs::remove_file(fixture.file_of(id)).unwrap();
+    fixture.lose_bytes(id).await;
     assert!(is_damaged(&read(library, 500_000..500_001).await, Part::Bytes));
     assert_eq!(marked(library).await, [Part::Bytes]);
     let found = verified(library).await;

@@ -1,4 +1,5 @@
-//! A data center that is not the home of heads: what is seen there lags, so that nothing is repaired by what is seen.
+//! A data center that is not the home of heads: what is seen there lags, so that nothing is repaired by what is seen. There are two data
+//! centers in memory here; the proof `two_datacenters` has real ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,16 +7,14 @@ use std::time::Duration;
 use objects::containment::Mark;
 use objects::resources::Update;
 use objects::{
-    BulkRequest, CollectLimits, History, Keep, Library, LibraryOptions, ObjectsError, Party, Requester, ResourceError,
-    SelectionInfo, SelectionTerms, keys,
+    BulkRequest, Library, ObjectsError, Party, Requester, ResourceError, SelectionInfo, SelectionTerms, keys,
 };
 use store::{Call, Class, Deadline, NewRow, Step, Store, StoreError, Table};
 
 use crate::support::memory::{Fault, Memory};
-use crate::support::{Faulty, faulty, faulty_with, id, import, volume};
-use crate::tree::{children, container, create, delete, path, said, source, update};
-
-const DAY: Duration = Duration::from_secs(24 * 3_600);
+use crate::support::{Faulty, faulty, id, import, volume};
+use crate::tree::{children, container, create, delete, path, said, source};
+use crate::work::{all_passes, with_work};
 
 /// After so long an intent is nobody's any more.
 const OLD: Duration = Duration::from_secs(120);
@@ -65,52 +64,6 @@ async fn a_listing_away_from_home_shows_what_heads_say_and_writes_nothing() {
     let (away, there) = away(&faulty).await;
     assert_eq!(children(&there, &path("p")).await, ["child"]);
     assert_eq!(away.steps(), 0, "a listing away from home has written");
-}
-
-/// Something for each pass to do: what is superseded, past members, a deletion that was cut off, a container that has grown large.
-pub async fn with_work() -> Faulty {
-    let options = LibraryOptions {
-        shards: 1,
-        resource_shards: 1,
-        rewrite_dead_rows_min: 1,
-        shard_bytes_max: 1_000,
-        sample_one_of: 1,
-        history: History { resources: Keep::None, volumes: Keep::None },
-        ..LibraryOptions::default()
-    };
-    let faulty = faulty_with(options).await;
-    let library = &faulty.library;
-    import(library, volume("t.a", &["old"])).await.unwrap();
-    import(library, volume("t.a", &["new"])).await.unwrap();
-    import(library, volume("t.b", &["gone"])).await.unwrap();
-    library.delete(&id("t.b")).await.unwrap();
-    for n in 0..24 {
-        create(library, &format!("large/n{n:02}"), "").await.unwrap();
-    }
-    update(library, "large/n00", "new").await.unwrap();
-    create(library, "emptied/child", "").await.unwrap();
-    delete(library, "emptied").await.unwrap();
-    create(library, "cut/off", "").await.unwrap();
-    faulty.store.arm(Fault::Crash, |_, step| step.partition() == "r/cut/off");
-    delete(library, "cut").await.unwrap_err();
-    faulty.store.recover();
-    faulty.clock.advance(10 * DAY);
-    faulty
-}
-
-/// Each pass; what it says that it did.
-pub async fn all_passes(library: &Library) -> Vec<u64> {
-    let collected = library.collect_once(CollectLimits::default()).await.unwrap();
-    vec![
-        library.resume_deletions(Duration::ZERO).await.unwrap(),
-        library.empty_deleted_containers().await.unwrap(),
-        library.sweep_selections().await.unwrap(),
-        collected.volumes,
-        collected.shards_rewritten,
-        library.collect_versions().await.unwrap(),
-        library.collect_contents().await.unwrap(),
-        library.grow_containers().await.unwrap(),
-    ]
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use objects::{Library, ResourceError};
 use proptest::prelude::*;
 use tokio::sync::Barrier;
 
-use crate::support::{faulty, fixture};
+use crate::support::{ON_CASSANDRA, faulty, fixture};
 use crate::tree::{assert_sound, children, container, create, delete, path, said, there_at};
 
 const SHARED: &str = "shared";
@@ -43,7 +43,7 @@ fn run(work: impl Future<Output = ()>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if ON_CASSANDRA { 4 } else { 16 }, ..ProptestConfig::default() })]
 
     #[test]
     fn every_acknowledged_write_is_there_once_and_in_its_writers_order(

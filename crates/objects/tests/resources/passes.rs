@@ -6,9 +6,9 @@ use bytes::Bytes;
 use objects::{Chore, History, Keep, Library, LibraryOptions, Queue, keys};
 use store::{Call, Class, Deadline, NewRow, Step, Store, Table};
 
-use crate::home::{all_passes, with_work};
 use crate::support::{Faulty, faulty_with};
 use crate::tree::{create, descriptions, path, update};
+use crate::work::{all_passes, with_work};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 

@@ -9,7 +9,7 @@ use objects::{History, Keep, Library, LibraryOptions, Queue, keys};
 use store::{Call, Class, Deadline, Table};
 
 use crate::support::memory::Fault;
-use crate::support::{Faulty, Fixture, faulty_with, fixture_with};
+use crate::support::{Faulty, Fixture, faulty_with, fixture_with, sample};
 use crate::tree::{beside, container, create, delete, descriptions, path, said, update};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -120,7 +120,9 @@ async fn of_what_was_deleted_nothing_is_left_but_the_log_also_of_what_was_in_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_at_any_step_of_collecting_loses_nothing_that_stands_and_is_made_good_by_a_later_pass() {
-    for fault in [Fault::Crash, Fault::UnknownApplied, Fault::UnknownLost, Fault::UnknownLate(1), Fault::Overloaded] {
+    for fault in
+        sample([Fault::Crash, Fault::UnknownApplied, Fault::UnknownLost, Fault::UnknownLate(1), Fault::Overloaded])
+    {
         for at in 0.. {
             let faulty = changed(Keep::None).await;
             faulty.store.arm(fault.clone(), move |number, _| number == at);

@@ -1,10 +1,11 @@
-//! A store in memory that runs lists step by step, as an engine without transactions does, and does at chosen steps what real
-//! engines will not do on demand.
+//! A store that runs lists step by step, as an engine without transactions does, and does at chosen steps what real engines will not do
+//! on demand. Its rows are in memory, or in a real engine below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -12,11 +13,14 @@ use futures::StreamExt;
 use objects::keys;
 use parking_lot::Mutex;
 use store::{
-    Call, ContentHeader, ContentId, ContentState, ContentStream, Direction, Guard, Health, Limits, Outcome, Removal,
-    Row, Rows, Scan, Step, Store, StoreError, StoreResult, Strength, Table, UnixMillis, WalkPage,
+    Call, Class, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Direction, Expect, Guard, Health,
+    Limits, NewRow, Outcome, Removal, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Strength, Table,
+    UnixMillis, WalkPage,
 };
 
 pub use super::fault::*;
+use tokio::runtime::Handle;
+
 use super::turns::Turns;
 
 type Key = (Table, Bytes, Bytes);
@@ -53,6 +57,8 @@ pub struct Memory {
     turns: Mutex<Option<Arc<Turns>>>,
     /// Where heads are switched, if not here: what is put here is put there too, and what is put there is seen here when it is brought.
     home: Option<Arc<Memory>>,
+    /// The engine that has the rows and contents; `None`: they are in memory.
+    engine: Option<Arc<dyn Store>>,
 }
 
 /// Whether a step changes the head of a volume.
@@ -60,7 +66,22 @@ pub fn switches_a_volume(step: &Step) -> bool {
     matches!(step, Step::CompareAndWrite { partition, .. } if partition.starts_with(b"v/"))
 }
 
+/// A call that looks at what stands, or changes it behind everybody's back.
+fn call() -> Call {
+    Call::new(Class::Description, Deadline::within(Duration::from_secs(60)))
+}
+
+/// Waits here, on a thread of a runtime that has others: a test that looks at an engine must say `flavor = "multi_thread"`.
+fn wait<T>(work: impl Future<Output = T>) -> T {
+    tokio::task::block_in_place(|| Handle::current().block_on(work))
+}
+
 impl Memory {
+    /// Over an engine.
+    pub fn over(engine: Arc<dyn Store>) -> Self {
+        Self { engine: Some(engine), ..Self::default() }
+    }
+
     /// Does `fault` at the first step for which `trigger` holds; it is given the number of steps run since this call.
     pub fn arm(&self, fault: Fault, trigger: impl Fn(usize, &Step) -> bool + Send + 'static) {
         self.steps.store(0, Ordering::SeqCst);
@@ -74,10 +95,8 @@ impl Memory {
 
     /// Everything works again, as for a process that is started anew; what is late arrives now.
     pub fn recover(&self) {
-        let mut state = self.state.lock();
-        state.armed.clear();
-        state.broken = None;
-        state.deliver(usize::MAX);
+        self.restart();
+        self.deliver();
     }
 
     /// A process is started anew; what is late is still on its way.
@@ -89,11 +108,19 @@ impl Memory {
 
     /// What is late arrives now.
     pub fn deliver(&self) {
-        self.state.lock().deliver(usize::MAX);
+        for step in self.state.lock().due(usize::MAX) {
+            match self.engine {
+                None => _ = self.state.lock().apply(0, &step),
+                Some(_) => _ = wait(self.apply(call(), 0, &step)),
+            }
+        }
     }
 
-    /// Keeps what stands now and after each change from now on.
+    /// Keeps what stands now and after each change from now on, if that is in memory: of an engine no moments are kept.
     pub fn watch(&self) {
+        if self.engine.is_some() {
+            return;
+        }
         let mut state = self.state.lock();
         state.moments = Some(vec![state.rows.clone()]);
     }
@@ -105,6 +132,9 @@ impl Memory {
 
     /// The moments that were kept since they were taken last, each as a store of its own; the last one is kept as the first of the next ones.
     pub fn take_moments(&self) -> Vec<Arc<Self>> {
+        if self.engine.is_some() {
+            return Vec::new();
+        }
         let mut state = self.state.lock();
         let latest = state.rows.clone();
         let moments = state.moments.replace(vec![latest]).unwrap_or_default();
@@ -124,23 +154,20 @@ impl Memory {
 
     /// From now on weak reads find a row as it is now, whatever becomes of it: the replica that they ask is behind.
     pub fn leave_behind(&self, table: Table, partition: Bytes, sort: Bytes) {
-        let mut state = self.state.lock();
-        let key = (table, partition, sort);
-        let row = state.row(&key);
-        state.stale.push((key, row));
+        let row = self.stands(table, &partition, &sort);
+        self.state.lock().stale.push(((table, partition, sort), row));
     }
 
     /// From now on reads find a row as it is now, whatever becomes of it, until a serial read of its partition: a compare-and-write that
     /// changes it is decided, but has not arrived everywhere.
     pub fn leave_undecided(&self, table: Table, partition: Bytes, sort: Bytes) {
-        let mut state = self.state.lock();
-        let key = (table, partition, sort);
-        let row = state.row(&key);
-        state.undecided.push((key, row));
+        let row = self.stands(table, &partition, &sort);
+        self.state.lock().undecided.push(((table, partition, sort), row));
     }
 
-    /// Another data center, where heads are not switched. It has seen what stands now.
+    /// Another data center, where heads are not switched. It has seen what stands now. There is none but in memory.
     pub fn away(self: &Arc<Self>) -> Arc<Self> {
+        assert!(self.engine.is_none());
         let away = Self { home: Some(self.clone()), ..Self::default() };
         away.catch_up(|_| true);
         Arc::new(away)
@@ -168,6 +195,19 @@ impl Memory {
 
     /// Changes values of rows behind everybody's back.
     pub fn tamper(&self, mut change: impl FnMut(Table, &[u8], Bytes) -> Option<Bytes>) {
+        if self.engine.is_some() {
+            let all = Table::ALL.into_iter().filter(|table| *table != Table::Contents);
+            let all = all.flat_map(|table| self.partitions(table).into_iter().map(move |partition| (table, partition)));
+            for (table, partition) in all {
+                for row in self.rows(table, &partition) {
+                    let changed = change(table, &row.sort, row.value.clone());
+                    if changed.as_ref() != Some(&row.value) {
+                        self.replace(table, &partition, row, changed);
+                    }
+                }
+            }
+            return;
+        }
         self.state.lock().rows.retain(|(table, _, sort), (value, _)| match change(*table, sort, value.clone()) {
             Some(changed) => {
                 *value = changed;
@@ -182,14 +222,51 @@ impl Memory {
         self.state.lock().broken_pages.insert((table, partition));
     }
 
+    /// Puts another value into the engine, or takes the row away. A guard stays as it is.
+    fn replace(&self, table: Table, partition: &Bytes, row: Row, value: Option<Bytes>) {
+        let (partition, sort) = (partition.clone(), row.sort);
+        let step = match (row.guard, value) {
+            (Some(guard), Some(value)) => {
+                let expect = Expect::Stamp(guard.stamp);
+                Step::CompareAndWrite { table, partition, sort, expect, guard, value, rows: Vec::new() }
+            }
+            (Some(_), None) => panic!("no engine takes a guarded row away"),
+            (None, Some(value)) => Step::Put { table, partition, rows: vec![NewRow::new(sort, value)] },
+            (None, None) => Step::Remove { table, partition, rows: Removal::Rows(vec![sort]) },
+        };
+        assert!(wait(self.apply(call(), 0, &step)).unwrap().is_none());
+    }
+
+    /// What stands at a key, whatever readers see.
+    fn stands(&self, table: Table, partition: &Bytes, sort: &Bytes) -> Option<Row> {
+        match &self.engine {
+            None => self.state.lock().row(&(table, partition.clone(), sort.clone())),
+            Some(engine) => wait(engine.get(call().strong(), table, partition, sort)).unwrap(),
+        }
+    }
+
+    /// The rows of a partition of the engine.
+    fn rows(&self, table: Table, partition: &Bytes) -> Vec<Row> {
+        let engine = self.engine.as_ref().unwrap();
+        let (mut rows, mut scan) = (Vec::new(), Some(Scan::prefix(Bytes::new(), 1 << 20)));
+        while let Some(next) = scan {
+            let page = wait(engine.scan(call().strong(), table, partition, next.clone())).unwrap();
+            rows.extend(page.rows);
+            scan = next.resumed(page.next);
+        }
+        rows
+    }
+
     /// The value at a key.
     pub fn row(&self, table: Table, partition: &Bytes, sort: &Bytes) -> Option<Bytes> {
-        let row = self.state.lock().row(&(table, partition.clone(), sort.clone()));
-        row.map(|row| row.value)
+        self.stands(table, partition, sort).map(|row| row.value)
     }
 
     /// The sort keys in a partition.
     pub fn sorts(&self, table: Table, partition: &Bytes) -> Vec<Bytes> {
+        if self.engine.is_some() {
+            return self.rows(table, partition).into_iter().map(|row| row.sort).collect();
+        }
         let state = self.state.lock();
         let of_partition = state.rows.keys().filter(|(t, p, _)| *t == table && p == partition);
         of_partition.map(|(_, _, sort)| sort.clone()).collect()
@@ -197,6 +274,17 @@ impl Memory {
 
     /// The partitions of a table that hold rows.
     pub fn partitions(&self, table: Table) -> Vec<Bytes> {
+        if let Some(engine) = &self.engine {
+            let (mut partitions, mut from) = (Vec::new(), None);
+            loop {
+                let page = wait(engine.walk(call(), table, from, 1_000)).unwrap();
+                partitions.extend(page.partitions);
+                from = page.next;
+                if from.is_none() {
+                    return partitions;
+                }
+            }
+        }
         let state = self.state.lock();
         let mut partitions: Vec<_> = state.rows.keys().filter(|key| key.0 == table).map(|key| key.1.clone()).collect();
         partitions.dedup();
@@ -223,12 +311,15 @@ impl Memory {
     }
 
     /// Runs one step; `Ok(None)`: it was applied.
-    async fn step(&self, index: usize, step: Step) -> StoreResult<Option<Outcome>> {
+    async fn step(&self, call: Call, index: usize, step: Step) -> StoreResult<Option<Outcome>> {
         let drawn = self.turn().await;
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
+        let due = self.state.lock().due(1);
+        for late in due {
+            _ = self.apply(call, 0, &late).await;
+        }
         let fault = {
             let mut state = self.state.lock();
-            state.deliver(1);
             let armed = state.armed.iter().position(|(trigger, _)| trigger(number, &step));
             armed.map(|at| state.armed.remove(at).1).or(drawn)
         };
@@ -237,12 +328,12 @@ impl Memory {
             None => {}
             Some(Fault::Hold(gate)) => gate.wait().await,
             Some(Fault::HoldUnknown(gate)) => {
-                self.state.lock().apply(index, &step);
+                self.apply(call, index, &step).await?;
                 gate.wait().await;
                 return Ok(unknown());
             }
             Some(Fault::UnknownApplied) => {
-                self.state.lock().apply(index, &step);
+                self.apply(call, index, &step).await?;
                 return Ok(unknown());
             }
             Some(Fault::UnknownLost) => return Ok(unknown()),
@@ -264,7 +355,24 @@ impl Memory {
         if let Some(home) = &self.home {
             home.state.lock().apply(index, &step);
         }
-        Ok(self.state.lock().apply(index, &step))
+        self.apply(call, index, &step).await
+    }
+
+    /// Applies one step where the rows are; `None`: it was applied.
+    async fn apply(&self, call: Call, index: usize, step: &Step) -> StoreResult<Option<Outcome>> {
+        let Some(engine) = &self.engine else { return Ok(self.state.lock().apply(index, step)) };
+        if let Step::Remove { table, partition, rows: Removal::Range(from, to) } = step {
+            let is_within = |row: &Row| row.sort >= *from && to.as_ref().is_none_or(|to| row.sort < *to);
+            let scan = Scan { from: from.clone(), to: to.clone(), ..Scan::prefix(Bytes::new(), usize::MAX) };
+            let removed = engine.scan(call, *table, partition, scan).await?.rows.into_iter().filter(is_within).count();
+            let mut state = self.state.lock();
+            state.largest_removal = state.largest_removal.max(removed);
+        }
+        Ok(match engine.run(call, vec![step.clone()]).await? {
+            Outcome::Applied => None,
+            Outcome::Refused { stands, .. } => Some(Outcome::Refused { step: index, stands }),
+            unknown @ Outcome::Unknown { .. } => Some(unknown),
+        })
     }
 }
 
@@ -276,14 +384,16 @@ impl State {
         }
     }
 
-    /// Lets pass so many steps: what was to come after them arrives.
-    fn deliver(&mut self, steps: usize) {
+    /// Lets pass so many steps; what was to come after them.
+    fn due(&mut self, steps: usize) -> Vec<Step> {
+        let mut due = Vec::new();
         for (further, step) in std::mem::take(&mut self.late) {
             match further.checked_sub(steps) {
                 Some(further) if further > 0 => self.late.push((further, step)),
-                _ => _ = self.apply(0, &step),
+                _ => due.push(step),
             }
         }
+        due
     }
 
     fn row(&self, key: &Key) -> Option<Row> {
@@ -351,15 +461,22 @@ impl Store for Memory {
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         self.turn().await;
         self.check()?;
-        let mut state = self.state.lock();
-        if call.strength == Strength::Serial {
-            state.undecided.retain(|((of, undecided, _), _)| *of != table || undecided != partition);
-        }
-        state.check_page(table, partition)?;
         let key = (table, partition.clone(), sort.clone());
-        let stale = state.stale.iter().filter(|_| call.strength == Strength::Usual);
-        let before = state.undecided.iter().chain(stale).find(|(of, _)| *of == key);
-        Ok(before.map_or_else(|| state.row(&key), |(_, row)| row.clone()))
+        {
+            let mut state = self.state.lock();
+            if call.strength == Strength::Serial {
+                state.undecided.retain(|((of, undecided, _), _)| *of != table || undecided != partition);
+            }
+            state.check_page(table, partition)?;
+            let stale = state.stale.iter().filter(|_| call.strength == Strength::Usual);
+            if let Some((_, before)) = state.undecided.iter().chain(stale).find(|(of, _)| *of == key) {
+                return Ok(before.clone());
+            }
+        }
+        match &self.engine {
+            None => Ok(self.state.lock().row(&key)),
+            Some(engine) => engine.get(call, table, partition, sort).await,
+        }
     }
 
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
@@ -370,13 +487,15 @@ impl Store for Memory {
         Ok(rows)
     }
 
-    async fn scan(&self, _: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         self.turn().await;
         self.check()?;
-        let mut state = self.state.lock();
-        state.check_page(table, partition)?;
-        state.scanned.push((table, partition.clone()));
-        let state = &mut *state;
+        self.state.lock().check_page(table, partition)?;
+        self.state.lock().scanned.push((table, partition.clone()));
+        if let Some(engine) = &self.engine {
+            return engine.scan(call, table, partition, scan).await;
+        }
+        let state = self.state.lock();
         let within = |key: &Key| {
             key.0 == table && key.1 == *partition && key.2 >= scan.from && scan.to.as_ref().is_none_or(|to| key.2 < *to)
         };
@@ -403,14 +522,14 @@ impl Store for Memory {
         Ok(page)
     }
 
-    async fn run(&self, _: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         Step::lane_of(&steps)?;
         assert!(steps.len() <= Limits::default().steps, "a list of {} steps", steps.len());
         if steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. })) {
             self.check_home()?;
         }
         for (index, step) in steps.into_iter().enumerate() {
-            match self.step(index, step).await {
+            match self.step(call, index, step).await {
                 Ok(None) => {}
                 Ok(Some(outcome)) => return Ok(outcome),
                 // An error means that nothing was applied; here something was.
@@ -421,9 +540,12 @@ impl Store for Memory {
         Ok(Outcome::Applied)
     }
 
-    async fn walk(&self, _: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
         self.turn().await;
         self.check()?;
+        if let Some(engine) = &self.engine {
+            return engine.walk(call, table, from, max).await;
+        }
         let state = self.state.lock();
         let mut partitions: Vec<Bytes> = match table {
             Table::Contents => state.contents.keys().map(|id| Bytes::copy_from_slice(&id.0)).collect(),
@@ -440,13 +562,16 @@ impl Store for Memory {
 
     async fn put_content_as(
         &self,
-        _: Call,
+        call: Call,
         id: ContentId,
         owner: Bytes,
         mut content: ContentStream,
     ) -> StoreResult<()> {
         self.check()?;
         self.check_home()?;
+        if let Some(engine) = &self.engine {
+            return engine.put_content_as(call, id, owner, content).await;
+        }
         let mut bytes = BytesMut::new();
         while let Some(piece) = content.next().await {
             bytes.extend_from_slice(&piece?);
@@ -457,13 +582,19 @@ impl Store for Memory {
         Ok(())
     }
 
-    async fn content_header(&self, _: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
+    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
         self.check()?;
+        if let Some(engine) = &self.engine {
+            return engine.content_header(call, id).await;
+        }
         Ok(self.state.lock().contents.get(&id).map(|(header, _)| header.clone()))
     }
 
-    async fn read_content(&self, _: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
+    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
         self.check()?;
+        if let Some(engine) = &self.engine {
+            return engine.read_content(call, id, range).await;
+        }
         let state = self.state.lock();
         let Some((_, bytes)) = state.contents.get(&id).filter(|(header, _)| header.state == ContentState::Sealed)
         else {
@@ -474,18 +605,24 @@ impl Store for Memory {
         Ok(Some(futures::stream::iter([Ok(piece)]).boxed()))
     }
 
-    async fn condemn_content(&self, _: Call, id: ContentId) -> StoreResult<bool> {
+    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
         self.check()?;
         self.check_home()?;
+        if let Some(engine) = &self.engine {
+            return engine.condemn_content(call, id).await;
+        }
         if let Some((header, _)) = self.state.lock().contents.get_mut(&id) {
             header.state = ContentState::Condemned;
         }
         Ok(true)
     }
 
-    async fn delete_content(&self, _: Call, id: ContentId) -> StoreResult<bool> {
+    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
         self.check()?;
         self.check_home()?;
+        if let Some(engine) = &self.engine {
+            return engine.delete_content(call, id).await;
+        }
         let mut state = self.state.lock();
         let is_condemned = state.contents.get(&id).is_none_or(|(header, _)| header.state == ContentState::Condemned);
         if is_condemned {

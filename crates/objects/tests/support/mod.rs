@@ -1,6 +1,7 @@
 //! What the tests of this crate share: a library over a fresh store, the sample volumes, and small volumes made up.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::fs;
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use md5::{Digest, Md5};
 use objects::{Imported, Library, LibraryOptions, ListToken, ObjectsResult, Unchanged, Volume};
 use store::limited::Limited;
 use store::{ContentId, Limits, ManualClock, Store, UnixMillis};
+use store_cassandra::testing::{damage, fresh_store, shared_options, shared_store};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 
@@ -29,10 +31,30 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// The file of a content, on the embedded engine.
-    pub fn file_of(&self, id: ContentId) -> PathBuf {
+    /// Flips a bit of the byte of a content that is stored at about `at`.
+    pub async fn flip_bit(&self, id: ContentId, at: usize) {
+        if let Some(file) = self.file_of(id) {
+            let mut content = fs::read(&file).unwrap();
+            content[at] ^= 1;
+            fs::write(&file, content).unwrap();
+        } else {
+            damage::flip_bit(&shared_options().await.unwrap(), id, at as u64).await;
+        }
+    }
+
+    /// Loses the bytes of a content that is known of all the same.
+    pub async fn lose_bytes(&self, id: ContentId) {
+        match self.file_of(id) {
+            Some(file) => fs::remove_file(file).unwrap(),
+            None => damage::lose_bytes(&shared_options().await.unwrap(), id).await,
+        }
+    }
+
+    /// The file of a content; `None`: it is in Cassandra.
+    fn file_of(&self, id: ContentId) -> Option<PathBuf> {
         let name = id.to_string();
-        self.folder.path().join("contents").join(&name[..2]).join(name)
+        let contents = self.folder.path().join("contents");
+        contents.exists().then(|| contents.join(&name[..2]).join(name))
     }
 }
 
@@ -41,27 +63,55 @@ pub async fn fixture() -> Fixture {
 }
 
 pub async fn fixture_with(library_options: LibraryOptions) -> Fixture {
-    let folder = tempfile::tempdir().unwrap();
-    let clock = Arc::new(ManualClock::new(START));
+    let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::new(START)));
     let engine = engine(&folder, clock.clone()).await;
+    fixture_over(engine, folder, clock, library_options).await
+}
+
+/// A library that on Cassandra has all of a keyspace: it leaves so much behind that others would feel it.
+pub async fn lone_fixture() -> Fixture {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::new(START)));
+    let engine = lone_engine(&folder, clock.clone()).await;
+    fixture_over(engine, folder, clock, LibraryOptions::default()).await
+}
+
+async fn fixture_over(
+    engine: Arc<dyn Store>,
+    folder: TempDir,
+    clock: Arc<ManualClock>,
+    library_options: LibraryOptions,
+) -> Fixture {
     let store: Arc<dyn Store> = Arc::new(Limited::new(engine, Limits::default()));
     let library = Library::open(store.clone(), clock.clone(), library_options).await.unwrap();
     Fixture { library, clock, store, folder }
 }
 
-/// The engine under the library. In `on_cassandra.rs`, which has the same tests again, it is Cassandra; where no node can be started that was
-/// told, and what is left to test is tested on the embedded engine.
+/// Whether this is `on_cassandra.rs`, which has the same tests again.
+pub const ON_CASSANDRA: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"on_cassandra");
+
+/// The engine under the library. In `on_cassandra.rs` it is Cassandra; where no node can be started that was told, and what is left to test
+/// is tested on the embedded engine.
 pub async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
-    if env!("CARGO_CRATE_NAME") == "on_cassandra"
-        && let Some(store) = store_cassandra::testing::fresh_store(clock.clone()).await
-    {
+    if ON_CASSANDRA && let Some(store) = shared_store(clock.clone()).await {
         return store;
     }
+    embedded(folder, clock)
+}
+
+/// An engine that on Cassandra has all of a keyspace.
+pub async fn lone_engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+    if ON_CASSANDRA && let Some(store) = fresh_store(clock.clone()).await {
+        return store;
+    }
+    embedded(folder, clock)
+}
+
+fn embedded(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
     EmbeddedStore::open(folder.path(), options, clock).unwrap()
 }
 
-/// A library over a store in memory that can be made to fail.
+/// A library over a store that can be made to fail: in memory, and in `on_cassandra.rs` over Cassandra.
 pub struct Faulty {
     pub library: Library,
     pub clock: Arc<ManualClock>,
@@ -74,7 +124,8 @@ pub async fn faulty() -> Faulty {
 
 pub async fn faulty_with(options: LibraryOptions) -> Faulty {
     let clock = Arc::new(ManualClock::new(START));
-    let store = Arc::new(memory::Memory::default());
+    let engine = if ON_CASSANDRA { shared_store(clock.clone()).await } else { None };
+    let store = Arc::new(engine.map_or_else(memory::Memory::default, memory::Memory::over));
     let library = Library::open(store.clone(), clock.clone(), options).await.unwrap();
     Faulty { library, clock, store }
 }
@@ -85,6 +136,12 @@ impl Faulty {
         self.store.recover();
         Library::open(self.store.clone(), self.clock.clone(), self.library.options().clone()).await.unwrap()
     }
+}
+
+/// The faults that are tried at each step of something. Over a real engine, where each try takes a second or more, it is the first: what
+/// other faults make of a step is decided above it.
+pub fn sample<T>(faults: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
+    faults.into_iter().take(if ON_CASSANDRA { 1 } else { usize::MAX })
 }
 
 pub fn id(text: &str) -> VolumeId {

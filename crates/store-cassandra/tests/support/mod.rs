@@ -6,12 +6,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
 use store::suite::{Damaging, Reopening, Subject};
 use store::{Clock, ContentId, ManualClock, Store, StoreResult, UnixMillis};
-use store_cassandra::testing::fresh_options;
+use store_cassandra::testing::{damage, fresh_options};
 use store_cassandra::{CassandraOptions, CassandraStore};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
@@ -102,57 +99,17 @@ impl Reopening for Cassandra {
     }
 }
 
-/// Bytes of each chunk but the last.
-const CHUNK_BYTES: u64 = 128 << 10;
-
-/// Bytes that stand before those of a chunk: format version and checksum.
-const SEAL_BYTES: u64 = 5;
-
-impl Cassandra {
-    async fn session(&self) -> Session {
-        SessionBuilder::new().known_node(self.options.address.hosts()[0].clone()).build().await.unwrap()
-    }
-
-    fn chunks(&self) -> String {
-        format!("{}.content_chunks", self.options.address.keyspace())
-    }
-
-    /// The chunks of a content that is small enough to lie in one part.
-    async fn chunks_of(&self, session: &Session, id: ContentId) -> Vec<(i32, Bytes)> {
-        let all = format!("SELECT number, chunk FROM {} WHERE content = ? AND part = 0", self.chunks());
-        let rows = session.query_unpaged(all, (id.0.to_vec(),)).await.unwrap().into_rows_result().unwrap();
-        rows.rows::<(i32, Bytes)>().unwrap().map(Result::unwrap).collect()
-    }
-
-    async fn put_chunk(&self, session: &Session, id: ContentId, number: i32, chunk: &[u8]) {
-        let put = format!("UPDATE {} SET chunk = ? WHERE content = ? AND part = 0 AND number = ?", self.chunks());
-        session.query_unpaged(put, (chunk.to_vec(), id.0.to_vec(), number)).await.unwrap();
-    }
-}
-
 #[async_trait]
 impl Damaging for Cassandra {
     async fn flip_bit(&self, id: ContentId, at: u64) {
-        let session = self.session().await;
-        let (number, chunk) = self.chunks_of(&session, id).await.swap_remove((at / CHUNK_BYTES) as usize);
-        let mut chunk = chunk.to_vec();
-        chunk[(at % CHUNK_BYTES + SEAL_BYTES) as usize] ^= 0x10;
-        self.put_chunk(&session, id, number, &chunk).await;
+        damage::flip_bit(&self.options, id, at).await;
     }
 
     async fn lose_bytes(&self, id: ContentId) {
-        let session = self.session().await;
-        let remove = format!("DELETE FROM {} WHERE content = ? AND part = 0", self.chunks());
-        session.query_unpaged(remove, (id.0.to_vec(),)).await.unwrap();
+        damage::lose_bytes(&self.options, id).await;
     }
 
     async fn exchange(&self, one: ContentId, other: ContentId) {
-        let session = self.session().await;
-        let (of_one, of_other) = (self.chunks_of(&session, one).await, self.chunks_of(&session, other).await);
-        for (id, chunks) in [(one, of_other), (other, of_one)] {
-            for (number, chunk) in chunks {
-                self.put_chunk(&session, id, number, &chunk).await;
-            }
-        }
+        damage::exchange(&self.options, one, other).await;
     }
 }

@@ -1,4 +1,5 @@
-//! For tests: a Cassandra node that all tests of a process share, and a keyspace of its own for each that wants one.
+//! For tests: a Cassandra node that all tests of a process share, and a keyspace of its own for each that wants one, or a part of a
+//! keyspace that many share.
 //!
 //! The node ends with the process, however that ends. Its data stays behind in a temporary folder, as nobody is told of a process's
 //! end; the next process takes it away.
@@ -21,13 +22,17 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::host_filter::AllowListHostFilter;
 use scylla::statement::Consistency;
 use scylla::statement::unprepared::Statement;
-use store::Clock;
-use tokio::sync::Semaphore;
+use store::{Clock, Store};
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::address::Address;
 use crate::engine::CassandraStore;
 use crate::options::CassandraOptions;
 use crate::schema::Replication;
+use apart::Apart;
+
+mod apart;
+pub mod damage;
 
 /// The node's data center.
 pub const DATACENTER: &str = "dc1";
@@ -100,6 +105,21 @@ pub async fn fresh_options() -> Option<CassandraOptions> {
 pub async fn fresh_store(clock: Arc<dyn Clock>) -> Option<Arc<CassandraStore>> {
     let options = fresh_options().await?;
     Some(CassandraStore::open(options, clock).await.unwrap())
+}
+
+/// Options for a store in the keyspace that many share; `None` where no node can be started.
+pub async fn shared_options() -> Option<CassandraOptions> {
+    static OPTIONS: OnceCell<Option<CassandraOptions>> = OnceCell::const_new();
+    OPTIONS.get_or_init(fresh_options).await.clone()
+}
+
+/// A store in a part of a keyspace that it shares with others, of which it sees nothing; `None` where no node can be started.
+pub async fn shared_store(clock: Arc<dyn Clock>) -> Option<Arc<dyn Store>> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let options = shared_options().await?;
+    let store = CassandraStore::open(options, clock).await.unwrap();
+    let prefix = NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    Some(Arc::new(Apart::new(store, prefix.to_vec())))
 }
 
 /// What a node has by itself of each table of a keyspace: how many rows, and a digest of them, read at level ONE from that node alone. The

@@ -1,4 +1,4 @@
-//! The embedded engine below, with faults put in between: crashes between any two steps, a full disk, answers that do not come.
+//! A real engine below, with faults put in between: crashes between any two steps, a full disk, answers that do not come.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -1,0 +1,57 @@
+//! Work for all passes in the background.
+
+use std::time::Duration;
+
+use objects::{CollectLimits, History, Keep, Library, LibraryOptions};
+
+use crate::support::memory::Fault;
+use crate::support::{Faulty, faulty_with, id, import, volume};
+use crate::tree::{create, delete, update};
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// Something for each pass to do: what is superseded, past members, a deletion that was cut off, a container that has grown large.
+pub async fn with_work() -> Faulty {
+    let options = LibraryOptions {
+        shards: 1,
+        resource_shards: 1,
+        rewrite_dead_rows_min: 1,
+        shard_bytes_max: 1_000,
+        sample_one_of: 1,
+        history: History { resources: Keep::None, volumes: Keep::None },
+        ..LibraryOptions::default()
+    };
+    let faulty = faulty_with(options).await;
+    let library = &faulty.library;
+    import(library, volume("t.a", &["old"])).await.unwrap();
+    import(library, volume("t.a", &["new"])).await.unwrap();
+    import(library, volume("t.b", &["gone"])).await.unwrap();
+    library.delete(&id("t.b")).await.unwrap();
+    for n in 0..24 {
+        create(library, &format!("large/n{n:02}"), "").await.unwrap();
+    }
+    update(library, "large/n00", "new").await.unwrap();
+    create(library, "emptied/child", "").await.unwrap();
+    delete(library, "emptied").await.unwrap();
+    create(library, "cut/off", "").await.unwrap();
+    faulty.store.arm(Fault::Crash, |_, step| step.partition() == "r/cut/off");
+    delete(library, "cut").await.unwrap_err();
+    faulty.store.recover();
+    faulty.clock.advance(2 * DAY);
+    faulty
+}
+
+/// Each pass; what it says that it did.
+pub async fn all_passes(library: &Library) -> Vec<u64> {
+    let collected = library.collect_once(CollectLimits::default()).await.unwrap();
+    vec![
+        library.resume_deletions(Duration::ZERO).await.unwrap(),
+        library.empty_deleted_containers().await.unwrap(),
+        library.sweep_selections().await.unwrap(),
+        collected.volumes,
+        collected.shards_rewritten,
+        library.collect_versions().await.unwrap(),
+        library.collect_contents().await.unwrap(),
+        library.grow_containers().await.unwrap(),
+    ]
+}

@@ -1,0 +1,134 @@
+//! A part of a keyspace that looks like a store of its own. Making a keyspace takes a node a second; tests that try every fault at every step
+//! of a protocol need hundreds of stores.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use store::{
+    AtOnce, Call, ContentHeader, ContentId, ContentStream, Health, Limits, Outcome, Row, Rows, Scan, Step, Store,
+    StoreResult, Table, WalkPage,
+};
+
+/// A store whose partitions have a prefix in the store below, and which knows no contents but its own.
+///
+/// It never sweeps: the store below would take away what others are at, by this one's clock.
+pub(super) struct Apart {
+    inner: Arc<dyn Store>,
+    prefix: Bytes,
+    contents: Mutex<BTreeSet<ContentId>>,
+}
+
+impl Apart {
+    /// The part of `inner` that has this prefix. No prefix may begin with another one.
+    pub(super) fn new(inner: Arc<dyn Store>, prefix: impl Into<Bytes>) -> Self {
+        Self { inner, prefix: prefix.into(), contents: Mutex::default() }
+    }
+
+    fn below(&self, partition: &[u8]) -> Bytes {
+        [&self.prefix, partition].concat().into()
+    }
+
+    fn moved(&self, mut step: Step) -> Step {
+        match &mut step {
+            Step::Put { partition, .. }
+            | Step::Require { partition, .. }
+            | Step::CompareAndWrite { partition, .. }
+            | Step::Remove { partition, .. } => *partition = self.below(partition),
+        }
+        step
+    }
+
+    /// A partition of the store below, as it is called here; `None`: it is another's.
+    fn above(&self, table: Table, partition: &Bytes) -> Option<Bytes> {
+        match table {
+            Table::Contents => {
+                let id = ContentId(partition[..].try_into().ok()?);
+                self.contents.lock().contains(&id).then(|| partition.clone())
+            }
+            _ => partition.starts_with(&self.prefix).then(|| partition.slice(self.prefix.len()..)),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Apart {
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        self.inner.get(call, table, &self.below(partition), sort).await
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        let keys = keys.into_iter().map(|(partition, sort)| (self.below(&partition), sort)).collect();
+        self.inner.get_many(call, table, keys).await
+    }
+
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        self.inner.scan(call, table, &self.below(partition), scan).await
+    }
+
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        let moved = scans.into_iter().map(|(table, partition, scan)| (table, self.below(&partition), scan));
+        self.inner.scan_many(call, moved.collect()).await
+    }
+
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        self.inner.run(call, steps.into_iter().map(|step| self.moved(step)).collect()).await
+    }
+
+    /// Where to go on is where to go on in the store below.
+    async fn walk(&self, call: Call, table: Table, mut from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+        let mut partitions = Vec::new();
+        loop {
+            let page = self.inner.walk(call, table, from, max - partitions.len()).await?;
+            partitions.extend(page.partitions.iter().filter_map(|partition| self.above(table, partition)));
+            if partitions.len() == max || page.next.is_none() {
+                return Ok(WalkPage { partitions, next: page.next });
+            }
+            from = page.next;
+        }
+    }
+
+    async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
+        self.contents.lock().insert(id);
+        self.inner.put_content_as(call, id, owner, content).await
+    }
+
+    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
+        self.inner.content_header(call, id).await
+    }
+
+    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
+        self.inner.read_content(call, id, range).await
+    }
+
+    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.inner.condemn_content(call, id).await
+    }
+
+    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
+        self.inner.delete_content(call, id).await
+    }
+
+    fn check_home(&self) -> StoreResult<()> {
+        self.inner.check_home()
+    }
+
+    async fn health(&self) -> Health {
+        self.inner.health().await
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn at_once(&self) -> AtOnce {
+        self.inner.at_once()
+    }
+
+    async fn close(&self) -> StoreResult<()> {
+        self.inner.close().await
+    }
+}

@@ -1,0 +1,60 @@
+//! Damage to contents, done by CQL behind the engine's back. Each content must be small enough to lie in one part.
+
+use bytes::Bytes;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use store::ContentId;
+
+use crate::options::CassandraOptions;
+
+/// Bytes of each chunk but the last.
+const CHUNK_BYTES: u64 = 128 << 10;
+
+/// Bytes that stand before those of a chunk: format version and checksum.
+const SEAL_BYTES: u64 = 5;
+
+/// Flips one bit of a content's byte.
+pub async fn flip_bit(options: &CassandraOptions, id: ContentId, at: u64) {
+    let session = session(options).await;
+    let (number, chunk) = chunks_of(options, &session, id).await.swap_remove((at / CHUNK_BYTES) as usize);
+    let mut chunk = chunk.to_vec();
+    chunk[(at % CHUNK_BYTES + SEAL_BYTES) as usize] ^= 0x10;
+    put_chunk(options, &session, id, number, &chunk).await;
+}
+
+/// Loses the bytes of a content, which is still known of.
+pub async fn lose_bytes(options: &CassandraOptions, id: ContentId) {
+    let remove = format!("DELETE FROM {} WHERE content = ? AND part = 0", chunks(options));
+    session(options).await.query_unpaged(remove, (id.0.to_vec(),)).await.unwrap();
+}
+
+/// Exchanges the bytes of two contents.
+pub async fn exchange(options: &CassandraOptions, one: ContentId, other: ContentId) {
+    let session = session(options).await;
+    let of_one = chunks_of(options, &session, one).await;
+    let of_other = chunks_of(options, &session, other).await;
+    for (id, chunks) in [(one, of_other), (other, of_one)] {
+        for (number, chunk) in chunks {
+            put_chunk(options, &session, id, number, &chunk).await;
+        }
+    }
+}
+
+async fn session(options: &CassandraOptions) -> Session {
+    SessionBuilder::new().known_node(options.address.hosts()[0].clone()).build().await.unwrap()
+}
+
+fn chunks(options: &CassandraOptions) -> String {
+    format!("{}.content_chunks", options.address.keyspace())
+}
+
+async fn chunks_of(options: &CassandraOptions, session: &Session, id: ContentId) -> Vec<(i32, Bytes)> {
+    let all = format!("SELECT number, chunk FROM {} WHERE content = ? AND part = 0", chunks(options));
+    let rows = session.query_unpaged(all, (id.0.to_vec(),)).await.unwrap().into_rows_result().unwrap();
+    rows.rows::<(i32, Bytes)>().unwrap().map(Result::unwrap).collect()
+}
+
+async fn put_chunk(options: &CassandraOptions, session: &Session, id: ContentId, number: i32, chunk: &[u8]) {
+    let put = format!("UPDATE {} SET chunk = ? WHERE content = ? AND part = 0 AND number = ?", chunks(options));
+    session.query_unpaged(put, (chunk.to_vec(), id.0.to_vec(), number)).await.unwrap();
+}
