@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::RwLock;
 
 use crate::{
@@ -56,36 +57,47 @@ pub async fn set(store: &dyn Store, reason: Option<&str>) -> StoreResult<()> {
 /// Refuses changes while the store below is read-only, with [`StoreError::ReadOnly`].
 pub struct ReadOnlyGate {
     inner: Arc<dyn Store>,
-    /// Why changes are refused; whoever changes something holds on to it meanwhile.
-    closed: RwLock<Option<String>>,
+    /// Whoever changes something holds this meanwhile; whoever closes the gate or opens it waits for all of them.
+    under_way: RwLock<()>,
+    /// Why changes are refused. It changes only while none is under way.
+    closed: Mutex<Option<String>>,
 }
 
 impl ReadOnlyGate {
     /// A gate before `inner`, open or closed as that says.
     pub async fn new(inner: Arc<dyn Store>) -> StoreResult<Self> {
-        let closed = RwLock::new(reason(inner.as_ref()).await?);
-        Ok(Self { inner, closed })
+        let closed = Mutex::new(reason(inner.as_ref()).await?);
+        Ok(Self { inner, under_way: RwLock::default(), closed })
     }
 
     /// Looks whether the store has become read-only, or takes changes again. Where several processes share a store, each has to do so
     /// again and again.
     pub async fn look(&self) -> StoreResult<()> {
         let reason = reason(self.inner.as_ref()).await?;
-        *self.closed.write().await = reason;
+        // Nearly always there is nothing new, and then nobody waits for a change that is slow.
+        if *self.closed.lock() != reason {
+            let _none_is_under_way = self.under_way.write().await;
+            *self.closed.lock() = reason;
+        }
         Ok(())
     }
 
     /// Refuses changes until the next look that says otherwise: it is not known whether the store is read-only.
     pub async fn close_until_known(&self) {
-        let mut closed = self.closed.write().await;
-        closed.get_or_insert_with(|| "it is not known whether it takes changes".to_owned());
+        let _none_is_under_way = self.under_way.write().await;
+        self.closed.lock().get_or_insert_with(|| "it is not known whether it takes changes".to_owned());
     }
 
     async fn change<T>(&self, change: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
-        let closed = self.closed.read().await;
-        match &*closed {
+        let _under_way = self.under_way.read().await;
+        self.check_open()?;
+        change.await
+    }
+
+    fn check_open(&self) -> StoreResult<()> {
+        match &*self.closed.lock() {
             Some(reason) => Err(StoreError::ReadOnly(reason.clone())),
-            None => change.await,
+            None => Ok(()),
         }
     }
 }
@@ -119,9 +131,10 @@ impl Store for ReadOnlyGate {
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         if is_of_the_gate(&steps) {
             // Waits for every change that is under way.
-            let mut closed = self.closed.write().await;
+            let _none_is_under_way = self.under_way.write().await;
             let outcome = self.inner.run(call, steps).await;
-            *closed = reason(self.inner.as_ref()).await?;
+            let reason = reason(self.inner.as_ref()).await?;
+            *self.closed.lock() = reason;
             return outcome;
         }
         if is_of_the_audit(&steps) {
@@ -164,17 +177,14 @@ impl Store for ReadOnlyGate {
     }
 
     fn check_home(&self) -> StoreResult<()> {
-        match self.closed.try_read().as_deref() {
-            Ok(None) => self.inner.check_home(),
-            Ok(Some(reason)) => Err(StoreError::ReadOnly(reason.clone())),
-            Err(_) => Err(StoreError::ReadOnly("it is being made read-only, or takes changes again soon".to_owned())),
-        }
+        self.check_open()?;
+        self.inner.check_home()
     }
 
     async fn health(&self) -> Health {
         let mut health = self.inner.health().await;
         // What serving writes besides (selections, tokens) is refused too, but nobody is kept from reading by that.
-        if let Some(reason) = &*self.closed.read().await {
+        if let Some(reason) = &*self.closed.lock() {
             health.refusing_writes.entry(Lane::Text).or_insert_with(|| format!("it is read-only: {reason}"));
         }
         health

@@ -372,6 +372,7 @@ macro_rules! read_only_suite {
                 the_audit_of_a_read_only_store_goes_on
                 other_processes_learn_that_it_is_read_only
                 a_change_that_is_under_way_is_waited_for
+                a_look_that_finds_nothing_new_waits_for_no_change
             }
         }
     };

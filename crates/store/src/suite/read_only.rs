@@ -83,3 +83,20 @@ pub async fn a_change_that_is_under_way_is_waited_for(subject: &mut impl Subject
     assert_eq!(store.value("p", "slow").await, Some(bytes("v")), "it was still under way");
     slow.await.unwrap();
 }
+
+/// However slow it is: others are asked for all the time, and none may be refused or held up meanwhile.
+pub async fn a_look_that_finds_nothing_new_waits_for_no_change(subject: &mut impl Subject) {
+    let faults = Arc::new(Faults::new(subject.store()));
+    let gate = Arc::new(ReadOnlyGate::new(faults.clone()).await.unwrap());
+    faults.next(Kind::Run, Fault::Delay(Duration::from_secs(3_600)));
+    let slow = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.run(call(), vec![put("p", vec![row("slow", "v")])]).await }
+    });
+    super::eventually(async || (!faults.has_next(Kind::Run)).then_some(())).await;
+    let look = tokio::time::timeout(Duration::from_secs(60), gate.look());
+    look.await.expect("it waits for the change").unwrap();
+    gate.check_home().unwrap();
+    assert!(!is_refused(gate.as_ref()).await);
+    slow.abort();
+}
