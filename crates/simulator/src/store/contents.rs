@@ -232,10 +232,15 @@ impl SimStore {
         let mut swept = 0;
         let page = store::Store::walk(self, call.of(Class::Description), Table::Contents, None, usize::MAX).await?;
         for id in page.partitions.iter().filter_map(|id| id[..].try_into().ok().map(ContentId)) {
-            let Some((_, header)) = self.header(call.strong(), id).await? else { continue };
+            let Some((stamp, header)) = self.header(call.strong(), id).await? else { continue };
             let left_over = match header.state {
                 ContentState::Sealed => false,
-                ContentState::Uploading => header.lease_until <= self.clock.now() && self.condemn(call, id).await?,
+                // As it was seen: its upload may end meanwhile.
+                ContentState::Uploading if header.lease_until <= self.clock.now() => {
+                    let condemned = ContentHeader { state: ContentState::Condemned, ..header };
+                    self.change_header(id, Expect::Stamp(stamp), Some(&condemned)).await?.is_some()
+                }
+                ContentState::Uploading => false,
                 ContentState::Condemned => true,
             };
             swept += u64::from(left_over && self.delete(call, id).await?);
