@@ -272,7 +272,7 @@ impl Memory {
         of_partition.map(|(_, _, sort)| sort.clone()).collect()
     }
 
-    /// The partitions of a table that hold rows.
+    /// The partitions of a table that hold rows, in the order of their keys, whatever order an engine has.
     pub fn partitions(&self, table: Table) -> Vec<Bytes> {
         if let Some(engine) = &self.engine {
             let (mut partitions, mut from) = (Vec::new(), None);
@@ -281,6 +281,7 @@ impl Memory {
                 partitions.extend(page.partitions);
                 from = page.next;
                 if from.is_none() {
+                    partitions.sort();
                     return partitions;
                 }
             }
