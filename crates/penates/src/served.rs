@@ -28,7 +28,7 @@ impl ServedStore {
     async fn ask(&self, call: Call, question: Question) -> StoreResult<Answer> {
         let asked = ask(&self.0, wire::encode(&question)?);
         let answer = tokio::time::timeout_at(call.deadline.0, asked).await;
-        wire::decode(&answer.map_err(|_| StoreError::DeadlinePassed)?.map_err(of_client)?)
+        wire::decode_answer(&answer.map_err(|_| StoreError::DeadlinePassed)?.map_err(of_client)?)
     }
 }
 
@@ -46,20 +46,54 @@ fn ask(client: &Client, question: Bytes) -> BoxFuture<'static, Result<Bytes, Cli
 }
 
 /// A content's bytes; `None`: there is no such content.
-fn content(client: &Client, path: &str) -> BoxFuture<'static, StoreResult<Option<ContentStream>>> {
-    let asked = client.send(path, Request::builder(), client::empty());
+fn content(
+    client: &Client,
+    id: ContentId,
+    range: Range<u64>,
+) -> BoxFuture<'static, StoreResult<Option<ContentStream>>> {
+    let path = format!("/admin/store/contents/{id}?from={}&to={}", range.start, range.end);
+    let (client, asked) = (client.clone(), client.send(&path, Request::builder(), client::empty()));
     let read = async move {
         let response = asked.await.map_err(of_client)?;
         if response.status() == http::StatusCode::NOT_FOUND {
             return Ok(None);
         }
         if !response.status().is_success() {
-            return Err(of_client(ClientError::of_response(response).await));
+            let error = of_client(ClientError::of_response(response).await);
+            return Err(damage_or(error, &client, id, range).await);
         }
         let pieces = response.into_body().into_data_stream();
-        Ok(Some(pieces.map_err(|error| StoreError::Unavailable(error.to_string())).boxed()))
+        let pieces = futures::stream::try_unfold((pieces, range), move |(mut pieces, rest)| {
+            let client = client.clone();
+            async move {
+                match pieces.try_next().await {
+                    Ok(None) => Ok(None),
+                    Ok(Some(piece)) => {
+                        let rest = rest.start + piece.len() as u64..rest.end;
+                        Ok(Some((piece, (pieces, rest))))
+                    }
+                    Err(error) => {
+                        let error = StoreError::Unavailable(error.to_string());
+                        Err(damage_or(error, &client, id, rest).await)
+                    }
+                }
+            }
+        });
+        Ok(Some(pieces.boxed()))
     };
     read.boxed()
+}
+
+/// Why a content could not be read: a response that breaks off does not say whether it met damage.
+async fn damage_or(error: StoreError, client: &Client, id: ContentId, unread: Range<u64>) -> StoreError {
+    let asked = async {
+        let question = wire::encode(&Question::CheckContent(id, unread))?;
+        wire::decode_answer(&ask(client, question).await.map_err(of_client)?)
+    };
+    match asked.await {
+        Err(damage @ StoreError::Corrupt { .. }) => damage,
+        _ => error,
+    }
 }
 
 fn of_client(error: ClientError) -> StoreError {
@@ -124,7 +158,7 @@ impl Store for ServedStore {
     }
 
     async fn read_content(&self, _: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
-        content(&self.0, &format!("/admin/store/contents/{id}?from={}&to={}", range.start, range.end)).await
+        content(&self.0, id, range).await
     }
 
     fn check_home(&self) -> StoreResult<()> {

@@ -40,8 +40,7 @@ fn refused(error: StoreError) -> Response {
 async fn ask(State(store): State<Arc<dyn Store>>, question: Bytes) -> Result<Bytes, Response> {
     let question: Question =
         wire::decode(&question).map_err(|error| problem::respond(StatusCode::BAD_REQUEST, &error.to_string()))?;
-    let answer = wire::answer(store.as_ref(), call(), question).await.map_err(refused)?;
-    wire::encode(&answer).map_err(refused)
+    wire::encode_answer(wire::answer(store.as_ref(), call(), question).await).map_err(refused)
 }
 
 /// The query of `GET /admin/store/contents/ID`.

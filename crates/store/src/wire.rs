@@ -1,7 +1,10 @@
 //! Reading a store through the process that holds it: what is asked and what is answered, encoded with postcard. Both ends are the same
 //! version of the same program.
 
+use std::ops::Range;
+
 use bytes::Bytes;
+use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
 use crate::{Call, ContentHeader, ContentId, Row, Rows, Scan, Store, StoreError, StoreResult, Table, WalkPage};
@@ -17,6 +20,8 @@ pub enum Question {
     Walk(Table, Option<Bytes>, usize),
     /// What is known of a content.
     ContentHeader(ContentId),
+    /// Whether these bytes of a content can be read.
+    CheckContent(ContentId, Range<u64>),
 }
 
 /// What is answered to the [`Question`] of the same name.
@@ -30,6 +35,15 @@ pub enum Answer {
     Walk(WalkPage),
     /// The header, if there is one.
     ContentHeader(Option<ContentHeader>),
+    /// They can, if there is such a content.
+    CheckContent,
+}
+
+/// [`StoreError::Corrupt`] as it travels: whoever asks deals with damage as if the store were its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Damage {
+    table: Table,
+    detail: String,
 }
 
 /// Asks a store.
@@ -39,7 +53,27 @@ pub async fn answer(store: &dyn Store, call: Call, question: Question) -> StoreR
         Question::Scan(table, partition, scan) => Answer::Scan(store.scan(call, table, &partition, scan).await?),
         Question::Walk(table, from, max) => Answer::Walk(store.walk(call, table, from, max).await?),
         Question::ContentHeader(id) => Answer::ContentHeader(store.content_header(call, id).await?),
+        Question::CheckContent(id, range) => {
+            if let Some(mut content) = store.read_content(call, id, range).await? {
+                while content.try_next().await?.is_some() {}
+            }
+            Answer::CheckContent
+        }
     })
+}
+
+/// What came of a question, as it travels: an answer or damage. Other errors are the caller's to report.
+pub fn encode_answer(answer: StoreResult<Answer>) -> StoreResult<Bytes> {
+    match answer {
+        Err(StoreError::Corrupt { table, detail }) => encode(&Err::<Answer, _>(Damage { table, detail })),
+        answer => encode(&Ok::<_, Damage>(answer?)),
+    }
+}
+
+/// What has travelled of it.
+pub fn decode_answer(encoded: &[u8]) -> StoreResult<Answer> {
+    let answer: Result<Answer, Damage> = decode(encoded)?;
+    answer.map_err(|Damage { table, detail }| StoreError::Corrupt { table, detail })
 }
 
 /// As it travels.

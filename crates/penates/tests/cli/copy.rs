@@ -313,3 +313,39 @@ fn a_copy_onto_itself_or_onto_something_else_is_refused_and_changes_nothing() {
     from.run(&["delete", SMALL]).ends_with(0);
     to.run(&["delete", OTHER]).ends_with(0);
 }
+
+#[test]
+fn a_content_that_is_damaged_is_left_out_and_named_whether_or_not_a_server_holds_the_store() {
+    let store = TestStore::with(&[SMALL]);
+    let scan = store.beside("scan.bin");
+    // The first block, and one that is reached when some of it was sent.
+    for (name, at) in [("first", 10), ("later", 700_000)] {
+        let known = contents(&store.path());
+        std::fs::write(&scan, name.repeat(200_000)).unwrap();
+        store.run(&["put", name, text(&scan)]).ends_with(0);
+        let file = contents(&store.path()).into_iter().find(|file| !known.contains(file)).unwrap();
+        let mut content = std::fs::read(&file).unwrap();
+        content[at] ^= 1;
+        std::fs::write(file, content).unwrap();
+    }
+    std::fs::write(&scan, "sound".repeat(200_000)).unwrap();
+    store.run(&["put", "sound", text(&scan)]).ends_with(0);
+    let copied = |to: &str| {
+        let to = store.beside(to);
+        let ran = Ran::of(copy(text(&store.path()), text(&to), &["--keep-source", "--json"])).ends_with(1);
+        let mut told: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(contents(&to).len(), 1, "the sound one");
+        told["damaged_contents"].as_array_mut().unwrap().sort_by_key(ToString::to_string);
+        told["damaged_contents"].clone()
+    };
+    let own = copied("own");
+    assert_eq!(own.as_array().unwrap().len(), 2);
+    let _server = store.serve(&[]);
+    assert_eq!(copied("served"), own);
+}
+
+/// The files of contents of a store.
+fn contents(store: &Path) -> Vec<std::path::PathBuf> {
+    let shards = std::fs::read_dir(store.join("contents")).unwrap().map(|shard| shard.unwrap().path());
+    shards.flat_map(|shard| std::fs::read_dir(shard).unwrap()).map(|file| file.unwrap().path()).collect()
+}
