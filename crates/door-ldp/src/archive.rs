@@ -20,6 +20,7 @@ use rdf::Syntax;
 use tempfile::SpooledTempFile;
 use thiserror::Error;
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::address::{Site, encoded};
 use crate::ask::{Asked, empty, unsent};
@@ -95,7 +96,8 @@ impl Asked {
             depth_max,
         };
         let top = container.clone();
-        tokio::spawn(async move {
+        // It only reads: when the client leaves, it is dropped with the response.
+        let writing = AbortOnDropHandle::new(tokio::spawn(async move {
             match archive.write(top).await {
                 Ok(()) | Err(ArchiveError::Gone) => {}
                 Err(error) => {
@@ -104,8 +106,10 @@ impl Asked {
                     let _ = pieces.send(Err(error.into())).await;
                 }
             }
+        }));
+        let body = stream::unfold((taken, writing), async |(mut taken, writing)| {
+            Some((taken.recv().await?, (taken, writing)))
         });
-        let body = stream::unfold(taken, async |mut taken| Some((taken.recv().await?, taken)));
         *response.body_mut() = Body::from_stream(body);
         Ok(response)
     }

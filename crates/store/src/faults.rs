@@ -12,6 +12,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -100,6 +101,7 @@ pub struct Damage {
 pub struct Faults {
     inner: Arc<dyn Store>,
     state: Mutex<State>,
+    delayed: AtomicUsize,
 }
 
 struct State {
@@ -131,7 +133,17 @@ impl Faults {
             damages: Vec::new(),
             damaged_contents: Vec::new(),
         };
-        Self { inner, state: Mutex::new(state) }
+        Self { inner, state: Mutex::new(state), delayed: AtomicUsize::new(0) }
+    }
+
+    /// Whether there are faults to come that were put into the way of calls, one by one.
+    pub fn is_scripted(&self) -> bool {
+        !self.state.lock().scripted.is_empty()
+    }
+
+    /// How many calls a delay holds up now; one whose caller gave up is none of them.
+    pub fn delayed(&self) -> usize {
+        self.delayed.load(Ordering::SeqCst)
     }
 
     /// The next call of this kind meets this fault. What was said first is met first.
@@ -226,6 +238,7 @@ impl Faults {
                 Err(StoreError::Overloaded("overload was injected".to_owned()))
             }
             Some(Fault::Delay(delay)) => {
+                let _held_up = HeldUp::begin(&self.delayed);
                 tokio::time::sleep(delay).await;
                 Ok(None)
             }
@@ -277,6 +290,22 @@ impl State {
             return Some(Fault::Delay(rates.max_delay.mul_f64(self.random.random())));
         }
         None
+    }
+}
+
+/// A call that a delay holds up.
+struct HeldUp<'a>(&'a AtomicUsize);
+
+impl<'a> HeldUp<'a> {
+    fn begin(delayed: &'a AtomicUsize) -> Self {
+        delayed.fetch_add(1, Ordering::SeqCst);
+        Self(delayed)
+    }
+}
+
+impl Drop for HeldUp<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

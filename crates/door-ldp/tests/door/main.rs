@@ -8,6 +8,7 @@ mod containers;
 mod deleting;
 mod elsewhere;
 mod flattened;
+mod leaving;
 mod members;
 mod reading;
 mod refusing;

@@ -1,0 +1,89 @@
+//! Clients that leave while the server is at work for them: nothing goes on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
+use futures::FutureExt;
+use http::{Method, StatusCode};
+use objects::{Library, LibraryOptions};
+use store::faults::{Fault, Faults, Kind, Rates};
+use store::{ManualClock, UnixMillis};
+use store_embedded::{EmbeddedOptions, EmbeddedStore};
+
+use crate::support::{Ask, Fixture};
+
+/// Bounds every wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Every call takes as good as for ever.
+const STUCK: Rates = Rates {
+    delay: 1.0,
+    max_delay: Duration::from_secs(1 << 40),
+    unavailable: 0.0,
+    unknown_applied: 0.0,
+    unknown_not_applied: 0.0,
+};
+
+async fn over_faults() -> (Fixture, Arc<Faults>) {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
+    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    let faults = Arc::new(Faults::new(EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap()));
+    let library = Library::open(faults.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default()).unwrap()));
+    (Fixture { router: read.merge(write), library, clock, folder }, faults)
+}
+
+/// Leaves after each of the first reads that a request makes, some left out; answers how many it makes at least.
+async fn leaves(faults: &Faults, ask: impl Fn() -> Ask<'static>) -> usize {
+    let mut reads = 0;
+    loop {
+        (0..reads).for_each(|_| faults.next(Kind::Read, Fault::Delay(Duration::ZERO)));
+        faults.set_rates(1, STUCK);
+        let deadline = Instant::now() + PATIENCE;
+        let mut answer = Box::pin(ask().answer());
+        let is_over = loop {
+            if let Some(answer) = (&mut answer).now_or_never() {
+                assert_eq!(answer.status, StatusCode::OK);
+                break true;
+            }
+            // One that is let through waits for no time, and is not what stops the request.
+            tokio::task::yield_now().await;
+            if faults.delayed() > 0 && !faults.is_scripted() {
+                break false;
+            }
+            assert!(Instant::now() < deadline, "after {reads} reads nothing happens");
+        };
+        drop(answer);
+        faults.set_rates(1, Rates::default());
+        while faults.delayed() > 0 {
+            assert!(Instant::now() < deadline, "after {reads} reads it goes on without its client");
+            tokio::task::yield_now().await;
+        }
+        if is_over {
+            return reads;
+        }
+        reads += 1 + reads / 3;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_for_a_client_ends_when_it_leaves() {
+    let (fixture, faults) = over_faults().await;
+    let fixture: &Fixture = Box::leak(Box::new(fixture));
+    for n in 0..40 {
+        let path = format!("/rest/c/n{n:02}");
+        assert_eq!(fixture.put(&path, "<> <http://a/p> \"o\" .").answer().await.status, StatusCode::CREATED);
+    }
+    let scan = fixture.ask(Method::PUT, "/rest/c/scan").header("content-type", "image/png").body(vec![7; 1 << 20]);
+    assert_eq!(scan.answer().await.status, StatusCode::CREATED);
+    let listing = leaves(&faults, || fixture.ask(Method::GET, "/rest/c")).await;
+    assert!(listing > 1, "{listing}");
+    let archive = || fixture.ask(Method::GET, "/rest/c").header("accept", "application/zip");
+    let archive = leaves(&faults, archive).await;
+    assert!(archive > 40, "each description is read: {archive}");
+    let digest = || fixture.ask(Method::GET, "/rest/c/scan").header("want-digest", "md5");
+    let digest = leaves(&faults, digest).await;
+    assert!(digest > 1, "{digest}");
+}
