@@ -66,7 +66,8 @@ pub struct LibraryOptions {
     pub processors: usize,
     /// Threads that may count tokens at once.
     pub counting_threads: usize,
-    /// Until when the audit may lag before new requests are refused.
+    /// How far the audit may lag before new requests are refused. Longer than a few tries of one call of the store: a record that waits
+    /// for a node that stands still is written on the second or third.
     pub audit_max_lag: Duration,
 }
 
@@ -95,7 +96,7 @@ impl Default for LibraryOptions {
             bulk_requests_max: 256,
             processors,
             counting_threads: processors,
-            audit_max_lag: Duration::from_secs(5),
+            audit_max_lag: Duration::from_secs(10),
         }
     }
 }
