@@ -25,6 +25,7 @@ const STUCK: Rates = Rates {
     unknown_not_applied: 0.0,
 };
 
+/// A container of 40 graphs and a scan of 1 MiB, over a store whose calls can be held up.
 async fn over_faults() -> (Fixture, Arc<Faults>) {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
@@ -32,23 +33,32 @@ async fn over_faults() -> (Fixture, Arc<Faults>) {
     let faults = Arc::new(Faults::new(EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap()));
     let library = Library::open(faults.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
     let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default()).unwrap()));
-    (Fixture { router: read.merge(write), library, clock, folder }, faults)
+    let fixture = Fixture { router: read.merge(write), library, clock, folder };
+    for n in 0..40 {
+        let path = format!("/rest/c/n{n:02}");
+        assert_eq!(fixture.put(&path, "<> <http://a/p> \"o\" .").answer().await.status, StatusCode::CREATED);
+    }
+    let scan = fixture.ask(Method::PUT, "/rest/c/scan").header("content-type", "image/png").body(vec![7; 1 << 20]);
+    assert_eq!(scan.answer().await.status, StatusCode::CREATED);
+    (fixture, faults)
 }
 
-/// Leaves after each of the first reads that a request makes, some left out; answers how many it makes at least.
-async fn leaves(faults: &Faults, ask: impl Fn() -> Ask<'static>) -> usize {
-    let mut reads = 0;
+/// Asks again and again, and leaves after one read of the answer, then after more and more. Returns after
+/// how many reads the last client left before the answer was complete.
+async fn leaves(path: &str, header: (&str, &str)) -> usize {
+    let (fixture, faults) = over_faults().await;
+    let (mut reads, mut left_after) = (0, 0);
     loop {
         (0..reads).for_each(|_| faults.next(Kind::Read, Fault::Delay(Duration::ZERO)));
         faults.set_rates(1, STUCK);
         let deadline = Instant::now() + PATIENCE;
-        let mut answer = Box::pin(ask().answer());
+        let mut answer = Box::pin(fixture.ask(Method::GET, path).header(header.0, header.1).answer());
         let is_over = loop {
             if let Some(answer) = (&mut answer).now_or_never() {
                 assert_eq!(answer.status, StatusCode::OK);
                 break true;
             }
-            // One that is let through waits for no time, and is not what stops the request.
+            // A read that is let through waits for no time, and does not hold up the request.
             tokio::task::yield_now().await;
             if faults.delayed() > 0 && !faults.is_scripted() {
                 break false;
@@ -62,28 +72,25 @@ async fn leaves(faults: &Faults, ask: impl Fn() -> Ask<'static>) -> usize {
             tokio::task::yield_now().await;
         }
         if is_over {
-            return reads;
+            return left_after;
         }
+        left_after = reads;
         reads += 1 + reads / 3;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_read_for_a_client_ends_when_it_leaves() {
-    let (fixture, faults) = over_faults().await;
-    let fixture: &Fixture = Box::leak(Box::new(fixture));
-    for n in 0..40 {
-        let path = format!("/rest/c/n{n:02}");
-        assert_eq!(fixture.put(&path, "<> <http://a/p> \"o\" .").answer().await.status, StatusCode::CREATED);
-    }
-    let scan = fixture.ask(Method::PUT, "/rest/c/scan").header("content-type", "image/png").body(vec![7; 1 << 20]);
-    assert_eq!(scan.answer().await.status, StatusCode::CREATED);
-    let listing = leaves(&faults, || fixture.ask(Method::GET, "/rest/c")).await;
-    assert!(listing > 1, "{listing}");
-    let archive = || fixture.ask(Method::GET, "/rest/c").header("accept", "application/zip");
-    let archive = leaves(&faults, archive).await;
-    assert!(archive > 40, "each description is read: {archive}");
-    let digest = || fixture.ask(Method::GET, "/rest/c/scan").header("want-digest", "md5");
-    let digest = leaves(&faults, digest).await;
-    assert!(digest > 1, "{digest}");
+async fn reading_for_a_listing_ends_when_its_client_leaves() {
+    assert!(leaves("/rest/c", ("accept", "text/turtle")).await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reading_for_an_archive_ends_when_its_client_leaves() {
+    let reads = leaves("/rest/c", ("accept", "application/zip")).await;
+    assert!(reads > 20, "each description is read: {reads}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reading_for_a_digest_ends_when_its_client_leaves() {
+    assert!(leaves("/rest/c/scan", ("want-digest", "md5")).await > 0);
 }

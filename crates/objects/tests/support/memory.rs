@@ -108,7 +108,9 @@ impl Memory {
 
     /// What is late arrives now.
     pub fn deliver(&self) {
-        for step in self.state.lock().due(usize::MAX) {
+        // Not in the head of the loop, which would hold the lock until its end.
+        let due = self.state.lock().due(usize::MAX);
+        for step in due {
             match self.engine {
                 None => _ = self.state.lock().apply(0, &step),
                 Some(_) => _ = wait(self.apply(call(), 0, &step)),
