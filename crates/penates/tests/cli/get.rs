@@ -120,7 +120,7 @@ fn the_same_command_given_again_goes_on_where_it_was_broken_even_if_the_volume_h
     let target = store.beside("out.zip");
     let args = ["get", "--server", &proxy.url, SMALL, OTHER, "--tries", "1", "-o", target.to_str().unwrap()];
     let broken = Ran::of(penates(&args)).ends_with(1);
-    assert!(broken.stderr.contains("given again, goes on"), "{}", broken.stderr);
+    assert!(broken.stderr.contains("give the same command again to continue"), "{}", broken.stderr);
     assert!(!target.exists());
     let part_len = fs::metadata(store.beside("out.zip.part")).unwrap().len();
     assert!((1..whole.len() as u64).contains(&part_len), "{part_len}");

@@ -111,7 +111,7 @@ fn an_interrupted_import_begins_nothing_more_and_the_next_one_does_the_rest() {
     let mut failures = BufReader::new(File::open(&failed).unwrap());
     failures.read_line(&mut String::new()).unwrap();
     signal(&import, "INT");
-    wait_until(|| said.text().contains("once more ends at once"));
+    wait_until(|| said.text().contains("interrupt again to stop at once"));
     failures.read_to_end(&mut Vec::new()).unwrap();
     let output = import.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
@@ -139,7 +139,7 @@ fn an_import_that_is_interrupted_twice_ends_at_once_and_leaves_nothing_half_impo
     let mut failures = BufReader::new(File::open(&failed).unwrap());
     failures.read_line(&mut String::new()).unwrap();
     signal(&import, "INT");
-    wait_until(|| said.text().contains("once more ends at once"));
+    wait_until(|| said.text().contains("interrupt again to stop at once"));
     signal(&import, "INT");
     // The list is not read any further: the import would wait for it for ever.
     assert_eq!(import.wait().unwrap().code(), Some(130));

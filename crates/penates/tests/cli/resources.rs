@@ -28,7 +28,7 @@ impl Repository {
     /// A command, which goes by the server's socket. That it does is said first, and left out here.
     fn run(&self, args: &[&str]) -> Ran {
         let mut ran = self.store.run(args);
-        if let Some((_, said)) = ran.stderr.split_once("by its socket.\n") {
+        if let Some((_, said)) = ran.stderr.split_once("using its socket.\n") {
             ran.stderr = said.to_owned();
         }
         ran
@@ -344,7 +344,7 @@ fn what_cannot_be_put_is_told_with_its_reason_and_nothing_is_made() {
         (&["a/../b", file], 2, "`..` cannot be a name"),
         (&["a\tb", file], 2, "control character"),
         (&["fcr:own", file], 2, "fcr:"),
-        (&["volumes/mine", file], 1, "kept for the volumes"),
+        (&["volumes/mine", file], 1, "reserved for the volumes"),
         (&["note", nowhere.to_str().unwrap()], 2, nowhere.to_str().unwrap()),
         (&["note", folder.to_str().unwrap()], 2, folder.to_str().unwrap()),
         (&["note", file, "--type", "no\ntype"], 2, "--type"),
@@ -405,7 +405,7 @@ fn bytes_that_break_off_are_a_failure() {
     repository.put("scan", "scan.png", &image()).ends_with(0);
     let proxy = Proxy::start(&repository.served.url, &[10_000]);
     let ran = Ran::of(penates(&["cat", "scan", "--server", &proxy.url])).ends_with(1);
-    assert!(ran.stderr.contains("broke off"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("ended early"), "{}", ran.stderr);
     assert!(image().starts_with(&ran.stdout));
 }
 

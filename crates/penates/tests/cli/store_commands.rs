@@ -184,7 +184,7 @@ fn a_byte_flipped_on_disk_is_found_told_and_never_served() {
     // Nobody knows of it yet: the download that finds it breaks off, and one that leaves it out takes its place.
     let target = store.beside("got.zip");
     let ran = store.run(&["get", "--ids", &list, "--tries", "2", "-o", target.to_str().unwrap()]).ends_with(1);
-    assert!(ran.stderr.contains("beginning again without it"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("starting again without it"), "{}", ran.stderr);
     assert_damage_is_left_out(&fs::read(target).unwrap(), &whole, &damaged);
 
     let verified = store.run(&["verify"]).ends_with(1);
