@@ -194,18 +194,21 @@ async fn a_single_node_that_syncs_now_and_then_loses_what_it_acknowledged_since(
     let store = CassandraStore::open(options, Arc::new(SystemClock)).await.unwrap();
     surely(&store, put("written out")).await;
     node.nodetool(NODE, &["flush"]).unwrap();
-    surely(&store, put("acknowledged")).await;
-    node.kill(NODE).unwrap();
-    node.start(NODE).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while let Err(error) = store.get(call(SHORT), Table::Objects, &key("p"), &key("written out")).await {
-        assert!(error.is_passing() && Instant::now() < deadline, "{error}");
+    // The node also syncs when it has just written out, and right after its start: one write may be saved by that.
+    for acknowledged in ["first", "second", "third", "fourth"] {
+        surely(&store, put(acknowledged)).await;
+        node.kill(NODE).unwrap();
+        node.start(NODE).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while let Err(error) = store.get(call(SHORT), Table::Objects, &key("p"), &key("written out")).await {
+            assert!(error.is_passing() && Instant::now() < deadline, "{error}");
+        }
+        assert!(there(&store, "written out").await);
+        if !there(&store, acknowledged).await {
+            return;
+        }
     }
-    assert!(there(&store, "written out").await);
-    assert!(
-        !there(&store, "acknowledged").await,
-        "nothing was lost: the documentation says too little of what it promises"
-    );
+    panic!("nothing was lost: the documentation says too little of what it promises");
 }
 
 /// A disk with little room, in memory.
