@@ -11,7 +11,7 @@ use store::faults::{Fault, Faults, Kind, Rates};
 use store::{ManualClock, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
-use crate::support::{Ask, Fixture};
+use crate::support::Fixture;
 
 /// Bounds every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
