@@ -1,12 +1,15 @@
-//! Injects what real engines do not do on demand: errors, delays, unknown outcomes, crashes between any two steps, a full disk,
-//! damaged and lost rows. With nothing injected it is the store below it.
+//! Injects what real engines do not do on demand: errors, delays, unknown outcomes, crashes between
+//! any two steps, a full disk, damaged and lost rows. With nothing injected it behaves like the
+//! inner store.
 //!
-//! A test says what shall go wrong, then runs what it tests:
+//! A test sets up faults, then runs the code under test:
 //!
-//! - [`Faults::next`] puts a fault into the way of the next call of a kind, once;
-//! - [`Faults::crash_after_steps`] lets so many steps through and then fails every call until [`Faults::revive`]: run over all
-//!   counts from 0 to [`Faults::steps_seen`], it crashes a protocol between any two of its steps;
-//! - [`Faults::set_full`], [`Faults::set_poisoned`], [`Faults::damage`] and [`Faults::damage_content`] stay until they are taken back;
+//! - [`Faults::next`] makes the next call of a kind meet a fault, once;
+//! - [`Faults::crash_after_steps`] lets a number of steps through and then fails every call until
+//!   [`Faults::revive`]. Run for all numbers from 0 to [`Faults::steps_seen`], it crashes a
+//!   protocol between any two of its steps;
+//! - [`Faults::set_full`], [`Faults::set_poisoned`], [`Faults::damage`] and
+//!   [`Faults::damage_content`] hold until they are revoked;
 //! - [`Faults::set_rates`] draws faults from a seed.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -15,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
@@ -24,16 +26,16 @@ use rand::{Rng, SeedableRng};
 
 use crate::{
     AtOnce, Call, ContentHeader, ContentId, ContentStream, Health, Lane, Limits, Outcome, Row, Rows, Scan, Step, Store,
-    StoreError, StoreResult, Strength, Table, WalkPage,
+    StoreError, StoreResult, Strength, Table, WalkPage, Wrapper,
 };
 
-/// What is said of a lane that was poisoned.
+/// The reason that a poisoned lane gives.
 const POISONED: &str = "a failed write was injected";
 
 /// Kinds of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// get, get_many, scan, walk, content_header, read_content.
+    /// get, get_many, scan, scan_many, walk, content_header, read_content.
     Read,
     /// run.
     Run,
@@ -41,24 +43,25 @@ pub enum Kind {
     ChangeContent,
 }
 
-/// What goes wrong with one call.
+/// A fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with [`StoreError::Unavailable`], having done nothing. Asked again it may succeed.
+    /// The call fails with [`StoreError::Unavailable`] and does nothing. A second try may succeed.
     Unavailable,
-    /// It fails with [`StoreError::Overloaded`], having done nothing.
+    /// The call fails with [`StoreError::Overloaded`] and does nothing.
     Overloaded,
-    /// A read fails with [`StoreError::DeadlinePassed`]; a write is refused as overload, having done nothing.
+    /// A read fails with [`StoreError::DeadlinePassed`]; a write is refused as overload and does
+    /// nothing.
     DeadlinePassed,
-    /// It is answered so much later.
+    /// The call runs after this delay.
     Delay(Duration),
-    /// A list of steps is applied (or refused) and answered as unknown.
+    /// A list of steps is applied (or refused), and the outcome is unknown.
     UnknownApplied,
-    /// A list of steps is not applied and answered as unknown.
+    /// A list of steps is not applied, and the outcome is unknown.
     UnknownNotApplied,
 }
 
-/// How often faults are drawn, each a probability from 0 to 1; 0 for never.
+/// How often faults are drawn, each as a probability from 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rates {
     /// Of [`Fault::Unavailable`], for every kind of call.
@@ -73,31 +76,33 @@ pub struct Rates {
     pub max_delay: Duration,
 }
 
-/// What is wrong with a row.
+/// The harm done to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
-    /// One bit of its value is flipped (the first bit of its last byte; an empty value stays as it is).
+    /// One bit of its value is flipped (the first bit of its last byte). An empty value does not
+    /// change.
     FlippedBit,
     /// It is not found.
     Lost,
 }
 
-/// A row that is read other than it was written.
+/// A row that reads differently from what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where.
+    /// The table.
     pub table: Table,
-    /// Where.
+    /// The partition.
     pub partition: Bytes,
-    /// Which row; `None`: every row of the partition.
+    /// The row; `None`: every row of the partition.
     pub sort: Option<Bytes>,
-    /// What is wrong with it.
+    /// The harm.
     pub harm: Harm,
-    /// Whether reads that are stronger than [`Strength::Usual`] find it whole, as where only one of several replicas is damaged.
+    /// Whether reads stronger than [`Strength::Usual`] find it whole, as if only one of several
+    /// replicas were damaged.
     pub strong_reads_are_whole: bool,
 }
 
-/// A store with faults in its way. See the module's comment.
+/// A store that injects faults. See the head of the module.
 pub struct Faults {
     inner: Arc<dyn Store>,
     state: Mutex<State>,
@@ -119,7 +124,7 @@ struct State {
 }
 
 impl Faults {
-    /// `inner`, with nothing in its way yet.
+    /// Wraps `inner`, with no faults yet.
     pub fn new(inner: Arc<dyn Store>) -> Self {
         let state = State {
             scripted: VecDeque::new(),
@@ -136,48 +141,52 @@ impl Faults {
         Self { inner, state: Mutex::new(state), delayed: AtomicUsize::new(0) }
     }
 
-    /// Whether there are faults to come that were put into the way of calls, one by one.
+    /// Whether a fault that [`Faults::next`] set has not been met yet.
     pub fn is_scripted(&self) -> bool {
         !self.state.lock().scripted.is_empty()
     }
 
-    /// How many calls a delay holds up now; one whose caller gave up is none of them.
+    /// The number of calls that a delay holds up now, without calls whose caller gave up.
     pub fn delayed(&self) -> usize {
         self.delayed.load(Ordering::SeqCst)
     }
 
-    /// The next call of this kind meets this fault. What was said first is met first.
+    /// Makes the next call of this kind meet this fault. Faults are met in the order in which they
+    /// are set.
     pub fn next(&self, kind: Kind, fault: Fault) {
         self.state.lock().scripted.push_back((kind, fault));
     }
 
-    /// From now on faults are drawn at these rates; the same seed and the same calls draw the same.
+    /// Draws faults at these rates from now on. The same seed and the same calls draw the same
+    /// faults.
     pub fn set_rates(&self, seed: u64, rates: Rates) {
         let mut state = self.state.lock();
         state.rates = rates;
         state.random = StdRng::seed_from_u64(seed);
     }
 
-    /// Lets so many more steps through, then crashes: the list under way ends after its steps so far (also on an engine that
-    /// would run it as one, since no protocol may rely on that), and every later call fails until [`Faults::revive`]. An upload
-    /// counts as two steps, after the first of which it breaks off; condemning, deleting and sweeping count as one.
+    /// Lets this number of steps through and then crashes. The list under way ends after its steps
+    /// so far, even on an engine that would run it as one, since no protocol may rely on that.
+    /// Every later call fails until [`Faults::revive`]. An upload counts as two steps and breaks
+    /// off after the first; condemning, deleting and sweeping count as one.
     pub fn crash_after_steps(&self, steps: usize) {
         self.state.lock().steps_left = Some(steps);
     }
 
-    /// Whether a fault that was said for the next call of this kind has not been met yet.
+    /// Whether a fault set for the next call of this kind has not been met yet.
     pub fn has_next(&self, kind: Kind) -> bool {
         self.state.lock().scripted.iter().any(|(scripted, _)| *scripted == kind)
     }
 
-    /// Ends a crash: calls reach the store again, which holds what the steps before the crash have left.
+    /// Ends a crash: calls reach the store again, which holds what the steps before the crash
+    /// wrote.
     pub fn revive(&self) {
         let mut state = self.state.lock();
         state.crashed = false;
         state.steps_left = None;
     }
 
-    /// Whether it has crashed.
+    /// Whether it is crashed.
     pub fn is_crashed(&self) -> bool {
         self.state.lock().crashed
     }
@@ -187,12 +196,12 @@ impl Faults {
         self.state.lock().steps_seen
     }
 
-    /// A full disk: writes are refused with [`StoreError::Full`], reads go on.
+    /// Makes the disk full: writes are refused with [`StoreError::Full`], reads go on.
     pub fn set_full(&self, full: bool) {
         self.state.lock().full = full;
     }
 
-    /// A lane that refuses its lists of steps with [`StoreError::Poisoned`]; reads go on.
+    /// Makes a lane refuse its lists of steps with [`StoreError::Poisoned`]; reads go on.
     pub fn set_poisoned(&self, lane: Lane, poisoned: bool) {
         let mut state = self.state.lock();
         if poisoned {
@@ -212,14 +221,14 @@ impl Faults {
         self.state.lock().damaged_contents.push(id);
     }
 
-    /// Takes back all damage.
+    /// Revokes all damage.
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.damages.clear();
         state.damaged_contents.clear();
     }
 
-    /// Meets what is in the way of a call: answers an error, or what is to be done about its outcome.
+    /// Applies the fault of a call: returns its error, or the fault that changes the outcome.
     async fn meet(&self, kind: Kind) -> StoreResult<Option<Fault>> {
         let fault = {
             let mut state = self.state.lock();
@@ -246,7 +255,7 @@ impl Faults {
         }
     }
 
-    /// Lets up to `wanted` steps through; crashes if that is fewer.
+    /// Lets up to `wanted` steps through, and crashes if those are fewer.
     fn pass(&self, wanted: usize) -> usize {
         let mut state = self.state.lock();
         let passed = wanted.min(state.steps_left.unwrap_or(wanted));
@@ -268,6 +277,11 @@ impl Faults {
             Some(Harm::FlippedBit) => Some(Row { value: flip(&row.value), ..row }),
             Some(Harm::Lost) => None,
         }
+    }
+
+    fn harm_page(&self, call: Call, table: Table, partition: &Bytes, page: Rows) -> Rows {
+        let rows = page.rows.into_iter().filter_map(|row| self.harm(call, table, partition, row)).collect();
+        Rows { rows, next: page.next }
     }
 }
 
@@ -293,7 +307,7 @@ impl State {
     }
 }
 
-/// A call that a delay holds up.
+/// A call that is being delayed.
 struct HeldUp<'a>(&'a AtomicUsize);
 
 impl<'a> HeldUp<'a> {
@@ -333,13 +347,18 @@ fn unknown(reason: &str) -> Outcome {
     Outcome::Unknown { reason: reason.to_owned() }
 }
 
-/// The beginning of a stream, which then breaks off.
+/// The beginning of a stream that then breaks off.
 fn broken_off(content: ContentStream) -> ContentStream {
     content.take(1).chain(stream::iter([Err(crashed())])).boxed()
 }
 
-#[async_trait]
-impl Store for Faults {
+// A method that is merely passed on would meet no fault, so each one is stated.
+#[deny(clippy::missing_trait_methods)]
+impl Wrapper for Faults {
+    fn inner(&self) -> &dyn Store {
+        self.inner.as_ref()
+    }
+
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         self.meet(Kind::Read).await?;
         let row = self.inner.get(call, table, partition, sort).await?;
@@ -356,8 +375,14 @@ impl Store for Faults {
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         self.meet(Kind::Read).await?;
         let page = self.inner.scan(call, table, partition, scan).await?;
-        let rows = page.rows.into_iter().filter_map(|row| self.harm(call, table, partition, row)).collect();
-        Ok(Rows { rows, next: page.next })
+        Ok(self.harm_page(call, table, partition, page))
+    }
+
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        self.meet(Kind::Read).await?;
+        let pages = self.inner.scan_many(call, scans.clone()).await?;
+        let scanned = pages.into_iter().zip(&scans);
+        Ok(scanned.map(|(page, (table, partition, _))| self.harm_page(call, *table, partition, page)).collect())
     }
 
     async fn run(&self, call: Call, mut steps: Vec<Step>) -> StoreResult<Outcome> {
@@ -423,6 +448,10 @@ impl Store for Faults {
     async fn sweep(&self, call: Call) -> StoreResult<u64> {
         self.meet(Kind::ChangeContent).await?;
         if self.pass(1) == 0 { Err(crashed()) } else { self.inner.sweep(call).await }
+    }
+
+    fn fresh_content_id(&self) -> ContentId {
+        self.inner.fresh_content_id()
     }
 
     fn check_home(&self) -> StoreResult<()> {

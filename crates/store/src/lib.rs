@@ -1,19 +1,25 @@
 //! The seam: the interface of storage engines.
 //!
-//! A row is at (table, partition, sort key). An engine may spread partitions as it likes. Within a partition rows are ordered by the
-//! bytes of their sort key. Crates above this one use [`Store`]. Each engine below it is a crate of its own. The crate knows no HTTP,
-//! ZIP, volume or LDP.
+//! A row is at (table, partition, sort key). An engine may spread partitions as it likes. Within a
+//! partition rows are ordered by the bytes of their sort key. Crates above this one use [`Store`].
+//! Each engine below it is a crate of its own. This crate knows no HTTP, ZIP, volume or LDP.
 //!
 //! How to read it:
 //!
-//! - [`Store`] (in `seam.rs`) is the trait. The comments of its methods are its promises, and [`suite`] tests each of them.
-//! - [`Step`], [`Outcome`] and [`Guard`] describe changes: an ordered list of steps, of which any prefix does no harm.
+//! - [`Store`] (in `seam.rs`) is the trait. The comments of its methods are its promises, and
+//!   [`suite`] tests each of them.
+//! - [`Step`], [`Outcome`] and [`Guard`] describe changes: an ordered list of steps, of which any
+//!   prefix does no harm.
 //! - [`Call`] accompanies each request: class of data, strength of reads, deadline.
 //! - [`envelope`] adds a format version and a checksum to each value, above every engine.
 //! - [`suite`] is the behaviour suite. An engine's test file is a list of calls to its macros.
-//! - Wrappers over the same trait: [`limited`] enforces the limits, [`read_only`] refuses changes for a while, [`faults`] injects what
-//!   real engines will not do on demand, and [`null`] is the engine that answers constants at once (for benchmarks: what do doors and protocol cost by themselves?).
-//! - [`copying`] makes one store like another, whatever their engines; [`wire`] is how a store that a server holds is read from beside it.
+//! - [`Wrapper`] (in `wrapper.rs`) is a store that changes some methods of another one: [`limited`]
+//!   enforces the limits, [`read_only`] refuses changes for a while, and [`faults`] injects what
+//!   real engines will not do on demand.
+//! - [`null`] is an engine that returns constants at once. Benchmarks use it to measure the doors
+//!   and the protocol alone.
+//! - [`copying`] makes one store equal to another, whatever their engines.
+//! - [`wire`] encodes reads of a store that another process holds.
 
 pub mod call;
 pub mod clock;
@@ -31,6 +37,7 @@ pub mod seam;
 pub mod step;
 pub mod suite;
 pub mod wire;
+pub mod wrapper;
 
 pub use call::{Call, Class, Deadline, Strength};
 pub use clock::{Clock, ManualClock, SystemClock, UnixMillis};
@@ -40,3 +47,4 @@ pub use random::{Random, SystemRandom};
 pub use row::{Direction, Guard, Lane, NewRow, Row, Rows, Scan, Stamp, Table};
 pub use seam::{AtOnce, Health, Limits, Store, WalkPage};
 pub use step::{Condition, Expect, Outcome, Removal, Step};
+pub use wrapper::Wrapper;

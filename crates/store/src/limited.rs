@@ -1,18 +1,18 @@
-//! Enforces the limits of the seam above an engine, so that every engine refuses what the strictest would. It refuses and
-//! never cuts: an answer is the engine's, or an error that names the limit. Lists that do not keep to one lane it refuses too.
+//! Enforces the limits of the seam above an engine, so that every engine refuses what the strictest
+//! would refuse. It never truncates: the result is the engine's, or an error that names the limit.
+//! It also refuses lists that touch more than one lane.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
-    AtOnce, Call, ContentHeader, ContentId, ContentStream, Guard, Health, Limits, NewRow, Outcome, Removal, Row, Rows,
-    Scan, Step, Store, StoreError, StoreResult, Table, WalkPage,
+    Call, ContentId, ContentStream, Guard, Limits, NewRow, Outcome, Removal, Step, Store, StoreError, StoreResult,
+    Wrapper,
 };
 
-/// A store that refuses what is over its limits with [`StoreError::Limit`], before the engine sees any of it.
+/// A store that refuses requests over its limits with [`StoreError::Limit`], before the engine sees
+/// any of them.
 pub struct Limited {
     inner: Arc<dyn Store>,
     limits: Limits,
@@ -54,7 +54,7 @@ impl Limited {
     }
 
     fn check_rows(&self, rows: &[NewRow]) -> StoreResult<Size> {
-        // The count first: it is cheaper than to look at each.
+        // The count first: that is cheaper than checking each row.
         at_most("rows of a step", rows.len(), self.limits.step_rows)?;
         let mut size = Size::default();
         for row in rows {
@@ -82,7 +82,7 @@ impl Limited {
     }
 }
 
-/// What a step holds.
+/// The size of a step.
 #[derive(Clone, Copy, Default)]
 struct Size {
     rows: usize,
@@ -90,12 +90,12 @@ struct Size {
 }
 
 impl Size {
-    /// With more bytes in the same row.
+    /// Adds bytes to the same row.
     fn and(self, bytes: usize) -> Self {
         Self { bytes: self.bytes + bytes, ..self }
     }
 
-    /// With other rows.
+    /// Adds other rows.
     fn beside(self, other: Self) -> Self {
         Self { rows: self.rows + other.rows, bytes: self.bytes + other.bytes }
     }
@@ -108,22 +108,9 @@ fn at_most(what: &'static str, actual: usize, max: usize) -> StoreResult<()> {
     Err(StoreError::Limit { what, actual: actual as u64, max: max as u64 })
 }
 
-#[async_trait]
-impl Store for Limited {
-    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
-        self.inner.get(call, table, partition, sort).await
-    }
-
-    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
-        self.inner.get_many(call, table, keys).await
-    }
-
-    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
-        self.inner.scan(call, table, partition, scan).await
-    }
-
-    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
-        self.inner.scan_many(call, scans).await
+impl Wrapper for Limited {
+    fn inner(&self) -> &dyn Store {
+        self.inner.as_ref()
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
@@ -131,52 +118,12 @@ impl Store for Limited {
         self.inner.run(call, steps).await
     }
 
-    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
-        self.inner.walk(call, table, from, max).await
-    }
-
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
         self.check_key(&owner)?;
         self.inner.put_content_as(call, id, owner, content).await
     }
 
-    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
-        self.inner.content_header(call, id).await
-    }
-
-    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
-        self.inner.read_content(call, id, range).await
-    }
-
-    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        self.inner.condemn_content(call, id).await
-    }
-
-    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        self.inner.delete_content(call, id).await
-    }
-
-    async fn sweep(&self, call: Call) -> StoreResult<u64> {
-        self.inner.sweep(call).await
-    }
-
-    fn check_home(&self) -> StoreResult<()> {
-        self.inner.check_home()
-    }
-
-    async fn health(&self) -> Health {
-        self.inner.health().await
-    }
-
     fn limits(&self) -> Limits {
         self.limits
-    }
-
-    fn at_once(&self) -> AtOnce {
-        self.inner.at_once()
-    }
-
-    async fn close(&self) -> StoreResult<()> {
-        self.inner.close().await
     }
 }

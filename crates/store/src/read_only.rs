@@ -1,36 +1,35 @@
-//! A store that takes no changes for a while: one that is copied for good (the cut-over), and one into which a copy is not whole yet.
+//! A store that refuses changes for a while: the source of a copy at its end (the cut-over), or the
+//! target of an unfinished copy.
 //!
-//! That it is so stands in a row of the store itself: every process that opens the store knows it, and it outlives all of them. What
-//! keeps to it is [`ReadOnlyGate`], a wrapper over the engine. Reading goes on, and so does the audit, without which nothing is
-//! served.
+//! A row of the store itself records the state. Every process that opens the store sees it, and it
+//! outlives all of them. [`ReadOnlyGate`], a wrapper over the engine, enforces it. Reads go on, and
+//! so does the audit, since nothing is served without an audit.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::RwLock;
 
 use crate::{
-    AtOnce, Call, Class, ContentHeader, ContentId, ContentStream, Deadline, Health, Lane, Limits, NewRow, Outcome,
-    Removal, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, WalkPage, envelope,
+    Call, Class, ContentId, ContentStream, Deadline, Health, Lane, NewRow, Outcome, Removal, Step, Store, StoreError,
+    StoreResult, Table, Wrapper, envelope,
 };
-use std::ops::Range;
 
-/// The partition of [`Table::Work`] that holds the row which says why the store is read-only.
+/// The partition of [`Table::Work`] that holds the row with the reason why the store is read-only.
 pub const PARTITION: Bytes = Bytes::from_static(b"read-only");
 
 const REASON: Bytes = Bytes::from_static(b"reason");
 
-/// How long a call for that row may take.
+/// How long a read or write of that row may take.
 const CALL_MAX: Duration = Duration::from_secs(10);
 
 fn call() -> Call {
     Call::new(Class::Description, Deadline::within(CALL_MAX)).strong()
 }
 
-/// Why the store is read-only; `None`: it is not.
+/// Why the store is read-only; `None` if it is not.
 pub async fn reason(store: &dyn Store) -> StoreResult<Option<String>> {
     let Some(row) = store.get(call(), Table::Work, &PARTITION, &REASON).await? else { return Ok(None) };
     let corrupt = |detail: String| StoreError::Corrupt { table: Table::Work, detail };
@@ -38,10 +37,11 @@ pub async fn reason(store: &dyn Store) -> StoreResult<Option<String>> {
     String::from_utf8(reason.to_vec()).map(Some).map_err(|error| corrupt(error.to_string()))
 }
 
-/// Makes the store read-only, or, with `None`, takes changes again. Where this process has a [`ReadOnlyGate`] over the store, no change
-/// is under way any more once this has answered; another process learns of it when it looks ([`ReadOnlyGate::look`]).
+/// Makes the store read-only, or writable again with `None`. If this process has a [`ReadOnlyGate`]
+/// over the store, no change is under way any more when this returns. Other processes notice at
+/// their next [`ReadOnlyGate::look`].
 pub async fn set(store: &dyn Store, reason: Option<&str>) -> StoreResult<()> {
-    // What stands there is not known, and rows are immutable.
+    // Rows are immutable, so an earlier reason is removed first.
     let remove = Step::Remove { table: Table::Work, partition: PARTITION, rows: Removal::Rows(vec![REASON]) };
     let put = reason.map(|reason| {
         let rows = vec![NewRow::new(REASON, envelope::seal(reason.as_bytes()))];
@@ -54,27 +54,28 @@ pub async fn set(store: &dyn Store, reason: Option<&str>) -> StoreResult<()> {
     }
 }
 
-/// Refuses changes while the store below is read-only, with [`StoreError::ReadOnly`].
+/// Refuses changes with [`StoreError::ReadOnly`] while the inner store is read-only.
 pub struct ReadOnlyGate {
     inner: Arc<dyn Store>,
-    /// Whoever changes something holds this meanwhile; whoever closes the gate or opens it waits for all of them.
+    /// Each change holds a read lock. Closing or opening the gate takes the write lock, and so
+    /// waits for all changes.
     under_way: RwLock<()>,
-    /// Why changes are refused. It changes only while none is under way.
+    /// Why changes are refused. It only changes while no change is under way.
     closed: Mutex<Option<String>>,
 }
 
 impl ReadOnlyGate {
-    /// A gate before `inner`, open or closed as that says.
+    /// A gate over `inner`, open or closed as the row in `inner` says.
     pub async fn new(inner: Arc<dyn Store>) -> StoreResult<Self> {
         let closed = Mutex::new(reason(inner.as_ref()).await?);
         Ok(Self { inner, under_way: RwLock::default(), closed })
     }
 
-    /// Looks whether the store has become read-only, or takes changes again. Where several processes share a store, each has to do so
-    /// again and again.
+    /// Checks whether the store has become read-only or writable again. If several processes share
+    /// a store, each must call this regularly.
     pub async fn look(&self) -> StoreResult<()> {
         let reason = reason(self.inner.as_ref()).await?;
-        // Nearly always there is nothing new, and then nobody waits for a change that is slow.
+        // Usually nothing is new, and then nobody waits for a slow change.
         if *self.closed.lock() != reason {
             let _none_is_under_way = self.under_way.write().await;
             *self.closed.lock() = reason;
@@ -82,7 +83,8 @@ impl ReadOnlyGate {
         Ok(())
     }
 
-    /// Refuses changes until the next look that says otherwise: it is not known whether the store is read-only.
+    /// Refuses changes until the next look finds the store writable: until then its state is
+    /// unknown.
     pub async fn close_until_known(&self) {
         let _none_is_under_way = self.under_way.write().await;
         self.closed.lock().get_or_insert_with(|| "it is not known whether it takes changes".to_owned());
@@ -110,22 +112,9 @@ fn is_of_the_audit(steps: &[Step]) -> bool {
     steps.iter().all(|step| step.table() == Table::Audit)
 }
 
-#[async_trait]
-impl Store for ReadOnlyGate {
-    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
-        self.inner.get(call, table, partition, sort).await
-    }
-
-    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
-        self.inner.get_many(call, table, keys).await
-    }
-
-    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
-        self.inner.scan(call, table, partition, scan).await
-    }
-
-    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
-        self.inner.scan_many(call, scans).await
+impl Wrapper for ReadOnlyGate {
+    fn inner(&self) -> &dyn Store {
+        self.inner.as_ref()
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
@@ -143,22 +132,11 @@ impl Store for ReadOnlyGate {
         self.change(self.inner.run(call, steps)).await
     }
 
-    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
-        self.inner.walk(call, table, from, max).await
-    }
-
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
-        // An upload that began before may end afterwards, however slow it is: nothing names it, so that changes nothing.
+        // An upload that began earlier may end later, however slow it is. Nothing names its
+        // content, so it changes nothing.
         self.change(async { Ok(()) }).await?;
         self.inner.put_content_as(call, id, owner, content).await
-    }
-
-    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
-        self.inner.content_header(call, id).await
-    }
-
-    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
-        self.inner.read_content(call, id, range).await
     }
 
     async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
@@ -183,22 +161,10 @@ impl Store for ReadOnlyGate {
 
     async fn health(&self) -> Health {
         let mut health = self.inner.health().await;
-        // What serving writes besides (selections, tokens) is refused too, but nobody is kept from reading by that.
+        // Other writes of serving (selections, tokens) are refused too, but that stops no reader.
         if let Some(reason) = &*self.closed.lock() {
             health.refusing_writes.entry(Lane::Text).or_insert_with(|| format!("it is read-only: {reason}"));
         }
         health
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn at_once(&self) -> AtOnce {
-        self.inner.at_once()
-    }
-
-    async fn close(&self) -> StoreResult<()> {
-        self.inner.close().await
     }
 }

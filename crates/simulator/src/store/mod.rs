@@ -302,10 +302,8 @@ impl Store for SimStore {
         Ok(WalkPage { partitions, next })
     }
 
-    async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
-        let id = ContentId::drawn(&*self.random);
-        self.put_content_as(call, id, owner, content).await?;
-        Ok(id)
+    fn fresh_content_id(&self) -> ContentId {
+        ContentId::drawn(&*self.random)
     }
 
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {

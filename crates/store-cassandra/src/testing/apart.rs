@@ -1,21 +1,19 @@
-//! A part of a keyspace that looks like a store of its own. Making a keyspace takes a node a second; tests that try every fault at every step
-//! of a protocol need hundreds of stores.
+//! A part of a keyspace that looks like a store of its own. A node needs a second to create a
+//! keyspace, and tests that try every fault at every step of a protocol need hundreds of stores.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use store::{
-    AtOnce, Call, ContentHeader, ContentId, ContentStream, Health, Limits, Outcome, Row, Rows, Scan, Step, Store,
-    StoreResult, Table, WalkPage,
+    Call, ContentId, ContentStream, Outcome, Row, Rows, Scan, Step, Store, StoreResult, Table, WalkPage, Wrapper,
 };
 
-/// A store whose partitions have a prefix in the store below, and which knows no contents but its own.
+/// A store whose partitions have a prefix in the inner store, and which knows only its own
+/// contents.
 ///
-/// It never sweeps: the store below would take away what others are at, by this one's clock.
+/// It never sweeps: by its clock, the inner store would delete rows that others still use.
 pub(super) struct Apart {
     inner: Arc<dyn Store>,
     prefix: Bytes,
@@ -42,7 +40,7 @@ impl Apart {
         step
     }
 
-    /// A partition of the store below, as it is called here; `None`: it is another's.
+    /// The name here of a partition of the inner store; `None`: it belongs to another part.
     fn above(&self, table: Table, partition: &Bytes) -> Option<Bytes> {
         match table {
             Table::Contents => {
@@ -54,8 +52,11 @@ impl Apart {
     }
 }
 
-#[async_trait]
-impl Store for Apart {
+impl Wrapper for Apart {
+    fn inner(&self) -> &dyn Store {
+        self.inner.as_ref()
+    }
+
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         self.inner.get(call, table, &self.below(partition), sort).await
     }
@@ -78,7 +79,7 @@ impl Store for Apart {
         self.inner.run(call, steps.into_iter().map(|step| self.moved(step)).collect()).await
     }
 
-    /// Where to go on is where to go on in the store below.
+    /// `from` and `next` are positions in the inner store.
     async fn walk(&self, call: Call, table: Table, mut from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
         let mut partitions = Vec::new();
         loop {
@@ -96,39 +97,7 @@ impl Store for Apart {
         self.inner.put_content_as(call, id, owner, content).await
     }
 
-    async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
-        self.inner.content_header(call, id).await
-    }
-
-    async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
-        self.inner.read_content(call, id, range).await
-    }
-
-    async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        self.inner.condemn_content(call, id).await
-    }
-
-    async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        self.inner.delete_content(call, id).await
-    }
-
-    fn check_home(&self) -> StoreResult<()> {
-        self.inner.check_home()
-    }
-
-    async fn health(&self) -> Health {
-        self.inner.health().await
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn at_once(&self) -> AtOnce {
-        self.inner.at_once()
-    }
-
-    async fn close(&self) -> StoreResult<()> {
-        self.inner.close().await
+    async fn sweep(&self, _: Call) -> StoreResult<u64> {
+        Ok(0)
     }
 }
