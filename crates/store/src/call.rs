@@ -1,42 +1,45 @@
-//! What travels with each call of the store.
+//! The parameters of each call of the store.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The class of data a call touches. An engine picks consistency and durability by it, apart for reads and for writes. Of rows the
-/// table decides ([`crate::Table::class`]), since one list may hold rows of several classes.
+/// The class of data that a call touches. An engine chooses the consistency and durability of reads
+/// and of writes by it. For rows the table decides ([`crate::Table::class`]), since one list may
+/// hold rows of several classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Heads, logs, directories, containment, selections: what says what is there.
+    /// Heads, logs, directories, containment, selections: rows that say what exists.
     Description,
     /// Packs and content streams: the bytes themselves.
     Content,
     /// Expiring attribute records.
     Record,
-    /// Who asked for what.
+    /// Audit entries: who requested what.
     Audit,
 }
 
-/// How sure a read must be.
+/// How current a read must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strength {
     /// The class's usual level.
     Usual,
     /// Never older than a finished write of the same row.
     Strong,
-    /// Strong, and never older than a compare-and-write that was decided, whether or not its writer was told: it finishes what is under
-    /// way. What such a read of a guarded row has shown, with all rows that appeared with it and before it, every later serial read
-    /// of a row of the same partition finds. So who does not know what came of a compare-and-write reads the guarded row first, and
-    /// what appeared with its successor afterwards.
+    /// Strong, and never older than a compare-and-write that was decided, even if its writer got no
+    /// answer: the read completes compare-and-writes that are under way. Once such a read has shown
+    /// a guarded row, every later serial read of a row of the same partition finds all rows that
+    /// appeared with it or before it. A caller that does not know the outcome of a
+    /// compare-and-write therefore reads the guarded row first, and then the rows that appear with
+    /// its successor.
     ///
-    /// For [`Store::get`](crate::Store::get); pages of scans are strong. It costs more than a strong read, and gets in the way of
-    /// writers of the same partition.
+    /// For [`Store::get`](crate::Store::get); pages of scans are strong. It costs more than a
+    /// strong read and slows writers of the same partition.
     Serial,
 }
 
-/// The moment by which a call must have ended, with an answer, a refusal or "unknown". It is one of tokio's time, which stands still
-/// where a test or the simulator pauses it.
+/// The moment by which a call must have ended: with an answer, a refusal or "unknown". It is an
+/// instant of tokio's clock, which a test or the simulator can pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(pub Instant);
 
@@ -46,7 +49,7 @@ impl Deadline {
         Self(Instant::now() + duration)
     }
 
-    /// What is left; zero if it has passed.
+    /// The remaining time; zero if the deadline has passed.
     pub fn remaining(&self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
@@ -60,14 +63,14 @@ impl Deadline {
 /// Class, strength and deadline of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// What kind of data.
+    /// The class of data.
     pub class: Class,
-    /// How sure.
+    /// How current a read must be.
     pub strength: Strength,
-    /// Until when.
+    /// When it must have ended.
     pub deadline: Deadline,
-    /// Whether what it writes is a step of a removal (a mark, a head that says so): where room grows scarce it is refused later than other
-    /// small writes, so that room can come back.
+    /// Whether it writes a step of a removal (a mark, or a head that says so). When disk space runs
+    /// low, such writes are refused later than other small writes, so that removals can free space.
     pub is_removal: bool,
 }
 

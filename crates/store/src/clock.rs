@@ -1,4 +1,4 @@
-//! Wall time, passed in: nothing above an engine asks the operating system what time it is.
+//! Wall time, passed in: code above an engine never asks the operating system for the time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 pub struct UnixMillis(pub u64);
 
 impl UnixMillis {
-    /// This time and `duration` more; stops at the end of time instead of overflowing.
+    /// Adds `duration`; stops at the end of time instead of overflowing.
     pub fn plus(self, duration: std::time::Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// The time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> std::time::Duration {
         std::time::Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -38,7 +38,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved: for tests.
+/// A clock for tests that moves only when told to.
 #[derive(Debug)]
 pub struct ManualClock(AtomicU64);
 
@@ -53,7 +53,7 @@ impl ManualClock {
         self.0.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 
-    /// Sets the clock, also backwards: clocks of real machines do that.
+    /// Sets the clock, backwards too: clocks of real machines do that.
     pub fn set(&self, to: UnixMillis) {
         self.0.store(to.0, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Large contents: a stream in, an id out; a range of it back.
+//! Large contents: written as a stream, named by an id, read by range.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,15 +21,15 @@ impl ContentId {
         Self::drawn(&SystemRandom)
     }
 
-    /// A fresh id that is drawn from `random`.
+    /// A fresh id, drawn from `random`.
     pub fn drawn(random: &dyn Random) -> Self {
         Self(random.bytes())
     }
 }
 
-/// A text that names no content: other than 32 lower-case hexadecimal digits.
+/// A text that is not an id of a content: an id has 32 lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no id of a content")]
+#[error("not an id of a content")]
 pub struct NoContentId;
 
 impl FromStr for ContentId {
@@ -53,29 +53,30 @@ impl fmt::Debug for ContentId {
     }
 }
 
-/// Where a content stands.
+/// The state of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContentState {
-    /// It is being uploaded; the lease says until when nobody may take it away.
+    /// It is being uploaded; until the lease expires nobody may delete it.
     Uploading,
     /// Complete and immutable.
     Sealed,
-    /// To be collected: it can no longer be sealed.
+    /// To be deleted: it can no longer be sealed.
     Condemned,
 }
 
-/// What is known of a content besides its bytes.
+/// What the store knows of a content besides its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentHeader {
-    /// Where it stands.
+    /// Its state.
     pub state: ContentState,
-    /// The partition of the object that will name it, so that a collector knows whom to ask.
+    /// The partition of the object that will name it. A collector looks there before it deletes the
+    /// content.
     pub owner: Bytes,
-    /// Bytes; known once it is sealed.
+    /// Its length in bytes; known once it is sealed.
     pub len: u64,
-    /// Until when an upload may stay silent.
+    /// When an upload that sends nothing loses its lease.
     pub lease_until: UnixMillis,
 }
 
-/// A content's bytes as they come in or go out.
+/// The bytes of a content, coming in or going out.
 pub type ContentStream = BoxStream<'static, StoreResult<Bytes>>;

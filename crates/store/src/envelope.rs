@@ -1,7 +1,8 @@
-//! A format version and a checksum of our own around each value, put on and verified above the engines.
+//! A format version and a checksum around each value, added and verified above the engines.
 //!
-//! Layout: one byte version, four bytes CRC-32 (IEEE, little-endian) of the payload, the payload. A value that is sealed for a place has
-//! the CRC-32 of the place and the payload, so that it opens nowhere else.
+//! Layout: one byte version, four bytes CRC-32 (IEEE, little-endian) of the payload, the payload.
+//! For a value that is sealed for a place, the CRC-32 covers the place and the payload, so that the
+//! value opens nowhere else.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use thiserror::Error;
@@ -9,13 +10,13 @@ use thiserror::Error;
 /// The version written by this program.
 pub const VERSION: u8 = 1;
 
-/// What an envelope adds to its payload, bytes.
+/// The bytes that an envelope adds to its payload.
 pub const OVERHEAD: usize = 5;
 
 /// Why a value cannot be trusted.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EnvelopeError {
-    /// Too short to be one of ours.
+    /// Too short to be an envelope.
     #[error("a value of {0} bytes is too short")]
     Short(usize),
     /// Written by another version.
@@ -31,7 +32,8 @@ pub fn seal(payload: &[u8]) -> Bytes {
     seal_at(&[], payload)
 }
 
-/// Seals a payload for the place where it will stand: [`open_at`] opens it for the same place only.
+/// Seals a payload for the place where it will be stored: [`open_at`] opens it for the same place
+/// only.
 pub fn seal_at(place: &[u8], payload: &[u8]) -> Bytes {
     let mut sealed = BytesMut::with_capacity(OVERHEAD + payload.len());
     sealed.put_u8(VERSION);
@@ -40,7 +42,7 @@ pub fn seal_at(place: &[u8], payload: &[u8]) -> Bytes {
     sealed.freeze()
 }
 
-/// Opens a sealed value: the payload, without copying it.
+/// Opens a sealed value. Returns the payload without copying it.
 pub fn open(value: &Bytes) -> Result<Bytes, EnvelopeError> {
     open_at(&[], value)
 }

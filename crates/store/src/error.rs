@@ -1,4 +1,4 @@
-//! What can go wrong below the seam, as facts a caller can act on.
+//! Errors of a store, as facts that a caller can act on.
 
 use thiserror::Error;
 
@@ -7,11 +7,11 @@ use crate::row::Table;
 /// The result of a call of the store.
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// Why a call has no answer. A failed [`crate::Store::run`] applied nothing; where that is not sure, it answers
-/// [`crate::Outcome::Unknown`] instead.
+/// Why a call has no answer. A failed [`crate::Store::run`] applied nothing; where that is not
+/// certain, it returns [`crate::Outcome::Unknown`] instead.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// A limit of the seam was passed (see [`crate::Limits`]); the same request will never succeed.
+    /// The request exceeds a limit (see [`crate::Limits`]); the same request will never succeed.
     #[error("over a limit of the store: {what} is {actual}, at most {max} are allowed")]
     Limit {
         /// What was measured.
@@ -21,22 +21,23 @@ pub enum StoreError {
         /// The limit.
         max: u64,
     },
-    /// Too much is waiting already; try again later.
+    /// Too many calls are waiting; try again later.
     #[error("the store is overloaded: {0}; try again later")]
     Overloaded(String),
-    /// The deadline passed before there was an answer (reads only; writes are unknown then).
+    /// The deadline passed before there was an answer. Only reads return this; a write returns
+    /// unknown instead.
     #[error("the store did not answer by the deadline")]
     DeadlinePassed,
-    /// No room on the disk: writes are refused while reads go on.
+    /// The disk is full: writes are refused while reads go on.
     #[error("no room for writing: {0}")]
     Full(String),
-    /// Durability can no longer be promised, so writes are refused until a restart.
+    /// The store can no longer promise durability, so writes are refused until a restart.
     #[error("the store refuses writes since an earlier failure: {0}")]
     Poisoned(String),
     /// Changes are refused on purpose (see [`crate::read_only`]); reads go on.
     #[error("the store is read-only: {0}")]
     ReadOnly(String),
-    /// What is stored fails its checksum, or cannot be what was written.
+    /// A stored value fails its checksum or cannot be what was written.
     #[error("damaged data in table {table}: {detail}")]
     Corrupt {
         /// Where.
@@ -44,7 +45,8 @@ pub enum StoreError {
         /// What is wrong.
         detail: String,
     },
-    /// A passing failure (a node away, an interrupted call): the same request may succeed now.
+    /// A passing failure (a node is down, a call was interrupted): the same request may succeed
+    /// now.
     #[error("the store is unavailable for now: {0}")]
     Unavailable(String),
     /// Another process holds the data folder.
@@ -53,7 +55,7 @@ pub enum StoreError {
         /// The folder.
         folder: String,
     },
-    /// The data is of another format than this program's.
+    /// The data has another format than this program's.
     #[error(
         "the store in {location} has format {found}, this program reads format {expected}: use the version of Penates that wrote it"
     )]
@@ -65,7 +67,7 @@ pub enum StoreError {
         /// The format that is understood.
         expected: String,
     },
-    /// The store cannot be opened because what it is made of is damaged or not there.
+    /// The store cannot be opened because a part of it is damaged or missing.
     #[error("the store in {location} cannot be read: {detail}")]
     Unreadable {
         /// Where.
@@ -73,15 +75,16 @@ pub enum StoreError {
         /// What is wrong.
         detail: String,
     },
-    /// The request makes no sense to the store (a guarded row put plainly, a tag too long): a defect of the caller.
+    /// The request makes no sense to the store (a plain put of a guarded row, a tag that is too
+    /// long): a defect of the caller.
     #[error("invalid request to the store: {0}")]
     Invalid(String),
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     #[error("{context}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         context: String,
-        /// What it said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },

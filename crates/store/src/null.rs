@@ -1,4 +1,5 @@
-//! The engine that keeps nothing and answers constants at once. For benchmarks: what do doors and protocol cost by themselves?
+//! An engine that stores nothing and returns constants at once. Benchmarks use it to measure the
+//! doors and the protocol alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
@@ -12,8 +13,8 @@ use crate::{
     Store, StoreResult, Table, UnixMillis, WalkPage,
 };
 
-/// Answers the same whatever was written: in each table, every partition holds the same rows. Writes are applied, that is,
-/// forgotten.
+/// Returns the same whatever was written: every partition of a table holds the same rows. Writes
+/// are acknowledged and forgotten.
 #[derive(Clone, Debug, Default)]
 pub struct NullStore {
     rows: BTreeMap<Table, BTreeMap<Bytes, Row>>,
@@ -22,24 +23,25 @@ pub struct NullStore {
 }
 
 impl NullStore {
-    /// A store in which nothing is.
+    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The rows that every partition of `table` holds (as read from another store, say).
+    /// Sets the rows that every partition of `table` holds, for example rows read from another
+    /// store.
     pub fn with_rows(mut self, table: Table, rows: Vec<Row>) -> Self {
         self.rows.insert(table, rows.into_iter().map(|row| (row.sort.clone(), row)).collect());
         self
     }
 
-    /// The partitions that a walk of `table` finds.
+    /// Sets the partitions that a walk of `table` finds.
     pub fn with_partitions(mut self, table: Table, partitions: Vec<Bytes>) -> Self {
         self.partitions.insert(table, partitions.into_iter().collect());
         self
     }
 
-    /// The bytes of every content.
+    /// Sets the bytes of every content.
     pub fn with_content(mut self, content: Bytes) -> Self {
         self.content = content;
         self

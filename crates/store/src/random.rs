@@ -1,13 +1,14 @@
-//! Randomness, passed in like the time: what a library draws can be repeated where a test or the simulator passes the source.
+//! Randomness, passed in like the time: a test or the simulator that passes the source can repeat
+//! what a library draws.
 
 /// A source of random bytes.
 pub trait Random: Send + Sync + 'static {
-    /// Fills `bytes` with random ones.
+    /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);
 }
 
 impl dyn Random {
-    /// So many random bytes.
+    /// Draws this number of random bytes.
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.fill(&mut bytes);
@@ -15,7 +16,7 @@ impl dyn Random {
     }
 }
 
-/// The generator of the thread, which the operating system seeds.
+/// The generator of the thread, seeded by the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 

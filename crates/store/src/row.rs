@@ -1,4 +1,4 @@
-//! Rows, their keys, and how ranges of them are read.
+//! Rows, their keys, and scans.
 
 use std::fmt;
 
@@ -9,43 +9,46 @@ use crate::call::Class;
 use crate::clock::UnixMillis;
 use crate::random::{Random, SystemRandom};
 
-/// A table: a name space for partitions. The set is closed, so that an engine can make all of them beforehand.
+/// A table: a name space for partitions. The set is closed, so that an engine can create all tables
+/// beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Table {
-    /// Objects: head, head log, directories, one partition an object. Small rows that are looked up one by one.
+    /// Objects: head, head log, directories; one partition per object. Small rows that are looked
+    /// up one by one.
     Objects,
-    /// What objects are made of: packs of frames, and what is kept of each member besides, one partition an object. Bulky rows that are
-    /// read in runs.
+    /// What objects are made of: packs of frames, and the other data of each member; one partition
+    /// per object. Large rows that are read in sequence.
     Packs,
-    /// Containment marks, one partition a (container, incarnation, shard, epoch).
+    /// Containment marks, one partition per (container, incarnation, shard, epoch).
     Children,
-    /// Selections: stored plans, one partition each.
+    /// Selections: stored plans, one partition per plan.
     Selections,
-    /// The audit, one partition a stretch of time and writer.
+    /// The audit, one partition per period and writer.
     Audit,
     /// Access tokens (hashes only).
     Tokens,
-    /// Recorded work: what is to be collected, jobs that any server resumes.
+    /// Recorded work: objects to be collected, and jobs that any server can resume.
     Work,
     /// Headers and chunks of large contents, where the engine keeps them in rows.
     Contents,
-    /// Marks on what is damaged in [`Table::Objects`], one partition an object: apart from it, because a mark has to be written
-    /// and read where the object's own rows cannot be.
+    /// Marks on damaged rows of [`Table::Objects`], one partition per object. They have a table of
+    /// their own because a mark must be readable and writable where the object's own rows are not.
     Damage,
-    /// Pins: what selections keep from being collected, one partition an object. Apart from [`Table::Objects`], because a download
-    /// puts them: see [`Lane`].
+    /// Pins: what selections keep from being collected, one partition per object. They are not in
+    /// [`Table::Objects`] because a download writes them: see [`Lane`].
     Pins,
 }
 
-/// Tables that change together. A list of steps keeps to the tables of one lane; one that does not is refused as
-/// [`crate::StoreError::Invalid`], by engines and by [`crate::limited::Limited`] alike, and applies nothing. So an engine may give
-/// each lane a database of its own, and what goes wrong in one does not stop the writes of another.
+/// Tables that change together. A list of steps touches the tables of one lane only. Engines and
+/// [`crate::limited::Limited`] refuse any other list as [`crate::StoreError::Invalid`] and apply
+/// nothing. An engine may therefore give each lane a database of its own, and a failure in one lane
+/// does not stop the writes of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lane {
-    /// What is kept: objects, what contains them, contents, the marks on their damage and the work that they leave.
+    /// What is stored: objects, their containers, contents, damage marks and recorded work.
     Text,
-    /// What serving it writes: who may, who asked for what, and what is promised to whom. While these can be written, reading
-    /// goes on.
+    /// What serving writes: tokens, the audit, selections and pins. Reading goes on as long as
+    /// these can be written.
     Service,
 }
 
@@ -98,8 +101,8 @@ impl Table {
         }
     }
 
-    /// The class of data that its rows are. It holds for each row of a list by itself, whatever class the call has that the list goes
-    /// with: so a row is read as surely as it was written.
+    /// The class of data of its rows. It holds for each row of a list, whatever the class of the
+    /// call, so that a row is read at the level at which it was written.
     pub fn class(self) -> Class {
         match self {
             Table::Packs => Class::Content,
@@ -138,7 +141,8 @@ impl fmt::Display for Table {
     }
 }
 
-/// What a compare-and-write compares: unique, and changed by every write of a guarded row.
+/// The value that a compare-and-write compares: unique, and changed by every write of a guarded
+/// row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Stamp(pub [u8; 16]);
 
@@ -148,7 +152,7 @@ impl Stamp {
         Self::drawn(&SystemRandom)
     }
 
-    /// A fresh stamp that is drawn from `random`.
+    /// A fresh stamp, drawn from `random`.
     pub fn drawn(random: &dyn Random) -> Self {
         Self(random.bytes())
     }
@@ -163,16 +167,17 @@ impl fmt::Debug for Stamp {
     }
 }
 
-/// What stands beside the value of a row that is written by compare-and-write only (a head).
+/// Stored beside the value of a row that only compare-and-write writes (a head).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     /// Compared by [`crate::Step::CompareAndWrite`].
     pub stamp: Stamp,
-    /// At most 64 bytes that [`crate::Condition::Tag`] compares: state, incarnation and the like, chosen by the domain.
+    /// At most 64 bytes that [`crate::Condition::Tag`] compares. The domain defines them: state,
+    /// incarnation and so on.
     pub tag: Bytes,
 }
 
-/// A row as it is read.
+/// A row, as read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// Its sort key.
@@ -181,18 +186,18 @@ pub struct Row {
     pub value: Bytes,
     /// Its guard, if it was written by compare-and-write.
     pub guard: Option<Guard>,
-    /// From when on reads no longer see it; `None`: never, and so of every guarded row.
+    /// When reads stop seeing it; `None`: never. Guarded rows never expire.
     pub expires_at: Option<UnixMillis>,
 }
 
-/// An immutable row to be put.
+/// An immutable row to put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRow {
     /// Its sort key.
     pub sort: Bytes,
     /// Its value.
     pub value: Bytes,
-    /// From this time on, reads no longer see it (and the engine reclaims it when it likes). `None`: never expires.
+    /// When reads stop seeing it. The engine reclaims it later. `None`: never.
     pub expires_at: Option<UnixMillis>,
 }
 
@@ -203,7 +208,7 @@ impl NewRow {
     }
 }
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
     /// From the smallest sort key up.
@@ -212,16 +217,17 @@ pub enum Direction {
     Backward,
 }
 
-/// A range of one partition to be read, page by page.
+/// A range of one partition that is read page by page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scan {
-    /// The first sort key that may be answered (inclusive), in byte order, whatever the direction.
+    /// The first sort key (inclusive), in byte order, whatever the direction.
     pub from: Bytes,
-    /// The sort key before which the range ends (exclusive); `None`: the partition's end.
+    /// The sort key before which the range ends (exclusive); `None`: the end of the partition.
     pub to: Option<Bytes>,
-    /// Which end to begin at.
+    /// The end at which the scan begins.
     pub direction: Direction,
-    /// A page ends with the row that reaches this many bytes of keys and values; it holds at least one row if there is one.
+    /// A page ends with the row that reaches this number of bytes of keys and values. It holds at
+    /// least one row if there is one.
     pub max_bytes: usize,
 }
 
@@ -233,7 +239,7 @@ impl Scan {
         Self { from, to, direction: Direction::Forward, max_bytes }
     }
 
-    /// The rest of this range after a page that answered `next`; `None` if the page was the last.
+    /// The rest of this range after a page that returned `next`; `None` if that page was the last.
     pub fn resumed(&self, next: Option<Bytes>) -> Option<Self> {
         let next = next?;
         Some(match self.direction {
@@ -243,7 +249,7 @@ impl Scan {
     }
 }
 
-/// The smallest key greater than all that begin with `prefix`; `None` if there is none.
+/// The smallest key greater than all keys that begin with `prefix`; `None` if there is none.
 pub fn prefix_end(prefix: &[u8]) -> Option<Bytes> {
     let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
     let mut end = prefix[..=last].to_vec();
@@ -256,6 +262,6 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Bytes> {
 pub struct Rows {
     /// The rows, in the scan's direction.
     pub rows: Vec<Row>,
-    /// Where to go on (see [`Scan::resumed`]); `None`: nothing is left in the range.
+    /// Where to continue (see [`Scan::resumed`]); `None`: nothing is left in the range.
     pub next: Option<Bytes>,
 }

@@ -1,4 +1,4 @@
-//! How something is changed: an ordered list of steps, each within one partition.
+//! How data changes: an ordered list of steps, each within one partition.
 
 use bytes::Bytes;
 
@@ -8,51 +8,52 @@ use crate::row::{Guard, Lane, NewRow, Row, Stamp, Table};
 /// One step. Steps run in order and stop at the first that is refused.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Puts immutable rows. Putting the same row again changes nothing; never refused.
+    /// Puts immutable rows. Putting the same row again changes nothing. It is never refused.
     Put {
-        /// Where.
+        /// The table.
         table: Table,
-        /// Where.
+        /// The partition.
         partition: Bytes,
-        /// What.
+        /// The rows.
         rows: Vec<NewRow>,
     },
-    /// Goes on only if a row (read strongly) meets a condition.
+    /// Continues only if a row (read strongly) meets a condition.
     Require {
-        /// Where.
+        /// The table.
         table: Table,
-        /// Where.
+        /// The partition.
         partition: Bytes,
-        /// Which row.
+        /// The row.
         sort: Bytes,
-        /// What must hold.
+        /// The condition.
         condition: Condition,
     },
-    /// Writes a guarded row (a head) if it stands as expected, and with it, all or nothing, immutable rows of the same partition.
+    /// Writes a guarded row (a head) if the stored one is as expected. Immutable rows of the same
+    /// partition appear with it, all or nothing.
     CompareAndWrite {
-        /// Where.
+        /// The table.
         table: Table,
-        /// Where.
+        /// The partition.
         partition: Bytes,
         /// The guarded row.
         sort: Bytes,
-        /// What must stand there.
+        /// What must be stored there.
         expect: Expect,
-        /// Its new guard; the stamp must be fresh.
+        /// Its new guard, with a fresh stamp.
         guard: Guard,
         /// Its new value.
         value: Bytes,
-        /// Immutable rows that appear with it (the head log entry, damage marks and the like).
+        /// Immutable rows that appear with it (the entry of the head log, damage marks and so on).
         rows: Vec<NewRow>,
     },
-    /// Removes rows; guarded ones are left standing, whether they are named or lie in the range. Removing what is not there is
-    /// no error; never refused.
+    /// Removes rows, but no guarded rows, whether named or in the range. Removing a row that does
+    /// not exist is no error. It is never refused.
     Remove {
-        /// Where.
+        /// The table.
         table: Table,
-        /// Where.
+        /// The partition.
         partition: Bytes,
-        /// What.
+        /// The rows.
         rows: Removal,
     },
 }
@@ -68,9 +69,9 @@ impl Step {
         }
     }
 
-    /// The lane that all steps of a list keep to; `None`: the list is empty.
+    /// The lane of all steps of a list; `None` if the list is empty.
     ///
-    /// [`StoreError::Invalid`] if they do not keep to one.
+    /// Returns [`StoreError::Invalid`] if the steps touch more than one lane.
     pub fn lane_of(steps: &[Step]) -> StoreResult<Option<Lane>> {
         let Some(first) = steps.first().map(Step::table) else { return Ok(None) };
         match steps.iter().map(Step::table).find(|table| table.lane() != first.lane()) {
@@ -92,7 +93,7 @@ impl Step {
     }
 }
 
-/// What [`Step::Require`] asks of a row.
+/// What [`Step::Require`] requires of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// There is no such row.
@@ -128,7 +129,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// Whether `row` is what is expected.
+    /// Whether `row` is as expected.
     pub fn holds(&self, row: Option<&Row>) -> bool {
         match self {
             Expect::Absent => Condition::Absent.holds(row),
@@ -142,7 +143,8 @@ impl Expect {
 pub enum Removal {
     /// These sort keys.
     Rows(Vec<Bytes>),
-    /// A range of sort keys: from the first (inclusive) to the second (exclusive; `None`: the partition's end).
+    /// A range of sort keys: from the first (inclusive) to the second (exclusive; `None`: the end
+    /// of the partition).
     Range(Bytes, Option<Bytes>),
 }
 
@@ -151,14 +153,16 @@ pub enum Removal {
 pub enum Outcome {
     /// All of it was applied.
     Applied,
-    /// This step, and every later one, was surely not applied. Whether earlier ones were, callers do not rely on.
+    /// This step was not applied, nor was any later one. Callers do not rely on whether earlier
+    /// ones were.
     Refused {
         /// The index of the refused step.
         step: usize,
-        /// What stands there instead.
+        /// What is stored instead.
         stands: Option<Row>,
     },
-    /// Nobody knows (a time-out, a lost connection): find out by revision id, or say so to the client.
+    /// The outcome is unknown (a time-out, a lost connection): look the revision id up, or report
+    /// it to the client.
     Unknown {
         /// Why.
         reason: String,

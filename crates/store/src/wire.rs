@@ -1,5 +1,5 @@
-//! Reading a store through the process that holds it: what is asked and what is answered, encoded with postcard. Both ends are the same
-//! version of the same program.
+//! Reads of a store through the process that holds it, encoded with postcard. Both ends run the
+//! same version of the program.
 
 use std::ops::Range;
 
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Call, ContentHeader, ContentId, Row, Rows, Scan, Store, StoreError, StoreResult, Table, WalkPage};
 
-/// A read of the seam; see the method of [`Store`] of the same name.
+/// A read of a store; see the method of [`Store`] of the same name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Question {
     /// A row: table, partition, sort key.
     Get(Table, Bytes, Bytes),
     /// A page of a range: table, partition, range.
     Scan(Table, Bytes, Scan),
-    /// Some partitions: table, where to begin, how many at most.
+    /// Some partitions: table, where to begin, the greatest number.
     Walk(Table, Option<Bytes>, usize),
-    /// What is known of a content.
+    /// The header of a content.
     ContentHeader(ContentId),
     /// Whether these bytes of a content can be read.
     CheckContent(ContentId, Range<u64>),
 }
 
-/// What is answered to the [`Question`] of the same name.
+/// The answer to the [`Question`] of the same name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// The row, if there is one.
@@ -35,11 +35,11 @@ pub enum Answer {
     Walk(WalkPage),
     /// The header, if there is one.
     ContentHeader(Option<ContentHeader>),
-    /// They can, if there is such a content.
+    /// The bytes can be read, or there is no such content.
     CheckContent,
 }
 
-/// [`StoreError::Corrupt`] as it travels: whoever asks deals with damage as if the store were its own.
+/// [`StoreError::Corrupt`] as it is sent: the other end treats damage as if the store were its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Damage {
     table: Table,
@@ -62,7 +62,7 @@ pub async fn answer(store: &dyn Store, call: Call, question: Question) -> StoreR
     })
 }
 
-/// What came of a question, as it travels: an answer or damage. Other errors are the caller's to report.
+/// Encodes an answer or damage. The caller reports other errors.
 pub fn encode_answer(answer: StoreResult<Answer>) -> StoreResult<Bytes> {
     match answer {
         Err(StoreError::Corrupt { table, detail }) => encode(&Err::<Answer, _>(Damage { table, detail })),
@@ -70,19 +70,19 @@ pub fn encode_answer(answer: StoreResult<Answer>) -> StoreResult<Bytes> {
     }
 }
 
-/// What has travelled of it.
+/// Decodes what [`encode_answer`] encoded.
 pub fn decode_answer(encoded: &[u8]) -> StoreResult<Answer> {
     let answer: Result<Answer, Damage> = decode(encoded)?;
     answer.map_err(|Damage { table, detail }| StoreError::Corrupt { table, detail })
 }
 
-/// As it travels.
+/// Encodes a question.
 pub fn encode(value: &impl Serialize) -> StoreResult<Bytes> {
     let encoded = postcard::to_stdvec(value);
     encoded.map(Bytes::from).map_err(|error| StoreError::Invalid(format!("it cannot be encoded: {error}")))
 }
 
-/// What has travelled.
+/// Decodes what [`encode`] encoded.
 pub fn decode<T: for<'de> Deserialize<'de>>(encoded: &[u8]) -> StoreResult<T> {
     postcard::from_bytes(encoded).map_err(|error| StoreError::Invalid(format!("it cannot be decoded: {error}")))
 }

@@ -1,4 +1,4 @@
-//! Copying large contents: under their ids, whole or not at all.
+//! Copies large contents under their ids, whole or not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,20 +10,21 @@ use super::patience::{Patience, call};
 use super::{Copier, CopyError};
 use crate::{ContentHeader, ContentId, ContentState, Store, StoreError, StoreResult};
 
-/// The content whose header stands in a partition.
+/// The content whose header is stored in a partition.
 pub(super) fn id_of(partition: &Bytes) -> StoreResult<ContentId> {
     let id = partition[..].try_into().map_err(|_| StoreError::Invalid("a content's id is not of 16 bytes".to_owned()));
     id.map(ContentId)
 }
 
-/// The header of a sealed content; `None`: it is not there, or is not sealed.
+/// The header of a sealed content; `None`: it does not exist or is not sealed.
 pub(super) async fn sealed(patience: Patience, store: &dyn Store, id: ContentId) -> StoreResult<Option<ContentHeader>> {
     let header = patience.with(|| store.content_header(call(), id)).await?;
     Ok(header.filter(|header| header.state == ContentState::Sealed))
 }
 
 impl Copier {
-    /// Makes a content of the target like that of the source. Answers whether there was anything to do.
+    /// Makes a content of the target like that of the source. Returns whether there was anything to
+    /// do.
     pub(super) async fn copy_content(&self, partition: &Bytes) -> Result<bool, CopyError> {
         let id = id_of(partition)?;
         let wanted = sealed(self.patience, self.source.as_ref(), id).await?;
@@ -42,22 +43,24 @@ impl Copier {
         }
     }
 
-    /// Leaves out a content that is damaged in the source, so that one of them does not keep all others from being copied: what names it
-    /// is damaged in the target as it is in the source.
+    /// Skips a content that is damaged in the source, so that it does not keep the others from
+    /// being copied. The objects that name it are then damaged in the target as they are in the
+    /// source.
     pub(super) fn leave_out(&self, id: ContentId) {
         self.damaged.lock().insert(id);
     }
 
-    /// The contents that were left out, because they are damaged in the source.
+    /// The contents that were left out because they are damaged in the source.
     pub fn damaged_contents(&self) -> Vec<ContentId> {
         self.damaged.lock().iter().copied().collect()
     }
 
-    /// Takes away what the target has under an id, also what a copy that was broken off has left there.
+    /// Deletes the content that the target has under an id, and anything that an interrupted copy
+    /// left there.
     async fn take_away(&self, id: ContentId) -> Result<(), CopyError> {
         let taken = self.patience.with(|| async {
             if !self.target.condemn_content(call(), id).await? {
-                let left = "an upload that was broken off has not run out yet";
+                let left = "the lease of an interrupted upload has not expired yet";
                 return Err(StoreError::Unavailable(format!("content {id}: {left}")));
             }
             self.target.delete_content(call(), id).await
@@ -66,11 +69,11 @@ impl Copier {
         Ok(())
     }
 
-    /// False: it is damaged and was left out.
+    /// Returns false if the content is damaged and was left out.
     async fn put_content(&self, id: ContentId, header: ContentHeader) -> Result<bool, CopyError> {
         let content = match self.patience.with(|| self.source.read_content(call(), id, 0..header.len)).await {
             Ok(Some(content)) => content,
-            // It was taken away meanwhile; the next pass sees that.
+            // It was deleted meanwhile; the next pass sees that.
             Ok(None) => return Ok(true),
             Err(StoreError::Corrupt { .. }) => {
                 self.leave_out(id);
@@ -85,11 +88,11 @@ impl Copier {
         });
         match self.target.put_content_as(call(), id, header.owner, counted.boxed()).await {
             Ok(()) => {
-                // Whoever restored it meanwhile has it copied.
+                // It was damaged before and has been restored meanwhile.
                 self.damaged.lock().remove(&id);
                 Ok(true)
             }
-            // The error of the stream is that of the upload.
+            // If the stream fails, the upload fails with the same error.
             Err(StoreError::Corrupt { .. }) => {
                 self.leave_out(id);
                 Ok(false)

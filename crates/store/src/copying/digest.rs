@@ -1,4 +1,4 @@
-//! Comparing: digests of everything, of both stores.
+//! Compares everything in both stores by digests.
 
 use std::sync::atomic::Ordering;
 
@@ -12,8 +12,8 @@ use super::patience::{Patience, call};
 use super::{AT_ONCE, Copier, CopyError, ORDER, is_copied, walk};
 use crate::{ContentId, Row, Store, StoreError, StoreResult, Table};
 
-/// How often what differs is made alike and compared again: a row may expire between two looks, and the audit grows while the source
-/// serves.
+/// How often a difference is copied and compared again: a row may expire between two reads, and the
+/// audit grows while the source serves.
 const TRIES: usize = 3;
 
 /// What was compared and found equal.
@@ -25,7 +25,8 @@ pub struct Verified {
     pub rows: u64,
     /// Bytes of keys, values and contents.
     pub bytes: u64,
-    /// SHA-256 of each partition and content, all of them combined by exclusive or, so that their order does not matter.
+    /// The exclusive or of the SHA-256 of each partition and content. Their order therefore does
+    /// not matter.
     pub digest: [u8; 32],
 }
 
@@ -39,7 +40,8 @@ impl Verified {
 }
 
 impl Copier {
-    /// Reads all of both stores, and compares digests, partition by partition. The source has to be read-only.
+    /// Reads both stores whole and compares digests, partition by partition. The source must be
+    /// read-only.
     pub async fn verify(&self) -> Result<Verified, CopyError> {
         let mut verified = Verified::default();
         for table in ORDER {
@@ -74,7 +76,7 @@ impl Copier {
             let there = digest(self.patience, self.target.as_ref(), table, partition);
             let (wanted, there) = futures::join!(wanted, there);
             let wanted = match wanted {
-                // Nothing in the target can be compared with it.
+                // It is damaged in the source, so there is nothing to compare the target with.
                 Err(StoreError::Corrupt { .. }) if table == Table::Contents => {
                     self.leave_out(id_of(partition)?);
                     return Ok(Verified::default());
@@ -86,7 +88,7 @@ impl Copier {
                 return Ok(wanted);
             }
             match table {
-                // Of packs a quick pass does not see what was removed under an unchanged head.
+                // A quick pass does not see packs that were removed under an unchanged head.
                 Table::Packs => self.copy_partition(table, partition).await?,
                 _ => self.copy(table, partition, Depth::Whole).await?,
             };
@@ -130,7 +132,7 @@ fn add_row(hash: &mut Sha256, row: &Row) {
     add(hash, row.guard.as_ref().map_or(&[], |guard| &guard.tag[..]));
 }
 
-/// Adds a field with its length, so that no two lists of fields give the same bytes.
+/// Adds a field with its length, so that two different lists of fields never give the same bytes.
 fn add(hash: &mut Sha256, field: &[u8]) {
     hash.update((field.len() as u64).to_be_bytes());
     hash.update(field);

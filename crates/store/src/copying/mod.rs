@@ -1,16 +1,21 @@
-//! Copying everything from one store into another, whatever their engines, while the source is in use.
+//! Copies everything from one store into another, whatever their engines, while the source is in
+//! use.
 //!
-//! Rows are copied as they stand: keys, values, stamps and expiries stay, so that everything which names them (entity tags, selections,
-//! audit) holds in the target as it did in the source. The order is that of whoever writes: immutable rows first, heads last, and a
-//! head only while the source still has it; so the target never holds half of an object (but that a large content which is new may come
-//! with the next pass).
+//! Rows are copied unchanged, with their keys, values, stamps and expiries. Entity tags, selections
+//! and audit entries therefore hold in the target as they did in the source. Rows are copied in the
+//! order in which a writer writes them: immutable rows first, then heads, and a head only if the
+//! source still has it. So the target never holds half of an object. One exception: a new large
+//! content may arrive only with the next pass.
 //!
-//! A [`Copier::pass`] makes the target say what the source says, and tells how much it had to change. Passes are repeated until one
-//! finds nothing; then the source is made read-only ([`crate::read_only`]), passes are repeated once more, and [`Copier::verify`]
-//! reads all of both and compares digests. A large content that is damaged in the source is left out and named. Everything may be broken off and begun again: what is there already is found to be so.
+//! [`Copier::pass`] makes the target equal to the source and reports how much it had to change.
+//! Passes are repeated until one finds nothing. Then the source is made read-only
+//! ([`crate::read_only`]), passes are repeated once more, and [`Copier::verify`] reads both stores
+//! whole and compares digests. A large content that is damaged in the source is left out and
+//! reported. A copy may be interrupted at any time and begun again: it recognises what it has
+//! copied already.
 //!
-//! How to read it: this file has the passes; `partition.rs` makes one partition like another; `contents.rs` copies large contents;
-//! `digest.rs` compares.
+//! How to read it: this file has the passes; `partition.rs` makes one partition like another;
+//! `contents.rs` copies large contents; `digest.rs` compares.
 
 mod contents;
 mod digest;
@@ -33,13 +38,14 @@ use patience::call;
 
 use crate::{ContentId, NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, read_only};
 
-/// Partitions that are copied at once.
+/// Partitions that are copied at the same time.
 const AT_ONCE: usize = 8;
 
 /// Partitions of one page of a walk.
 const WALKED_AT_ONCE: usize = 256;
 
-/// Tables in the order in which they are copied: what names others after what is named.
+/// Tables in the order in which they are copied: rows that name others come after the rows they
+/// name.
 const ORDER: [Table; 10] = [
     Table::Contents,
     Table::Objects,
@@ -53,46 +59,48 @@ const ORDER: [Table; 10] = [
     Table::Audit,
 ];
 
-/// The partition of [`Table::Work`] in the target that tells how far the first pass came.
+/// The partition of [`Table::Work`] in the target that records how far the first pass has come.
 static POSITION_PARTITION: Bytes = Bytes::from_static(b"copying");
 
 static POSITION: Bytes = Bytes::from_static(b"position");
 
-/// The row of the same partition that names the source once all of it is there: who was interrupted just then finds that out by it.
+/// The row of the same partition that names the source once everything is copied. A copy that is
+/// interrupted at that moment learns from it that it has finished.
 static FINISHED: Bytes = Bytes::from_static(b"finished");
 
-/// Why a copy did not come to its end. It can be begun again, unless the error says otherwise.
+/// Why a copy failed. It can be begun again, unless the error says otherwise.
 #[derive(Debug, Error)]
 pub enum CopyError {
-    /// One of the stores.
+    /// One of the stores failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The target holds something that is not of this copy.
+    /// The target holds data that is not of this copy.
     #[error("the target is not empty, and what is in it is not an unfinished copy of {origin}")]
     NotVacant {
-        /// What was to be copied.
+        /// The store to be copied.
         origin: String,
     },
-    /// There is nothing left to do, and nothing was done.
+    /// There was nothing left to do.
     #[error("the target is a finished copy of {origin} already; to copy that again, name an empty target")]
     Finished {
-        /// What was to be copied.
+        /// The store to be copied.
         origin: String,
     },
-    /// The target does not say what the source says, although it was made to: somebody else writes to one of them.
+    /// The target still differs from the source after it was made equal: somebody else writes to
+    /// one of them.
     #[error("{table}, partition {partition}: the copy differs from its source, although nothing should change it")]
     Differs {
-        /// Where.
+        /// The table.
         table: Table,
-        /// Where, as text.
+        /// The partition, as text.
         partition: String,
     },
 }
 
-/// How far a copy is.
+/// How far a copy has come.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Partitions and contents that were looked at.
+    /// Partitions and contents that were compared.
     pub seen: AtomicU64,
     /// Those that had to be changed.
     pub changed: AtomicU64,
@@ -105,22 +113,23 @@ pub struct Progress {
 pub struct Pass {
     /// Partitions and contents that had to be changed.
     pub changed: u64,
-    /// Of them, those of the audit, which changes whenever the source serves something.
+    /// Those of them that belong to the audit, which changes whenever the source serves something.
     pub changed_of_audit: u64,
 }
 
 impl Pass {
-    /// Whether there was nothing to do but what serving leaves behind.
+    /// Whether there was nothing to do except for the audit, which grows while the source serves.
     pub fn found_nothing(&self) -> bool {
         self.changed == self.changed_of_audit
     }
 }
 
-/// Why a store takes no changes while it is an unfinished copy: what stands before and after the name of the source.
+/// Why a store refuses changes while it is an unfinished copy: the text before and after the name
+/// of the source.
 const UNFINISHED: (&str, &str) = ("a copy of ", " into it is not finished");
 
-/// The name of the source of which a store is an unfinished copy; `None`: it is none. What is in such a store is not all of a library,
-/// and is not to be shown as one.
+/// The name of the source if the store is an unfinished copy. Such a store holds only a part of a
+/// library and must not be shown as a whole one.
 pub async fn unfinished(store: &dyn Store) -> StoreResult<Option<String>> {
     let reason = read_only::reason(store).await?;
     let origin = reason.as_deref().and_then(|reason| reason.strip_prefix(UNFINISHED.0)?.strip_suffix(UNFINISHED.1));
@@ -138,13 +147,14 @@ pub struct Copier {
     damaged: Mutex<BTreeSet<ContentId>>,
 }
 
-/// Where the first pass stands: the table's place in [`ORDER`], and where its walk goes on.
+/// Where the first pass is: the table's index in [`ORDER`], and where its walk continues.
 type Position = (usize, Option<Bytes>);
 
 impl Copier {
-    /// Begins a copy, or goes on with one. The target must be empty, or hold an unfinished copy of `origin`, which is the source's
-    /// name; it is read-only for everybody else until [`Copier::end`]. Neither store may be behind a gate of this process, since a copy
-    /// writes what that refuses.
+    /// Begins a copy or resumes one. The target must be empty, or hold an unfinished copy of
+    /// `origin`, which is the source's name. The target is read-only for everybody else until
+    /// [`Copier::end`]. Neither store may be behind a gate of this process, because a copy writes
+    /// rows that the gate refuses.
     pub async fn begin(
         source: Arc<dyn Store>,
         target: Arc<dyn Store>,
@@ -172,12 +182,12 @@ impl Copier {
         })
     }
 
-    /// How far it is.
+    /// How far it has come.
     pub fn progress(&self) -> Arc<Progress> {
         self.progress.clone()
     }
 
-    /// Partitions of objects in the source, so that progress has an end to go to.
+    /// Counts the partitions of objects in the source, so that progress can be shown as a share.
     pub async fn count_objects(&self) -> Result<u64, CopyError> {
         let (mut count, mut from) = (0, None);
         loop {
@@ -190,7 +200,8 @@ impl Copier {
         }
     }
 
-    /// Makes the target say what the source says. A first pass that was broken off goes on where it was.
+    /// Makes the target equal to the source. A first pass that was interrupted resumes where it
+    /// stopped.
     pub async fn pass(&self) -> Result<Pass, CopyError> {
         let mut pass = Pass::default();
         let (first, mut from) = self.position().await?.unwrap_or((0, None));
@@ -213,7 +224,8 @@ impl Copier {
         Ok(pass)
     }
 
-    /// Makes each partition of a table in the target like that of the source; answers how many had to be changed.
+    /// Makes each partition of a table in the target like that of the source. Returns how many had
+    /// to be changed.
     async fn copy_all(&self, table: Table, partitions: Vec<Bytes>) -> Result<u64, CopyError> {
         let copied = stream::iter(partitions.into_iter().filter(|partition| is_copied(table, partition)))
             .map(|partition| async move {
@@ -231,7 +243,8 @@ impl Copier {
         match table {
             Table::Contents => self.copy_content(partition).await,
             Table::Objects => self.copy_object(partition, depth).await,
-            // Those of objects were copied with them; what is left is of imports that have not ended yet.
+            // Packs of objects were copied with their objects. The others belong to imports that
+            // have not ended yet.
             Table::Packs if depth == Depth::Quick && self.has_object(partition).await? => Ok(false),
             _ => self.copy_partition(table, partition).await,
         }
@@ -241,7 +254,7 @@ impl Copier {
         Ok(!is_empty(self.patience, self.source.as_ref(), Table::Objects, partition).await?)
     }
 
-    /// Takes away what is in a table of the target and in no partition of the source any more.
+    /// Deletes what a table of the target has in partitions that the source no longer has.
     async fn clear_what_is_gone(&self, table: Table) -> Result<u64, CopyError> {
         let (mut changed, mut from) = (0, None);
         loop {
@@ -278,7 +291,7 @@ impl Copier {
         self.apply(std::iter::once(remove).chain(put).collect()).await
     }
 
-    /// Runs steps on the target that are never refused, until they are acknowledged.
+    /// Runs unconditional steps on the target until they are acknowledged.
     async fn apply(&self, steps: Vec<Step>) -> Result<(), CopyError> {
         self.patience
             .with(|| async {
@@ -292,7 +305,7 @@ impl Copier {
             .map_err(CopyError::from)
     }
 
-    /// Ends the copy: from now on the target takes changes, and no further pass may be made.
+    /// Ends the copy: from now on the target takes changes. No further pass may follow.
     pub async fn end(self) -> Result<(), CopyError> {
         let rows = vec![NewRow::new(FINISHED.clone(), Bytes::copy_from_slice(self.origin.as_bytes()))];
         self.apply(vec![Step::Put { table: Table::Work, partition: POSITION_PARTITION.clone(), rows }]).await?;
@@ -300,7 +313,7 @@ impl Copier {
     }
 }
 
-/// Whether a partition is of what was stored, and not of copying itself.
+/// Whether a partition holds copied data, and not the state of the copy itself.
 fn is_copied(table: Table, partition: &Bytes) -> bool {
     table != Table::Work || (*partition != read_only::PARTITION && *partition != POSITION_PARTITION)
 }
@@ -341,11 +354,11 @@ fn encode_position((table, next): &Position) -> Bytes {
     encoded.into()
 }
 
-/// Where nothing can be made of it, the pass begins anew.
+/// Returns `None` if it cannot be decoded; the pass then starts from the beginning.
 fn decode_position(encoded: &Bytes) -> Option<Position> {
     let table = usize::from(*encoded.first()?);
     match encoded.get(1)? {
-        // The table's walk was over.
+        // The walk of this table had ended.
         0 => Some((table + 1, None)),
         _ => Some((table, Some(encoded.slice(2..)))),
     }

@@ -1,4 +1,4 @@
-//! Making a partition of the target like that of the source.
+//! Makes a partition of the target like that of the source.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -14,21 +14,22 @@ use crate::{
 /// Bytes of a page of rows.
 const PAGE_BYTES: usize = 512 << 10;
 
-/// Bytes of rows that are put at once.
+/// Bytes of rows that are put in one step.
 const PUT_BYTES: usize = 1 << 20;
 
-/// Rows that are put, or removed, at once.
+/// Rows that are put or removed in one step.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// How often an object is begun anew because its head changed meanwhile; then it is left to the next pass.
+/// How often an object is copied again because its head changed meanwhile. After that it is left to
+/// the next pass.
 const TRIES: usize = 3;
 
-/// How closely an object is looked at.
+/// How closely an object is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Its packs only if one of its small rows differs: they change with the head.
+    /// Compares its packs only if one of its small rows differs, since packs change with the head.
     Quick,
-    /// All of it.
+    /// Compares all of it.
     Whole,
 }
 
@@ -65,12 +66,12 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What is still to be done after all rows of a partition were compared, and those that were missing were put.
+/// What is left to do after the rows of a partition are compared and the missing ones are put.
 #[derive(Default)]
 struct Rest {
-    /// Heads that differ, and what stands there in the target.
+    /// Heads that differ, and what is stored in their place in the target.
     heads: Vec<(Row, Guard, Expect)>,
-    /// Rows that the source does not have any more.
+    /// Rows that the source no longer has.
     surplus: Vec<Bytes>,
     /// Whether rows were put.
     has_put: bool,
@@ -83,8 +84,8 @@ impl Rest {
 }
 
 impl Copier {
-    /// Makes an object like that of the source: its rows and its packs, then its head, if it is still that. Answers whether there was
-    /// anything to do.
+    /// Makes an object like that of the source: its rows and packs first, then its head, if the
+    /// source still has that head. Returns whether there was anything to do.
     pub(super) async fn copy_object(&self, partition: &Bytes, depth: Depth) -> Result<bool, CopyError> {
         for _ in 0..TRIES {
             let objects = self.put_missing(Table::Objects, partition).await?;
@@ -101,14 +102,14 @@ impl Copier {
         Ok(true)
     }
 
-    /// Makes a partition like that of the source. Answers whether there was anything to do.
+    /// Makes a partition like that of the source. Returns whether there was anything to do.
     pub(super) async fn copy_partition(&self, table: Table, partition: &Bytes) -> Result<bool, CopyError> {
         let rest = self.put_missing(table, partition).await?;
         self.finish(table, partition, &rest).await?;
         Ok(!rest.is_nothing())
     }
 
-    /// Compares a partition row by row, and puts what is missing.
+    /// Compares a partition row by row and puts the missing rows.
     async fn put_missing(&self, table: Table, partition: &Bytes) -> Result<Rest, CopyError> {
         let (mut source, mut target) = (
             Rows::of(self.patience, self.source.as_ref(), table, partition),
@@ -162,7 +163,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Whether the heads that are to be written are still the source's.
+    /// Whether the source still has the heads that are to be written.
     async fn still_stand(&self, table: Table, partition: &Bytes, rest: &Rest) -> Result<bool, CopyError> {
         for (head, _, _) in &rest.heads {
             let now = self.patience.with(|| self.source.get(call(), table, partition, &head.sort)).await?;
@@ -173,7 +174,7 @@ impl Copier {
         Ok(true)
     }
 
-    /// Writes heads, and takes away what the source does not have any more.
+    /// Writes heads and removes the rows that the source no longer has.
     async fn finish(&self, table: Table, partition: &Bytes, rest: &Rest) -> Result<(), CopyError> {
         for (head, guard, expect) in &rest.heads {
             self.write_head(table, partition, head, guard, *expect).await?;
@@ -205,7 +206,7 @@ impl Copier {
         let written = self.patience.with(|| async {
             match self.target.run(call(), vec![step.clone()]).await? {
                 Outcome::Applied => Ok(true),
-                // A try before this one may have been applied without an answer.
+                // An earlier try may have been applied without an answer.
                 Outcome::Refused { stands, .. } => Ok(Condition::Stamp(guard.stamp).holds(stands.as_ref())),
                 Outcome::Unknown { reason } => Err(StoreError::Unavailable(reason)),
             }
@@ -223,7 +224,7 @@ impl Copier {
 struct Puts {
     rows: Vec<NewRow>,
     bytes: usize,
-    /// Keys of those in whose place another row stands.
+    /// Keys at which the target has another row.
     replaced: Vec<Bytes>,
 }
 

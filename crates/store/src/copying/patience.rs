@@ -1,4 +1,4 @@
-//! Calls that are tried again while they fail for a passing reason: a copy of hours should not end with one of them.
+//! Retries calls that fail for a passing reason, so that one failure does not end a copy of hours.
 
 use std::time::Duration;
 
@@ -18,22 +18,22 @@ pub(super) fn call() -> Call {
     Call::new(Class::Content, Deadline::within(CALL_MAX)).strong()
 }
 
-/// How often a call is tried that fails for a passing reason.
+/// How often a call that fails for a passing reason is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Tries in all, at least one.
+    /// The number of tries, at least one.
     pub tries: u32,
 }
 
 impl Default for Patience {
-    /// A quarter of a minute and more.
+    /// Retries for a little more than 15 seconds.
     fn default() -> Self {
         Self { tries: 10 }
     }
 }
 
 impl Patience {
-    /// Tries again and again while `attempt` fails for a passing reason, within bounds.
+    /// Repeats `attempt` while it fails for a passing reason, within bounds.
     pub(super) async fn with<T, F>(self, attempt: impl Fn() -> F) -> StoreResult<T>
     where
         F: Future<Output = Result<T, StoreError>>,

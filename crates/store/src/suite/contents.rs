@@ -1,4 +1,4 @@
-//! Large contents: bytes in, bytes out, ranges, leases, and the way to their deletion.
+//! Large contents: bytes in, bytes out, ranges, leases, and deletion.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,14 +14,15 @@ use crate::{
     StoreResult, Table, UnixMillis,
 };
 
-/// Uploads that are made, so many at once, while so many sweep; and how often all leases run out meanwhile, after so many sweeps of each.
+/// Uploads that run, a number of them at once, while a number of sweepers sweep; and how often all
+/// leases are ended meanwhile, after how many sweeps of each.
 const UPLOADS_DURING_SWEEPS: usize = 200;
 const UPLOADS_AT_ONCE: usize = 4;
 const SWEEPERS: usize = 16;
 const LEASES_ENDED: usize = 8;
 const SWEEPS_OF_A_LEASE: usize = 32;
 
-/// Bytes of which no two stretches are alike.
+/// Bytes without repetition, so that no two ranges are alike.
 fn sample(len: usize) -> Bytes {
     (0..len as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect::<Vec<_>>().into()
 }
@@ -40,7 +41,7 @@ async fn read(store: &Arc<dyn Store>, id: ContentId, range: std::ops::Range<u64>
     Some(pieces.concat().into())
 }
 
-/// An upload that goes on for as long as the test likes.
+/// An upload that lasts as long as the test wants.
 struct Upload {
     pieces: mpsc::Sender<StoreResult<Bytes>>,
     ended: tokio::task::JoinHandle<StoreResult<ContentId>>,
@@ -66,7 +67,7 @@ impl Upload {
     }
 }
 
-/// The contents that the store knows of, in whatever state.
+/// The contents that the store knows, in any state.
 async fn known(store: &Arc<dyn Store>) -> Vec<ContentId> {
     let page = store.walk(call(), Table::Contents, None, 100).await.unwrap();
     page.partitions.iter().filter_map(|id| id[..].try_into().ok().map(ContentId)).collect()
@@ -76,7 +77,7 @@ async fn header(store: &Arc<dyn Store>, id: ContentId) -> Option<ContentHeader> 
     store.content_header(call().strong(), id).await.unwrap()
 }
 
-/// Of many pieces and more than a piece that engines read at once.
+/// The content has many pieces and is longer than the piece that engines read at once.
 pub async fn a_content_comes_back_byte_for_byte(subject: &mut impl Subject) {
     let store = subject.store();
     let content = sample(1_234_567);
@@ -86,7 +87,7 @@ pub async fn a_content_comes_back_byte_for_byte(subject: &mut impl Subject) {
     assert_ne!(other, id, "two contents have one id");
 }
 
-/// As in the store it was copied from.
+/// The id is the one that it had in the store it was copied from.
 pub async fn a_content_keeps_the_id_that_it_is_given(subject: &mut impl Subject) {
     let store = subject.store();
     let (id, content) = (ContentId([9; 16]), sample(100_000));
@@ -95,7 +96,7 @@ pub async fn a_content_keeps_the_id_that_it_is_given(subject: &mut impl Subject)
     assert_eq!(known(&store).await, [id]);
 }
 
-/// What stands there stays.
+/// The content that has the id does not change.
 pub async fn an_id_that_is_taken_is_refused(subject: &mut impl Subject) {
     let store = subject.store();
     let content = sample(100);
@@ -105,7 +106,7 @@ pub async fn an_id_that_is_taken_is_refused(subject: &mut impl Subject) {
     assert_eq!(read(&store, id, 0..u64::MAX).await, Some(content));
 }
 
-/// And not an absent one.
+/// It is not an absent one.
 pub async fn an_empty_content_is_a_content(subject: &mut impl Subject) {
     let store = subject.store();
     let id = put(&store, &Bytes::new()).await;
@@ -113,7 +114,7 @@ pub async fn an_empty_content_is_a_content(subject: &mut impl Subject) {
     assert_eq!(header(&store, id).await.map(|header| header.len), Some(0));
 }
 
-/// Any range has its bytes and no other; beyond the end is empty.
+/// A range has its bytes and no others; beyond the end it is empty.
 pub async fn a_range_of_a_content_is_clipped_at_its_end(subject: &mut impl Subject) {
     let store = subject.store();
     let content = sample(600_000);
@@ -127,15 +128,15 @@ pub async fn a_range_of_a_content_is_clipped_at_its_end(subject: &mut impl Subje
     assert_eq!(read(&store, id, u64::MAX - 1..u64::MAX).await, Some(Bytes::new()));
 }
 
-/// For the collector.
-pub async fn a_sealed_content_says_whose_it_is_and_how_long(subject: &mut impl Subject) {
+/// The collector needs both.
+pub async fn a_sealed_content_has_an_owner_and_a_length(subject: &mut impl Subject) {
     let store = subject.store();
     let id = put(&store, &sample(25_000)).await;
     let header = header(&store, id).await.unwrap();
     assert_eq!((header.state, header.owner, header.len), (ContentState::Sealed, bytes("owner"), 25_000));
 }
 
-/// Not an error.
+/// It is not an error.
 pub async fn an_unknown_content_is_none(subject: &mut impl Subject) {
     let store = subject.store();
     let unknown = ContentId([7; 16]);
@@ -143,8 +144,8 @@ pub async fn an_unknown_content_is_none(subject: &mut impl Subject) {
     assert_eq!(read(&store, unknown, 0..1).await, None);
 }
 
-/// The error of the stream is the error of the upload.
-pub async fn of_a_failed_upload_nothing_is_readable(subject: &mut impl Subject) {
+/// The upload fails with the error of the stream.
+pub async fn nothing_of_a_failed_upload_is_readable(subject: &mut impl Subject) {
     let store = subject.store();
     let failing = stream::iter([Ok(sample(50_000)), Err(StoreError::Unavailable("the client went away".to_owned()))]);
     let error = store.put_content(call(), bytes("owner"), failing.boxed()).await.unwrap_err();
@@ -155,7 +156,7 @@ pub async fn of_a_failed_upload_nothing_is_readable(subject: &mut impl Subject) 
     }
 }
 
-/// However slow it is: it can be sealed afterwards.
+/// However slow it is, it can still be sealed.
 pub async fn an_upload_under_its_lease_is_not_condemned(subject: &mut impl Subject) {
     let store = subject.store();
     let upload = Upload::begin(&store).await;
@@ -172,13 +173,13 @@ fn end_lease(subject: &impl Subject, header: &ContentHeader) {
     subject.clock().advance(header.lease_until.since(subject.clock().now()));
 }
 
-/// Once its lease has run out.
+/// That holds once its lease has expired.
 pub async fn a_silent_upload_is_condemned_and_cannot_be_sealed(subject: &mut impl Subject) {
     let store = subject.store();
     let upload = Upload::begin(&store).await;
     let id = upload.id;
     eventually(async || {
-        // The bytes that the upload began with may still renew the lease once.
+        // The first bytes of the upload may still renew the lease once.
         end_lease(subject, &header(&store, id).await?);
         store.condemn_content(call(), id).await.unwrap().then_some(())
     })
@@ -189,14 +190,14 @@ pub async fn a_silent_upload_is_condemned_and_cannot_be_sealed(subject: &mut imp
     assert_eq!(header(&store, id).await, None);
 }
 
-/// A sweep may have seen it while it was still being uploaded, also when its lease had run out.
+/// A sweep may have seen it while it was uploading, even with an expired lease.
 pub async fn an_upload_that_ends_during_a_sweep_stays(subject: &mut impl Subject) {
     let (store, subject) = (subject.store(), &*subject);
     let content = sample(1_000);
     let upload = async || {
         let Ok(id) = store.put_content(call(), bytes("owner"), in_pieces(&content, 500)).await else { return 0 };
         let found = read(&store, id, 0..u64::MAX).await;
-        assert!(found.as_ref() == Some(&content), "content {id} was taken away");
+        assert!(found.as_ref() == Some(&content), "content {id} was deleted");
         assert!(store.condemn_content(call(), id).await.unwrap() && store.delete_content(call(), id).await.unwrap());
         1
     };
@@ -207,7 +208,7 @@ pub async fn an_upload_that_ends_during_a_sweep_stays(subject: &mut impl Subject
         swept.into_iter().for_each(|swept| _ = swept.unwrap());
     };
     let sweeps = async {
-        // Those that are under way when leases run out may fail: few, however slow the machine is.
+        // Uploads under way when leases end may fail. Only few do, however slow the machine is.
         for _ in 0..LEASES_ENDED {
             for _ in 0..SWEEPS_OF_A_LEASE {
                 sweep().await;
@@ -222,7 +223,7 @@ pub async fn an_upload_that_ends_during_a_sweep_stays(subject: &mut impl Subject
         }
     };
     let (uploads, sweeps) = (pin!(uploads), pin!(sweeps));
-    // The sweeps do not end.
+    // The sweepers never end.
     let Either::Left((sealed, _)) = select(uploads, sweeps).await;
     assert!(sealed > 0, "no upload was ever sealed");
 }
@@ -243,7 +244,7 @@ pub async fn the_lease_is_renewed_while_bytes_come_in(subject: &mut impl Subject
     assert_eq!(read(&store, id, 0..100).await, Some(bytes("beginmoremoremore")));
 }
 
-/// Nor can it come back.
+/// It cannot become readable again.
 pub async fn a_condemned_content_is_not_readable(subject: &mut impl Subject) {
     let store = subject.store();
     let id = put(&store, &sample(100)).await;
@@ -254,7 +255,7 @@ pub async fn a_condemned_content_is_not_readable(subject: &mut impl Subject) {
     }
 }
 
-/// A sealed one stays; of one that is gone it is true that it is gone.
+/// A sealed one stays. For a content that is gone, the answer is true.
 pub async fn only_a_condemned_content_is_deleted(subject: &mut impl Subject) {
     let store = subject.store();
     let id = put(&store, &sample(100)).await;
@@ -269,7 +270,7 @@ pub async fn only_a_condemned_content_is_deleted(subject: &mut impl Subject) {
     assert!(store.condemn_content(call(), id).await.unwrap());
 }
 
-/// Nor those behind it from being swept later: it is reported and passed over.
+/// The sweep reports it, passes over it, and sweeps the contents behind it.
 pub async fn a_header_that_cannot_be_read_keeps_no_other_content_from_being_swept(subject: &mut impl Subject) {
     let store = subject.store();
     let mut ids = Vec::new();

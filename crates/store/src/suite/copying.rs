@@ -1,4 +1,4 @@
-//! Copying from one store into another: what [`crate::copying`] promises, whatever the two engines.
+//! Copying from one store into another: the promises of [`crate::copying`], for any two engines.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ async fn fill(subject: &impl Subject) -> (Guard, ContentId) {
     for key in odd_keys() {
         store.applied(vec![put_in(Table::Children, &key, vec![NewRow::new(key.clone(), key.clone())])]).await;
     }
-    // More than one page, and than one put.
+    // More than one page, and more than one put.
     let many = (0..1500).map(|number| row(format!("{number:05}"), vec![number as u8; 1000])).collect();
     store.applied(vec![put_in(Table::Packs, "unfinished import", many)]).await;
     let content = stream::iter((0..100_u8).map(|number| Ok(Bytes::from(vec![number; 7777])))).boxed();
@@ -56,7 +56,7 @@ async fn fill(subject: &impl Subject) -> (Guard, ContentId) {
     (first, content)
 }
 
-/// All rows of a store, with their tables and partitions, but for what copying itself leaves there.
+/// All rows of a store, with their tables and partitions, except for the rows of copying itself.
 async fn everything(store: &Arc<dyn Store>) -> Vec<(Table, Bytes, Row)> {
     let mut found = Vec::new();
     for table in Table::ALL.into_iter().filter(|table| *table != Table::Contents) {
@@ -91,8 +91,9 @@ async fn begin(source: &impl Subject, target: &impl Subject) -> Copier {
     Copier::begin(source.store(), target.store(), ORIGIN, Patience::default()).await.unwrap()
 }
 
-/// Rows, heads with their stamps, expiries, contents under their ids; and the target takes changes afterwards.
-pub async fn everything_arrives_as_it_stood(source: &mut impl Subject, target: &mut impl Subject) {
+/// This includes rows, heads with their stamps, expiries, and contents under their ids. The target
+/// takes changes afterwards.
+pub async fn everything_arrives_unchanged(source: &mut impl Subject, target: &mut impl Subject) {
     let (_, id) = fill(source).await;
     let (from, to) = (source.store(), target.store());
     let copier = begin(source, target).await;
@@ -111,8 +112,9 @@ pub async fn everything_arrives_as_it_stood(source: &mut impl Subject, target: &
     assert_eq!(read_only::reason(to.as_ref()).await.unwrap(), None);
 }
 
-/// Added, changed, removed, put anew with another value: in the next pass, and then nothing is left to find.
-pub async fn what_changed_meanwhile_is_found_by_the_next_pass(source: &mut impl Subject, target: &mut impl Subject) {
+/// The next pass finds rows that were added, changed, removed, or put again with another value. The
+/// pass after it finds nothing.
+pub async fn the_next_pass_finds_what_changed_meanwhile(source: &mut impl Subject, target: &mut impl Subject) {
     let (first, id) = fill(source).await;
     let (from, to) = (source.store(), target.store());
     let copier = begin(source, target).await;
@@ -139,8 +141,8 @@ pub async fn what_changed_meanwhile_is_found_by_the_next_pass(source: &mut impl 
     assert_eq!(content(&to, new).await.map(|pieces| pieces.concat()), Some(b"new".to_vec()));
 }
 
-/// Whatever the moment; and no object is ever there without its packs.
-pub async fn a_copy_that_was_broken_off_goes_on(source: &mut impl Subject, target: &mut impl Subject) {
+/// It goes on whatever the moment, and an object is never there without its packs.
+pub async fn an_interrupted_copy_goes_on(source: &mut impl Subject, target: &mut impl Subject) {
     fill(source).await;
     let (from, to) = (source.store(), target.store());
     let faults = Arc::new(Faults::new(to.clone()));
@@ -157,10 +159,10 @@ pub async fn a_copy_that_was_broken_off_goes_on(source: &mut impl Subject, targe
             to.get(call().strong(), Table::Objects, &bytes("object"), &bytes("head")).await.unwrap().is_some();
         let has_pack = to.get(call().strong(), Table::Packs, &bytes("object"), &bytes("pack")).await.unwrap().is_some();
         assert!(has_pack || !has_head, "after {steps} steps the object is there without its pack");
-        // What an upload has left there runs out.
+        // The lease of an upload that was left there expires.
         target.clock().advance(std::time::Duration::from_secs(120));
     }
-    assert!(copies < 5, "the copy was hardly ever broken off");
+    assert!(copies < 5, "the copy was hardly ever interrupted");
     let copier = begin(source, target).await;
     copier.pass().await.unwrap();
     copier.verify().await.unwrap();
@@ -168,7 +170,7 @@ pub async fn a_copy_that_was_broken_off_goes_on(source: &mut impl Subject, targe
     assert!(everything(&to).await == everything(&from).await, "other rows arrived");
 }
 
-/// And it is not mistaken for something else.
+/// It is not mistaken for something else.
 pub async fn a_finished_copy_is_known_as_such(source: &mut impl Subject, target: &mut impl Subject) {
     fill(source).await;
     assert_eq!(unfinished(target.store().as_ref()).await.unwrap(), None);
@@ -182,7 +184,7 @@ pub async fn a_finished_copy_is_known_as_such(source: &mut impl Subject, target:
     assert!(matches!(again, CopyError::Finished { .. }), "{again}");
 }
 
-/// It might be overwritten.
+/// Copying might overwrite it.
 pub async fn a_target_that_holds_something_else_is_refused(source: &mut impl Subject, target: &mut impl Subject) {
     fill(source).await;
     target.store().applied(vec![put_in(Table::Tokens, "p", vec![row("a", "v")])]).await;
@@ -190,7 +192,7 @@ pub async fn a_target_that_holds_something_else_is_refused(source: &mut impl Sub
     assert!(matches!(refused, CopyError::NotVacant { .. }), "{refused}");
 }
 
-/// And one of another source as well.
+/// The same holds for an unfinished copy of another source.
 pub async fn an_unfinished_copy_of_another_store_is_refused(source: &mut impl Subject, target: &mut impl Subject) {
     fill(source).await;
     begin(source, target).await.pass().await.unwrap();
@@ -198,7 +200,7 @@ pub async fn an_unfinished_copy_of_another_store_is_refused(source: &mut impl Su
     assert!(matches!(refused, CopyError::NotVacant { .. }), "{refused}");
 }
 
-/// Until the copy ends, for everybody who keeps to the gate.
+/// That holds for everybody who uses the gate.
 pub async fn the_target_takes_no_changes_before_the_copy_ends(source: &mut impl Subject, target: &mut impl Subject) {
     fill(source).await;
     let copier = begin(source, target).await;
@@ -212,8 +214,8 @@ pub async fn the_target_takes_no_changes_before_the_copy_ends(source: &mut impl 
     assert!(gate.run(call(), change()).await.unwrap().is_applied());
 }
 
-/// And named: nothing that differs passes for a copy.
-pub async fn a_row_that_arrives_otherwise_is_told(source: &mut impl Subject, target: &mut impl Subject) {
+/// The error names the row: nothing that differs passes for a copy.
+pub async fn a_row_that_arrives_changed_is_reported(source: &mut impl Subject, target: &mut impl Subject) {
     fill(source).await;
     let faults = Arc::new(Faults::new(target.store()));
     let copier = Copier::begin(source.store(), faults.clone(), ORIGIN, Patience::default()).await.unwrap();
@@ -229,7 +231,8 @@ pub async fn a_row_that_arrives_otherwise_is_told(source: &mut impl Subject, tar
     assert!(matches!(&told, CopyError::Differs { table: Table::Packs, partition } if partition == "object"), "{told}");
 }
 
-/// Stamps of heads in the target are those of the source, so that who has read one there can change it here.
+/// Stamps of heads are copied, so a client that read a head in the source can change it in the
+/// target.
 pub async fn a_head_can_be_changed_from_the_stamp_it_had(source: &mut impl Subject, target: &mut impl Subject) {
     let (first, _) = fill(source).await;
     let copier = begin(source, target).await;

@@ -1,4 +1,5 @@
-//! Large contents whose bytes are damaged where they are stored: the damage is reported, and no wrong byte is handed out.
+//! Large contents whose stored bytes are damaged: reads report the damage and never return a wrong
+//! byte.
 
 use std::ops::Range;
 
@@ -8,10 +9,10 @@ use futures::{StreamExt, stream};
 use super::{Damaging, bytes, call};
 use crate::{ContentId, StoreError, Table};
 
-/// Bytes of the contents here: several blocks of every engine, the last of them not full.
+/// Bytes of each content: several blocks of every engine, with a partial last block.
 const CONTENT_BYTES: usize = 1_000_000;
 
-/// No two stretches are alike, nor are two contents of different seeds.
+/// Bytes without repetition, different for each seed.
 fn sample(seed: u32) -> Bytes {
     let byte = |at: u32| (at.wrapping_add(seed << 24).wrapping_mul(2_654_435_761) >> 24) as u8;
     (0..CONTENT_BYTES as u32).map(byte).collect::<Vec<_>>().into()
@@ -22,13 +23,13 @@ async fn put(subject: &impl Damaging, content: &Bytes) -> ContentId {
     subject.store().put_content(call(), bytes("owner"), stream::iter(pieces).boxed()).await.unwrap()
 }
 
-/// Reads a range. Panics if a byte is not the one that was stored, or if the range ends early without an error. Answers whether the
-/// read ended with the report of damage.
+/// Reads a range. Panics if a byte is wrong, or if the range ends early without an error. Returns
+/// whether the read ended with a report of damage.
 async fn ends_in_damage(subject: &impl Damaging, id: ContentId, content: &Bytes, range: Range<usize>) -> bool {
     let is_damage = |error: &StoreError| matches!(error, StoreError::Corrupt { table: Table::Contents, .. });
     let wanted = &content[range.clone()];
     let mut pieces = match subject.store().read_content(call(), id, range.start as u64..range.end as u64).await {
-        Ok(pieces) => pieces.expect("a damaged content is said to be absent"),
+        Ok(pieces) => pieces.expect("a damaged content is reported as absent"),
         Err(error) => {
             assert!(is_damage(&error), "{error}");
             return true;
@@ -51,7 +52,7 @@ async fn ends_in_damage(subject: &impl Damaging, id: ContentId, content: &Bytes,
     false
 }
 
-/// In every read that meets the damaged bytes. Reads of bytes elsewhere go on.
+/// Every read that meets the damaged bytes reports them. Reads of bytes elsewhere go on.
 pub async fn a_flipped_bit_of_a_content_is_reported_and_never_handed_out(subject: &mut impl Damaging) {
     let content = sample(1);
     for at in [0, 65_535, 65_536, 500_000, CONTENT_BYTES - 1] {
@@ -64,7 +65,7 @@ pub async fn a_flipped_bit_of_a_content_is_reported_and_never_handed_out(subject
     }
 }
 
-/// Where its header says that it is there.
+/// Its header says that it is there.
 pub async fn a_content_whose_bytes_are_missing_is_damaged_and_not_absent(subject: &mut impl Damaging) {
     let content = sample(1);
     let id = put(subject, &content).await;
@@ -73,7 +74,7 @@ pub async fn a_content_whose_bytes_are_missing_is_damaged_and_not_absent(subject
     assert!(ends_in_damage(subject, id, &content, 999_000..CONTENT_BYTES).await);
 }
 
-/// Each sound by itself, of the same length, and in the wrong place.
+/// They are sound in themselves and of the same length, but in the wrong place.
 pub async fn the_bytes_of_another_content_do_not_pass(subject: &mut impl Damaging) {
     let contents = [sample(1), sample(2)];
     let ids = [put(subject, &contents[0]).await, put(subject, &contents[1]).await];

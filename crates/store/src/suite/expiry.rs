@@ -1,4 +1,4 @@
-//! Rows that expire, by the clock that the store was given, with nothing swept.
+//! Rows that expire by the store's clock, without a sweep.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn expiring(subject: &impl Subject, sort: &str) -> NewRow {
     NewRow { expires_at: Some(subject.clock().now().plus(LIFE)), ..row(sort, "v") }
 }
 
-/// For every kind of read.
+/// That holds for every kind of read.
 pub async fn a_row_is_gone_at_its_deadline_without_a_sweep(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", vec![expiring(subject, "a"), row("b", "v")])]).await;
@@ -26,7 +26,7 @@ pub async fn a_row_is_gone_at_its_deadline_without_a_sweep(subject: &mut impl Su
     assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true]);
 }
 
-/// To the millisecond, with the value that was put.
+/// The time is exact to the millisecond, and the value is the one that was put.
 pub async fn a_row_is_there_until_its_deadline(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", vec![expiring(subject, "a")])]).await;
@@ -35,7 +35,7 @@ pub async fn a_row_is_there_until_its_deadline(subject: &mut impl Subject) {
     assert_eq!(store.sorts(b"p").await, ["a"]);
 }
 
-/// By every kind of read, so that it can be copied as it is.
+/// Every kind of read says so, because copying needs it.
 pub async fn a_row_says_when_it_expires(subject: &mut impl Subject) {
     let store = subject.store();
     let mortal = expiring(subject, "a");
@@ -46,7 +46,7 @@ pub async fn a_row_says_when_it_expires(subject: &mut impl Subject) {
     assert_eq!(page.rows.iter().map(|row| row.expires_at).collect::<Vec<_>>(), [expires_at, None]);
 }
 
-/// However many there are between two that live.
+/// That holds for any number of expired rows between two live ones.
 pub async fn expired_rows_do_not_end_a_scan(subject: &mut impl Subject) {
     let store = subject.store();
     let mut rows: Vec<NewRow> = (0..500).map(|number| expiring(subject, &format!("m{number}"))).collect();
@@ -60,7 +60,7 @@ pub async fn expired_rows_do_not_end_a_scan(subject: &mut impl Subject) {
     assert_eq!(first.rows.len(), 1, "expired rows fill a page");
 }
 
-/// They hold no row.
+/// Such partitions hold no row.
 pub async fn a_walk_passes_over_partitions_that_have_expired(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("a", vec![expiring(subject, "x")])]).await;
@@ -70,8 +70,8 @@ pub async fn a_walk_passes_over_partitions_that_have_expired(subject: &mut impl 
     assert_eq!((page.partitions, page.next), (vec![bytes("b")], None));
 }
 
-/// What lives stays, rows and contents, and so does what expires later.
-pub async fn a_sweep_changes_no_answer_and_leaves_nothing_for_the_next(subject: &mut impl Subject) {
+/// Live rows and contents stay, and so do rows that expire later.
+pub async fn a_sweep_changes_no_read_and_leaves_nothing_for_the_next(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", vec![expiring(subject, "a"), row("b", "v")])]).await;
     let content = stream::iter([Ok(bytes("content"))]).boxed();
@@ -86,7 +86,7 @@ pub async fn a_sweep_changes_no_answer_and_leaves_nothing_for_the_next(subject: 
     assert_eq!(store.sweep(call()).await.unwrap(), 0);
 }
 
-/// It stands in nobody's way.
+/// An expired row does not prevent a write.
 pub async fn an_expired_row_is_absent_for_conditions(subject: &mut impl Subject) {
     let store = subject.store();
     let require =

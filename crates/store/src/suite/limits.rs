@@ -1,4 +1,4 @@
-//! Bounds, of a store that enforces them.
+//! The limits of a store that enforces them.
 
 use super::{Shortcuts, Subject, bytes, call, guard, put, row, write_head};
 use crate::{Condition, Expect, Guard, Stamp, Step, StoreError, Table};
@@ -12,8 +12,8 @@ async fn assert_over_limit(subject: &impl Subject, steps: Vec<Step>, expected: (
     }
 }
 
-/// The limit itself is allowed.
-pub async fn what_is_at_its_limit_is_taken(subject: &mut impl Subject) {
+/// A size equal to the limit is allowed.
+pub async fn a_size_at_its_limit_is_accepted(subject: &mut impl Subject) {
     let store = subject.store();
     let limits = store.limits();
     let key = vec![b'k'; limits.key_bytes];
@@ -26,7 +26,7 @@ pub async fn what_is_at_its_limit_is_taken(subject: &mut impl Subject) {
     store.applied(vec![put("r", rows.collect())]).await;
 }
 
-/// With its size and the limit.
+/// The error names the size and the limit.
 pub async fn a_value_over_its_limit_is_refused_and_named(subject: &mut impl Subject) {
     let max = subject.store().limits().value_bytes;
     let value = vec![7; max + 1];
@@ -34,7 +34,7 @@ pub async fn a_value_over_its_limit_is_refused_and_named(subject: &mut impl Subj
     assert_over_limit(subject, vec![write_head("p", Expect::Absent, &guard(""), &value)], (max + 1, max)).await;
 }
 
-/// Of partitions, of rows, and of what is only asked for.
+/// That holds for keys of partitions and rows, in writes and in conditions.
 pub async fn a_key_over_its_limit_is_refused(subject: &mut impl Subject) {
     let max = subject.store().limits().key_bytes;
     let key = vec![b'k'; max + 1];
@@ -45,14 +45,14 @@ pub async fn a_key_over_its_limit_is_refused(subject: &mut impl Subject) {
     assert_over_limit(subject, vec![require], (max + 1, max)).await;
 }
 
-/// Of a head.
+/// The tag is that of a head.
 pub async fn a_tag_over_its_limit_is_refused(subject: &mut impl Subject) {
     let max = subject.store().limits().tag_bytes;
     let long = Guard { stamp: Stamp::fresh(), tag: bytes(vec![7; max + 1]) };
     assert_over_limit(subject, vec![write_head("p", Expect::Absent, &long, "")], (max + 1, max)).await;
 }
 
-/// Although each value is allowed. Keys (of 8 bytes here) and values count.
+/// Each value is within its limit. Keys (of 8 bytes here) and values count.
 pub async fn a_step_of_too_many_bytes_is_refused(subject: &mut impl Subject) {
     let limits = subject.store().limits();
     let count = limits.step_bytes / limits.value_bytes;
@@ -61,21 +61,21 @@ pub async fn a_step_of_too_many_bytes_is_refused(subject: &mut impl Subject) {
     assert_over_limit(subject, vec![put("p", rows)], (actual, limits.step_bytes)).await;
 }
 
-/// However small they are.
+/// That holds however small the rows are.
 pub async fn a_step_of_too_many_rows_is_refused(subject: &mut impl Subject) {
     let max = subject.store().limits().step_rows;
     let rows = (0..=max).map(|number| row(number.to_be_bytes(), "")).collect();
     assert_over_limit(subject, vec![put("p", rows)], (max + 1, max)).await;
 }
 
-/// However small they are.
+/// That holds however small the steps are.
 pub async fn a_list_of_too_many_steps_is_refused(subject: &mut impl Subject) {
     let max = subject.store().limits().steps;
     let steps = (0..=max).map(|_| put("p", vec![row("a", "")])).collect();
     assert_over_limit(subject, steps, (max + 1, max)).await;
 }
 
-/// Not even the steps before the one that is over it.
+/// Not even the steps before the one over the limit are applied.
 pub async fn a_list_over_a_limit_applies_nothing(subject: &mut impl Subject) {
     let store = subject.store();
     let value = vec![7; store.limits().value_bytes + 1];

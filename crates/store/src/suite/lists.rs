@@ -1,4 +1,5 @@
-//! Lists of steps: order, stopping, many at once, and what engines promise that run a list as one.
+//! Lists of steps: order, stopping, concurrency, and the promises of engines that run a list as
+//! one.
 
 use super::{Shortcuts, Subject, bytes, call, guard, put, remove, row, write_head};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ fn require(sort: &str, condition: Condition) -> Step {
     Step::Require { table: Table::Objects, partition: bytes("p"), sort: bytes(sort), condition }
 }
 
-/// There is nothing that could be refused.
+/// It has no step that could be refused.
 pub async fn an_empty_list_is_applied(subject: &mut impl Subject) {
     subject.store().applied(Vec::new()).await;
 }
@@ -38,7 +39,7 @@ pub async fn a_step_sees_the_steps_before_it(subject: &mut impl Subject) {
     assert_eq!(store.row("p", "head").await.and_then(|row| row.guard), Some(second));
 }
 
-/// The refused step is named, and neither it nor a later one was applied.
+/// The refused step is named. Neither it nor a later one is applied.
 pub async fn a_list_stops_at_the_first_refused_step(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", vec![row("x", "stands")])]).await;
@@ -56,7 +57,7 @@ pub async fn a_list_stops_at_the_first_refused_step(subject: &mut impl Subject) 
     assert_eq!(store.value("p", "x").await, Some(bytes("stands")));
 }
 
-/// And each is read by who wrote it as soon as it is acknowledged.
+/// Each writer reads its rows as soon as they are acknowledged.
 pub async fn many_lists_at_once_are_all_applied(subject: &mut impl Subject) {
     let store = subject.store();
     let writers = (0..50).map(|number| {
@@ -78,8 +79,8 @@ pub async fn many_lists_at_once_are_all_applied(subject: &mut impl Subject) {
     assert_eq!(rows, 50);
 }
 
-/// An error says that nothing was applied; unknown is allowed; "applied" must be true.
-pub async fn a_write_whose_deadline_has_passed_tells_the_truth(subject: &mut impl Subject) {
+/// An error says that nothing was applied. An unknown outcome is allowed. "Applied" must be true.
+pub async fn a_write_after_its_deadline_reports_a_true_outcome(subject: &mut impl Subject) {
     let store = subject.store();
     let late = Call::new(Class::Description, Deadline::within(std::time::Duration::ZERO));
     let answer = store.run(late, vec![put("p", vec![row("a", "v")])]).await;
@@ -92,13 +93,13 @@ pub async fn a_write_whose_deadline_has_passed_tells_the_truth(subject: &mut imp
     }
 }
 
-/// It is ready.
+/// A healthy store is ready.
 pub async fn a_healthy_store_refuses_no_writes(subject: &mut impl Subject) {
     assert!(subject.store().health().await.refusing_writes.is_empty());
 }
 
-/// Its earlier steps are not applied either.
-pub async fn nothing_is_left_of_a_refused_list(subject: &mut impl Subject) {
+/// The steps before the refused one are not applied either.
+pub async fn a_refused_list_leaves_nothing(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", vec![row("x", "v")])]).await;
     let (step, _) = store
@@ -115,7 +116,7 @@ pub async fn nothing_is_left_of_a_refused_list(subject: &mut impl Subject) {
 }
 
 /// Two heads that always change together are never read apart.
-pub async fn a_list_over_partitions_is_seen_whole(subject: &mut impl Subject) {
+pub async fn a_list_across_partitions_is_seen_whole(subject: &mut impl Subject) {
     let store = subject.store();
     let writer = tokio::spawn({
         let store = store.clone();
@@ -146,7 +147,7 @@ pub async fn a_list_over_partitions_is_seen_whole(subject: &mut impl Subject) {
     writer.await.unwrap();
 }
 
-/// A row of its own in each table of a lane.
+/// Steps that put one row into each table of a lane.
 fn put_in_each_table(lane: Lane) -> Vec<Step> {
     let put = |table| Step::Put { table, partition: bytes("p"), rows: vec![row("a", "v")] };
     lane.tables().map(put).collect()
@@ -162,7 +163,7 @@ async fn tables_that_hold_it(store: &Arc<dyn Store>) -> usize {
     count
 }
 
-/// Whichever lane it is.
+/// That holds for each lane.
 pub async fn tables_of_one_lane_change_in_one_list(subject: &mut impl Subject) {
     let store = subject.store();
     for lane in Lane::ALL {
@@ -172,7 +173,7 @@ pub async fn tables_of_one_lane_change_in_one_list(subject: &mut impl Subject) {
 }
 
 /// No engine has to keep two lanes in one commit, so none is asked to.
-pub async fn a_list_over_lanes_is_refused_and_applies_nothing(subject: &mut impl Subject) {
+pub async fn a_list_across_lanes_is_refused_and_applies_nothing(subject: &mut impl Subject) {
     let store = subject.store();
     let crossing = Lane::ALL.into_iter().flat_map(put_in_each_table).collect();
     let refused = store.run(call(), crossing).await;
@@ -180,7 +181,7 @@ pub async fn a_list_over_lanes_is_refused_and_applies_nothing(subject: &mut impl
     assert_eq!(tables_that_hold_it(&store).await, 0);
 }
 
-/// As within one table.
+/// That holds across tables as it does within one.
 pub async fn a_refused_list_leaves_nothing_in_any_table_of_its_lane(subject: &mut impl Subject) {
     let store = subject.store();
     for lane in Lane::ALL {

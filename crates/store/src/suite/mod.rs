@@ -1,18 +1,20 @@
-//! The behaviour suite: what the comments of [`crate::Store`] promise, one promise a function, written once against the trait.
+//! The behaviour suite: a function for each promise in the comments of [`crate::Store`], written
+//! once against the trait.
 //!
-//! An engine's test file makes [`Subject`]s and names the lists it stands for:
+//! The test file of an engine makes [`Subject`]s and names the suites that it must pass:
 //!
 //! ```text
 //! store::behaviour_suite!(fresh().await);   // every engine and every wrapper
-//! store::atomic_suite!(fresh().await);      // lists of steps are applied all or not at all
+//! store::atomic_suite!(fresh().await);      // a list of steps is applied as a whole or not at all
 //! store::reopening_suite!(fresh().await);   // the store can be closed and opened again
 //! store::limits_suite!(limited().await);    // a store that enforces its limits
-//! store::damage_suite!(fresh().await);      // the bytes of contents can be damaged where they are stored
+//! store::damage_suite!(fresh().await);      // the stored bytes of contents can be damaged
 //! ```
 //!
-//! Each list makes one `#[tokio::test]` of each function, with a subject of its own, whose store is empty.
+//! Each suite makes a `#[tokio::test]` of each function, with a subject of its own, whose store is
+//! empty.
 
-#![allow(clippy::unwrap_used)] // These are tests: what is not as promised shall panic.
+#![allow(clippy::unwrap_used)] // These are tests: a broken promise panics.
 
 pub mod contents;
 pub mod copying;
@@ -36,12 +38,12 @@ use crate::{
     Stamp, Step, Store, StoreResult, Table,
 };
 
-/// A store under test, empty at first, and the clock it goes by.
+/// A store under test, empty at first, and its clock.
 pub trait Subject: Send + Sync {
     /// The store.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// The clock that it was opened with.
+    /// The clock with which it was opened.
     fn clock(&self) -> &ManualClock;
 }
 
@@ -55,16 +57,16 @@ pub trait Reopening: Subject {
     async fn open_another(&self) -> StoreResult<Arc<dyn Store>>;
 }
 
-/// A subject whose large contents can be damaged where they are stored.
+/// A subject whose large contents can be damaged on disk.
 #[async_trait]
 pub trait Damaging: Subject {
     /// Flips a bit of the byte at `at`.
     async fn flip_bit(&self, id: ContentId, at: u64);
 
-    /// Removes the bytes, and leaves what says that they are there.
+    /// Removes the bytes, but not the header that says that they are there.
     async fn lose_bytes(&self, id: ContentId);
 
-    /// Stores the bytes of each of two contents of the same length in the place of the other's.
+    /// Exchanges the stored bytes of two contents of the same length.
     async fn exchange(&self, one: ContentId, other: ContentId);
 }
 
@@ -107,12 +109,13 @@ fn remove(partition: impl AsRef<[u8]>, rows: Removal) -> Step {
     Step::Remove { table: Table::Objects, partition: bytes(partition), rows }
 }
 
-/// What the tests do again and again.
+/// Common operations of the tests.
 #[async_trait]
 trait Shortcuts {
     /// Runs steps that must apply.
     async fn applied(&self, steps: Vec<Step>);
-    /// Runs steps that must be refused: the index of the refused one, and what stands there.
+    /// Runs steps that must be refused. Returns the index of the refused one and the row stored
+    /// there.
     async fn refused(&self, steps: Vec<Step>) -> (usize, Option<Row>);
     /// The row at a key of the objects.
     async fn row(&self, partition: &str, sort: &str) -> Option<Row>;
@@ -174,7 +177,8 @@ async fn all_rows(store: &Arc<dyn Store>, partition: &[u8], scan: Scan) -> Vec<R
     rows
 }
 
-/// Asks until there is an answer: for what another task is doing. Fails after [`PATIENCE`].
+/// Repeats `ask` until it returns something that another task brings about. Fails after
+/// [`PATIENCE`].
 async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Deadline::within(PATIENCE);
     loop {
@@ -186,7 +190,8 @@ async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     }
 }
 
-/// Keys that engines get wrong: empty, zeroes, ones, long, and such that begin with one another.
+/// Keys that engines get wrong: empty, zeroes, ones, long, and keys that are prefixes of one
+/// another.
 fn odd_keys() -> Vec<Bytes> {
     let mut keys: Vec<Bytes> = [
         &b""[..],
@@ -215,7 +220,7 @@ fn odd_keys() -> Vec<Bytes> {
     keys
 }
 
-/// Makes a `#[tokio::test]` of each function of the suite that is named. Used by the lists below.
+/// Makes a `#[tokio::test]` of each named function of the suite. Used by the suites below.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! suite_tests {
@@ -230,39 +235,40 @@ macro_rules! suite_tests {
     };
 }
 
-/// What every engine and every wrapper promises. `$subject` makes a [`Subject`](crate::suite::Subject); it may await.
+/// The promises of every engine and every wrapper. `$subject` makes a
+/// [`Subject`](crate::suite::Subject); it may await.
 #[macro_export]
 macro_rules! behaviour_suite {
     ($subject:expr) => {
         $crate::suite_tests! { $subject;
             rows {
-                many_ranges_at_once_are_answered_in_the_order_asked_for
+                many_ranges_are_returned_in_the_order_asked_for
                 a_row_that_was_put_is_read_back
                 values_are_kept_byte_for_byte
-                tables_are_apart
+                tables_are_separate
                 rows_come_in_the_order_of_their_sort_keys
                 rows_come_backwards_when_asked
                 a_range_begins_with_its_first_key_and_ends_before_its_last
                 a_range_without_keys_is_empty
-                a_prefix_finds_what_begins_with_it
+                a_prefix_finds_every_key_that_begins_with_it
                 a_page_ends_with_the_row_that_reaches_its_bytes
                 a_page_holds_a_row_however_few_its_bytes
                 pages_visit_each_row_once_forward_and_backward
                 the_last_page_says_that_nothing_is_left
                 odd_keys_are_kept_apart_and_in_order
                 a_partition_ends_where_the_next_begins
-                many_rows_are_answered_in_the_order_asked_for
+                many_rows_are_returned_in_the_order_asked_for
                 a_walk_visits_each_partition_once
-                a_walk_passes_over_what_was_emptied
+                a_walk_passes_over_emptied_partitions
                 a_read_whose_deadline_has_passed_says_so
             }
             steps {
                 putting_a_row_again_changes_nothing
                 removed_rows_are_gone
-                removing_a_range_takes_what_lies_in_it
-                removing_what_is_not_there_is_no_error
+                removing_a_range_removes_the_rows_in_it
+                removing_an_absent_row_is_no_error
                 a_removed_row_can_be_put_again
-                guarded_rows_are_left_standing_by_removals
+                removals_leave_guarded_rows
                 a_head_is_made_where_there_is_none
                 a_head_is_not_made_twice
                 a_head_changes_only_from_the_expected_stamp
@@ -275,17 +281,17 @@ macro_rules! behaviour_suite {
                 require_a_tag
                 contended_writers_count_exactly
                 a_serial_read_finds_all_that_was_decided_before
-                of_many_creators_one_wins
+                one_of_many_creators_wins
             }
             lists {
                 an_empty_list_is_applied
                 a_step_sees_the_steps_before_it
                 a_list_stops_at_the_first_refused_step
                 many_lists_at_once_are_all_applied
-                a_write_whose_deadline_has_passed_tells_the_truth
+                a_write_after_its_deadline_reports_a_true_outcome
                 a_healthy_store_refuses_no_writes
                 tables_of_one_lane_change_in_one_list
-                a_list_over_lanes_is_refused_and_applies_nothing
+                a_list_across_lanes_is_refused_and_applies_nothing
             }
             expiry {
                 a_row_is_gone_at_its_deadline_without_a_sweep
@@ -294,7 +300,7 @@ macro_rules! behaviour_suite {
                 expired_rows_do_not_end_a_scan
                 a_walk_passes_over_partitions_that_have_expired
                 an_expired_row_is_absent_for_conditions
-                a_sweep_changes_no_answer_and_leaves_nothing_for_the_next
+                a_sweep_changes_no_read_and_leaves_nothing_for_the_next
             }
             contents {
                 a_content_comes_back_byte_for_byte
@@ -302,9 +308,9 @@ macro_rules! behaviour_suite {
                 an_id_that_is_taken_is_refused
                 an_empty_content_is_a_content
                 a_range_of_a_content_is_clipped_at_its_end
-                a_sealed_content_says_whose_it_is_and_how_long
+                a_sealed_content_has_an_owner_and_a_length
                 an_unknown_content_is_none
-                of_a_failed_upload_nothing_is_readable
+                nothing_of_a_failed_upload_is_readable
                 an_upload_under_its_lease_is_not_condemned
                 a_silent_upload_is_condemned_and_cannot_be_sealed
                 an_upload_that_ends_during_a_sweep_stays
@@ -317,21 +323,22 @@ macro_rules! behaviour_suite {
     };
 }
 
-/// What engines promise that run a list of steps as one.
+/// The promises of engines that run a list of steps as one.
 #[macro_export]
 macro_rules! atomic_suite {
     ($subject:expr) => {
         $crate::suite_tests! { $subject;
             lists {
-                nothing_is_left_of_a_refused_list
-                a_list_over_partitions_is_seen_whole
+                a_refused_list_leaves_nothing
+                a_list_across_partitions_is_seen_whole
                 a_refused_list_leaves_nothing_in_any_table_of_its_lane
             }
         }
     };
 }
 
-/// What engines promise that keep their data. `$subject` makes a [`Reopening`](crate::suite::Reopening).
+/// The promises of engines that keep their data. `$subject` makes a
+/// [`Reopening`](crate::suite::Reopening).
 #[macro_export]
 macro_rules! reopening_suite {
     ($subject:expr) => {
@@ -341,14 +348,15 @@ macro_rules! reopening_suite {
                 reopening_keeps_removals
                 reopening_keeps_contents
                 reopening_keeps_expiries
-                a_second_opener_is_told_that_the_store_is_held
+                a_second_opener_is_refused_because_the_store_is_held
                 a_closed_store_refuses_calls
             }
         }
     };
 }
 
-/// What every engine promises of contents that are damaged. `$subject` makes a [`Damaging`](crate::suite::Damaging).
+/// The promises of every engine about damaged contents. `$subject` makes a
+/// [`Damaging`](crate::suite::Damaging).
 #[macro_export]
 macro_rules! damage_suite {
     ($subject:expr) => {
@@ -362,7 +370,7 @@ macro_rules! damage_suite {
     };
 }
 
-/// What holds while a store is read-only, above every engine.
+/// The promises of a read-only store above every engine.
 #[macro_export]
 macro_rules! read_only_suite {
     ($subject:expr) => {
@@ -378,25 +386,26 @@ macro_rules! read_only_suite {
     };
 }
 
-/// What copying from one engine into another promises. `$source` and `$target` make a [`Subject`](crate::suite::Subject) each.
+/// The promises of copying from one engine into another. `$source` and `$target` make a
+/// [`Subject`](crate::suite::Subject) each.
 #[macro_export]
 macro_rules! copying_suite {
     ($source:expr, $target:expr) => {
         $crate::copying_tests! { $source, $target;
-            everything_arrives_as_it_stood
-            what_changed_meanwhile_is_found_by_the_next_pass
-            a_copy_that_was_broken_off_goes_on
+            everything_arrives_unchanged
+            the_next_pass_finds_what_changed_meanwhile
+            an_interrupted_copy_goes_on
             a_finished_copy_is_known_as_such
             a_target_that_holds_something_else_is_refused
             an_unfinished_copy_of_another_store_is_refused
             the_target_takes_no_changes_before_the_copy_ends
-            a_row_that_arrives_otherwise_is_told
+            a_row_that_arrives_changed_is_reported
             a_head_can_be_changed_from_the_stamp_it_had
         }
     };
 }
 
-/// Makes a `#[tokio::test]` of each function about copying. Used by the list above.
+/// Makes a `#[tokio::test]` of each function about copying. Used by the suite above.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! copying_tests {
@@ -411,13 +420,13 @@ macro_rules! copying_tests {
     };
 }
 
-/// What a store promises that enforces its [`Limits`](crate::Limits).
+/// The promises of a store that enforces its [`Limits`](crate::Limits).
 #[macro_export]
 macro_rules! limits_suite {
     ($subject:expr) => {
         $crate::suite_tests! { $subject;
             limits {
-                what_is_at_its_limit_is_taken
+                a_size_at_its_limit_is_accepted
                 a_value_over_its_limit_is_refused_and_named
                 a_key_over_its_limit_is_refused
                 a_tag_over_its_limit_is_refused

@@ -1,4 +1,4 @@
-//! A store that is read-only: what [`crate::read_only`] promises above any engine.
+//! A read-only store: the promises of [`crate::read_only`] above any engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ async fn is_refused(store: &dyn Store) -> bool {
     }
 }
 
-/// Of rows and contents, until it takes changes again; reads go on.
+/// That holds for rows and contents, until the store takes changes again. Reads go on.
 pub async fn a_read_only_store_refuses_changes_and_says_why(subject: &mut impl Subject) {
     let gate = gate(subject).await;
     let store: Arc<dyn Store> = gate.clone();
@@ -48,7 +48,7 @@ pub async fn a_read_only_store_refuses_changes_and_says_why(subject: &mut impl S
     assert!(!is_refused(store.as_ref()).await);
 }
 
-/// Without which nothing is served.
+/// Nothing is served without an audit.
 pub async fn the_audit_of_a_read_only_store_goes_on(subject: &mut impl Subject) {
     let store: Arc<dyn Store> = gate(subject).await;
     read_only::set(store.as_ref(), Some("it moves")).await.unwrap();
@@ -56,7 +56,7 @@ pub async fn the_audit_of_a_read_only_store_goes_on(subject: &mut impl Subject) 
     store.applied(vec![record]).await;
 }
 
-/// For a gate that is made later, and for one that looks.
+/// A gate that is made later learns it at once, an older gate when it looks.
 pub async fn other_processes_learn_that_it_is_read_only(subject: &mut impl Subject) {
     let other = gate(subject).await;
     read_only::set(subject.store().as_ref(), Some("it moves")).await.unwrap();
@@ -68,7 +68,7 @@ pub async fn other_processes_learn_that_it_is_read_only(subject: &mut impl Subje
     assert!(!is_refused(other.as_ref()).await);
 }
 
-/// Nothing changes any more once it was told that it is read-only.
+/// Nothing changes any more once `set` has returned.
 pub async fn a_change_that_is_under_way_is_waited_for(subject: &mut impl Subject) {
     let faults = Arc::new(Faults::new(subject.store()));
     let store: Arc<dyn Store> = Arc::new(ReadOnlyGate::new(faults.clone()).await.unwrap());
@@ -77,14 +77,15 @@ pub async fn a_change_that_is_under_way_is_waited_for(subject: &mut impl Subject
         let store = store.clone();
         async move { store.applied(vec![put("p", vec![row("slow", "v")])]).await }
     });
-    // Until it has met the delay, which it then waits for below the gate.
+    // Until the change waits below the gate, held up by the delay.
     super::eventually(async || (!faults.has_next(Kind::Run)).then_some(())).await;
     read_only::set(store.as_ref(), Some("it moves")).await.unwrap();
     assert_eq!(store.value("p", "slow").await, Some(bytes("v")), "it was still under way");
     slow.await.unwrap();
 }
 
-/// However slow it is: others are asked for all the time, and none may be refused or held up meanwhile.
+/// That holds however slow the change is. Gates look regularly, and a look must not refuse or delay
+/// changes.
 pub async fn a_look_that_finds_nothing_new_waits_for_no_change(subject: &mut impl Subject) {
     let faults = Arc::new(Faults::new(subject.store()));
     let gate = Arc::new(ReadOnlyGate::new(faults.clone()).await.unwrap());
@@ -95,7 +96,7 @@ pub async fn a_look_that_finds_nothing_new_waits_for_no_change(subject: &mut imp
     });
     super::eventually(async || (!faults.has_next(Kind::Run)).then_some(())).await;
     let look = tokio::time::timeout(Duration::from_secs(60), gate.look());
-    look.await.expect("it waits for the change").unwrap();
+    look.await.expect("the look waits for the change").unwrap();
     gate.check_home().unwrap();
     assert!(!is_refused(gate.as_ref()).await);
     slow.abort();

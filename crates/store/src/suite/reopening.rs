@@ -1,4 +1,4 @@
-//! Closing and opening again: what was acknowledged is there, and only one store is open at a time.
+//! Closing and opening again: acknowledged data is there, and only one store is open at a time.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::{Reopening, Shortcuts, bytes, call, guard, put, remove, row, write_head};
 use crate::{Clock, ContentState, Expect, NewRow, Removal, StoreError};
 
-/// With its order, its values and its guard.
+/// They keep their order, values and guards.
 pub async fn reopening_keeps_every_acknowledged_row(subject: &mut impl Reopening) {
     let head = guard("tag");
     let store = subject.store();
@@ -29,7 +29,7 @@ pub async fn reopening_keeps_every_acknowledged_row(subject: &mut impl Reopening
     subject.store().applied(vec![write_head("p", Expect::Stamp(head.stamp), &guard(""), "v2")]).await;
 }
 
-/// What was removed does not come back.
+/// Removed rows do not come back.
 pub async fn reopening_keeps_removals(subject: &mut impl Reopening) {
     let store = subject.store();
     store.applied(vec![put("p", vec![row("a", ""), row("b", ""), row("c", "")])]).await;
@@ -39,7 +39,7 @@ pub async fn reopening_keeps_removals(subject: &mut impl Reopening) {
     assert_eq!(subject.store().sorts(b"p").await, ["a"]);
 }
 
-/// Sealed.
+/// The content is sealed before.
 pub async fn reopening_keeps_contents(subject: &mut impl Reopening) {
     let store = subject.store();
     let content = bytes([7; 100_000]);
@@ -53,7 +53,7 @@ pub async fn reopening_keeps_contents(subject: &mut impl Reopening) {
     assert!(found.concat() == content);
 }
 
-/// The deadline is a time, not a time from the start.
+/// The deadline is a point in time, not a time from the start.
 pub async fn reopening_keeps_expiries(subject: &mut impl Reopening) {
     let expires_at = Some(subject.clock().now().plus(Duration::from_secs(60)));
     let store = subject.store();
@@ -65,8 +65,8 @@ pub async fn reopening_keeps_expiries(subject: &mut impl Reopening) {
     assert!(subject.store().row("p", "a").await.is_none());
 }
 
-/// And does the first no harm.
-pub async fn a_second_opener_is_told_that_the_store_is_held(subject: &mut impl Reopening) {
+/// The first opener is not harmed.
+pub async fn a_second_opener_is_refused_because_the_store_is_held(subject: &mut impl Reopening) {
     match subject.open_another().await {
         Err(StoreError::Held { .. }) => {}
         Err(error) => panic!("{error}"),
@@ -77,7 +77,7 @@ pub async fn a_second_opener_is_told_that_the_store_is_held(subject: &mut impl R
     assert!(subject.store().row("p", "a").await.is_some());
 }
 
-/// It does not hang, and it does not answer that nothing is there.
+/// Such a call does not hang, and it does not say that nothing is there.
 pub async fn a_closed_store_refuses_calls(subject: &mut impl Reopening) {
     let store = subject.store();
     store.applied(vec![put("p", vec![row("a", "v")])]).await;

@@ -15,7 +15,7 @@ fn sorts(rows: &[Row]) -> Vec<Bytes> {
     rows.iter().map(|row| row.sort.clone()).collect()
 }
 
-/// What is put is read back; what was not put is absent.
+/// A row that was put is read back; one that was not is absent.
 pub async fn a_row_that_was_put_is_read_back(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", vec![row("a", "one")])]).await;
@@ -25,7 +25,7 @@ pub async fn a_row_that_was_put_is_read_back(subject: &mut impl Subject) {
     assert_eq!(store.row("q", "a").await, None);
 }
 
-/// The store does not look into values: empty ones, all bytes, and the largest that is allowed.
+/// The store does not interpret values: empty ones, all bytes, and the largest allowed.
 pub async fn values_are_kept_byte_for_byte(subject: &mut impl Subject) {
     let store = subject.store();
     let largest = store.limits().value_bytes;
@@ -41,8 +41,9 @@ pub async fn values_are_kept_byte_for_byte(subject: &mut impl Subject) {
     }
 }
 
-/// Many ranges at once are answered as each is alone, in the order asked for; an empty range, or one twice, is none of a problem.
-pub async fn many_ranges_at_once_are_answered_in_the_order_asked_for(subject: &mut impl Subject) {
+/// Each range has the same page as alone, in the order asked for. Empty and repeated ranges are
+/// allowed.
+pub async fn many_ranges_are_returned_in_the_order_asked_for(subject: &mut impl Subject) {
     let store = subject.store();
     let packs = Step::Put { table: Table::Packs, partition: bytes("p"), rows: numbered(3, b"pack") };
     store.applied(vec![put("p", numbered(9, b"value")), put("q", numbered(2, b"other")), packs]).await;
@@ -63,8 +64,8 @@ pub async fn many_ranges_at_once_are_answered_in_the_order_asked_for(subject: &m
     assert!(store.scan_many(call(), Vec::new()).await.unwrap().is_empty());
 }
 
-/// The same key in two tables is two rows.
-pub async fn tables_are_apart(subject: &mut impl Subject) {
+/// The same key in two tables names two rows.
+pub async fn tables_are_separate(subject: &mut impl Subject) {
     let store = subject.store();
     for table in [Table::Objects, Table::Audit] {
         let rows = vec![row("s", table.name())];
@@ -76,7 +77,7 @@ pub async fn tables_are_apart(subject: &mut impl Subject) {
     }
 }
 
-/// By the bytes of the sort key, in whatever order they were put.
+/// The order is that of the bytes of the sort keys, whatever the order of the puts.
 pub async fn rows_come_in_the_order_of_their_sort_keys(subject: &mut impl Subject) {
     let store = subject.store();
     for sort in ["c", "a", "bb", "b"] {
@@ -93,7 +94,7 @@ pub async fn rows_come_backwards_when_asked(subject: &mut impl Subject) {
     assert_eq!(sorts(&page.rows), ["c", "b", "a"]);
 }
 
-/// From inclusive, to exclusive, whatever the direction.
+/// The range includes `from` and excludes `to`, in both directions.
 pub async fn a_range_begins_with_its_first_key_and_ends_before_its_last(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", numbered(5, b""))]).await;
@@ -102,7 +103,7 @@ pub async fn a_range_begins_with_its_first_key_and_ends_before_its_last(subject:
     assert_eq!(sorts(&store.page(b"p", range(Direction::Backward)).await.rows), ["0002", "0001"]);
 }
 
-/// Ranges in which nothing can lie are empty, not errors.
+/// Ranges that cannot contain a key are empty, not errors.
 pub async fn a_range_without_keys_is_empty(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", numbered(3, b""))]).await;
@@ -115,8 +116,8 @@ pub async fn a_range_without_keys_is_empty(subject: &mut impl Subject) {
     }
 }
 
-/// All rows that begin with a prefix, also with one that has no successor.
-pub async fn a_prefix_finds_what_begins_with_it(subject: &mut impl Subject) {
+/// The scan returns all rows that begin with the prefix, even if the prefix has no successor.
+pub async fn a_prefix_finds_every_key_that_begins_with_it(subject: &mut impl Subject) {
     let store = subject.store();
     let keys: [&[u8]; 6] = [b"a", b"ab", b"ab\xFF", b"ac", b"\xFF", b"\xFF\xFFx"];
     store.applied(vec![put("p", keys.iter().map(|key| row(key, "")).collect())]).await;
@@ -139,7 +140,7 @@ pub async fn a_page_ends_with_the_row_that_reaches_its_bytes(subject: &mut impl 
     }
 }
 
-/// A page of no bytes still gets on.
+/// Even a page of no bytes makes progress.
 pub async fn a_page_holds_a_row_however_few_its_bytes(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", numbered(3, &[7; 5000]))]).await;
@@ -149,7 +150,7 @@ pub async fn a_page_holds_a_row_however_few_its_bytes(subject: &mut impl Subject
     }
 }
 
-/// However large the pages are.
+/// That holds for any size of page.
 pub async fn pages_visit_each_row_once_forward_and_backward(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", numbered(50, &[7; 20]))]).await;
@@ -164,7 +165,7 @@ pub async fn pages_visit_each_row_once_forward_and_backward(subject: &mut impl S
     }
 }
 
-/// Also when the page is exactly full: nobody asks for a page more than there is.
+/// That holds for an exactly full page too: no reader requests a page that does not exist.
 pub async fn the_last_page_says_that_nothing_is_left(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", numbered(3, &[7; 96]))]).await;
@@ -174,7 +175,8 @@ pub async fn the_last_page_says_that_nothing_is_left(subject: &mut impl Subject)
     }
 }
 
-/// Each pair of an odd partition and an odd sort key is a row of its own, and each partition is in order.
+/// Each pair of an odd partition and an odd sort key is a row of its own, and each partition is in
+/// order.
 pub async fn odd_keys_are_kept_apart_and_in_order(subject: &mut impl Subject) {
     let store = subject.store();
     let keys = odd_keys();
@@ -194,7 +196,8 @@ pub async fn odd_keys_are_kept_apart_and_in_order(subject: &mut impl Subject) {
     }
 }
 
-/// A scan to the partition's end does not run on into a neighbour, however alike their names are.
+/// A scan to the end of a partition does not continue into a neighbour, however alike their keys
+/// are.
 pub async fn a_partition_ends_where_the_next_begins(subject: &mut impl Subject) {
     let store = subject.store();
     let keys = odd_keys();
@@ -209,8 +212,8 @@ pub async fn a_partition_ends_where_the_next_begins(subject: &mut impl Subject) 
     }
 }
 
-/// With absent rows as `None`, and repeated ones repeated.
-pub async fn many_rows_are_answered_in_the_order_asked_for(subject: &mut impl Subject) {
+/// Absent rows are `None`, and repeated ones are repeated.
+pub async fn many_rows_are_returned_in_the_order_asked_for(subject: &mut impl Subject) {
     let store = subject.store();
     for partition in ["p", "q"] {
         store
@@ -240,7 +243,7 @@ async fn walked(store: &std::sync::Arc<dyn crate::Store>, max: usize) -> Vec<Byt
     }
 }
 
-/// However many rows it has, and however large the pages of the walk are.
+/// That holds for any number of rows and any size of page.
 pub async fn a_walk_visits_each_partition_once(subject: &mut impl Subject) {
     let store = subject.store();
     assert!(walked(&store, 5).await.is_empty());
@@ -256,8 +259,8 @@ pub async fn a_walk_visits_each_partition_once(subject: &mut impl Subject) {
     }
 }
 
-/// A partition whose rows are all removed is none.
-pub async fn a_walk_passes_over_what_was_emptied(subject: &mut impl Subject) {
+/// A partition whose rows are all removed does not exist.
+pub async fn a_walk_passes_over_emptied_partitions(subject: &mut impl Subject) {
     let store = subject.store();
     for partition in ["a", "b", "c"] {
         store.applied(vec![put(partition, numbered(3, b"v"))]).await;
@@ -267,7 +270,7 @@ pub async fn a_walk_passes_over_what_was_emptied(subject: &mut impl Subject) {
     assert_eq!(partitions, BTreeSet::from([bytes("a"), bytes("c")]));
 }
 
-/// Not an absence, and not an answer after the deadline.
+/// It returns neither an absence nor a late answer.
 pub async fn a_read_whose_deadline_has_passed_says_so(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", vec![row("a", "")])]).await;

@@ -9,7 +9,7 @@ fn require(sort: &str, condition: Condition) -> Step {
     Step::Require { table: Table::Objects, partition: bytes("p"), sort: bytes(sort), condition }
 }
 
-/// Immutable rows may be written again by who does not know whether they were written.
+/// A writer that does not know whether its rows were written may write them again.
 pub async fn putting_a_row_again_changes_nothing(subject: &mut impl Subject) {
     let store = subject.store();
     for _ in 0..3 {
@@ -19,7 +19,7 @@ pub async fn putting_a_row_again_changes_nothing(subject: &mut impl Subject) {
     assert_eq!(store.value("p", "a").await, Some(bytes("one")));
 }
 
-/// Those that are named, and no other.
+/// Only the named rows are removed.
 pub async fn removed_rows_are_gone(subject: &mut impl Subject) {
     let store = subject.store();
     for partition in ["p", "q"] {
@@ -31,8 +31,8 @@ pub async fn removed_rows_are_gone(subject: &mut impl Subject) {
     assert_eq!(store.sorts(b"q").await, ["a", "b", "c"]);
 }
 
-/// From inclusive to exclusive, or to the partition's end.
-pub async fn removing_a_range_takes_what_lies_in_it(subject: &mut impl Subject) {
+/// The range includes `from` and excludes `to`, or ends with the partition.
+pub async fn removing_a_range_removes_the_rows_in_it(subject: &mut impl Subject) {
     let store = subject.store();
     for partition in ["o", "p", "q"] {
         store.applied(vec![put(partition, ["a", "b", "c", "d"].map(|sort| row(sort, "")).to_vec())]).await;
@@ -44,15 +44,15 @@ pub async fn removing_a_range_takes_what_lies_in_it(subject: &mut impl Subject) 
     assert_eq!(store.sorts(b"o").await.len() + store.sorts(b"q").await.len(), 8, "neighbours lost rows");
 }
 
-/// Neither by name nor by range.
-pub async fn removing_what_is_not_there_is_no_error(subject: &mut impl Subject) {
+/// That holds for names and for ranges.
+pub async fn removing_an_absent_row_is_no_error(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![remove("p", Removal::Rows(vec![bytes("a")]))]).await;
     store.applied(vec![remove("p", Removal::Range(bytes("a"), None))]).await;
     store.applied(vec![remove("p", Removal::Range(bytes("b"), Some(bytes("a"))))]).await;
 }
 
-/// A removal is over once it is answered.
+/// A removal is over when it is acknowledged.
 pub async fn a_removed_row_can_be_put_again(subject: &mut impl Subject) {
     let store = subject.store();
     for _ in 0..3 {
@@ -63,8 +63,8 @@ pub async fn a_removed_row_can_be_put_again(subject: &mut impl Subject) {
     }
 }
 
-/// A head is never removed: only compare-and-write touches it.
-pub async fn guarded_rows_are_left_standing_by_removals(subject: &mut impl Subject) {
+/// A head is never removed: only compare-and-write changes it.
+pub async fn removals_leave_guarded_rows(subject: &mut impl Subject) {
     let store = subject.store();
     let made = guard("");
     store.applied(vec![write_head("p", Expect::Absent, &made, "v"), put("p", vec![row("a", ""), row("z", "")])]).await;
@@ -74,7 +74,7 @@ pub async fn guarded_rows_are_left_standing_by_removals(subject: &mut impl Subje
     assert_eq!(store.row("p", "head").await.and_then(|row| row.guard), Some(made));
 }
 
-/// With its guard and its value.
+/// It has its guard and its value.
 pub async fn a_head_is_made_where_there_is_none(subject: &mut impl Subject) {
     let store = subject.store();
     let made = guard("live");
@@ -85,7 +85,7 @@ pub async fn a_head_is_made_where_there_is_none(subject: &mut impl Subject) {
     assert_eq!(page.rows, [head], "a scan shows another guard than a get");
 }
 
-/// The second creator is refused, and shown the first's.
+/// The second creator is refused and gets the first one's row.
 pub async fn a_head_is_not_made_twice(subject: &mut impl Subject) {
     let store = subject.store();
     let first = guard("first");
@@ -96,7 +96,7 @@ pub async fn a_head_is_not_made_twice(subject: &mut impl Subject) {
     assert_eq!(store.value("p", "head").await, Some(bytes("v1")));
 }
 
-/// And then carries the new one.
+/// It then carries the new stamp.
 pub async fn a_head_changes_only_from_the_expected_stamp(subject: &mut impl Subject) {
     let store = subject.store();
     let (first, second) = (guard("1"), guard("2"));
@@ -116,7 +116,7 @@ pub async fn a_head_expected_where_there_is_none_is_refused(subject: &mut impl S
     assert_eq!(store.row("p", "head").await, None);
 }
 
-/// A plain row has no stamp and no tag, so no expectation of either fits.
+/// A plain row has no stamp and no tag, so it meets no expectation of either.
 pub async fn a_plain_row_does_not_pass_for_a_head(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![put("p", vec![row("head", "plain")])]).await;
@@ -137,21 +137,21 @@ fn write_head_with_row(expect: Expect, head: &crate::Guard, sort: &str) -> Step 
     }
 }
 
-/// The head log's entry with the head.
+/// The entry of the head log appears with the head.
 pub async fn rows_appear_with_their_head(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![write_head_with_row(Expect::Absent, &guard(""), "log/1")]).await;
     assert_eq!(store.sorts(b"p").await, ["head", "log/1"]);
 }
 
-/// All or nothing, on every engine: they are of one step.
+/// All or nothing, on every engine, since they belong to one step.
 pub async fn rows_of_a_refused_head_do_not_appear(subject: &mut impl Subject) {
     let store = subject.store();
     store.refused(vec![write_head_with_row(Expect::Stamp(Stamp::fresh()), &guard(""), "log/1")]).await;
     assert!(store.sorts(b"p").await.is_empty());
 }
 
-/// Of plain and of guarded rows.
+/// That holds for plain and guarded rows.
 pub async fn require_absent_and_present(subject: &mut impl Subject) {
     let store = subject.store();
     store.applied(vec![require("a", Condition::Absent), require("head", Condition::Absent)]).await;
@@ -162,7 +162,7 @@ pub async fn require_absent_and_present(subject: &mut impl Subject) {
     assert_eq!((step, stands.map(|row| row.value)), (1, Some(bytes("v"))));
 }
 
-/// The stamp that stands, and no other.
+/// Only the stored stamp meets the condition.
 pub async fn require_a_stamp(subject: &mut impl Subject) {
     let store = subject.store();
     let made = guard("");
@@ -172,7 +172,7 @@ pub async fn require_a_stamp(subject: &mut impl Subject) {
     store.refused(vec![require("head", Condition::Stamp(Stamp::fresh()))]).await;
 }
 
-/// The whole tag, also an empty one and one of all bytes.
+/// The condition compares the whole tag, including empty tags and tags of all bytes.
 pub async fn require_a_tag(subject: &mut impl Subject) {
     let store = subject.store();
     let mut stands = guard("live");
@@ -205,7 +205,7 @@ async fn increment(store: Arc<dyn Store>, times: u64) {
         let step = write_head("p", expect, &guard(""), (count + 1).to_be_bytes());
         match store.run(call(), vec![step]).await.unwrap() {
             Outcome::Applied => done += 1,
-            Outcome::Refused { stands, .. } => assert_ne!(stands, head, "refused although it stood as expected"),
+            Outcome::Refused { stands, .. } => assert_ne!(stands, head, "refused although the head was as expected"),
             Outcome::Unknown { reason } => panic!("unknown without a fault: {reason}"),
         }
     }
@@ -223,7 +223,8 @@ pub async fn contended_writers_count_exactly(subject: &mut impl Subject) {
     assert_eq!(u64::from_be_bytes(head.value[..].try_into().unwrap()), writers * times);
 }
 
-/// Adds one to the counter with a row that appears with it, named by the count before, so many times.
+/// Adds one to the counter, a number of times, each with a row that appears with it, named by the
+/// previous count.
 async fn increment_with_log(store: Arc<dyn Store>, times: u64) {
     let mut done = 0;
     while done < times {
@@ -238,8 +239,8 @@ async fn increment_with_log(store: Arc<dyn Store>, times: u64) {
     }
 }
 
-/// While writers are at work, and at once: what appeared with a guarded row that a serial read has shown, and before it, the next one
-/// finds.
+/// While writers are at work: after a serial read has shown a guarded row, the next read finds
+/// every row that appeared with it or before it.
 pub async fn a_serial_read_finds_all_that_was_decided_before(subject: &mut impl Subject) {
     let store = subject.store();
     let (writers, times) = (3, 8);
@@ -262,8 +263,8 @@ pub async fn a_serial_read_finds_all_that_was_decided_before(subject: &mut impl 
     }
 }
 
-/// Exactly one, and its value stands.
-pub async fn of_many_creators_one_wins(subject: &mut impl Subject) {
+/// Exactly one wins, and its value is stored.
+pub async fn one_of_many_creators_wins(subject: &mut impl Subject) {
     let store = subject.store();
     let creators = (0..32).map(|number: u32| {
         let store = store.clone();
