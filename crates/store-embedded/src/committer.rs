@@ -1,5 +1,5 @@
-//! The one thread that writes to a lane. It takes the lists that wait, decides on each in order, writes what they change as one batch with
-//! one sync, and only then answers all of them.
+//! The one thread that writes to a lane. It takes the waiting lists, decides on each in order,
+//! writes their changes as one batch with one sync, and only then answers all of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -13,13 +13,14 @@ use crate::queue::{Job, Queue};
 use crate::room::Room;
 use crate::tables::Tables;
 
-/// Bytes after which a group takes no further list: enough to make one sync worth its while.
+/// A group takes no further list once it has this number of bytes. That is enough to make one sync
+/// worthwhile.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// Why writes are refused for good, once they are.
+/// The reason why writes are refused until a restart, once they are.
 pub(crate) type Poison = Arc<OnceLock<String>>;
 
-/// What the committer works on.
+/// The committer's parts.
 pub(crate) struct Committer {
     pub(crate) lane: Lane,
     pub(crate) tables: Arc<Tables>,
@@ -29,7 +30,7 @@ pub(crate) struct Committer {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// An answer that is told once the group is durable.
+/// An answer that is sent once the group is durable.
 type Answer = (oneshot::Sender<StoreResult<Outcome>>, StoreResult<Outcome>);
 
 impl Committer {
@@ -41,8 +42,9 @@ impl Committer {
 
     fn work(self) {
         while let Some(group) = self.queue.take_group(GROUP_BYTES) {
-            // A panic, which only a defect or damaged data can bring about, leaves the group's fate unknown: its submitters
-            // find their answers gone and say so. Nothing may be written behind it.
+            // A panic, which only a defect or damaged data can cause, leaves the fate of the group
+            // unknown. Its submitters get no answer and report an unknown outcome. Nothing may be
+            // written after it.
             if catch_unwind(AssertUnwindSafe(|| self.commit(group))).is_err() {
                 self.poison("the committer failed, see the log".to_owned());
             }
@@ -75,7 +77,7 @@ impl Committer {
                 answers.push((job.answer, answer));
             }
         }
-        // Refusals wait for the sync too: what they say stands may be part of this very group.
+        // Refusals wait for the sync too: the row that they return may be part of this very group.
         let durable = if writes.is_empty() { Ok(()) } else { self.tables.commit(writes.into_changes()) };
         match durable {
             Ok(()) => tell(answers),
@@ -93,7 +95,7 @@ impl Committer {
         }
     }
 
-    /// Refuses what must not even be looked at.
+    /// Refuses a list before it is evaluated.
     fn admit(
         &self,
         plan: &crate::plan::Plan,
@@ -112,18 +114,19 @@ impl Committer {
     }
 
     fn poison(&self, reason: String) {
-        // The first reason is the one that explains.
+        // The first reason is the one that explains the failure.
         let _ = self.poison.set(reason);
     }
 }
 
-/// What is said to whoever wants to write to a lane that refuses writes.
+/// The error for writes to a lane that refuses writes.
 pub(crate) fn poisoned(lane: Lane, reason: &str) -> StoreError {
     StoreError::Poisoned(format!("lane {lane}: {reason}"))
 }
 
-/// What becomes of an answer if its group could not be made durable: what was to be applied may come back after a restart or
-/// not; what was refused was surely not applied, but what it saw may not stand.
+/// The answer after its group could not be made durable. Changes that were to be applied may or may
+/// not be there after a restart. A refused list was certainly not applied, but the row that it saw
+/// may not last.
 fn undecided(lane: Lane, answer: StoreResult<Outcome>, reason: &str) -> StoreResult<Outcome> {
     match answer {
         Ok(Outcome::Applied) => Ok(Outcome::Unknown { reason: reason.to_owned() }),
@@ -134,7 +137,7 @@ fn undecided(lane: Lane, answer: StoreResult<Outcome>, reason: &str) -> StoreRes
 
 fn tell(answers: Vec<Answer>) {
     for (sender, answer) in answers {
-        // Who has gone does not want to know.
+        // A submitter that gave up has dropped its receiver.
         let _ = sender.send(answer);
     }
 }

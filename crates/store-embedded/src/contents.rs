@@ -1,9 +1,9 @@
-//! Large contents: a file each, a guarded header row that says where it stands, and rows with the checksums of its blocks
-//! (`sums.rs`).
+//! Large contents: a file each, a guarded header row with its state, and rows with the checksums of
+//! its blocks (`sums.rs`).
 //!
-//! The header is there before the file, and goes after it; so a file without header is a leftover. A content is sealed only
-//! after its file and the file's name are synced. The last checksums appear with the header that says that it is sealed, and go
-//! with the header.
+//! The header is written before the file and removed after it, so a file without a header is a
+//! leftover. A content is sealed only after its file and the file's name are synced. The last
+//! checksums appear with the header that says that it is sealed, and are removed with the header.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ use crate::tables::View;
 /// The sort key of a header in the content's partition.
 pub(crate) const HEADER: Bytes = Bytes::from_static(b"header");
 
-/// Bytes of an upload after which the room on the disk is looked at again.
+/// Bytes of an upload after which the free disk space is checked again.
 const ROOM_CHECK_BYTES: u64 = 8 << 20;
 
 /// Where a content's file is.
@@ -41,14 +41,14 @@ pub(crate) fn path(contents: &Path, id: ContentId) -> PathBuf {
     contents.join(format!("{:02x}", id.0[0])).join(id.to_string())
 }
 
-/// The content that a file is of; `None`: a file that the engine did not make.
+/// The content that a file belongs to; `None`: the engine did not make the file.
 pub(crate) fn id_of_file(name: &str) -> Option<ContentId> {
     let id = u128::from_str_radix(name, 16).ok().map(|id| ContentId(id.to_be_bytes()))?;
     (id.to_string() == name).then_some(id)
 }
 
 impl EmbeddedStore {
-    /// A content's header and the stamp it stands at.
+    /// The header of a content, and its stamp.
     pub(crate) async fn header(
         &self,
         deadline: Deadline,
@@ -58,7 +58,7 @@ impl EmbeddedStore {
         self.read(deadline, Table::Contents.lane(), move |view| header_in(view, id, now)).await
     }
 
-    /// Changes a header, and puts rows with it; `None`: it does not stand as expected.
+    /// Changes a header and puts rows with it; `None`: the header is not as expected.
     async fn change_header(
         &self,
         deadline: Deadline,
@@ -139,7 +139,7 @@ impl EmbeddedStore {
         Ok(Some(reading.pieces()))
     }
 
-    /// A content that is sealed, with the checksums of the block that holds the byte at `from`.
+    /// A sealed content, with the checksums of the block that holds the byte at `from`.
     async fn sealed(&self, deadline: Deadline, id: ContentId, from: u64) -> StoreResult<Option<Sealed>> {
         let now = self.now();
         let read = move |view: &View<'_>| {
@@ -168,7 +168,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// Condemns a content if its header is still the one that was read; false: it is not.
+    /// Condemns a content if its header is still the one that was read, and returns whether it was.
     pub(crate) async fn condemn_as_read(
         &self,
         deadline: Deadline,
@@ -190,13 +190,14 @@ impl EmbeddedStore {
         let drop_sums = Change::RemoveRange { table: target.table, range: key::range(&id.0, &[], None) };
         let drop_header = Change::DropGuarded { target, expect: Expect::Stamp(stamp) };
         match self.submit(deadline, Plan::of(Table::Contents.lane(), vec![drop_sums, drop_header])).await? {
-            // Refused: somebody else has dropped it, since a condemned header changes in no other way.
+            // Refused: somebody else has deleted it, since a condemned header changes in no other
+            // way.
             Outcome::Applied | Outcome::Refused { .. } => Ok(true),
             Outcome::Unknown { reason } => Err(StoreError::Unavailable(format!("content {id}: {reason}"))),
         }
     }
 
-    /// Removes a content's file, if it is there.
+    /// Deletes the file of a content, if there is one.
     pub(crate) async fn remove_file(&self, id: ContentId) -> StoreResult<()> {
         let path = path(&self.engine()?.folder.contents(), id);
         match fs::remove_file(&path).await {
@@ -209,11 +210,11 @@ impl EmbeddedStore {
 /// What is known of a sealed content before its file is opened.
 struct Sealed {
     len: u64,
-    /// Those of the first blocks that are wanted; `None`: no byte is.
+    /// Those of the first wanted blocks; `None`: no byte is wanted.
     sums: Option<SumsRow>,
 }
 
-/// A content's header and the stamp it stands at.
+/// The header of a content, and its stamp.
 pub(crate) fn header_in(
     view: &View<'_>,
     id: ContentId,
@@ -243,7 +244,7 @@ struct Upload<'a> {
 }
 
 impl<'a> Upload<'a> {
-    /// Announces the upload before there is a file, so that no file is ever unknown.
+    /// Writes the header before there is a file, so that no file is ever unknown.
     async fn begin(store: &'a EmbeddedStore, step: Duration, id: ContentId, owner: Bytes) -> StoreResult<Self> {
         store.check_room(0)?;
         let lease_until = store.now().plus(store.options().content_lease);
@@ -252,7 +253,7 @@ impl<'a> Upload<'a> {
         let stamp = store
             .change_header(Deadline::within(step), id, Expect::Absent, &header, Vec::new())
             .await?
-            .ok_or_else(|| StoreError::Invalid(format!("there is a content {id} already")))?;
+            .ok_or_else(|| StoreError::Invalid(format!("content {id} exists already")))?;
         Ok(Self { store, id, step, header, stamp, path, summing: Summing::new(id) })
     }
 
@@ -280,7 +281,8 @@ impl<'a> Upload<'a> {
         self.write_header(summing.end()?.into_iter().collect()).await
     }
 
-    /// Puts a row of checksums, unless the upload was condemned meanwhile: then nobody would remove the row.
+    /// Puts a row of checksums, unless the upload was condemned meanwhile: then nothing would
+    /// remove the row.
     async fn put_sums(&self, row: NewRow) -> StoreResult<()> {
         let (table, partition) = (Table::Contents, Bytes::copy_from_slice(&self.id.0));
         let condition = Condition::Stamp(self.stamp);
@@ -306,7 +308,7 @@ impl<'a> Upload<'a> {
         self.in_time(synced).await?.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 
-    /// Renews the lease once half of it is over.
+    /// Renews the lease once half of it has passed.
     async fn renew_lease(&mut self) -> StoreResult<()> {
         let lease = self.store.options().content_lease;
         let now = self.store.now();
@@ -334,7 +336,7 @@ impl<'a> Upload<'a> {
         timeout(self.step, step).await.map_err(|_| StoreError::DeadlinePassed)
     }
 
-    /// Takes away what there is. If that fails, a sweep does it after the lease.
+    /// Deletes what the upload has written. If that fails, a sweep does it after the lease.
     async fn abandon(mut self) {
         self.header.state = ContentState::Condemned;
         let abandoned = async {
@@ -342,12 +344,12 @@ impl<'a> Upload<'a> {
             self.store.delete(Deadline::within(self.step), self.id).await
         };
         if let Err(error) = abandoned.await {
-            tracing::warn!(content = %self.id, %error, "an abandoned upload is left to the sweep");
+            tracing::warn!(content = %self.id, %error, "an abandoned upload cannot be deleted now; a sweep deletes it later");
         }
     }
 }
 
-/// Makes a file, and its shard's folder if it is the first there.
+/// Makes a file, and its shard's folder if it does not exist.
 async fn make_file(path: &Path) -> std::io::Result<File> {
     let path = path.to_owned();
     let made = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,5 @@
-//! The store itself: takes each call to a thread that may block, or to the committer, and keeps its deadline.
+//! The store itself: sends each call to a thread that may block, or to the committer, and keeps its
+//! deadline.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,66 +28,71 @@ use crate::tables::{Tables, View};
 use crate::unknown::UnknownFiles;
 use crate::writer::Writer;
 
-/// Lists from this size on are paced: they wait for flushes outside the committer, where they hold up nobody.
+/// Lists of this size or more are paced: they wait for flushes outside the committer, where they
+/// delay nobody.
 const BULK_BYTES: usize = 128 << 10;
 
-/// Memtables of a table that may wait to be flushed before bulk lists wait. fjall stalls every writer at four.
+/// Bulk lists wait while more memtables of a table than this are waiting to be flushed. fjall
+/// stalls every writer at four.
 const BULK_UNFLUSHED_MEMTABLES: u64 = 2;
 
-/// How often a paced list looks again.
+/// How often a paced list checks again.
 const PACE: Duration = Duration::from_millis(5);
 
 /// How long closing waits for the queue, for a last flush, and for calls that are still reading.
 const CLOSE_WAIT: Duration = Duration::from_secs(30);
 
-/// As many rows of one call are read where the caller is, while they are at hand.
+/// A call that reads at most this number of rows reads them on the caller's thread while they are
+/// cached.
 const ROWS_READ_HERE_MAX: usize = 8;
 
-/// So many rows that a list of steps compares or writes are looked up there too: creating a resource needs no more.
+/// A list of steps that compares or writes at most this number of rows looks them up there too.
+/// Creating a resource needs no more.
 const ROWS_TOUCHED_HERE_MAX: usize = 16;
 
-/// A page of a scan that is no larger is read there too.
+/// A page of a scan that is not larger is read there too.
 const BYTES_READ_HERE_MAX: usize = 4 << 10;
 
-/// And a run of scans that is no larger: about half a millisecond. For whoever streams volumes the way to another thread and back, for
-/// each batch, was a fifth of all processor time, most of it in waking processors up.
+/// So is a run of scans that is not larger, about half a millisecond of work. When streaming
+/// volumes, sending each batch to another thread and back took a fifth of all CPU time, most of it
+/// to wake cores.
 const RUN_BYTES_READ_HERE_MAX: usize = 1 << 20;
 
-/// The embedded engine over one data folder. See the crate's comment.
+/// The embedded engine over one data folder. See the head of the crate.
 pub struct EmbeddedStore {
-    /// Dropped first: committers end before the lock on the folder is let go of.
+    /// Dropped first: committers end before the lock on the folder is released.
     writers: Arc<Lanes<Writer>>,
-    /// `None` once it is closed.
+    /// `None` after it is closed.
     engine: RwLock<Option<Arc<Engine>>>,
     room: Arc<Room>,
     /// Of reads of few rows.
     prompt: Promptness,
-    /// Where the next sweep over contents goes on, and what it has found so far.
+    /// Where the next sweep of contents continues, and what it has found so far.
     pub(crate) sweep_position: Mutex<SweepPosition>,
     pub(crate) unknown_files: Mutex<UnknownFiles>,
     clock: Arc<dyn Clock>,
     options: EmbeddedOptions,
 }
 
-/// What is open. Dropped in this order: the database before the lock that protects it.
+/// The open database. Dropped in this order: the database before the lock that protects it.
 pub(crate) struct Engine {
     pub(crate) tables: Lanes<Arc<Tables>>,
     pub(crate) folder: Folder,
 }
 
-/// One of something for each lane.
+/// A value for each lane.
 pub(crate) struct Lanes<T> {
     pub(crate) text: T,
     pub(crate) service: T,
 }
 
 impl<T> Lanes<T> {
-    /// Makes each.
+    /// Makes a value for each lane.
     pub(crate) fn try_new(mut make: impl FnMut(Lane) -> StoreResult<T>) -> StoreResult<Self> {
         Ok(Self { text: make(Lane::Text)?, service: make(Lane::Service)? })
     }
 
-    /// The one of a lane.
+    /// The value of a lane.
     pub(crate) fn of(&self, lane: Lane) -> &T {
         match lane {
             Lane::Text => &self.text,
@@ -96,11 +102,13 @@ impl<T> Lanes<T> {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in `folder`, making it if the folder has none. `clock` is what expiries and leases are compared with.
+    /// Opens the store in `folder`, and makes one if the folder has none. `clock` decides expiries
+    /// and leases.
     ///
-    /// Errors: [`StoreError::Held`] if another process has it open, [`StoreError::Format`] if it is of another format (it is
-    /// left untouched then), [`StoreError::Unreadable`] if it is damaged beyond opening, [`StoreError::Full`] or
-    /// [`StoreError::Io`] as the operating system says.
+    /// Errors: [`StoreError::Held`] if another process has it open; [`StoreError::Format`] if it
+    /// has another format (the folder is not changed then); [`StoreError::Unreadable`] if it is too
+    /// damaged to open; [`StoreError::Full`] or [`StoreError::Io`] if the operating system refuses
+    /// something.
     pub fn open(folder: &Path, options: EmbeddedOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
         let folder = Folder::hold(folder, |database, lane| Tables::make(database, lane, &options.of_lane(lane)))?;
         let tables = Lanes::try_new(|lane| {
@@ -136,7 +144,7 @@ impl EmbeddedStore {
         self.engine.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
     }
 
-    /// Refuses what would use up the headroom on the disk, outside of the committer.
+    /// Refuses uses of the headroom on the disk outside the committer.
     pub(crate) fn check_room(&self, bytes: u64) -> StoreResult<()> {
         self.room.check(self.room.free_bytes(), bytes, Use::Adds)
     }
@@ -152,15 +160,16 @@ impl EmbeddedStore {
         blocking(deadline, move || read(&engine.tables.of(lane).view())).await
     }
 
-    /// Whether few rows may be read on the caller's thread. Whoever reads in a loop gives way to others now and then: a read that never
-    /// waits would keep them from their thread for ever.
+    /// Whether few rows may be read on the caller's thread. A caller that reads in a loop yields
+    /// now and then: reads that never wait would block its thread for others.
     async fn may_read_here(&self) -> bool {
         consume_budget().await;
         self.prompt.is_prompt()
     }
 
-    /// Reads from a consistent view of a lane, on the caller's thread: for few rows. Measured on two cores: a row takes 1.2 µs from the cache
-    /// and 16 µs from the operating system's, against 12 to 30 µs (and as much CPU time) for the way to a thread that may block and back.
+    /// Reads from a consistent view of a lane on the caller's thread, for few rows. Measured on two
+    /// cores: a row takes 1.2 µs from the engine's cache and 16 µs from the operating system's.
+    /// Sending the read to a blocking thread and back takes 12 to 30 µs, and as much CPU time.
     fn read_here<T>(
         &self,
         deadline: Deadline,
@@ -175,7 +184,7 @@ impl EmbeddedStore {
             .unwrap_or_else(|_| Err(StoreError::Unavailable("a read failed, see the log".to_owned())))
     }
 
-    /// Has the committer of its lane apply a plan.
+    /// Sends a plan to the committer of its lane, which applies it.
     pub(crate) async fn submit(&self, deadline: Deadline, plan: Plan) -> StoreResult<Outcome> {
         let writer = self.writers.of(plan.lane);
         writer.check_poison()?;
@@ -184,7 +193,8 @@ impl EmbeddedStore {
         writer.submit(deadline, plan).await
     }
 
-    /// A plan whose rows the committer will find in memory: few are looked up where the caller is.
+    /// Reads the rows that the committer will need, so that it finds them in memory. Few rows are
+    /// read on the caller's thread.
     async fn touched(&self, deadline: Deadline, plan: Plan) -> StoreResult<Plan> {
         let (lane, now) = (plan.lane, self.now());
         if plan.rows_touched() <= ROWS_TOUCHED_HERE_MAX && self.may_read_here().await {
@@ -194,7 +204,7 @@ impl EmbeddedStore {
         self.read(deadline, lane, move |view| plan.touch(view, now).map(|()| plan)).await
     }
 
-    /// Holds back bulk lists while the tables they write to have much to flush.
+    /// Delays bulk lists while the tables that they write to have much to flush.
     async fn pace(&self, deadline: Deadline, plan: &Plan) -> StoreResult<()> {
         if plan.bytes < BULK_BYTES {
             return Ok(());
@@ -211,7 +221,7 @@ impl EmbeddedStore {
             }
             drop(tables);
             if deadline.passed() {
-                return Err(StoreError::Overloaded("more is being written than the disk takes".to_owned()));
+                return Err(StoreError::Overloaded("data arrives faster than the disk can write it".to_owned()));
             }
             tokio::time::sleep(PACE.min(deadline.remaining())).await;
         }
@@ -312,7 +322,7 @@ impl Store for EmbeddedStore {
     async fn health(&self) -> Health {
         let free_bytes = self.room.free_bytes();
         let (writers, engine, room) = (self.writers.clone(), self.engine(), self.room.clone());
-        // Asks the databases on a thread of its own: they may be in the middle of a sync.
+        // On a thread of its own, because the databases may be in the middle of a sync.
         let asked = tokio::task::spawn_blocking(move || {
             let refusal = |lane: Lane| match (writers.of(lane).poison(), &engine) {
                 (Some(reason), _) => Some(reason.to_owned()),
@@ -335,11 +345,12 @@ impl Store for EmbeddedStore {
         let writers = self.writers.clone();
         let still_open = Arc::downgrade(&engine);
         let closing = tokio::task::spawn_blocking(move || {
-            // What one lane refuses does not keep the other from being made safe.
+            // One lane is closed even if the other fails.
             let closed = Lane::ALL.map(|lane| {
                 let (writer, tables) = (writers.of(lane), engine.tables.of(lane));
                 writer.end();
-                // All that is acknowledged is in the journal, but files need no replay and are better protected.
+                // All acknowledged rows are in the journal, but files need no replay and are better
+                // protected.
                 if writer.poison().is_none() && tables.refusal().is_none() {
                     tables.flush().map_err(|error| StoreError::Unavailable(format!("flushing {lane}: {error}")))?;
                 }
@@ -352,7 +363,7 @@ impl Store for EmbeddedStore {
         let closed = timeout_at(give_up, closing)
             .await
             .map_err(|_| StoreError::Unavailable(format!("the store did not close within {CLOSE_WAIT:?}")))?;
-        // Calls that still read hold on to the engine; the folder is let go of with the last.
+        // Calls that still read hold the engine; the folder is released with the last of them.
         while still_open.strong_count() > 0 && Instant::now() < give_up {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -360,8 +371,8 @@ impl Store for EmbeddedStore {
     }
 }
 
-/// The write that a lane is there for, as far as room goes: of what serving writes, that is the audit, without which nothing is
-/// served.
+/// The least demanding write of a lane, as far as disk space goes. For the service lane that is the
+/// audit, since nothing is served without an audit.
 fn least_use(lane: Lane) -> Use {
     match lane {
         Lane::Text => Use::Adds,
@@ -369,7 +380,7 @@ fn least_use(lane: Lane) -> Use {
     }
 }
 
-/// Runs what blocks on a thread for that, and waits no longer than until the deadline.
+/// Runs `work` on a thread that may block, and waits at most until the deadline.
 pub(crate) async fn blocking<T: Send + 'static>(
     deadline: Deadline,
     work: impl FnOnce() -> StoreResult<T> + Send + 'static,
@@ -386,7 +397,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// A write whose deadline passed before it was in the queue is surely not applied.
+/// A write whose deadline passed before it was queued was certainly not applied.
 fn not_begun(error: StoreError) -> StoreError {
     match error {
         StoreError::DeadlinePassed => {

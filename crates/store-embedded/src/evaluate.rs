@@ -1,5 +1,5 @@
-//! Whether a list of steps applies, and what it writes: checked against what is committed and against what earlier lists of the
-//! same group are about to write.
+//! Decides whether a list of steps applies, and what it writes. It is checked against the committed
+//! rows and against the rows that earlier lists of the same group are about to write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -17,7 +17,7 @@ use crate::{expiry, value};
 pub(crate) struct Pending(BTreeMap<(Space, Bytes), Option<Bytes>>);
 
 impl Pending {
-    /// Takes over the writes of an accepted list, which come after those that are here.
+    /// Appends the writes of an accepted list.
     pub(crate) fn append(&mut self, mut list: Pending) {
         self.0.append(&mut list.0);
     }
@@ -26,7 +26,7 @@ impl Pending {
         self.0.is_empty()
     }
 
-    /// What is to be written, each key once.
+    /// The changes to write, each key once.
     pub(crate) fn into_changes(self) -> impl Iterator<Item = (Space, Bytes, Option<Bytes>)> {
         self.0.into_iter().map(|((space, key), value)| (space, key, value))
     }
@@ -48,12 +48,12 @@ impl Pending {
     }
 }
 
-/// How a list fares.
+/// The decision on a list.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// It applies, and this is what it writes.
+    /// It applies and writes this.
     Accepted(Pending),
-    /// It does not.
+    /// It does not apply.
     Refused(Outcome),
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn evaluate(plan: &Plan, view: &View<'_>, group: &Pending, now: UnixM
     Ok(Verdict::Accepted(list.writes))
 }
 
-/// A list that is being decided on.
+/// A list under decision.
 struct List<'a> {
     view: &'a View<'a>,
     group: &'a Pending,
@@ -76,7 +76,7 @@ struct List<'a> {
     now: UnixMillis,
 }
 
-/// Done, or refused because of the row that stands there.
+/// Done, or refused because of the stored row.
 type Applied = Result<(), Option<Row>>;
 
 impl List<'_> {
@@ -132,7 +132,7 @@ impl List<'_> {
         }
     }
 
-    /// Removes a row unless it is guarded. An entry in the list of expiries stays until it is due.
+    /// Removes a row unless it is guarded. Its entry in the list of expiries stays until it is due.
     fn remove_plain(&mut self, table: Table, key: &Bytes) -> StoreResult<()> {
         let Some(raw) = self.raw(Space::Rows(table), key)? else { return Ok(()) };
         if value::decode(&raw).is_none_or(|value| value.guard.is_none()) {
@@ -168,7 +168,7 @@ impl List<'_> {
         Ok(value.map(|value| value.into_row(target.sort.clone())))
     }
 
-    /// All keys of a range, whether committed or pending; some may be removed already.
+    /// All keys of a range, committed or pending; some may be removed already.
     fn keys(&self, space: Space, range: &KeyRange) -> StoreResult<BTreeSet<Bytes>> {
         let committed = self.view.range(space, range.clone())?.map(|row| row.map(|(key, _)| key));
         let mut keys = committed.collect::<StoreResult<BTreeSet<_>>>()?;
@@ -205,7 +205,8 @@ mod tests {
         }
     }
 
-    /// Decides on lists as one group over an empty database: which are accepted, and which keys are left to write.
+    /// Decides on lists as one group over an empty database. Returns which are accepted, and how
+    /// many keys are left to write.
     fn decide(lists: Vec<Vec<Step>>) -> (Vec<bool>, usize) {
         let folder = tempfile::tempdir().unwrap();
         let (database, options) = (folder.path().join("text"), EmbeddedOptions::default().of_lane(TABLE.lane()));
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_list_leaves_nothing_to_its_group() {
+    fn a_refused_list_adds_nothing_to_its_group() {
         let lists = vec![vec![put("a"), write_head(Expect::Stamp(Stamp::fresh()), Stamp::fresh())], vec![put("b")]];
         assert_eq!(decide(lists), (vec![false, true], 1));
     }

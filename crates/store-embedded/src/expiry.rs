@@ -1,6 +1,7 @@
-//! The list of rows by expiry, so that a sweep reads what has expired and nothing else.
+//! The list of rows by expiry. With it a sweep reads only rows that have expired.
 //!
-//! Each entry is a key without value: 8 bytes Unix milliseconds (big-endian), the table's name, 0x00, the row's key.
+//! Each entry is a key without a value: 8 bytes Unix milliseconds (big-endian), the table's name,
+//! 0x00, the row's key.
 
 use std::ops::Bound;
 
@@ -22,7 +23,7 @@ pub(crate) fn encode(expires_at: UnixMillis, table: Table, key: &[u8]) -> Bytes 
     entry.freeze()
 }
 
-/// The row that an entry is of; `None`: no entry of ours.
+/// The row of an entry; `None`: the entry is not valid.
 pub(crate) fn decode(entry: &Bytes) -> Option<(Table, Bytes)> {
     let rest = entry.get(EXPIRY_BYTES..)?;
     let name_len = rest.iter().position(|byte| *byte == 0)?;
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn due_is_what_expires_now_or_did_before() {
+    fn a_row_is_due_if_it_expires_now_or_did_earlier() {
         let range = due(UnixMillis(100));
         for (expires_at, is_due) in [(0, true), (99, true), (100, true), (101, false), (u64::MAX, false)] {
             let entry = encode(UnixMillis(expires_at), Table::Work, b"key").to_vec();

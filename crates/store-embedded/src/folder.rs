@@ -1,16 +1,18 @@
-//! The data folder: who holds it, and which format it has.
+//! The data folder: its lock, its format and its creation.
 //!
 //! ```text
 //! format     name and version of the format, one line
-//! lock       held with a lock of the operating system by the process that has the folder open
-//! db/        for each lane (`text`, `service`) a database of rows, its record, and a list of its files: see [`crate::opening`]
+//! lock       locked by the process that has the folder open
+//! db/        for each lane (`text`, `service`) a database of rows, its record, and a list of its
+//!            files: see [`crate::opening`]
 //! contents/  large contents, one file each, in up to 256 folders by the first byte of their id
-//! reserve    room that is kept for the audit: see [`crate::room`]
-//! making/    `format` and `db`, while they are made; also what the death of a process has left of that
+//! reserve    disk space that is reserved for the audit: see [`crate::room`]
+//! making/    `format` and `db` while they are made, or what a dead process left of them
 //! ```
 //!
-//! A store is made within `making`, and moved to its place when it is whole: first `db`, then `format`. So whenever the process dies, the
-//! next start makes it anew or finishes it, and a `db` that has neither a `format` nor a `making/format` beside it has lost its own.
+//! A store is made within `making` and moved to its place when it is complete: first `db`, then
+//! `format`. So whenever the process dies, the next start makes it again or finishes it. A `db`
+//! with neither `format` nor `making/format` beside it has lost its own.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -23,29 +25,30 @@ use crate::private;
 /// The name of the format, without its version.
 const FORMAT_NAME: &str = "penates-embedded";
 
-/// The version that this program reads and writes. Raise it with any change of what is stored.
+/// The version that this program reads and writes. Raise it with any change of stored bytes.
 const FORMAT_VERSION: u32 = 5;
 
 /// A data folder that this process holds until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// The operating system lets go of the lock for a killed process.
+    /// The operating system releases the lock if the process is killed.
     lock: File,
 }
 
 impl Drop for Folder {
-    /// Closing the file would let go of the lock too, but not as long as a child process that is just starting shares it.
+    /// Closing the file would release the lock too, but not while a child process that is just
+    /// starting shares it.
     fn drop(&mut self) {
         if let Err(error) = self.lock.unlock() {
-            tracing::warn!(%error, folder = %self.path.display(), "the lock of the data folder could not be let go of");
+            tracing::warn!(%error, folder = %self.path.display(), "the lock of the data folder could not be released");
         }
     }
 }
 
 impl Folder {
-    /// Takes hold of a folder, making a store in it if there is none, and checks its format before anything else is opened. `make` makes
-    /// the database of a lane.
+    /// Locks a folder, makes a store in it if there is none, and checks its format before anything
+    /// else is opened. `make` makes the database of a lane.
     pub(crate) fn hold(path: &Path, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<Self> {
         private::create_folders(path).map_err(|source| io_error("making the data folder", path, source))?;
         let lock = lock(path)?;
@@ -60,8 +63,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Refuses a folder that holds no database, or says that it is of another format. Of a `format` that cannot be read it is
-    /// assumed that it was this.
+    /// Refuses a folder that holds no database, or that has another format. If `format` cannot be
+    /// read, this format is assumed.
     pub(crate) fn check_salvageable(path: &Path) -> StoreResult<()> {
         if !path.join("db").is_dir() {
             let detail = "there is no database in it".to_owned();
@@ -78,12 +81,12 @@ impl Folder {
         }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the database of a lane's rows is.
+    /// The path of the database of a lane.
     pub(crate) fn database(&self, lane: Lane) -> PathBuf {
         self.databases().join(lane.name())
     }
@@ -92,7 +95,7 @@ impl Folder {
         self.path.join("db")
     }
 
-    /// Where large contents are.
+    /// The path of the large contents.
     pub(crate) fn contents(&self) -> PathBuf {
         self.path.join("contents")
     }
@@ -112,10 +115,11 @@ impl Folder {
         Err(self.another_format(found.trim_end().chars().take(80).collect()))
     }
 
-    /// Makes a store in a folder that has none. A database without a format is none of ours, or has lost it: it is left as it is.
+    /// Makes a store in a folder that has none. A database without a format is not ours, or has
+    /// lost it: it is not changed.
     fn make(&self, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<()> {
         if self.databases().exists() {
-            return Err(self.another_format("that no `format` file tells".to_owned()));
+            return Err(self.another_format("unknown (there is no `format` file)".to_owned()));
         }
         let making = self.making();
         let databases = making.join("db");
@@ -135,7 +139,8 @@ impl Folder {
         self.finish_making()
     }
 
-    /// Deals with what a process has left that died while it made a store: what is whole is finished, the rest is deleted.
+    /// Handles what a process left that died while it made a store: a complete store is finished,
+    /// anything else is deleted.
     fn finish_making(&self) -> StoreResult<()> {
         let making = self.making();
         if !making.exists() {
@@ -149,8 +154,9 @@ impl Folder {
         fs::remove_dir_all(&making).map_err(|source| io_error("removing", &making, source))
     }
 
-    /// What is kept here is for nobody else on this machine: whoever may read it asks the server. The engine below makes its files with the
-    /// modes that the process makes all its files with, so that they are closed here; nobody gets as far as them in any case.
+    /// Nobody else on this machine may read the folder; others ask the server. fjall makes its
+    /// files with the default modes of the process, so they are closed here. Nobody can reach them
+    /// in any case.
     pub(crate) fn close_to_others(&self) {
         let closed = private::close(&self.path);
         match closed.and_then(|was_open| private::close_all(&self.databases()).map(|()| was_open)) {
@@ -186,7 +192,7 @@ fn lock(folder: &Path) -> StoreResult<File> {
     }
 }
 
-/// Writes a small file so that it is there either whole or not at all.
+/// Writes a small file so that it is there whole or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = path.with_extension("unfinished");
     let mut file = private::create(&unfinished)?;
@@ -204,7 +210,7 @@ pub(crate) fn sync_folder(path: &Path) -> StoreResult<()> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(|source| io_error("syncing", path, source))
 }
 
-/// An error of the operating system, and where it happened.
+/// An error of the operating system, with the operation and the path.
 pub(crate) fn io_error(what: &str, path: &Path, source: io::Error) -> StoreError {
     if source.kind() == io::ErrorKind::StorageFull {
         return StoreError::Full(format!("{what} {}: {source}", path.display()));
@@ -217,13 +223,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Makes nothing but the folder.
+    /// Makes only the folder.
     fn hold(folder: &Path) -> StoreResult<Folder> {
         Folder::hold(folder, |path, _| fs::create_dir(path).map_err(|source| io_error("making", path, source)))
     }
 
     #[test]
-    fn a_second_holder_is_told_that_the_folder_is_held() {
+    fn a_second_holder_is_refused_because_the_folder_is_held() {
         let folder = tempfile::tempdir().unwrap();
         let held = hold(folder.path()).unwrap();
         assert!(matches!(hold(folder.path()), Err(StoreError::Held { .. })));
@@ -232,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_or_newer_format_is_named_in_the_error_and_left_untouched() {
+    fn an_older_or_newer_format_is_named_in_the_error_and_not_changed() {
         for version in [FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
             let folder = tempfile::tempdir().unwrap();
             let format = folder.path().join("format");
@@ -255,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn a_store_whose_making_was_cut_off_is_made_anew_or_finished() {
+    fn a_store_whose_making_was_interrupted_is_made_again_or_finished() {
         let whole = |folder: &Path| {
             assert!(Lane::ALL.iter().all(|lane| folder.join("db").join(lane.name()).is_dir()));
             assert_eq!(fs::read_to_string(folder.join("format")).unwrap().trim_end(), format_line());
             assert!(!folder.join("making").exists());
         };
-        // The maker dies with the second lane; then with the format half written.
+        // The maker dies with the second lane, and then with half of the format written.
         for file in ["db/text/0.jnl", "format.unfinished", "format"] {
             let folder = tempfile::tempdir().unwrap();
             fs::create_dir_all(folder.path().join("making/db/text")).unwrap();
@@ -270,7 +276,7 @@ mod tests {
             whole(folder.path());
             assert!(!folder.path().join("db/text/0.jnl").exists(), "a half is taken for a whole");
         }
-        // With `db` in its place.
+        // `db` is in its place.
         let folder = tempfile::tempdir().unwrap();
         hold(folder.path()).unwrap();
         fs::create_dir(folder.path().join("making")).unwrap();
@@ -279,7 +285,7 @@ mod tests {
         hold(folder.path()).unwrap();
         whole(folder.path());
         assert!(folder.path().join("db/text/kept").exists());
-        // With all in its place.
+        // Everything is in its place.
         fs::create_dir(folder.path().join("making")).unwrap();
         hold(folder.path()).unwrap();
         whole(folder.path());

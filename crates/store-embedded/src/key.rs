@@ -1,8 +1,9 @@
 //! One ordered key for (partition, sort key).
 //!
-//! The partition's bytes with each 0x00 written as 0x00 0xFF, then the end mark 0x00 0x01, then the sort key as it is. The end
-//! mark is smaller than any continuation of the partition, so that the order of keys is the order of (partition, sort key), no
-//! pair can be taken for another, and the key is never empty (which fjall does not take).
+//! The partition's bytes with each 0x00 written as 0x00 0xFF, then the end mark 0x00 0x01, then the
+//! sort key unchanged. The end mark is smaller than any continuation of the partition. So keys sort
+//! like (partition, sort key), no two pairs have the same key, and no key is empty (fjall refuses
+//! empty keys).
 
 use std::ops::Bound;
 
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use store::row::prefix_end;
 use store::{StoreError, StoreResult};
 
-/// fjall's bound for a key, bytes.
+/// fjall's limit for a key, in bytes.
 const MAX_KEY_BYTES: usize = 65_535;
 
 const ESCAPED_ZERO: [u8; 2] = [0x00, 0xFF];
@@ -29,7 +30,7 @@ pub(crate) fn encode(partition: &[u8], sort: &[u8]) -> StoreResult<Bytes> {
     Ok(key.into())
 }
 
-/// What the keys of all rows of a partition, and of no other, begin with.
+/// The prefix that the keys of all rows of a partition, and no others, begin with.
 pub(crate) fn partition_prefix(partition: &[u8]) -> Vec<u8> {
     let mut prefix = Vec::with_capacity(partition.len() + 16);
     for byte in partition {
@@ -42,7 +43,8 @@ pub(crate) fn partition_prefix(partition: &[u8]) -> Vec<u8> {
     prefix
 }
 
-/// The partition of a key and the length of its prefix (where the sort key begins); `None`: no key of ours.
+/// The partition of a key and the length of its prefix (where the sort key begins); `None`: the key
+/// is not valid.
 pub(crate) fn decode(key: &[u8]) -> Option<(Bytes, usize)> {
     let mut partition = Vec::new();
     let mut at = 0;
@@ -62,7 +64,8 @@ pub(crate) fn decode(key: &[u8]) -> Option<(Bytes, usize)> {
     }
 }
 
-/// The range of keys from sort key `from` to before `to`, or the partition's end; `None`: nothing can lie in it.
+/// The range of keys from sort key `from` to before `to`, or to the end of the partition; `None`:
+/// it is empty.
 pub(crate) fn range(partition: &[u8], from: &[u8], to: Option<&[u8]>) -> Option<KeyRange> {
     if to.is_some_and(|to| to <= from) {
         return None;
@@ -76,7 +79,7 @@ pub(crate) fn range(partition: &[u8], from: &[u8], to: Option<&[u8]>) -> Option<
     Some((Bound::Included(start), end))
 }
 
-/// All keys behind a partition; without a partition, all keys.
+/// All keys after a partition; without a partition, all keys.
 pub(crate) fn behind(partition: Option<&[u8]>) -> KeyRange {
     let start = match partition.and_then(|partition| prefix_end(&partition_prefix(partition))) {
         Some(start) => Bound::Included(start.to_vec()),
@@ -111,7 +114,7 @@ mod tests {
         }
 
         #[test]
-        fn keys_are_ordered_as_their_pairs(a in (odd_bytes(), odd_bytes()), b in (odd_bytes(), odd_bytes())) {
+        fn keys_sort_like_their_pairs(a in (odd_bytes(), odd_bytes()), b in (odd_bytes(), odd_bytes())) {
             let keys = (encode(&a.0, &a.1).unwrap(), encode(&b.0, &b.1).unwrap());
             prop_assert_eq!(keys.0.cmp(&keys.1), a.cmp(&b));
         }
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_too_long_for_the_engine_is_refused() {
+    fn a_key_that_is_too_long_for_the_engine_is_refused() {
         assert!(matches!(encode(&[1; 40_000], &[1; 40_000]), Err(StoreError::Limit { .. })));
     }
 }

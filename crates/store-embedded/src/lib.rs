@@ -1,34 +1,41 @@
 //! The embedded engine: the seam over fjall, in one data folder that one process holds.
 //!
-//! Each [`store::Lane`] has a database of its own, in which each table is one ordered keyspace. One committer thread per lane writes. It
-//! takes the waiting lists of steps, checks their conditions, writes them as one batch, syncs once, and answers. A list that crosses
-//! lanes is refused, so a list is applied as a whole or not at all. An acknowledged list survives the death of the process and a power
-//! failure. A failed write or sync poisons the lane, because it is unknown what the disk has stored: the lane stays readable, but refuses
-//! writes until the store is opened again. The other lane continues.
+//! Each [`store::Lane`] has a database of its own, in which each table is one ordered keyspace. One
+//! committer thread per lane writes. It takes the waiting lists of steps, checks their conditions,
+//! writes them as one batch, syncs once, and answers. A list that crosses lanes is refused, so a
+//! list is applied as a whole or not at all. An acknowledged list survives the death of the process
+//! and a power failure. A failed write or sync poisons the lane, because nobody knows what the disk
+//! has stored: the lane stays readable, but refuses writes until the store is opened again. The
+//! other lane continues.
 //!
-//! The engine is for one process (a second one gets [`store::StoreError::Held`]) and a local disk. Its partitions are ordered by their
-//! bytes only.
+//! The engine is for one process (a second one gets [`store::StoreError::Held`]) and a local disk.
+//! Its partitions are ordered by their bytes only.
 //!
-//! Damage on the disk is reported and never served: fjall has a checksum of each block and of each batch in its journal. But fjall treats
-//! a missing file as one that never existed, and deletes files that it does not know. So `opening/` examines a whole database before
-//! fjall does. It refuses one of which something is missing, foreign, truncated or older than the rest, and changes nothing. [`salvage`]
-//! copies what is left.
+//! Damage on the disk is reported and never served: fjall has a checksum of each block and of each
+//! batch in its journal. But fjall treats a missing file as one that never existed, and deletes
+//! files that it does not know. So `opening/` examines a whole database before fjall does. It
+//! refuses one of which something is missing, foreign, truncated or older than the rest, and
+//! changes nothing. [`salvage`] copies what is left.
 //!
-//! Damage costs every row of the broken block, of any partition. All other rows stay readable. But when fjall's background compaction
-//! reaches a broken block, it refuses all further writes of the database, also after each restart; [`store::Store::health`] reports it.
-//! That is why there are lanes: a broken block among the text stops imports and deletions, but not the audit, tokens and selections that
-//! downloads must write. A lane with a broken block cannot be repaired in place; [`salvage`] copies what can be read into a new folder.
+//! Damage costs every row of the broken block, of any partition. All other rows stay readable. But
+//! when fjall's background compaction reaches a broken block, it refuses all further writes of the
+//! database, also after each restart; [`store::Store::health`] reports it. That is why there are
+//! lanes: a broken block among the text stops imports and deletions, but not the audit, tokens and
+//! selections that downloads must write. A lane with a broken block cannot be repaired in place;
+//! [`salvage`] copies what can be read into a new folder.
 //!
 //! How to read it, from the outside in:
 //!
 //! - `engine.rs`: the [`EmbeddedStore`], which sends each call to a thread that may block;
-//! - `folder.rs`: format, lock and creation of the data folder; `opening/`: the checks at start; `recorder.rs`: the record for them;
+//! - `folder.rs`: format, lock and creation of the data folder; `opening/`: the checks at start;
+//!   `recorder.rs`: the record for them;
 //! - `read.rs`: reads;
-//! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way to a lane's committer), `committer.rs`,
-//!   `evaluate.rs` (whether a list applies);
-//! - `contents.rs`, `reading.rs` and `sums.rs`: large contents; `sweep.rs` and `unknown.rs`; `salvage/`;
-//! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files), and `key.rs`, `value.rs`, `expiry.rs`,
-//!   the stored format.
+//! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
+//!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
+//! - `contents.rs`, `reading.rs` and `sums.rs`: large contents; `sweep.rs` and `unknown.rs`;
+//!   `salvage/`;
+//! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files),
+//!   and `key.rs`, `value.rs`, `expiry.rs`, the stored format.
 
 mod committer;
 mod contents;

@@ -1,5 +1,5 @@
-//! A list of steps as the committer takes it: keys and values encoded, sizes known. Made by the submitter, so that the one
-//! committer does nothing but check and merge.
+//! A list of steps as the committer takes it: keys and values encoded, sizes known. The submitter
+//! makes it, so that the one committer only checks and merges.
 
 use bytes::Bytes;
 use store::{Call, Class, Condition, Expect, Lane, NewRow, Removal, Step, StoreError, StoreResult, Table, UnixMillis};
@@ -10,7 +10,7 @@ use crate::tables::{Space, View};
 use crate::value::Value;
 use crate::{expiry, value};
 
-/// Lists up to this size take little room.
+/// Lists up to this size need little disk space.
 const LITTLE_BYTES: usize = 16 << 10;
 
 /// An immutable row to be written.
@@ -22,7 +22,7 @@ pub(crate) struct PlannedRow {
     pub(crate) expiry: Option<Bytes>,
 }
 
-/// A row that a condition looks at.
+/// A row that a condition reads.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) table: Table,
@@ -55,12 +55,12 @@ pub(crate) enum Change {
         table: Table,
         range: Option<KeyRange>,
     },
-    /// The engine's own: takes a guarded row away if it stands as expected.
+    /// Used by the engine itself: removes a guarded row if it is as expected.
     DropGuarded {
         target: Target,
         expect: Expect,
     },
-    /// The engine's own: takes away rows that have expired, by their entries in the list of expiries.
+    /// Used by the engine itself: removes expired rows by their entries in the list of expiries.
     Reclaim {
         entries: Vec<Bytes>,
     },
@@ -69,7 +69,7 @@ pub(crate) enum Change {
 /// A list of steps, encoded.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Of all tables that it touches.
+    /// The lane of all tables that it touches.
     pub(crate) lane: Lane,
     pub(crate) changes: Vec<Change>,
     /// Bytes of its keys and values.
@@ -78,16 +78,16 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Encodes steps, which keep to one lane.
+    /// Encodes steps, which must touch one lane only.
     pub(crate) fn new(steps: Vec<Step>) -> StoreResult<Self> {
-        // A list of no steps is committed nowhere in particular.
+        // An empty list may be committed in any lane.
         let lane = Step::lane_of(&steps)?.unwrap_or(Lane::Text);
         let changes = steps.into_iter().map(plan_step).collect::<StoreResult<Vec<_>>>()?;
         Ok(Self::of(lane, changes))
     }
 
-    /// The same plan as a call is meant: reading has to go on, so its audit is the last thing that a full disk refuses; and removing has to, so
-    /// that room comes back.
+    /// The same plan with the disk space priority of its call. Reading has to go on, so a full disk
+    /// refuses the audit last. Removals come next, because they free space.
     pub(crate) fn of_call(self, call: Call) -> Self {
         match call {
             Call { class: Class::Audit, .. } => Self { use_: Use::Audits, ..self },
@@ -101,7 +101,7 @@ impl Plan {
         if self.use_ == Use::AddsLittle { Self { use_: Use::GivesBack, ..self } } else { self }
     }
 
-    /// A plan of changes to tables of a lane that are encoded already.
+    /// A plan of encoded changes to tables of a lane.
     pub(crate) fn of(lane: Lane, changes: Vec<Change>) -> Self {
         let bytes = changes.iter().map(change_bytes).sum();
         let adds = |change: &Change| matches!(change, Change::Put { .. } | Change::CompareAndWrite { .. });
@@ -122,7 +122,7 @@ impl Plan {
         })
     }
 
-    /// How many rows [`Plan::touch`] reads; a range counts as more than anything.
+    /// How many rows [`Plan::touch`] reads; a range counts as the greatest number.
     pub(crate) fn rows_touched(&self) -> usize {
         let rows = |change: &Change| match change {
             Change::Put { rows, .. } => rows.len(),
@@ -135,8 +135,8 @@ impl Plan {
         self.changes.iter().fold(0, |sum: usize, change| sum.saturating_add(rows(change)))
     }
 
-    /// Reads what the committer is going to read, so that it finds it in memory; and finds guarded rows that are about to be
-    /// put plainly, which only a defect of the caller can ask for.
+    /// Reads the rows that the committer will read, so that it finds them in memory. Fails if a
+    /// guarded row would be put plainly, which only a defect of the caller can request.
     pub(crate) fn touch(&self, view: &View<'_>, now: UnixMillis) -> StoreResult<()> {
         for change in &self.changes {
             match change {
@@ -171,7 +171,7 @@ fn refuse_guarded(view: &View<'_>, table: Table, rows: &[PlannedRow], now: UnixM
             Ok(Some(Value { guard: Some(_), .. })) => {
                 return Err(StoreError::Invalid(format!("a guarded row of table {table} was put plainly")));
             }
-            // What stands there cannot be told, and is about to be made good.
+            // The stored row cannot be read and is about to be replaced.
             Ok(_) | Err(StoreError::Corrupt { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -11,27 +11,27 @@ const FILE_MODE: u32 = 0o600;
 /// The mode of a folder.
 const FOLDER_MODE: u32 = 0o700;
 
-/// Makes a file that is not there yet.
+/// Makes a new file.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(FILE_MODE).open(path)
 }
 
-/// Makes a file, or empties the one that is there.
+/// Makes a file, or truncates an existing one.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     File::options().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
 }
 
-/// Opens a file to write to it, and makes it where it is missing.
+/// Opens a file for writing, and makes it if it is missing.
 pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
     File::options().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
 }
 
-/// Makes a folder and those above it, where they are missing.
+/// Makes a folder and its parents where they are missing.
 pub(crate) fn create_folders(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
 }
 
-/// Closes a file or folder to everybody but its owner; true: it was open to others.
+/// Closes a file or folder to everybody but its owner. Returns whether it was open to others.
 pub(crate) fn close(path: &Path) -> io::Result<bool> {
     let found = fs::symlink_metadata(path)?;
     let is_open = !found.is_symlink() && found.permissions().mode() & 0o077 != 0;
@@ -42,7 +42,7 @@ pub(crate) fn close(path: &Path) -> io::Result<bool> {
     Ok(is_open)
 }
 
-/// Closes a folder with all that is in it. What goes away meanwhile is none of it any more.
+/// Closes a folder with all its contents. Files that disappear meanwhile are ignored.
 pub(crate) fn close_all(path: &Path) -> io::Result<()> {
     let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     match close(path) {

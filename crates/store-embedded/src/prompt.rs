@@ -1,28 +1,31 @@
-//! Whether rows are at hand: in the engine's cache or the operating system's.
+//! Whether rows are cached, by the engine or by the operating system.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A read of a few rows that takes as long as that had to wait: for the disk, or now and then for a processor.
+/// A read of a few rows that takes this long had to wait, usually for the disk, sometimes for a
+/// processor.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// A read of many may take so much longer for each KiB: three times what it takes from the operating system's cache.
+/// The additional time for each KiB of a larger read: three times what it takes from the operating
+/// system's cache.
 const SLOW_PER_KIB: Duration = Duration::from_micros(2);
 
-/// For how long it is taken for granted, once enough of them are slow, that others have to wait as well.
+/// How long further reads are assumed to be slow once enough were.
 const SLOW_FOR: Duration = Duration::from_secs(1);
 
-/// What a slow read weighs against prompt ones: from one in sixteen on they are too many.
+/// The weight of a slow read against prompt ones: one in sixteen is too many.
 const WEIGHT: i64 = 16;
 
-/// The balance from which on there are too many.
+/// The balance above which reads are slow.
 const TOO_MANY: i64 = 3 * WEIGHT;
 
-/// Times the reads that are made where the caller is, and advises against them while the disk has to be waited for: so threads that have
-/// others to serve are held up by a few reads, and then by one each second.
+/// Times reads on the caller's thread, and advises against them while they wait for the disk.
+/// Threads that serve others are then delayed by a few reads only, and after that by one per
+/// second.
 pub(crate) struct Promptness {
     begun: Instant,
-    /// Slow reads, each by its weight, less prompt ones.
+    /// Slow reads by weight, minus prompt ones.
     balance: AtomicI64,
     /// In microseconds since `begun`.
     slow_until: AtomicU64,
@@ -33,17 +36,17 @@ impl Promptness {
         Self { begun: Instant::now(), balance: AtomicI64::new(0), slow_until: AtomicU64::new(0) }
     }
 
-    /// Whether rows were at hand lately.
+    /// Whether recent reads were prompt.
     pub(crate) fn is_prompt(&self) -> bool {
         self.is_prompt_after(self.begun.elapsed())
     }
 
-    /// Reads a few rows, and learns from how long that took.
+    /// Reads a few rows, and learns from the time that takes.
     pub(crate) fn timed<T>(&self, read: impl FnOnce() -> T) -> T {
         self.timed_of(0, read)
     }
 
-    /// Reads at most so many bytes, and learns from how long that took.
+    /// Reads at most `bytes_max` bytes, and learns from the time that takes.
     pub(crate) fn timed_of<T>(&self, bytes_max: usize, read: impl FnOnce() -> T) -> T {
         let from = self.begun.elapsed();
         let read = read();
@@ -56,7 +59,7 @@ impl Promptness {
         micros(now) >= self.slow_until.load(Ordering::Relaxed)
     }
 
-    /// Counts that get lost among threads do not matter.
+    /// A count lost between threads does not matter.
     fn learn(&self, from: Duration, to: Duration) {
         let balance = self.balance.load(Ordering::Relaxed);
         if to.saturating_sub(from) < SLOW {
@@ -65,7 +68,7 @@ impl Promptness {
             }
             return;
         }
-        // The next slow read after this time is enough to say so again.
+        // After this time one more slow read is enough.
         self.balance.store((balance + WEIGHT).min(TOO_MANY), Ordering::Relaxed);
         if balance + WEIGHT >= TOO_MANY {
             self.slow_until.store(micros(to + SLOW_FOR), Ordering::Relaxed);
@@ -86,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn many_slow_reads_are_advice_against_others_for_a_second() {
+    fn many_slow_reads_advise_against_others_for_a_second() {
         let prompt = Promptness::new();
         for n in 0..3 {
             assert!(prompt.is_prompt_after(at(10 * n)), "{n} slow reads are not many");
@@ -96,11 +99,11 @@ mod tests {
         assert!(!prompt.is_prompt_after(at(1_024)));
         assert!(prompt.is_prompt_after(at(1_025)));
         prompt.learn(at(1_030), at(1_040));
-        assert!(!prompt.is_prompt_after(at(1_040)), "it is still as it was");
+        assert!(!prompt.is_prompt_after(at(1_040)), "reads are still slow");
     }
 
     #[test]
-    fn a_slow_read_among_many_prompt_ones_is_none_of_the_disk_s() {
+    fn a_slow_read_among_many_prompt_ones_does_not_count_as_the_disk_s() {
         let prompt = Promptness::new();
         for n in 0..1_000 {
             prompt.learn(at(n), at(n) + if n % 20 == 0 { at(3) } else { Duration::from_micros(900) });

@@ -1,4 +1,4 @@
-//! Where lists of steps wait for the committer.
+//! The queue of lists of steps in front of the committer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ pub(crate) struct Job {
     pub(crate) deadline: Deadline,
     pub(crate) ticket: Ticket,
     pub(crate) answer: oneshot::Sender<StoreResult<Outcome>>,
-    /// Its share of the bytes that may wait at once.
+    /// Its share of the bytes that may wait at the same time.
     pub(crate) permit: OwnedSemaphorePermit,
 }
 
-/// Settles who has a list: the committer that takes it, or the submitter that takes it back.
+/// Decides who gets a list: the committer that takes it, or the submitter that withdraws it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ticket(Arc<AtomicU8>);
 
@@ -30,12 +30,13 @@ const TAKEN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
 impl Ticket {
-    /// The committer takes the list; false: it was withdrawn.
+    /// The committer takes the list. Returns false if it was withdrawn.
     pub(crate) fn take(&self) -> bool {
         self.0.compare_exchange(WAITING, TAKEN, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The submitter takes it back, so that it is surely not applied; false: it is too late for that.
+    /// The submitter withdraws it, so that it is certainly not applied. Returns false if that is
+    /// too late.
     pub(crate) fn withdraw(&self) -> bool {
         self.0.compare_exchange(WAITING, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -59,7 +60,7 @@ impl Queue {
         Self { waiting, arrived: Condvar::new(), max_age }
     }
 
-    /// Adds a list, unless the oldest has been waiting for too long.
+    /// Adds a list, unless the oldest one has waited too long.
     pub(crate) fn push(&self, job: Job) -> StoreResult<()> {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
@@ -75,8 +76,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for lists and takes those that may be committed together, about `max_bytes` of them; `None`: the queue is
-    /// closed and empty.
+    /// Waits for lists and takes those that may be committed together, about `max_bytes` of them;
+    /// `None`: the queue is closed and empty.
     pub(crate) fn take_group(&self, max_bytes: usize) -> Option<Vec<Job>> {
         let mut waiting = self.waiting.lock();
         while waiting.jobs.is_empty() {
@@ -96,7 +97,7 @@ impl Queue {
         Some(group)
     }
 
-    /// Lets nothing in any more; what waits is still committed.
+    /// Accepts no more lists; waiting ones are still committed.
     pub(crate) fn close(&self) {
         self.waiting.lock().closed = true;
         self.arrived.notify_all();
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_whose_oldest_waits_too_long_refuses_until_it_is_taken() {
+    fn a_queue_refuses_lists_while_its_oldest_has_waited_too_long() {
         let queue = Queue::new(Duration::ZERO);
         queue.push(job().0).unwrap();
         assert!(matches!(queue.push(job().0), Err(StoreError::Overloaded(_))));
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_whose_oldest_is_young_takes_more() {
+    fn a_queue_whose_oldest_is_young_accepts_more() {
         let queue = Queue::new(Duration::from_secs(3600));
         for _ in 0..100 {
             queue.push(job().0).unwrap();
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_queue_gives_out_what_it_has_and_takes_nothing() {
+    fn a_closed_queue_returns_its_lists_and_accepts_no_more() {
         let queue = Queue::new(Duration::from_secs(3600));
         queue.push(job().0).unwrap();
         queue.close();

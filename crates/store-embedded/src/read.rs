@@ -1,4 +1,5 @@
-//! Reading: rows, pages of ranges, and the walk over partitions. All of it blocks, and runs on threads for that.
+//! Reads of rows, pages of ranges, and the walk over partitions. They all block and run on threads
+//! for blocking work.
 
 use bytes::Bytes;
 use store::{Deadline, Direction, Row, Rows, Scan, StoreError, StoreResult, Table, UnixMillis, WalkPage};
@@ -6,7 +7,7 @@ use store::{Deadline, Direction, Row, Rows, Scan, StoreError, StoreResult, Table
 use crate::key;
 use crate::tables::{Space, View, live};
 
-/// After how many rows without result a read looks at its deadline.
+/// A read checks its deadline after this number of rows without a result.
 const ROWS_PER_DEADLINE_CHECK: usize = 256;
 
 /// One row.

@@ -1,4 +1,4 @@
-//! A content on its way out: pieces of its file, each block checked before it is handed out.
+//! Reads a content in pieces of its file and checks each block before it is returned.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -12,7 +12,7 @@ use crate::contents::sums_in;
 use crate::engine::{Engine, blocking};
 use crate::sums::{self, BLOCK_BYTES, SUMS_OF_A_ROW, SumsRow};
 
-/// Blocks that are read from a file at a time.
+/// Blocks that one read of a file covers.
 const PIECE_BLOCKS: u64 = 4;
 
 /// A sealed content that is being read.
@@ -21,14 +21,14 @@ pub(crate) struct Reading {
     pub(crate) file: Arc<std::fs::File>,
     /// Bytes of the whole content.
     pub(crate) len: u64,
-    /// What is still wanted of it.
+    /// The range that is still to be read.
     pub(crate) left: Range<u64>,
     /// The checksums that were read last.
     pub(crate) sums: Option<SumsRow>,
-    /// Asked for further checksums. A long download does not keep the folder from being closed.
+    /// For further checksums. It is weak, so that a long download does not prevent closing.
     pub(crate) engine: Weak<Engine>,
     pub(crate) now: UnixMillis,
-    /// How long each piece may take.
+    /// The time limit of each piece.
     pub(crate) step: Duration,
 }
 

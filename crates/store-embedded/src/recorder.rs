@@ -10,48 +10,51 @@ use crate::opening::record::{Mark, Record, RecordFile};
 use crate::opening::versions::Known;
 use crate::opening::{Found, known_path};
 
-/// How often the record is made durable while groups are written. What a loss of power takes of it is looked for in the journal alone.
+/// How often the record is synced while groups are written. If a power failure loses newer slots,
+/// only the journal shows what is missing.
 const SYNC_EVERY: Duration = Duration::from_secs(10);
 
-/// How often the list of known files is written. What is not in it is read whole at the next start.
+/// How often the list of known files is written. The next start reads files that are not in it
+/// whole.
 const KNOWN_EVERY: Duration = Duration::from_secs(60);
 
-/// How often the rest of a slot is asked for while groups are written: that the engine's lists have come further, and journals are needed no
-/// more. What a slot says of that may be old.
+/// How often the other fields of a slot are updated while groups are written: versions of lists,
+/// and which journals are still needed. These fields may be old.
 const SEEN_EVERY: Duration = Duration::from_millis(100);
 
-/// The engine goes on to another journal only once one has more than 64,000,000 bytes.
+/// The engine moves to another journal only once one has more than 64,000,000 bytes.
 const SURELY_ONE_JOURNAL_BYTES: u64 = 60_000_000;
 
-/// What the engine says behind a group.
+/// The engine's state after a group.
 pub(crate) struct Seen {
-    /// Its number of that group.
+    /// Its sequence number of that group.
     pub(crate) sequence: u64,
-    /// The highest number of which the marks' keyspace has a file of rows.
+    /// The highest sequence number for which the marks' keyspace has a file of rows.
     pub(crate) flushed: Option<u64>,
-    /// Versions of the lists of files, by keyspace, but for the first: that is the engine's own, and changes no more.
+    /// Versions of the lists of files, by keyspace. The first keyspace is the engine's own, does
+    /// not change, and is left out.
     pub(crate) versions: Vec<u64>,
 }
 
-/// An open database, as its record asks it.
+/// An open database, as its recorder sees it.
 pub(crate) trait Engine {
-    /// What it says behind the last group.
+    /// Its state after the last group.
     fn seen(&self) -> Seen;
 
-    /// All its files of rows: number of the keyspace and id.
+    /// All its files of rows: the number of the keyspace, and the id.
     fn files(&self) -> Vec<(u64, u64)>;
 }
 
-/// The record of a database that is open.
+/// The recorder of an open database.
 pub(crate) struct Recorder {
     database: PathBuf,
     file: RecordFile,
     record: Record,
-    /// The highest number that each journal surely holds.
+    /// For each journal, a sequence number up to which it certainly has groups.
     journals: BTreeMap<u64, u64>,
     /// The journal that is written to, as far as is known.
     active: u64,
-    /// Not less than the bytes in it.
+    /// Not less than the number of bytes in it.
     active_bytes: u64,
     known: Known,
     known_versions: Vec<u64>,
@@ -62,7 +65,8 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Goes on with the record of a database that was found sound and then opened; `group` is the last that it shows.
+    /// Continues the record of a database that was found sound and then opened. `group` is its last
+    /// group.
     pub(crate) fn new(database: &Path, file: RecordFile, record: Record, found: Found, group: u64) -> Self {
         let journals: BTreeMap<u64, u64> = found
             .journals
@@ -70,7 +74,8 @@ impl Recorder {
             .filter_map(|journal| Some((journal.id, journal.runs.last()?.last_sequence)))
             .collect();
         let (now, active) = (Instant::now(), found.journals.last().map_or(0, |journal| journal.id));
-        // A group behind the one that the record names may be in a file of rows only, which does not say its number.
+        // A group after the recorded one may be in a file of rows only, which does not contain its
+        // sequence number.
         let known_sequence = (group == record.group).then_some(record.sequence);
         let sequence = journals.values().max().copied().or(known_sequence).unwrap_or(Record::UNKNOWN);
         Self {
@@ -89,13 +94,13 @@ impl Recorder {
         }
     }
 
-    /// What the next group says of itself.
+    /// The mark of the next group.
     pub(crate) fn next_mark(&self) -> Mark {
         Mark { database: self.record.database, group: self.record.group + 1 }
     }
 
-    /// Writes down that the group with the next mark is durable. `sequence` is not below the engine's number of it, `bytes` is not
-    /// less than what it added to the journal.
+    /// Records that the group with the next mark is durable. `sequence` is not below the engine's
+    /// number of it, and `bytes` is not less than what it added to the journal.
     pub(crate) fn committed(&mut self, sequence: u64, bytes: u64, engine: &impl Engine) {
         let written_to = self.active;
         self.active_bytes += bytes;
@@ -109,7 +114,8 @@ impl Recorder {
         if self.seen_at.is_none_or(|at| at.elapsed() >= SEEN_EVERY) {
             self.seen_at = Some(Instant::now());
             let seen = engine.seen();
-            // If the engine went on to another journal meanwhile, nobody knows in which one the group is.
+            // If the engine changed to another journal meanwhile, the journal of the group is
+            // unknown.
             if self.active == written_to {
                 self.journals.insert(written_to, seen.sequence);
             }
@@ -127,7 +133,7 @@ impl Recorder {
         }
     }
 
-    /// Writes down, durably, what there is now.
+    /// Records the present state, durably.
     pub(crate) fn end(&mut self, engine: &impl Engine) {
         self.take(engine.seen());
         let written = self.file.write(&self.record).and_then(|()| self.file.sync());
@@ -150,7 +156,7 @@ impl Recorder {
         self.tell(written);
     }
 
-    /// A record that stays behind weakens the next check, and does no other harm.
+    /// A record that falls behind weakens the next check, and does no other harm.
     fn tell(&mut self, written: io::Result<()>) {
         match written {
             Ok(()) => self.is_failing = false,
@@ -173,7 +179,7 @@ mod tests {
     use crate::opening::record::DatabaseId;
     use crate::opening::record_path;
 
-    /// An engine that has a file of the marks up to some number.
+    /// An engine with a file of the marks up to a given number.
     #[derive(Default)]
     struct Told {
         sequence: Cell<u64>,
@@ -217,7 +223,7 @@ mod tests {
         let engine = Told::default();
         let mut group = |sequence, bytes| {
             engine.sequence.set(sequence);
-            // As if time had passed.
+            // Pretends that time has passed.
             recorder.seen_at = None;
             assert_eq!(recorder.next_mark().group, recorder.record.group + 1);
             recorder.committed(sequence, bytes, &engine);
@@ -227,7 +233,7 @@ mod tests {
         };
         assert_eq!(group(10, 100), (0, 0));
         assert_eq!(group(11, SURELY_ONE_JOURNAL_BYTES), (0, 0));
-        // The engine goes on to the next journal before or after this group: nobody knows.
+        // The engine may change to the next journal before or after this group.
         fs::write(journal::path(&database, 1), "").unwrap();
         assert_eq!(group(12, 100), (0, 0));
         assert_eq!(group(13, 100), (1, 0));

@@ -1,7 +1,9 @@
-//! Room on the disk: writes are refused before the disk is full, because a failed journal write poisons the engine.
+//! Disk space: writes are refused before the disk is full, because a failed journal write poisons
+//! the engine.
 //!
-//! As the disk fills, bulk is refused first, then small writes, then removals, and at last the audit, without which nothing is served. For the
-//! audit a file of room is kept, and given up piece by piece when others have taken all the rest: so reading goes on to the last byte.
+//! As the disk fills, bulk is refused first, then small writes, then removals, and last the audit,
+//! since nothing is served without it. A file reserves space for the audit. It is released piece by
+//! piece when others have used up the rest, so that reading goes on to the last byte.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,10 +15,11 @@ use store::{StoreError, StoreResult};
 
 use crate::private;
 
-/// The largest reserve: some hundred thousand records of the audit, with what the engine needs to keep them in order.
+/// The largest reserve: some hundred thousand audit entries, with the space that the engine needs
+/// to merge them.
 const RESERVE_BYTES_MAX: u64 = 64 << 20;
 
-/// Watches the room of the file system that holds the data folder.
+/// Watches the free space of the file system that holds the data folder.
 #[derive(Debug)]
 pub(crate) struct Room {
     folder: PathBuf,
@@ -24,21 +27,21 @@ pub(crate) struct Room {
     reserve: Mutex<Reserve>,
 }
 
-/// What a write does to the room.
+/// The effect of a write on disk space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// It takes much room for good.
+    /// It needs much space permanently.
     Adds,
-    /// It takes little room: a head, marks, a pin.
+    /// It needs little space: a head, marks, a pin.
     AddsLittle,
-    /// It removes, or is a step of a removal: it needs a little room now to give back more later.
+    /// It removes, or is a step of a removal: it needs a little space now to free more later.
     GivesBack,
     /// It records who read what.
     Audits,
 }
 
 impl Room {
-    /// Watches `folder` and keeps a reserve there, if there is room for it.
+    /// Watches `folder`, and keeps a reserve there if there is space for it.
     pub(crate) fn new(folder: PathBuf, headroom_bytes: u64) -> Self {
         let reserve = Reserve::open(&folder, (headroom_bytes / 8).min(RESERVE_BYTES_MAX));
         let room = Self { folder, headroom_bytes, reserve: Mutex::new(reserve) };
@@ -48,13 +51,14 @@ impl Room {
         room
     }
 
-    /// Free bytes; `None`: the operating system does not tell.
+    /// Free bytes; `None`: the operating system does not report them.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         let room = rustix::fs::statvfs(&self.folder).ok()?;
         Some(room.f_bavail.saturating_mul(room.f_frsize))
     }
 
-    /// Refuses a write of `bytes` that would use up what is kept free for others while `free_bytes` are free.
+    /// Refuses a write of `bytes` that would use space that is kept free for others, while
+    /// `free_bytes` are free.
     pub(crate) fn check(&self, free_bytes: Option<u64>, bytes: u64, use_: Use) -> StoreResult<()> {
         let Some(free) = free_bytes else { return Ok(()) };
         let mut left = free.saturating_sub(bytes);
@@ -81,20 +85,20 @@ impl Room {
     fn fill_reserve(&self, room: u64) {
         let mut reserve = self.reserve.lock();
         if let Err(error) = reserve.fill(room) {
-            // Without it the audit ends a little earlier than reading could go on.
-            tracing::warn!(%error, file = %reserve.path.display(), "no room can be reserved for the audit");
+            // Without it the audit ends a little earlier than reading could.
+            tracing::warn!(%error, file = %reserve.path.display(), "no disk space can be reserved for the audit");
             reserve.whole = 0;
         }
     }
 }
 
-/// A file of nothing, which keeps room.
+/// A file without data that reserves disk space.
 #[derive(Debug)]
 struct Reserve {
     path: PathBuf,
     /// Bytes that it has.
     held: u64,
-    /// Bytes that it is to have.
+    /// Bytes that it should have.
     whole: u64,
 }
 
@@ -105,7 +109,7 @@ impl Reserve {
         Self { path, held, whole }
     }
 
-    /// Makes it whole, if `room` has as much.
+    /// Fills it, if `room` has enough bytes.
     fn fill(&mut self, room: u64) -> io::Result<()> {
         if self.held == self.whole || room < self.whole.saturating_sub(self.held) {
             return Ok(());
@@ -120,7 +124,7 @@ impl Reserve {
         Ok(())
     }
 
-    /// Gives up so many bytes, or all that are left. Answers how many those were.
+    /// Releases this number of bytes, or all that are left. Returns how many those were.
     fn give_up(&mut self, bytes: u64) -> u64 {
         let bytes = bytes.min(self.held);
         let shrink = || File::options().write(true).open(&self.path)?.set_len(self.held - bytes);
@@ -133,7 +137,7 @@ impl Reserve {
                 bytes
             }
             Err(error) => {
-                tracing::warn!(%error, file = %self.path.display(), "the room reserved for the audit cannot be given up");
+                tracing::warn!(%error, file = %self.path.display(), "the disk space reserved for the audit cannot be released");
                 0
             }
         }
@@ -162,21 +166,21 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_takes_what_was_reserved_for_it_until_that_is_used_up_and_it_is_reserved_again() {
+    fn the_audit_uses_its_reserve_until_that_is_used_up_and_reserved_again() {
         let folder = tempfile::tempdir().unwrap();
         let reserve = folder.path().join("reserve");
-        // In blocks of 512 bytes: room that is really taken.
+        // In blocks of 512 bytes: space that is really allocated.
         let reserved = || fs::metadata(&reserve).unwrap().blocks() * 512;
         let room = Room::new(folder.path().to_path_buf(), HEADROOM);
         assert_eq!(reserved(), HEADROOM / 8);
-        // Others have taken all the rest, and take what is given up too.
+        // Others have used all the rest, and use what is released too.
         let mut audited = 0;
         while room.check(Some(0), 100, Use::Audits).is_ok() {
             audited += 1;
             assert!(room.check(Some(0), 100, Use::GivesBack).is_err());
         }
         assert_eq!((audited, reserved()), (2, 0));
-        // A start without room does not take what is not there.
+        // A start without space does not take space that is not there.
         let room = Room { reserve: Mutex::new(Reserve::open(folder.path(), HEADROOM / 8)), ..room };
         room.check(Some(HEADROOM), 0, Use::Adds).unwrap();
         assert_eq!(reserved(), 0);

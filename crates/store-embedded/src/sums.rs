@@ -1,5 +1,6 @@
-//! Checksums of the blocks of contents. They are rows beside the content's header, so that what damages its file does not damage
-//! them too, and they are there whenever the header says that the content is sealed.
+//! Checksums of the blocks of contents. They are rows beside the content's header, so that damage
+//! to its file does not damage them, and they exist whenever the header says that the content is
+//! sealed.
 //!
 //! ```text
 //! partition  the content's id
@@ -7,9 +8,10 @@
 //! value      sealed: the checksum of each block, four bytes each, little-endian
 //! ```
 //!
-//! A checksum is a CRC-32 (IEEE) of the content's id, the block's number (eight bytes, big-endian) and the block's bytes. So a block
-//! of another content, or of another place in the same one, does not pass. They cost four bytes for each 64 KiB, and about 0.1 s of a
-//! processor for each GB that is read or written.
+//! A checksum is the CRC-32 (IEEE) of the content's id, the block's number (eight bytes,
+//! big-endian) and the block's bytes. So a block of another content, or of another place in the
+//! same one, fails. The checksums cost four bytes per 64 KiB, and about 0.1 s of CPU time per GB
+//! that is read or written.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -53,11 +55,11 @@ fn begin(id: ContentId, block: u64) -> crc32fast::Hasher {
     hasher
 }
 
-/// Sums up a content as its bytes come in.
+/// Computes the checksums of a content while its bytes come in.
 pub(crate) struct Summing {
     id: ContentId,
     hasher: crc32fast::Hasher,
-    /// The number of the block that is being summed up, and how many bytes of it were seen.
+    /// The number of the current block, and how many of its bytes were seen.
     block: u64,
     seen: u64,
     /// Checksums that are in no row yet.
@@ -69,7 +71,7 @@ impl Summing {
         Self { id, hasher: begin(id, 0), block: 0, seen: 0, sums: BytesMut::new() }
     }
 
-    /// Sums up the next bytes. Answers the rows that are full now.
+    /// Adds the next bytes. Returns the rows that are now full.
     pub(crate) fn update(&mut self, mut piece: &[u8]) -> StoreResult<Vec<NewRow>> {
         let mut full = Vec::new();
         while !piece.is_empty() {
@@ -104,7 +106,7 @@ impl Summing {
         if self.block.is_multiple_of(SUMS_OF_A_ROW) { self.end_row(ended).map(Some) } else { Ok(None) }
     }
 
-    /// The row whose last block this is.
+    /// The row that ends with this block.
     fn end_row(&mut self, last: u64) -> StoreResult<NewRow> {
         let sums = std::mem::take(&mut self.sums);
         Ok(NewRow::new(key(row_of(last))?, envelope::seal(&sums)))
@@ -119,7 +121,7 @@ pub(crate) struct SumsRow {
 }
 
 impl SumsRow {
-    /// A row as it was read; `None`: it is not there.
+    /// A row as it was read; `None`: it does not exist.
     pub(crate) fn open(id: ContentId, number: u64, value: Option<Bytes>) -> StoreResult<Self> {
         let value = value.ok_or_else(|| corrupt(id, "checksums of its blocks are missing"))?;
         let sums = envelope::open(&value).map_err(|error| corrupt(id, &format!("checksums of its blocks: {error}")))?;
@@ -132,8 +134,8 @@ impl SumsRow {
         Some(u32::from_le_bytes(sum.try_into().ok()?))
     }
 
-    /// Reads blocks from a file, of which the first is `first` and `len` bytes are wanted, and checks each. All of them have their
-    /// checksums in this row. Blocks the thread.
+    /// Reads `len` bytes from a file, beginning with block `first`, and checks each block. The
+    /// checksums of all of them are in this row. Blocks the thread.
     pub(crate) fn read(&self, id: ContentId, file: &std::fs::File, first: u64, len: usize) -> StoreResult<Bytes> {
         let mut bytes = vec![0; len];
         file.read_exact_at(&mut bytes, first * BLOCK_BYTES).map_err(|error| of_reading(id, error))?;
@@ -149,11 +151,11 @@ impl SumsRow {
     }
 }
 
-/// A file that ends too early is damaged, and so is one that the disk cannot read.
+/// A file that ends too early, or that the disk cannot read, is damaged.
 fn of_reading(id: ContentId, error: io::Error) -> StoreError {
     let is_unreadable = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => corrupt(id, "its file is cut short"),
+        io::ErrorKind::UnexpectedEof => corrupt(id, "its file is truncated"),
         _ if is_unreadable => corrupt(id, "the disk cannot read its file"),
         _ => StoreError::Io { context: format!("reading content {id}"), source: error },
     }
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_checksums_is_stored_as_it_always_was() {
+    fn the_bytes_of_a_row_of_checksums_do_not_change() {
         let rows = rows(&[1; BLOCK_BYTES as usize + 1], 1_000);
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].sort, &b"sums\0\0\0\0"[..]);
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksums_do_not_depend_on_how_the_bytes_come_in() {
+    fn the_checksums_do_not_depend_on_the_pieces_in_which_bytes_arrive() {
         let content: Vec<u8> = (0..3 * BLOCK_BYTES + 5).map(|at| at as u8).collect();
         let values = |piece| rows(&content, piece).into_iter().map(|row| row.value).collect::<Vec<_>>();
         for piece in [1_000, BLOCK_BYTES as usize, BLOCK_BYTES as usize + 1] {
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_that_ends_with_a_row_has_no_further_row() {
+    fn a_content_that_fills_its_last_row_has_no_further_row() {
         let row_bytes = (SUMS_OF_A_ROW * BLOCK_BYTES) as usize;
         let content = vec![0; row_bytes + 1];
         let sorts = |len: usize| rows(&content[..len], 1 << 20).into_iter().map(|row| row.sort).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Removing what nobody can read any more: expired rows, and what crashes left of uploads.
+//! Deletes what nobody can read any more: expired rows, and leftovers of interrupted uploads.
 
 use bytes::Bytes;
 use store::{ContentId, ContentState, Deadline, Lane, Outcome, StoreError, StoreResult, Table};
@@ -12,23 +12,25 @@ use crate::{expiry, read};
 /// Expired rows that are removed in one commit.
 const ROWS_PER_COMMIT: usize = 1_000;
 
-/// Contents that are looked at in one read.
+/// Contents that one read checks.
 const CONTENTS_PER_PAGE: usize = 1_000;
 
-/// Where the next sweep over contents goes on. It is kept in memory: a server that starts begins anew.
+/// Where the next sweep of contents continues. It is kept in memory: a server that starts begins
+/// again.
 #[derive(Default)]
 pub(crate) struct SweepPosition {
-    /// Behind this content; `None`: with the first.
+    /// After this content; `None`: at the first.
     content: Option<Bytes>,
-    /// With this folder of files.
+    /// At this folder of files.
     pub(crate) shard: u8,
 }
 
 impl EmbeddedStore {
-    /// Removes expired rows (counted as the list of expiries does), condemned contents, and what crashes left of uploads. Of contents
-    /// and their files it looks at some, the next in turn.
+    /// Deletes expired rows (and counts them as the list of expiries does), condemned contents, and
+    /// leftovers of interrupted uploads. Of the contents and their files it checks the next ones in
+    /// turn.
     pub(crate) async fn reclaim(&self, deadline: Deadline) -> StoreResult<u64> {
-        // What one lane refuses does not keep the other from being swept.
+        // One lane is swept even if the other fails.
         let service = self.sweep_rows(deadline, Lane::Service).await;
         let text = self.sweep_rows(deadline, Lane::Text).await?;
         let contents = self.sweep_contents(deadline).await?;
@@ -57,7 +59,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// Looks at some contents, the next in turn.
+    /// Checks some contents, the next ones in turn.
     async fn sweep_contents(&self, deadline: Deadline) -> StoreResult<u64> {
         let (mut swept, mut left) = (0, self.options().contents_per_sweep);
         while left > 0 {
@@ -72,7 +74,7 @@ impl EmbeddedStore {
                 match self.sweep_content(deadline, id).await {
                     Ok(is_swept) => swept += u64::from(is_swept),
                     Err(StoreError::DeadlinePassed) => return Ok(swept),
-                    // It keeps no other from being swept.
+                    // It does not prevent others from being swept.
                     Err(error @ StoreError::Corrupt { .. }) => {
                         tracing::warn!(content = %id, %error, "a content cannot be swept");
                     }
@@ -89,7 +91,7 @@ impl EmbeddedStore {
         Ok(swept)
     }
 
-    /// Those of a page of contents that are not sealed, and where the next page begins.
+    /// Contents of a page that are not sealed, and where the next page begins.
     async fn unsealed_contents(
         &self,
         deadline: Deadline,
@@ -109,7 +111,8 @@ impl EmbeddedStore {
         read.await
     }
 
-    /// Removes a content if it is condemned, or an upload whose lease has run out. An upload that ends meanwhile stays.
+    /// Deletes a content if it is condemned, or an upload whose lease has expired. An upload that
+    /// ends meanwhile stays.
     async fn sweep_content(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
         let Some((stamp, header)) = self.header(deadline, id).await? else { return Ok(false) };
         let left_over = match header.state {

@@ -1,4 +1,5 @@
-//! The database of a lane's rows: one fjall keyspace a table, one that lists rows by their expiry, and one for the mark of the last group.
+//! The database of a lane's rows: one fjall keyspace per table, one that lists rows by expiry, and
+//! one for the mark of the last group.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,16 +23,18 @@ use crate::options::LaneOptions;
 use crate::recorder::{Engine, Recorder, Seen};
 use crate::value::{self, Value};
 
-/// Packs are read in runs: larger blocks cost a third less CPU when a volume is scanned.
+/// Packs are read in sequence: larger blocks cost a third less CPU when a volume is scanned.
 const RUN_BLOCK_BYTES: u32 = 32 << 10;
 
-/// All else is looked up row by row: of thousands of heads, each in another block, only what is near is read along.
+/// All other tables are read row by row: thousands of heads are in as many blocks, and small blocks
+/// keep each read short.
 const ROW_BLOCK_BYTES: u32 = 4 << 10;
 
-/// More than a group of one item takes in the journal beside its value and, but for the mark, its key.
+/// An item of a group takes less than this in the journal, without its value and (except for the
+/// mark) its key.
 const ITEM_FRAME_BYTES_MAX: u64 = 64;
 
-/// How often a flush looks whether its files are written.
+/// How often a flush checks whether its files are written.
 const FLUSH_POLL: Duration = Duration::from_millis(5);
 
 /// A keyspace: a table's rows, or one of the engine's own.
@@ -46,13 +49,14 @@ pub(crate) enum Space {
 }
 
 impl Space {
-    /// The keyspaces of a lane in the order in which they are made, which numbers them from 1: the marks' is
-    /// [`opening::journal::MARKS_KEYSPACE`].
+    /// The keyspaces of a lane in the order in which they are made, which numbers them from 1. The
+    /// marks' number is [`opening::journal::MARKS_KEYSPACE`].
     pub(crate) fn all(lane: Lane) -> impl Iterator<Item = Self> {
         [Self::Marks].into_iter().chain(lane.tables().map(Self::Rows)).chain([Self::Expiries])
     }
 
-    /// The keyspaces of a lane's database, fjall's own list of names included, which has the number 0.
+    /// The number of keyspaces of a lane's database, including fjall's own list of names, which has
+    /// the number 0.
     pub(crate) fn count(lane: Lane) -> u64 {
         1 + Self::all(lane).count() as u64
     }
@@ -81,8 +85,9 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Makes an empty database with all keyspaces and its record, durable but for the names in the folder above. What stands there must be
-    /// thrown away if this fails or the process dies.
+    /// Makes an empty database with all keyspaces and its record. All of it is durable, except for
+    /// the names in the parent folder. If this fails or the process dies, what it made must be
+    /// deleted.
     pub(crate) fn make(folder: &Path, lane: Lane, options: &LaneOptions) -> StoreResult<()> {
         let making = |source| io_error("making the database in", folder, source);
         make_keyspaces(folder, lane, options).map_err(|error| open_error(folder, error))?;
@@ -107,8 +112,9 @@ impl Tables {
         RecordFile::make(&opening::record_path(folder), &first).map_err(making)
     }
 
-    /// Opens the database, unless something of it is missing, foreign, cut or older than the rest: then nothing is changed. What it is made
-    /// of may be damaged anywhere, so a panic of fjall's is an answer too.
+    /// Opens the database. If a part of it is missing, foreign, truncated or older than the rest,
+    /// it fails and changes nothing. Any file may be damaged, so a panic of fjall is returned as an
+    /// error too.
     pub(crate) fn open(folder: &Path, lane: Lane, options: &LaneOptions) -> StoreResult<Self> {
         let found = opening::inspect(folder, Space::count(lane));
         refuse_unsound(folder, &found)?;
@@ -135,20 +141,20 @@ impl Tables {
 
     fn keyspace(&self, space: Space) -> StoreResult<&Keyspace> {
         let found = self.keyspaces.iter().find(|(found, _)| *found == space).map(|(_, keyspace)| keyspace);
-        found.ok_or_else(|| StoreError::Invalid(format!("{} is no table of lane {}", space.name(), self.lane)))
+        found.ok_or_else(|| StoreError::Invalid(format!("{} is not a table of lane {}", space.name(), self.lane)))
     }
 
     fn marks(&self) -> &Keyspace {
         &self.keyspaces[0].1
     }
 
-    /// A consistent view of what is committed now. Reads always go through one: fjall's plain reads may see the first rows of
-    /// a batch before its last.
+    /// A consistent view of what is committed now. All reads go through one: fjall's plain reads
+    /// may see the first rows of a batch before its last.
     pub(crate) fn view(&self) -> View<'_> {
         View { tables: self, snapshot: self.database.snapshot() }
     }
 
-    /// Writes all changes as one group, durable (and only then visible) when it answers.
+    /// Writes all changes as one group. They are durable, and only then visible, when this returns.
     pub(crate) fn commit(&self, changes: impl Iterator<Item = (Space, Bytes, Option<Bytes>)>) -> StoreResult<()> {
         let mut recorder = self.recorder.lock();
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
@@ -169,7 +175,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Bytes of a table that wait to be written to files, the memtable in use not counted. When they grow, commits stall.
+    /// Bytes of a table that wait to be written to files, without the memtable in use. Commits
+    /// stall when they grow.
     pub(crate) fn unflushed_bytes(&self, table: Table) -> StoreResult<u64> {
         Ok(self.keyspace(Space::Rows(table))?.sealed_memtable_count() as u64 * self.memtable_bytes)
     }
@@ -179,14 +186,14 @@ impl Tables {
         self.memtable_bytes
     }
 
-    /// Why the database takes no more writes; `None`: it does.
+    /// Why the database refuses writes; `None`: it does not.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.database.persist(PersistMode::Buffer).err().map(|error| error.to_string())
     }
 
-    /// Writes to files what is only in memory and in the journal, so that the next start replays nothing.
-    /// The marks are last: as long as they are in the journal alone, the journals are needed.
-    /// Fails if a file cannot be written; the journal then still holds what is in no file.
+    /// Writes to files what is only in memory and in the journal, so that the next start replays
+    /// nothing. The marks come last: as long as they are in the journal alone, the journals are
+    /// needed. Fails if a file cannot be written; the journal then still holds what is in no file.
     pub(crate) fn flush(&self) -> fjall::Result<()> {
         for (_, keyspace) in self.keyspaces.iter().rev() {
             keyspace.rotate_memtable()?;
@@ -205,7 +212,7 @@ impl Tables {
 impl Engine for Tables {
     fn seen(&self) -> Seen {
         let marks = &self.marks().tree;
-        // One view of it: a version and what is in its files belong together.
+        // One view of it: a version and its files belong together.
         let version = marks.current_version();
         let flushed = version.iter_tables().map(|table| table.get_highest_seqno()).max();
         let of_others = self.keyspaces[1..].iter().map(|(_, keyspace)| keyspace.tree.current_version().id());
@@ -246,7 +253,7 @@ impl View<'_> {
         }
     }
 
-    /// Keys and bytes of a range, from either end.
+    /// Keys and values of a range, from either end.
     pub(crate) fn range(
         &self,
         space: Space,
@@ -295,7 +302,7 @@ pub(crate) fn make_keyspaces(folder: &Path, lane: Lane, options: &LaneOptions) -
     open_keyspaces(folder, lane, options, 0).map(|_| ())
 }
 
-/// Refuses a database of which something is not as it has to be, and names what.
+/// Refuses an unsound database, and names the problem.
 fn refuse_unsound(folder: &Path, found: &Found) -> StoreResult<()> {
     let mut problems = found.problems();
     let Some(first) = problems.next() else { return Ok(()) };
@@ -307,7 +314,7 @@ fn refuse_unsound(folder: &Path, found: &Found) -> StoreResult<()> {
     Err(unreadable(folder, detail))
 }
 
-/// Refuses a database whose list of names is not the one that it was made with.
+/// Refuses a database whose list of names is not the one with which it was made.
 fn check_names(folder: &Path, keyspaces: &Keyspaces) -> StoreResult<()> {
     for (number, (space, keyspace)) in (1..).zip(keyspaces) {
         if keyspace.id() != number {
@@ -319,25 +326,26 @@ fn check_names(folder: &Path, keyspaces: &Keyspaces) -> StoreResult<()> {
     Ok(())
 }
 
-/// The last group that a database shows, now that it is open.
+/// The last group of a database that has just been opened.
 fn last_group(folder: &Path, marks: &Keyspace, record: &Record, found: &Found) -> StoreResult<u64> {
     let mark = marks.get(Mark::KEY).map_err(|error| open_error(folder, error))?;
     let group = match mark.as_ref().map(|mark| Mark::decode(mark)) {
         None => 0,
         Some(Some(mark)) if mark.database == record.database => mark.group,
-        Some(_) => return Err(unreadable(folder, "its last mark is none of its own".to_owned())),
+        Some(_) => return Err(unreadable(folder, "its last mark belongs to another database".to_owned())),
     };
     let in_journals = found.journals.iter().rev().find_map(|journal| Some(journal.runs.last()?.last));
     let expected = in_journals.unwrap_or(record.group);
-    // Files of rows may have a later one than the record, which a loss of power leaves behind.
+    // Files of rows may have a later group than the record, which falls behind in a power failure.
     if group < expected || in_journals.is_some_and(|last| group > last) {
         return Err(unreadable(folder, format!("it shows group {group}, and should show {expected}")));
     }
     Ok(group)
 }
 
-/// Filters and indexes of all but the youngest levels are kept in parts of some KiB: whole ones have hundreds of KiB, do not stay in a
-/// small cache, and would be read and checked for nearly each row that is looked for among a million.
+/// Filters and indexes of all but the youngest levels are kept in parts of some KiB. Whole ones
+/// have hundreds of KiB and do not stay in a small cache. They would be read and checked for nearly
+/// each lookup among a million rows.
 fn keyspace_options(options: &LaneOptions, block_bytes: u32) -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(block_bytes))
@@ -348,11 +356,11 @@ fn keyspace_options(options: &LaneOptions, block_bytes: u32) -> KeyspaceCreateOp
         .with_kv_separation(None)
 }
 
-/// What a failed read means. Everything that is not the operating system's word is damage.
+/// Maps a failed read: everything but an error of the operating system is damage.
 fn read_error(space: Space, error: fjall::Error) -> StoreError {
     let table = match space {
         Space::Rows(table) => table,
-        // These have no name above the seam. Nearly all that expires is a selection or belongs to one.
+        // These have no name above the seam. Nearly all rows that expire belong to selections.
         Space::Expiries | Space::Marks => Table::Selections,
     };
     match error {
@@ -366,7 +374,8 @@ fn read_error(space: Space, error: fjall::Error) -> StoreError {
     }
 }
 
-/// Whether an error of a read comes from what was read: lengths and places that make no sense lead beyond a file's end.
+/// Whether an error of a read comes from the bytes that were read: invalid lengths and positions
+/// lead beyond a file's end.
 fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
 }

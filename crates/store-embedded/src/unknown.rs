@@ -1,11 +1,13 @@
-//! Files of contents that no header knows.
+//! Files of contents that have no header.
 //!
-//! A header is there before its file and goes after it, so there are two ways to such a file: a removal that was not durable when the
-//! power failed, and a database that is older than the folder of contents beside it (restored from a backup, say). The first file is
-//! a leftover; the second may be all that is left of what somebody stored. Nothing tells them apart, so each is reported and kept for
-//! a grace. That counts from when the file was first seen to be unknown, not from when it was written: a file that is older than the
-//! grace is no less valuable. The moment is kept beside the file, as `<id>.unknown`, so that restarts do not change it; when the
-//! content is known again, the note goes.
+//! A header is written before its file and removed after it, so there are two causes of such a
+//! file: a removal that was not durable when the power failed, or a database that is older than the
+//! folder of contents (restored from a backup, for example). The first file is a leftover. The
+//! second may be the only copy of what somebody stored. Nothing distinguishes them, so each file is
+//! reported and kept for a grace period. The period begins when the file is first seen to be
+//! unknown, not when it was written: an older file is no less valuable. That time is stored beside
+//! the file, as `<id>.unknown`, so that restarts do not change it. When the content is known again,
+//! the note is deleted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,27 +21,27 @@ use crate::engine::{EmbeddedStore, blocking};
 use crate::folder::io_error;
 use crate::private;
 
-/// What the name of a note ends with. The note holds the moment, in milliseconds since 1970, as text.
+/// The extension of a note. A note holds the time, in milliseconds since 1970, as text.
 const NOTE: &str = "unknown";
 
-/// What lies in one folder of contents.
+/// The contents of one folder.
 struct Shard {
     path: PathBuf,
     files: BTreeSet<ContentId>,
     notes: BTreeSet<ContentId>,
 }
 
-/// What was found in one folder.
+/// The findings in one folder.
 #[derive(Default)]
 struct Found {
     /// Files that are kept.
     kept: u64,
-    /// Of them, those that were not known to be unknown.
+    /// Files among them that had no note yet.
     new: u64,
     removed: u64,
 }
 
-/// How many unknown files there are, by folder, as far as this process has looked.
+/// The number of unknown files, by folder, as far as this process has looked.
 pub(crate) struct UnknownFiles([u64; 256]);
 
 impl Default for UnknownFiles {
@@ -55,7 +57,8 @@ impl UnknownFiles {
 }
 
 impl EmbeddedStore {
-    /// Looks at the files of some folders of contents, the next in turn, until those were enough. Answers how many files were removed.
+    /// Checks the next folders of contents in turn, until it has checked enough files. Returns how
+    /// many files were deleted.
     pub(crate) async fn sweep_files(&self, deadline: Deadline) -> StoreResult<u64> {
         let contents = self.engine()?.folder.contents();
         let (mut files, mut found) = (0, Found::default());
@@ -81,8 +84,8 @@ impl EmbeddedStore {
                 files = found.new,
                 kept_for = ?self.options().unknown_content_grace,
                 folder = %contents.display(),
-                "the database does not know files of contents: is it older than they are? Restore the database that belongs to them; \
-                 otherwise they are removed when their time is over"
+                "the database does not know some files of contents: it may be older than they are. Restore the database that belongs to them; \
+                 otherwise these files are deleted after the grace period"
             );
         }
         Ok(found.removed)
@@ -94,7 +97,7 @@ impl EmbeddedStore {
             return Ok(Found::default());
         }
         let (now, grace) = (self.now(), self.options().unknown_content_grace);
-        // Files were listed before headers are read: whoever makes a file makes its header before.
+        // Files were listed before headers are read: a header is always written before its file.
         let look = self.read(deadline, Table::Contents.lane(), move |view| {
             let is_known = |id: ContentId| Ok::<_, StoreError>(match header_in(view, id, now) {
                 Err(StoreError::Corrupt { .. }) => true,
@@ -109,7 +112,7 @@ impl EmbeddedStore {
                         let since = if noted { shard.noted(*id)? } else { None };
                         if since.is_some_and(|since| now.since(since) >= grace) {
                             let file = shard.file(*id);
-                            tracing::warn!(file = %file.display(), "removed: no database has known it for all its time");
+                            tracing::warn!(file = %file.display(), "deleted: the database did not know it for the whole grace period");
                             remove(&file)?;
                             remove(&shard.note(*id))?;
                             found.removed += 1;
@@ -141,7 +144,7 @@ impl Found {
 }
 
 impl Shard {
-    /// What lies in a folder; nothing, if it is not there.
+    /// The contents of a folder; nothing, if it does not exist.
     fn list(path: PathBuf) -> StoreResult<Self> {
         let mut shard = Self { path, files: BTreeSet::new(), notes: BTreeSet::new() };
         let listing = |error| io_error("listing", &shard.path, error);
@@ -171,14 +174,15 @@ impl Shard {
         self.file(id).with_extension(NOTE)
     }
 
-    /// Since when a content is noted to be unknown; `None`: what the note says is no moment.
+    /// Since when a content has been unknown; `None`: the note is not valid.
     fn noted(&self, id: ContentId) -> StoreResult<Option<UnixMillis>> {
         let path = self.note(id);
         let text = fs::read(&path).map_err(|error| io_error("reading", &path, error))?;
         Ok(String::from_utf8_lossy(&text).trim().parse().ok().map(UnixMillis))
     }
 
-    /// A note that a crash loses or cuts short is made anew, which only prolongs the grace.
+    /// A note that a crash loses or truncates is written again, which only prolongs the grace
+    /// period.
     fn put_note(&self, id: ContentId, now: UnixMillis) -> StoreResult<()> {
         let path = self.note(id);
         let written = private::create(&path).and_then(|mut note| writeln!(note, "{}", now.0));
@@ -186,7 +190,7 @@ impl Shard {
     }
 }
 
-/// Removes a file, if it is there.
+/// Deletes a file, if it exists.
 fn remove(path: &Path) -> StoreResult<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("removing", path, error)),
@@ -200,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_and_notes_of_a_folder_are_told_apart_and_all_else_is_left_alone() {
+    fn files_and_notes_of_a_folder_are_distinguished_and_everything_else_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let id = ContentId([7; 16]);
         for name in [id.to_string(), format!("{id}.{NOTE}"), format!("{id}.other"), "x".to_owned(), String::from("0")] {
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_says_since_when_and_one_that_was_cut_short_says_nothing() {
+    fn a_note_holds_a_time_and_a_truncated_one_holds_none() {
         let folder = tempfile::tempdir().unwrap();
         let (shard, id) = (Shard::list(folder.path().to_owned()).unwrap(), ContentId([7; 16]));
         shard.put_note(id, UnixMillis(1_700_000_000_000)).unwrap();

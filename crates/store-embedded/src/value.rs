@@ -1,4 +1,4 @@
-//! What stands in a table's value: a kind, what belongs to it, and the row's value.
+//! The stored form of a table's value: a kind, its fields, and the row's value.
 //!
 //! | kind | then |
 //! |---|---|
@@ -6,8 +6,9 @@
 //! | 1 expiring | 8 bytes Unix milliseconds, big-endian; value |
 //! | 2 guarded | 16 bytes stamp; 1 byte length of the tag; tag; value |
 //!
-//! A large value is handed out as a slice of what the engine read, without copying it; it keeps alive the block it lies in. A small
-//! one is copied: thousands of heads would otherwise keep thousands of blocks of 32 KiB.
+//! A large value is returned as a slice of the bytes that the engine read, without copying; it
+//! keeps its block in memory. A small one is copied: otherwise thousands of heads would keep
+//! thousands of blocks of 32 KiB in memory.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use store::{Guard, Row, Stamp, StoreError, StoreResult, UnixMillis};
@@ -36,13 +37,13 @@ impl Value {
         self.expires_at.is_some_and(|expires_at| expires_at <= now)
     }
 
-    /// As it is read at a sort key.
+    /// The row at a sort key.
     pub(crate) fn into_row(self, sort: Bytes) -> Row {
         Row { sort, value: self.value, guard: self.guard, expires_at: self.expires_at }
     }
 }
 
-/// An immutable row's value.
+/// Encodes the value of an immutable row.
 pub(crate) fn encode_plain(value: &[u8], expires_at: Option<UnixMillis>) -> Bytes {
     let mut encoded = BytesMut::with_capacity(1 + EXPIRY_BYTES + value.len());
     match expires_at {
@@ -56,7 +57,7 @@ pub(crate) fn encode_plain(value: &[u8], expires_at: Option<UnixMillis>) -> Byte
     encoded.freeze()
 }
 
-/// A guarded row's value.
+/// Encodes the value of a guarded row.
 pub(crate) fn encode_guarded(value: &[u8], guard: &Guard) -> StoreResult<Bytes> {
     let tag_len = u8::try_from(guard.tag.len()).map_err(|_| StoreError::Limit {
         what: "bytes of a tag",
@@ -72,7 +73,7 @@ pub(crate) fn encode_guarded(value: &[u8], guard: &Guard) -> StoreResult<Bytes> 
     Ok(encoded.freeze())
 }
 
-/// Takes a value apart; `None`: it was not made by this module.
+/// Decodes a value; `None`: this module did not encode it.
 pub(crate) fn decode(encoded: &Bytes) -> Option<Value> {
     match *encoded.first()? {
         PLAIN => Some(Value { value: value_at(encoded, 1), guard: None, expires_at: None }),
@@ -88,7 +89,8 @@ pub(crate) fn decode(encoded: &Bytes) -> Option<Value> {
             if encoded.len() < at {
                 return None;
             }
-            // The tag is small and outlives its block in many a head that is kept: copied, so as not to keep the block.
+            // The tag is small, and many heads are kept longer than their block: it is copied, so
+            // as not to keep the block.
             let tag = Bytes::copy_from_slice(&encoded[tag_at..at]);
             Some(Value { value: value_at(encoded, at), guard: Some(Guard { stamp, tag }), expires_at: None })
         }
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cut_short_is_told_from_a_whole_one() {
+    fn a_truncated_value_is_distinguished_from_a_whole_one() {
         let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::from_static(b"tag") };
         let encoded = encode_guarded(b"", &guard).unwrap();
         for len in 0..encoded.len() {
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_is_no_value() {
+    fn a_value_of_an_unknown_kind_is_refused() {
         assert_eq!(decode(&Bytes::from_static(&[9, 1, 2])), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Writing to one lane: what waits for its committer, and whether it still takes anything.
+//! Writes to one lane: the queue in front of its committer, and whether it still accepts writes.
 
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -16,14 +16,14 @@ use crate::queue::{Job, Queue, Ticket};
 use crate::room::Room;
 use crate::tables::Tables;
 
-/// The semaphore of waiting bytes counts in these, so that its range suffices.
+/// The unit of the semaphore of waiting bytes, so that its range suffices.
 const PERMIT_BYTES: usize = 1 << 10;
 
-/// The way to the committer of one lane.
+/// The path to the committer of one lane.
 pub(crate) struct Writer {
     lane: Lane,
     queue: Arc<Queue>,
-    /// Bytes that may still join the queue, in [`PERMIT_BYTES`].
+    /// Bytes that may still join the queue, in units of [`PERMIT_BYTES`].
     waiting_room: Arc<Semaphore>,
     waiting_room_permits: usize,
     poison: Poison,
@@ -60,12 +60,12 @@ impl Writer {
         self.poison.get().map(String::as_str)
     }
 
-    /// Refuses what the committer would refuse in any case.
+    /// Fails if the committer would refuse the write in any case.
     pub(crate) fn check_poison(&self) -> StoreResult<()> {
         self.poison().map_or(Ok(()), |reason| Err(poisoned(self.lane, reason)))
     }
 
-    /// Has the committer apply a plan.
+    /// Sends a plan to the committer, which applies it.
     pub(crate) async fn submit(&self, deadline: Deadline, plan: Plan) -> StoreResult<Outcome> {
         let admitted = deadline.0.min(Instant::now() + self.max_queue_age);
         let share = permits(plan.bytes).min(self.waiting_room_permits);
@@ -88,7 +88,7 @@ impl Writer {
         }
     }
 
-    /// Ends the committer after what it has in its queue.
+    /// Ends the committer after the lists in its queue.
     pub(crate) fn end(&self) {
         self.queue.close();
         if let Some(committer) = self.committer.lock().take()

@@ -1,12 +1,14 @@
-//! The engine itself under kill -9, and under a disk that refuses a write.
+//! The engine under kill -9, and on a disk that refuses a write.
 //!
-//! This program starts itself again as the process that writes. That one tells on its standard output what was acknowledged,
-//! and is killed after a random number of acknowledgements; then the store is opened again and compared with what it told:
-//! nothing acknowledged is lost, and no list is there by half. Rounds go on with the same data folder. The number of rounds is
-//! taken from `PENATES_CRASH_ROUNDS` (10 by default), the seed from `PENATES_CRASH_SEED` (random by default, and printed).
+//! This program starts itself again as a process that writes. That process prints what was
+//! acknowledged, and is killed after a random number of acknowledgements. Then the store is opened
+//! again and compared with the output: nothing acknowledged may be lost, and no list may be there
+//! by half. All rounds use the same data folder. `PENATES_CRASH_ROUNDS` sets the number of rounds
+//! (10 by default), `PENATES_CRASH_SEED` the seed (random by default, and printed).
 //!
-//! It is also killed at each stage of making a store, and while it writes so much that journals are sealed and deleted: whatever it leaves
-//! is opened, and nothing is taken for damage.
+//! The process is also killed at each stage of making a store, and while it writes so much that
+//! journals are sealed and deleted. What it leaves must open, and nothing of it may be taken for
+//! damage.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,19 +31,19 @@ use store::{
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
-/// Writers of the process that is killed, each with lists of its own.
+/// Writers of the process that is killed, each with its own lists.
 const WRITERS: u64 = 6;
 
-/// How many of its last lists a writer leaves standing.
+/// How many of its last lists a writer keeps.
 const WINDOW: u64 = 40;
 
-/// How many contents are left standing between two rounds; the others are deleted.
+/// How many contents are kept between two rounds; the others are deleted.
 const CONTENTS: usize = 50;
 
-/// Each so many lists a writer also uploads a content.
+/// A writer also uploads a content after each of this number of lists.
 const CONTENT_EVERY: u64 = 10;
 
-/// Set for the process that writes: what it is to do.
+/// Set for the process that writes: its role.
 const ROLE: &str = "PENATES_CRASH_ROLE";
 
 fn main() {
@@ -83,7 +85,7 @@ fn rows_partition(writer: u64) -> Bytes {
     format!("rows {writer}").into()
 }
 
-/// The row of a list in a table: its bytes can be told from any other's.
+/// The row of a list in a table, different from that of any other list.
 fn value(writer: u64, list: u64, table: Table) -> Bytes {
     let mut random = StdRng::seed_from_u64(writer << 48 | list << 8 | table as u64);
     let mut value = vec![0; random.random_range(0..6000)];
@@ -91,10 +93,11 @@ fn value(writer: u64, list: u64, table: Table) -> Bytes {
     value.into()
 }
 
-/// The tables of which each list writes one row.
+/// The tables to which each list writes one row.
 const TABLES: [Table; 2] = [Table::Objects, Table::Children];
 
-/// List number `list` of a writer: switches the head to it, puts its rows, and removes those of the list that is too old now.
+/// List number `list` of a writer: switches the head to it, puts its rows, and removes those of the
+/// list that is now too old.
 fn list(writer: u64, list: u64, stands: Option<Stamp>) -> (Vec<Step>, Stamp) {
     let stamp = Stamp::fresh();
     let mut steps = Vec::new();
@@ -126,7 +129,7 @@ async fn last_list(store: &EmbeddedStore, writer: u64) -> Option<(u64, Stamp)> {
 
 fn tell(line: String) {
     let mut out = std::io::stdout().lock();
-    // The parent may have closed its end already: it has killed us then, or is about to.
+    // The parent may have closed its end already: then it has killed this process, or is about to.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
@@ -158,7 +161,7 @@ fn start(role: &str, folder: &Path, limit_file_kib: Option<u64>) -> (Child, BufR
     let mut command = match limit_file_kib {
         None => Command::new(program),
         Some(kib) => {
-            // With the signal ignored, a write beyond the limit fails as one to a broken disk does.
+            // With the signal ignored, a write beyond the limit fails like one to a broken disk.
             let mut shell = Command::new("bash");
             shell.args(["-c", r#"trap "" XFSZ; ulimit -f "$0"; exec "$@""#]).arg(kib.to_string()).arg(program);
             shell
@@ -169,13 +172,13 @@ fn start(role: &str, folder: &Path, limit_file_kib: Option<u64>) -> (Child, BufR
     (child, told)
 }
 
-/// What the process that was killed had told.
+/// The output of the process that was killed.
 #[derive(Default)]
 struct Told {
     /// The last acknowledged list of each writer.
     lists: BTreeMap<u64, u64>,
     contents: Vec<(u64, u64, ContentId)>,
-    /// Contents that were deleted since, to the knowledge of the parent.
+    /// Contents that were deleted since, as far as the parent knows.
     deleted: Vec<ContentId>,
 }
 
@@ -196,7 +199,7 @@ impl Told {
 }
 
 fn from_env<T: std::str::FromStr>(name: &str, default: T) -> T {
-    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} is not a number")))
 }
 
 fn nothing_acknowledged_is_lost_and_no_list_is_half_there() {
@@ -215,7 +218,7 @@ fn nothing_acknowledged_is_lost_and_no_list_is_half_there() {
         }
         std::thread::sleep(Duration::from_micros(random.random_range(0..3000)));
         child.kill().unwrap();
-        // What was told before the kill took effect counts too.
+        // Output that was printed before the kill took effect counts too.
         lines.for_each(|line| told.hear(&line));
         let status = child.wait().unwrap();
         assert!(!status.success() && status.code().is_none(), "round {round}: the writer ended by itself: {status}");
@@ -234,7 +237,7 @@ fn nothing_acknowledged_is_lost_and_no_list_is_half_there() {
     );
 }
 
-/// A row that fills a journal after some sixty of its kind.
+/// A row so large that about sixty of them fill a journal.
 const BULK_BYTES: usize = 1 << 20;
 
 async fn put_bulk(store: &EmbeddedStore, number: u32) {
@@ -263,7 +266,7 @@ fn journals_that_come_and_go_are_no_damage() {
     for _ in 0..rounds {
         let (mut child, lines) = start("bulk", folder.path(), None);
         let mut lines = lines.lines().map(Result::unwrap);
-        // The second journal is written to, and the first may be gone: that is when this one dies.
+        // The process dies when the second journal is written to and the first may be gone.
         let journals = || journals_of_text(folder.path());
         while journals().last().is_none_or(|id| *id <= newest) {
             lines.next().expect("the writer ended by itself");
@@ -295,7 +298,7 @@ async fn make(folder: &Path) {
     store.close().await.unwrap();
 }
 
-/// What is there at some stage of making a store.
+/// The stages of making a store.
 const STAGES: [&str; 12] = [
     "lock",
     "making",
@@ -370,7 +373,7 @@ async fn delete_old_contents(store: &EmbeddedStore, told: &mut Told) {
     }
 }
 
-/// What the killed uploads have left is collected once their leases are over, and nothing is left but what is sealed.
+/// Leftovers of killed uploads are swept once their leases expire, and only sealed contents remain.
 async fn check_leftovers(folder: &Path) {
     let after_leases = SystemClock.now().plus(Duration::from_secs(24 * 3600));
     let store = EmbeddedStore::open(folder, support::options(), Arc::new(ManualClock::new(after_leases))).unwrap();
@@ -400,7 +403,7 @@ async fn check_writer(store: &EmbeddedStore, writer: u64, acknowledged: Option<u
     }
 }
 
-/// The largest file of the process that writes: less than a journal grows to.
+/// The file size limit of the process that writes: less than the size of a full journal.
 const POISON_KIB: u64 = 1024;
 
 fn a_failed_write_poisons_and_loses_nothing_acknowledged() {
@@ -423,7 +426,7 @@ async fn write_until_poisoned(folder: &Path) {
         match store.run(call(), steps).await {
             Ok(Outcome::Applied) => tell(format!("list 0 {next}")),
             Ok(Outcome::Unknown { .. }) => break,
-            // Where a thread of the database met the limit first.
+            // A thread of the database met the limit first.
             Err(StoreError::Poisoned(_)) => break,
             answer => panic!("{answer:?}"),
         }

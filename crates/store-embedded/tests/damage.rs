@@ -1,4 +1,4 @@
-//! Bytes flipped on the disk: told, never served.
+//! Flipped bytes on the disk are reported and never served.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,7 @@ fn payload(row: u32) -> Vec<u8> {
     payload
 }
 
-/// Writes rows and has them flushed to files, which closing does with as much as this.
+/// Writes rows and has them flushed to files: closing flushes this many.
 async fn write_rows(folder: &Path) {
     let store = open(folder).unwrap();
     for first in (0..ROWS).step_by(50) {
@@ -62,8 +62,8 @@ fn files_of_tables(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether damage was told. Panics if anything but the truth was served.
-fn is_told(row: u32, read: StoreResult<Option<Row>>) -> bool {
+/// Whether damage was reported. Panics if anything wrong was served.
+fn is_reported(row: u32, read: StoreResult<Option<Row>>) -> bool {
     match read {
         Ok(Some(found)) => match envelope::open(&found.value) {
             Ok(found) => {
@@ -72,43 +72,43 @@ fn is_told(row: u32, read: StoreResult<Option<Row>>) -> bool {
             }
             Err(_) => true,
         },
-        Ok(None) => panic!("row {row} is said to be absent"),
+        Ok(None) => panic!("row {row} is reported as absent"),
         Err(StoreError::Corrupt { table: Table::Objects, .. }) => true,
         Err(error) => panic!("row {row}: {error}"),
     }
 }
 
-/// Whether a store with a damaged file tells so, on opening or on reading.
-async fn tells_of_damage(folder: &Path) -> bool {
+/// Whether a store with a damaged file reports it, on opening or on reading.
+async fn reports_damage(folder: &Path) -> bool {
     let store = match open(folder) {
         Ok(store) => store,
         Err(StoreError::Unreadable { .. }) => return true,
         Err(error) => panic!("{error}"),
     };
-    let mut told = false;
+    let mut reported = false;
     for row in 0..ROWS {
         let sort = Bytes::copy_from_slice(&row.to_be_bytes());
-        told |= is_told(row, store.get(call(), Table::Objects, &"p".into(), &sort).await);
+        reported |= is_reported(row, store.get(call(), Table::Objects, &"p".into(), &sort).await);
     }
     match store.scan(call(), Table::Objects, &"p".into(), Scan::prefix("", usize::MAX)).await {
         Ok(page) => {
             assert_eq!(page.rows.len(), ROWS as usize, "a scan left out rows");
             for (row, found) in (0..).zip(page.rows) {
-                told |= is_told(row, Ok(Some(found)));
+                reported |= is_reported(row, Ok(Some(found)));
             }
         }
-        Err(StoreError::Corrupt { .. }) => told = true,
+        Err(StoreError::Corrupt { .. }) => reported = true,
         Err(error) => panic!("{error}"),
     }
     store.close().await.unwrap();
-    told
+    reported
 }
 
 #[tokio::test]
-async fn a_byte_flipped_in_a_file_of_rows_is_told_and_never_served() {
+async fn a_flipped_byte_in_a_file_of_rows_is_reported_and_never_served() {
     let folder = folder();
     write_rows(folder.path()).await;
-    assert!(!tells_of_damage(folder.path()).await, "damage is told where there is none");
+    assert!(!reports_damage(folder.path()).await, "damage is reported where there is none");
     let files = files_of_tables(folder.path());
     let largest = files.into_iter().max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
     let len = fs::metadata(&largest).unwrap().len();
@@ -120,19 +120,19 @@ async fn a_byte_flipped_in_a_file_of_rows_is_told_and_never_served() {
     // Nearly all of the file is data blocks; its last part is index, filter and table of contents.
     let mut places: Vec<u64> = (0..15).map(|_| random.random_range(0..len)).collect();
     places.extend((0..10).map(|_| random.random_range(len - 2000..len)));
-    let mut told = 0;
+    let mut reported = 0;
     for at in places {
         flip(&largest, at);
         println!("byte {at} of {len}");
-        told += u32::from(tells_of_damage(folder.path()).await);
+        reported += u32::from(reports_damage(folder.path()).await);
         flip(&largest, at);
     }
-    assert!(told >= 15, "only {told} of 25 flips were told");
+    assert!(reported >= 15, "only {reported} of 25 flips were reported");
 }
 
-/// Until merging files comes to the broken block, and also after that, when writes are refused.
+/// This holds before merging meets the broken block, and after it, when writes are refused.
 #[tokio::test]
-async fn rows_beside_a_broken_block_are_read_while_others_are_written_and_writes_are_never_lost_silently() {
+async fn rows_beside_a_broken_block_stay_readable_and_no_write_is_lost_silently() {
     let folder = folder();
     write_rows(folder.path()).await;
     let files = files_of_tables(folder.path());
@@ -154,22 +154,23 @@ async fn rows_beside_a_broken_block_are_read_while_others_are_written_and_writes
             Ok(_) | Err(StoreError::Poisoned(_)) => {
                 assert!(
                     store.health().await.refusing_writes.contains_key(&Lane::Text),
-                    "writes are refused, and nobody says so"
+                    "writes are refused, but not reported as refused"
                 );
                 break;
             }
             Err(error) => panic!("{error}"),
         }
     }
-    let mut told = 0;
+    let mut reported = 0;
     for row in (0..ROWS).chain(written) {
         let sort = Bytes::copy_from_slice(&row.to_be_bytes());
-        told += usize::from(is_told(row, store.get(call(), Table::Objects, &"p".into(), &sort).await));
+        reported += usize::from(is_reported(row, store.get(call(), Table::Objects, &"p".into(), &sort).await));
     }
-    assert!((1..=4).contains(&told), "{told} rows are damaged, a block holds three");
+    assert!((1..=4).contains(&reported), "{reported} rows are damaged, a block holds three");
 }
 
-/// Writes the same rows over and over, so that files are merged, until writes of text are refused.
+/// Writes the same rows again and again, so that files are merged, until writes of text are
+/// refused.
 async fn write_until_text_is_refused(store: &EmbeddedStore) -> StoreError {
     for row in (0..ROWS).cycle().take(50 * ROWS as usize) {
         let put = NewRow::new(row.to_be_bytes().to_vec(), envelope::seal(&payload(row)));
@@ -180,11 +181,11 @@ async fn write_until_text_is_refused(store: &EmbeddedStore) -> StoreError {
             Err(error) => panic!("{error}"),
         }
     }
-    panic!("merging never came to the broken block");
+    panic!("merging never met the broken block");
 }
 
 #[tokio::test]
-async fn a_broken_block_of_text_that_merging_meets_does_not_stop_what_serving_writes() {
+async fn a_broken_block_of_text_that_merging_meets_does_not_stop_the_service_lane() {
     let folder = folder();
     write_rows(folder.path()).await;
     let files = files_of_tables(folder.path());
@@ -208,9 +209,9 @@ async fn a_broken_block_of_text_that_merging_meets_does_not_stop_what_serving_wr
     }
 }
 
-/// The journal holds what no file of rows has yet.
+/// The journal holds rows that are in no file yet.
 #[tokio::test]
-async fn a_byte_flipped_in_a_value_in_the_journal_is_told_when_it_is_replayed() {
+async fn a_flipped_byte_of_a_value_in_the_journal_is_reported_when_it_is_replayed() {
     let folder = folder();
     let store = open(folder.path()).unwrap();
     for row in 0..20 {
@@ -241,7 +242,7 @@ async fn a_byte_flipped_in_a_value_in_the_journal_is_told_when_it_is_replayed() 
 }
 
 #[tokio::test]
-async fn a_damaged_content_is_left_out_of_a_copy_and_named_and_all_else_is_copied() {
+async fn a_damaged_content_is_left_out_of_a_copy_and_named_and_everything_else_is_copied() {
     let (source, target) = (Embedded::bare(), Embedded::bare());
     let mut ids = Vec::new();
     for byte in 1..4 {

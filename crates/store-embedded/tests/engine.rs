@@ -1,4 +1,4 @@
-//! What the embedded engine promises beyond the suite: room on the disk, overload, deadlines, sweeps.
+//! Promises of the embedded engine beyond the suite: disk space, overload, deadlines, sweeps.
 
 #![allow(clippy::unwrap_used)]
 
@@ -62,7 +62,7 @@ fn content_files(folder: &Path) -> usize {
     shards.map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap().count()).sum()
 }
 
-/// Without `#[tokio::test]`, because the end of its runtime waits for a flush that never ends.
+/// Not a `#[tokio::test]`, because the end of its runtime would wait for a flush that never ends.
 #[test]
 fn a_store_whose_tables_cannot_be_written_closes_with_an_error() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -86,7 +86,7 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     let free = store.health().await.free_bytes.unwrap();
     store.close().await.unwrap();
 
-    // Room for small writes (half of the headroom), but not for more.
+    // Space for small writes (half of the headroom), but not for more.
     let scarce = EmbeddedOptions { headroom_bytes: free + free / 2, ..options() };
     let store = EmbeddedStore::open(folder.path(), scarce, clock.clone()).unwrap();
     let bulk = |sort: &str| Step::Put {
@@ -99,14 +99,14 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     assert!(store.run(call(), vec![put("small")]).await.unwrap().is_applied());
     store.close().await.unwrap();
 
-    // Room for removals (a quarter of the headroom) and the audit, but not for more.
+    // Space for removals (a quarter of the headroom) and the audit, but not for more.
     let scarcer = EmbeddedOptions { headroom_bytes: 3 * free, ..options() };
     let store = EmbeddedStore::open(folder.path(), scarcer, clock.clone()).unwrap();
     let refused = store.run(call(), vec![put("b")]).await;
     assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
     let audit = Step::Put { table: Table::Audit, partition: "p".into(), rows: vec![NewRow::new("who", "what")] };
     let refused = store.run(call(), vec![audit.clone()]).await;
-    assert!(matches!(refused, Err(StoreError::Full(_))), "the class of a call tells, not the table: {refused:?}");
+    assert!(matches!(refused, Err(StoreError::Full(_))), "the class of a call decides, not the table: {refused:?}");
     assert!(store.run(call().of(Class::Audit), vec![audit]).await.unwrap().is_applied());
     let upload = store.put_content(call(), "owner".into(), stream::iter([Ok("bytes".into())]).boxed()).await;
     assert!(matches!(upload, Err(StoreError::Full(_))), "{upload:?}");
@@ -120,7 +120,7 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     assert!(!holds(&store, "a").await);
     store.close().await.unwrap();
 
-    // Room for the audit alone.
+    // Space for the audit alone.
     let full = EmbeddedOptions { headroom_bytes: 20 * free, ..options() };
     let store = EmbeddedStore::open(folder.path(), full, clock).unwrap();
     let remove =
@@ -142,10 +142,10 @@ fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
 }
 
 #[tokio::test]
-async fn nobody_but_its_owner_may_look_into_a_data_folder_and_one_that_is_open_to_others_is_closed() {
+async fn only_its_owner_may_read_a_data_folder_and_one_that_is_open_to_others_is_closed() {
     let folder = folder();
     let data = folder.path().join("data");
-    // What was there before, and what a restored backup brings along.
+    // Files that existed before, as after restoring a backup.
     std::fs::create_dir(&data).unwrap();
     for _ in 0..2 {
         std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -164,7 +164,7 @@ async fn nobody_but_its_owner_may_look_into_a_data_folder_and_one_that_is_open_t
 }
 
 #[tokio::test]
-async fn a_guarded_row_is_not_put_plainly() {
+async fn a_plain_put_of_a_guarded_row_is_refused() {
     let opened = open(options());
     let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
     let head = |rows| Step::CompareAndWrite {
@@ -183,7 +183,7 @@ async fn a_guarded_row_is_not_put_plainly() {
     assert!(matches!(plain, Err(StoreError::Invalid(_))), "{plain:?}");
 }
 
-/// A clock at which the committer stops for as long as it is told to.
+/// A clock at which the committer stops as long as the test wants.
 #[derive(Default)]
 struct Gate {
     stopped: parking_lot::Mutex<bool>,
@@ -207,7 +207,7 @@ impl Clock for Gate {
 }
 
 #[tokio::test]
-async fn a_write_that_still_waits_at_its_deadline_is_taken_back() {
+async fn a_write_that_still_waits_at_its_deadline_is_withdrawn() {
     let folder = folder();
     let gate = Arc::new(Gate::default());
     let store = EmbeddedStore::open(folder.path(), options(), gate.clone()).unwrap();
@@ -221,10 +221,11 @@ async fn a_write_that_still_waits_at_its_deadline_is_taken_back() {
     assert!(!holds(&store, "late").await);
 }
 
-/// Deadlines from none to ample, so that some pass before, some while and some after the write is queued.
+/// Deadlines from none to ample: some pass before the write is queued, some while it is, and some
+/// after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_that_run_out_of_time_tell_the_truth() {
-    // On a disk, where a sync takes its time.
+async fn writes_that_run_out_of_time_report_true_outcomes() {
+    // On a disk, where a sync takes time.
     let opened = open_in(tempfile::tempdir().unwrap(), options());
     let writes = (0..400_u64).map(|number| {
         let store = opened.store.clone();
@@ -249,7 +250,7 @@ async fn writes_that_run_out_of_time_tell_the_truth() {
 }
 
 #[tokio::test]
-async fn a_small_waiting_room_lets_all_in_one_after_the_other() {
+async fn a_small_queue_accepts_all_writes_one_after_the_other() {
     let opened = open(EmbeddedOptions { max_queued_bytes: 1, max_queue_age: Duration::from_secs(30), ..options() });
     let writes = (0..20).map(|number| {
         let store = opened.store.clone();
@@ -261,7 +262,7 @@ async fn a_small_waiting_room_lets_all_in_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_sweep_takes_expired_rows_away_for_good() {
+async fn a_sweep_deletes_expired_rows_permanently() {
     let opened = open(options());
     let begin = opened.clock.now();
     let expiring = |sort: &'static str, after_ms| {
@@ -275,7 +276,7 @@ async fn a_sweep_takes_expired_rows_away_for_good() {
 
     opened.clock.set(begin.plus(Duration::from_millis(10)));
     opened.store.sweep(call()).await.unwrap();
-    // Where the clock is set back, what has only expired would be seen again.
+    // If the clock is set back, a row that has only expired would be visible again.
     opened.clock.set(begin);
     let mut held = Vec::new();
     for sort in ["soon", "late", "never", "renewed"] {
@@ -298,7 +299,7 @@ async fn a_sweep_reaches_the_engine_through_every_wrapper() {
 }
 
 #[tokio::test]
-async fn a_sweep_removes_what_is_left_of_uploads_and_nothing_else() {
+async fn a_sweep_deletes_leftovers_of_uploads_and_nothing_else() {
     let opened = open(options());
     let sealed = stream::iter([Ok("sealed".into())]).boxed();
     opened.store.put_content(call(), "owner".into(), sealed).await.unwrap();
@@ -352,7 +353,7 @@ async fn is_readable(store: &EmbeddedStore, id: ContentId) -> bool {
 }
 
 #[tokio::test]
-async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_and_reported() {
+async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_period_and_reported() {
     let (backup, newer, older) = (folder(), open(options()), folder());
     let known = put_content(&newer.store, 1).await;
     newer.store.close().await.unwrap();
@@ -360,7 +361,7 @@ async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_and_
     let newer = open_in(newer.folder, options());
     let unknown = put_content(&newer.store, 2).await;
     newer.store.close().await.unwrap();
-    // The database of the backup beside the contents as they are now.
+    // The database of the backup beside today's contents.
     copy_folder(newer.folder.path(), older.path());
     std::fs::remove_dir_all(older.path().join("db")).unwrap();
     copy_folder(backup.path(), &older.path().join("db"));
@@ -393,7 +394,7 @@ async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_and_
     let older = EmbeddedStore::open(older.folder.path(), options(), older.clock.clone())
         .map(|store| (store, older.clock))
         .unwrap();
-    assert_eq!(older.0.sweep(call()).await.unwrap(), 0, "the grace begins anew");
+    assert_eq!(older.0.sweep(call()).await.unwrap(), 0, "the grace period begins again");
     older.1.advance(options().unknown_content_grace);
     assert_eq!(older.0.sweep(call()).await.unwrap(), 1);
     assert!(!file.exists() && !file.with_extension("unknown").exists());
@@ -402,7 +403,7 @@ async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_and_
 }
 
 #[tokio::test]
-async fn a_sweep_goes_on_where_the_one_before_it_ended() {
+async fn a_sweep_continues_where_the_previous_one_ended() {
     let opened = open(EmbeddedOptions { contents_per_sweep: 10, ..options() });
     let mut ids: Vec<_> = stream::iter(0..25).then(|_| put_content(&opened.store, 1)).collect().await;
     ids.sort();
@@ -410,7 +411,7 @@ async fn a_sweep_goes_on_where_the_one_before_it_ended() {
     for swept in [0, 0, 1, 0] {
         assert_eq!(opened.store.sweep(call()).await.unwrap(), swept);
     }
-    // The last of all folders of files is looked at too.
+    // The last folder of files is checked too.
     let unknown = support::file_of(opened.folder.path(), ContentId([0xFF; 16]));
     std::fs::create_dir_all(unknown.parent().unwrap()).unwrap();
     std::fs::write(&unknown, "no header knows it").unwrap();
@@ -435,7 +436,7 @@ async fn a_deleted_content_leaves_no_row() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_dropped_unclosed_lets_go_of_its_folder() {
+async fn a_store_that_is_dropped_without_closing_releases_its_folder() {
     let opened = open(options());
     assert!(opened.store.run(call(), vec![put("a")]).await.unwrap().is_applied());
     drop(opened.store);
@@ -444,7 +445,7 @@ async fn a_store_that_is_dropped_unclosed_lets_go_of_its_folder() {
 }
 
 #[tokio::test]
-async fn bulk_writes_beyond_all_memtables_are_all_there() {
+async fn bulk_writes_larger_than_all_memtables_are_all_stored() {
     let opened = open(EmbeddedOptions { memtable_bytes: 256 << 10, ..options() });
     let writes = (0..120_u32).map(|number| {
         let store = opened.store.clone();

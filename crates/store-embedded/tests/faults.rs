@@ -1,4 +1,4 @@
-//! What the fault wrapper does to a store that keeps its data.
+//! The fault wrapper over a store that keeps its data.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use store::{
 };
 use support::Embedded;
 
-/// A store with faults in its way, and the same one without.
+/// A store with faults, and the same one without.
 struct Faulty {
     faults: Faults,
     whole: Arc<dyn Store>,
@@ -38,7 +38,7 @@ impl Faulty {
         self.faults.get(call(), Table::Objects, &"p".into(), &sort.into()).await
     }
 
-    /// What the store below holds.
+    /// Whether the inner store holds a row.
     async fn holds(&self, sort: &'static str) -> bool {
         self.whole.get(call(), Table::Objects, &"p".into(), &sort.into()).await.unwrap().is_some()
     }
@@ -89,7 +89,7 @@ async fn a_fault_waits_for_the_kind_of_call_it_is_meant_for() {
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_was_applied_or_not_as_asked() {
+async fn a_list_with_an_unknown_outcome_is_applied_or_not_as_requested() {
     let store = Faulty::new();
     store.faults.next(Kind::Run, Fault::UnknownApplied);
     store.faults.next(Kind::Run, Fault::UnknownNotApplied);
@@ -99,7 +99,7 @@ async fn an_unknown_outcome_was_applied_or_not_as_asked() {
 }
 
 #[tokio::test]
-async fn a_crash_leaves_the_steps_before_it_and_fails_every_call_until_revived() {
+async fn a_crash_keeps_the_steps_before_it_and_fails_every_call_until_revived() {
     for steps in 0..=3 {
         let store = Faulty::new();
         store.faults.crash_after_steps(steps);
@@ -111,7 +111,7 @@ async fn a_crash_leaves_the_steps_before_it_and_fails_every_call_until_revived()
         }
         let held = [store.holds("a").await, store.holds("b").await, store.holds("c").await];
         assert_eq!(held, [steps > 0, steps > 1, steps > 2], "after {steps} steps");
-        // The list that fits is let through; the crash meets the next.
+        // The list that fits is let through; the next one meets the crash.
         assert_eq!(store.faults.is_crashed(), steps < 3);
         assert!(store.put("d").await.is_err());
         assert!(store.read("a").await.is_err());
@@ -158,7 +158,7 @@ fn damage(sort: Option<&'static str>, harm: Harm, strong_reads_are_whole: bool) 
 }
 
 #[tokio::test]
-async fn a_flipped_bit_is_found_by_the_envelope_until_it_is_healed() {
+async fn the_envelope_detects_a_flipped_bit_until_it_is_healed() {
     let store = Faulty::new();
     store.faults.run(call(), vec![put("a"), put("b")]).await.unwrap();
     store.faults.damage(damage(Some("b"), Harm::FlippedBit, false));
@@ -200,8 +200,8 @@ async fn a_damaged_content_reads_other_bytes() {
     assert_eq!(read().await, b"one");
 }
 
-/// Adds to a counter through faults, as the protocols say: after an unknown outcome it looks for its own stamp. One writer
-/// alone, so that what it finds is its own.
+/// Adds to a counter through faults as the protocols require: after an unknown outcome it looks for
+/// its own stamp. There is one writer only, so any stamp that it finds is its own.
 async fn add(store: &Faulty) {
     let read = async || loop {
         if let Ok(row) = store.faults.get(call().strong(), Table::Objects, &"p".into(), &"head".into()).await {
@@ -232,7 +232,7 @@ async fn add(store: &Faulty) {
 }
 
 #[tokio::test]
-async fn a_careful_writer_counts_exactly_through_drawn_faults() {
+async fn a_careful_writer_counts_exactly_despite_drawn_faults() {
     let seed = rand::random();
     println!("seed {seed}");
     let store = Faulty::new();

@@ -1,5 +1,6 @@
-//! A database of which something is missing, foreign, cut or older than the rest: it is refused before anything is opened, nothing on the
-//! disk is changed, the error names the file, and salvage copies what is left.
+//! A database with a missing, foreign, truncated or outdated part: it is refused before anything is
+//! opened, nothing on the disk is changed, the error names the file, and salvage copies what is
+//! left.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 /// Rows that are in files of rows.
 const FLUSHED: u32 = 20;
 
-/// Rows that only the journal holds, each a group of its own.
+/// Rows that only the journal holds, each in a group of its own.
 const IN_JOURNAL: u32 = 12;
 
 fn call() -> Call {
@@ -36,7 +37,7 @@ fn value(row: u32) -> Bytes {
 }
 
 async fn put(store: &EmbeddedStore, row: u32) {
-    // A row of each of two tables of text, and one of the other lane.
+    // A row in each of two tables of text, and one in the other lane.
     let rows = || vec![NewRow::new(row.to_be_bytes().to_vec(), value(row))];
     let text = [Table::Objects, Table::Children].map(|table| Step::Put { table, partition: "p".into(), rows: rows() });
     assert!(store.run(call(), text.into()).await.unwrap().is_applied());
@@ -44,7 +45,7 @@ async fn put(store: &EmbeddedStore, row: u32) {
     assert!(store.run(call(), vec![service]).await.unwrap().is_applied());
 }
 
-/// The folder of a process that died: some rows in files, some in the journal alone.
+/// The folder of a process that died: some rows are in files, some in the journal alone.
 async fn died() -> TempDir {
     let lived = folder();
     let store = open(lived.path()).unwrap();
@@ -56,7 +57,7 @@ async fn died() -> TempDir {
     for row in FLUSHED..FLUSHED + IN_JOURNAL {
         put(&store, row).await;
     }
-    // Nothing is flushed or merged now: so few rows wait in memory.
+    // So few rows stay in memory, so nothing is flushed or merged now.
     let died = copied(lived.path());
     store.close().await.unwrap();
     died
@@ -69,7 +70,7 @@ async fn rows(store: &EmbeddedStore, table: Table) -> Vec<u32> {
     page.rows.iter().map(row).collect()
 }
 
-/// The journals of text, the oldest first.
+/// The journals of text, oldest first.
 fn journals(folder: &Path) -> Vec<PathBuf> {
     let names = fs::read_dir(folder.join("db/text")).unwrap().map(|entry| entry.unwrap().path());
     let mut journals: Vec<_> = names.filter(|path| path.extension().is_some_and(|kind| kind == "jnl")).collect();
@@ -77,20 +78,20 @@ fn journals(folder: &Path) -> Vec<PathBuf> {
     journals
 }
 
-/// Where the groups of a journal end.
+/// The ends of the groups of a journal.
 fn ends(journal: &[u8]) -> Vec<usize> {
     let ends = journal.windows(4).enumerate().filter(|(_, window)| window == b"FJL\x03");
     ends.map(|(at, _)| at + 4).collect()
 }
 
-/// The one file of rows of the table of text that has most of them.
+/// The file of rows of the table of text that has the most.
 fn largest_file_of_rows(folder: &Path) -> PathBuf {
     let all = files(&folder.join("db/text/keyspaces")).into_iter();
     let of_rows = all.filter(|(path, _)| path.parent().is_some_and(|parent| parent.ends_with("tables")));
     of_rows.max_by_key(|(_, content)| content.len()).unwrap().0
 }
 
-/// The folder in which the rows of that file are.
+/// The folder of the keyspace of that file.
 fn largest_keyspace(folder: &Path) -> PathBuf {
     largest_file_of_rows(folder).ancestors().nth(2).unwrap().to_path_buf()
 }
@@ -104,7 +105,7 @@ fn replace_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Opening is refused, names the file, and changes nothing.
+/// Asserts that opening is refused, names the file, and changes nothing.
 fn assert_refused(what: &str, folder: &Path, named: &str) {
     let before = files(folder);
     match open(folder) {
@@ -117,7 +118,8 @@ fn assert_refused(what: &str, folder: &Path, named: &str) {
     assert_eq!(changed, None, "{what}: opening changed something");
 }
 
-/// Salvage copies what is left, changes nothing, and says that something is missing if that is so. The rows of each table that are in the copy.
+/// Salvages what is left. Asserts that nothing is changed, and that losses are reported if rows are
+/// missing. Returns the rows of each table in the copy.
 async fn salvaged(what: &str, source: &Path) -> [Vec<u32>; 3] {
     let before = files(source);
     let target = folder();
@@ -135,9 +137,9 @@ async fn salvaged(what: &str, source: &Path) -> [Vec<u32>; 3] {
 /// What is left of a table.
 enum Left {
     All,
-    /// What files of rows hold.
+    /// The rows in files of rows.
     Flushed,
-    /// All but some of what the journal alone holds.
+    /// All rows but some of those that only the journal holds.
     Most,
     Nothing,
 }
@@ -155,8 +157,9 @@ impl Left {
     }
 }
 
-/// What is done to the folder of a process that died; what the error names; what salvage finds of its lane. (The journal goes back to the
-/// beginning here, so that it holds what files of rows hold.)
+/// What is done to the folder of a process that died, what the error names, and what salvage finds
+/// of its lane. (The journal goes back to the beginning here, so it also holds the rows that are in
+/// files.)
 type Damage = (&'static str, fn(&Path), &'static str, Left);
 
 const DAMAGES: [Damage; 17] = [
@@ -274,7 +277,7 @@ fn flip(file: &Path, at: usize) {
 }
 
 #[tokio::test]
-async fn what_is_missing_cut_or_flipped_is_refused_and_named_and_salvage_copies_the_rest() {
+async fn missing_truncated_or_flipped_files_are_refused_and_named_and_salvage_copies_the_rest() {
     let died = died().await;
     for (what, damage, named, left) in DAMAGES {
         let damaged = copied(died.path());
@@ -287,7 +290,8 @@ async fn what_is_missing_cut_or_flipped_is_refused_and_named_and_salvage_copies_
     }
 }
 
-/// The folder of a table of text: they are made in this order, behind that of the engine's own marks.
+/// The folder of a table of text: they are made in this order, after that of the engine's own
+/// marks.
 fn keyspace_of(folder: &Path, table: Table) -> PathBuf {
     let place = table.lane().tables().position(|other| other == table).unwrap();
     folder.join("db/text/keyspaces").join((place + 2).to_string())
@@ -326,7 +330,7 @@ const FOREIGN: [Foreign; 4] = [
 ];
 
 #[tokio::test]
-async fn what_comes_from_another_store_is_refused_and_salvage_leaves_it_out() {
+async fn files_of_another_store_are_refused_and_salvage_leaves_them_out() {
     let (died, other) = (died().await, died().await);
     for (what, swap, named) in FOREIGN {
         let mixed = copied(died.path());
@@ -337,7 +341,7 @@ async fn what_comes_from_another_store_is_refused_and_salvage_leaves_it_out() {
 }
 
 #[tokio::test]
-async fn an_older_state_of_one_part_is_refused() {
+async fn an_outdated_part_is_refused() {
     let lived = folder();
     let store = open(lived.path()).unwrap();
     put(&store, 0).await;
@@ -362,12 +366,13 @@ async fn an_older_state_of_one_part_is_refused() {
     replace_folder(&earlier.path().join("db/text"), &older_lane.path().join("db/text"));
     assert_refused("a lane of an older backup", older_lane.path(), "");
 
-    // A whole backup is what it was.
+    // A backup as a whole is consistent.
     let store = open(earlier.path()).unwrap();
     assert_eq!(rows(&store, Table::Objects).await, [0]);
 }
 
-/// A journal that was full is sealed, and goes on in the next. Three files are made of one here: for the engine that is the same.
+/// A full journal is sealed and continued in the next. Here one is split into three files: for the
+/// engine that is the same.
 fn split_journal(folder: &Path) -> [PathBuf; 3] {
     let [journal] = &journals(folder)[..] else { panic!("there are several journals") };
     let first: u64 = journal.file_stem().unwrap().to_str().unwrap().parse().unwrap();
@@ -384,7 +389,7 @@ fn split_journal(folder: &Path) -> [PathBuf; 3] {
 }
 
 #[tokio::test]
-async fn a_sealed_journal_that_is_missing_is_noticed_wherever_it_is() {
+async fn a_missing_sealed_journal_is_detected_wherever_it_is() {
     let died = died().await;
     let whole = copied(died.path());
     split_journal(whole.path());
@@ -401,18 +406,18 @@ async fn a_sealed_journal_that_is_missing_is_noticed_wherever_it_is() {
     }
 }
 
-/// What a group that was not finished leaves, made from a whole one.
+/// An unfinished group, made from a valid one.
 type Torn = (&'static str, fn(&[u8]) -> Vec<u8>);
 
 #[tokio::test]
-async fn the_torn_end_of_the_last_group_is_no_damage() {
+async fn the_torn_end_of_the_last_group_is_not_damage() {
     let died = died().await;
     let torn: [Torn; 5] = [
         ("a group with a hole", |group| {
             let mut torn = group.to_vec();
             // Within the value of its first row.
             torn[300..1500].fill(0);
-            // As the next one: its mark says so.
+            // Turned into the next group by its mark.
             let at = torn.windows(4).position(|window| window == b"mark").unwrap() + 4 + 16;
             torn[at] += 1;
             torn
@@ -420,7 +425,7 @@ async fn the_torn_end_of_the_last_group_is_no_damage() {
         ("zeros", |_| vec![0; 1 << 20]),
         ("half a group", |group| group[..group.len() / 2].to_vec()),
         ("half a group and zeros", |group| [&group[..group.len() / 2], &vec![0; 70_000]].concat()),
-        ("bytes without a sense", |_| (0..=255).rev().cycle().take(5000).collect()),
+        ("bytes without a meaning", |_| (0..=255).rev().cycle().take(5000).collect()),
     ];
     for (what, tail) in torn {
         let folder = copied(died.path());
@@ -439,9 +444,10 @@ async fn the_torn_end_of_the_last_group_is_no_damage() {
     }
 }
 
-/// Every bit that matters is under a checksum, and there are two of them: one flipped bit costs nothing and hides nothing.
+/// Checksums cover every bit that matters, and there are two slots: one flipped bit costs nothing
+/// and hides nothing.
 #[tokio::test]
-async fn a_flipped_bit_in_the_record_costs_nothing_and_both_halves_flipped_are_refused() {
+async fn a_flipped_bit_in_the_record_costs_nothing_and_flips_in_both_slots_are_refused() {
     let died = died().await;
     let record = |folder: &Path| folder.join("db/text.record");
     let len = fs::metadata(record(died.path())).unwrap().len() as usize;
@@ -457,9 +463,9 @@ async fn a_flipped_bit_in_the_record_costs_nothing_and_both_halves_flipped_are_r
     assert_refused("both halves of the record", folder.path(), "text.record");
 }
 
-/// All that a store has in the files of one that was closed.
+/// A store that was closed has all its rows in files.
 #[tokio::test]
-async fn after_a_clean_end_too_a_journal_that_was_emptied_or_lost_is_noticed() {
+async fn an_emptied_or_lost_journal_is_detected_even_after_a_clean_end() {
     let lived = folder();
     let store = open(lived.path()).unwrap();
     put(&store, 0).await;

@@ -1,4 +1,5 @@
-//! Salvage: what can be read of a damaged data folder is copied, what cannot is named, and the source is left as it was.
+//! Salvage copies what can be read of a damaged data folder, names what cannot, and does not change
+//! the source.
 
 #![allow(clippy::unwrap_used)]
 
@@ -44,7 +45,7 @@ fn head(stamp: Stamp) -> Step {
     }
 }
 
-/// Rows of both lanes, one that expires, a head and a content; a part of it only in the journal.
+/// Rows of both lanes, one that expires, a head and a content; a part of them only in the journal.
 async fn fill(store: &Arc<EmbeddedStore>, stamp: Stamp) -> store::ContentId {
     for row in 0..ROWS {
         let rows = vec![NewRow::new("r", value(row))];
@@ -94,14 +95,14 @@ async fn assert_the_rest_is_there(store: &Arc<EmbeddedStore>, stamp: Stamp, cont
 }
 
 #[tokio::test]
-async fn of_a_sound_folder_all_is_copied_also_what_only_the_journal_holds() {
+async fn everything_in_a_sound_folder_is_copied_even_rows_that_only_the_journal_holds() {
     let (source, target) = (folder(), folder());
     let stamp = Stamp::fresh();
     let store = open(source.path());
     let content = fill(&store, stamp).await;
     let held = salvage(source.path(), &target.path().join("early"), |_| {});
     assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
-    // Closing would write all to files: what is copied here is the folder of a process that died.
+    // Closing would write all rows to files, so this copies the folder of a process that died.
     let died = copied(source.path());
     store.close().await.unwrap();
 
@@ -118,7 +119,7 @@ async fn of_a_sound_folder_all_is_copied_also_what_only_the_journal_holds() {
 }
 
 #[tokio::test]
-async fn around_a_broken_block_all_is_copied_and_the_gap_is_named() {
+async fn everything_around_a_broken_block_is_copied_and_the_gap_is_named() {
     let (source, target) = (folder(), folder());
     let stamp = Stamp::fresh();
     let store = open(source.path());
@@ -141,7 +142,7 @@ async fn around_a_broken_block_all_is_copied_and_the_gap_is_named() {
 }
 
 #[tokio::test]
-async fn a_lane_of_which_no_file_makes_sense_is_named_and_what_its_journal_holds_is_copied() {
+async fn a_lane_without_a_readable_file_is_named_and_the_rows_of_its_journal_are_copied() {
     let (source, target) = (folder(), folder());
     let store = open(source.path());
     fill(&store, Stamp::fresh()).await;

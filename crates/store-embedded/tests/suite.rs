@@ -30,7 +30,7 @@ mod within_limited {
     store::limits_suite!(limited());
 }
 
-mod within_faults_that_are_off {
+mod within_inactive_faults {
     use std::sync::Arc;
 
     use store::faults::Faults;

@@ -1,16 +1,18 @@
-//! Reads the engine's journals without changing them, which the engine itself does not: at the first place that makes no sense it ends, and
-//! cuts the file there.
+//! Reads the engine's journals without changing them. The engine itself changes them: it truncates
+//! a file at the first place that it cannot parse.
 //!
 //! ```text
 //! a group (fjall 3; numbers are little-endian)
 //!   1: 1   4: how many items   8: sequence number
 //!   each item
-//!     1: 2   1: kind   1: compression (0: none)   8: keyspace   2: length of the key   4, 4: length of the value   key   value
+//!     1: 2   1: kind   1: compression (0: none)   8: keyspace   2: length of the key
+//!     4, 4: length of the value   key   value
 //!   1: 3   8: XXH3-64 of the items   4: "FJL" 3
 //! ```
 //!
-//! The first item of each group is its [`Mark`]. A group is synced before the next is begun, so that only the last one may be torn: a
-//! whole group behind a place that makes no sense shows that something between was whole once.
+//! The first item of each group is its [`Mark`]. A group is synced before the next one begins, so
+//! only the last one may be torn. A valid group after an invalid place shows that the bytes between
+//! were valid once.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -34,47 +36,47 @@ const BEGIN_BYTES: u64 = 13;
 /// Bytes of an item before its key, without the tag.
 const ITEM_HEAD_BYTES: usize = 20;
 
-/// The keyspace that each group puts its mark into.
+/// The keyspace in which each group writes its mark.
 pub(crate) const MARKS_KEYSPACE: u64 = 1;
 
 /// Bytes that are read at a time.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The ending of a journal's name.
+/// The extension of a journal's name.
 const EXTENSION: &str = "jnl";
 
-/// Groups that follow each other in a journal without anything between them.
+/// Groups that follow one another in a journal without a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Where they are in the file.
+    /// Their place in the file.
     pub(crate) bytes: Range<u64>,
     /// The number of the first group.
     pub(crate) first: u64,
     /// The number of the last.
     pub(crate) last: u64,
-    /// The engine's number of the last.
+    /// The engine's sequence number of the last.
     pub(crate) last_sequence: u64,
 }
 
-/// What is in a journal.
+/// The contents of a journal.
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(crate) id: u64,
     pub(crate) path: PathBuf,
-    /// One that begins at the beginning, or none, if it is sound.
+    /// A sound journal has one run that starts at the beginning of the file, or none.
     pub(crate) runs: Vec<Run>,
-    /// Where the first whole group is that is not of this database.
+    /// The place of the first valid group that belongs to another database.
     pub(crate) foreign_at: Option<u64>,
 }
 
-/// A whole group.
+/// A valid group.
 struct Group {
     bytes: Range<u64>,
     sequence: u64,
     mark: Option<Mark>,
 }
 
-/// The journals of a database, the oldest first. Nothing is read of them yet.
+/// The journals of a database, oldest first. None of them is read.
 pub(crate) fn list(database: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut journals = Vec::new();
     for entry in fs::read_dir(database)? {
@@ -89,7 +91,7 @@ pub(crate) fn list(database: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(journals)
 }
 
-/// Where a journal is.
+/// The path of a journal.
 pub(crate) fn path(database: &Path, id: u64) -> PathBuf {
     database.join(format!("{id}.{EXTENSION}"))
 }
@@ -117,7 +119,7 @@ pub(crate) fn scan(id: u64, path: PathBuf, database: DatabaseId) -> io::Result<J
     }
 }
 
-/// Whose the first group of a journal is that says so.
+/// The database of the first group of a journal that has a mark.
 pub(crate) fn owner(path: &Path) -> io::Result<Option<DatabaseId>> {
     let group = Source::open(path)?.group(0)?;
     Ok(group.and_then(|group| group.mark).map(|mark| mark.database))
@@ -130,7 +132,7 @@ impl Journal {
             return;
         };
         match self.runs.last_mut() {
-            // An old group within a value of another: nothing of this journal.
+            // An old group within a value of another: it does not belong to this journal.
             Some(run) if mark.group <= run.last => {}
             Some(run)
                 if run.bytes.end == group.bytes.start
@@ -161,7 +163,7 @@ impl Journal {
     }
 }
 
-/// What all marks of a database begin with, in its journals.
+/// The bytes in a journal with which all marks of a database begin.
 fn begin_of_marks(database: DatabaseId) -> Vec<u8> {
     let mut begin = vec![ITEM, 0, 0];
     begin.extend(MARKS_KEYSPACE.to_le_bytes());
@@ -200,7 +202,7 @@ impl Source {
         Ok(bytes)
     }
 
-    /// The group that begins here; `None`: no whole one does.
+    /// The group that begins here; `None`: no valid one does.
     fn group(&mut self, at: u64) -> io::Result<Option<Group>> {
         self.seek(at)?;
         match self.whole_group() {
@@ -267,9 +269,9 @@ impl Source {
         Ok(())
     }
 
-    /// Where behind `at` a group may begin.
+    /// The next place after `at` at which a group may begin.
     fn find(&mut self, at: u64, search: &memmem::Finder<'_>) -> io::Result<Option<u64>> {
-        // What is found is the first item, behind the group's beginning.
+        // The search finds the first item, which comes after the beginning of the group.
         let mut from = at + BEGIN_BYTES + 1;
         let needle = search.needle().len();
         let file = self.reader.get_mut();
@@ -277,7 +279,7 @@ impl Source {
         let found = loop {
             let Some(data) = next_data(file, from)? else { break None };
             if data > from {
-                // A hole holds nothing, and ends what was kept.
+                // A hole holds nothing and ends what was kept.
                 buffer.clear();
                 from = data;
             }
@@ -293,13 +295,14 @@ impl Source {
             from += read as u64;
             buffer.drain(..buffer.len().saturating_sub(needle - 1));
         };
-        // The reader's buffer knows nothing of this.
+        // The reader's buffer does not know the new position.
         self.at = self.reader.seek(SeekFrom::Start(found.unwrap_or(self.len)))?;
         Ok(found)
     }
 }
 
-/// Keyspace, length of the key and of the value; `None`: it is compressed, which no item of ours is.
+/// Keyspace, length of the key and of the value; `None`: the item is compressed, and ours never
+/// are.
 fn lengths(head: &[u8; ITEM_HEAD_BYTES]) -> Option<(u64, u64, u64)> {
     let (&[_kind, compression], rest) = head.split_first_chunk::<2>()?;
     let (keyspace, rest) = rest.split_first_chunk::<8>()?;
@@ -312,12 +315,12 @@ fn lengths(head: &[u8; ITEM_HEAD_BYTES]) -> Option<(u64, u64, u64)> {
     })
 }
 
-/// Where the next bytes of a file are that are not a hole: a fresh journal is one of 64 MiB.
+/// The next bytes of a file that are not in a hole: a fresh journal is a hole of 64 MiB.
 fn next_data(file: &File, from: u64) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(from)) {
         Ok(data) => Ok(Some(data)),
         Err(Errno::NXIO) => Ok(None),
-        // A file system without holes.
+        // The file system does not support holes.
         Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(Some(from)),
         Err(error) => Err(error.into()),
     }
@@ -372,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_writes_is_read_as_it_wrote_it() {
+    fn a_journal_of_the_engine_is_read_back_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::builder(folder.path()).journal_compression(CompressionType::None).open().unwrap();
         let marks = database.keyspace("marks", KeyspaceCreateOptions::default).unwrap();
@@ -393,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_end_is_no_damage() {
+    fn a_torn_end_is_not_damage() {
         let whole = groups(4..9);
         let torn = group(OURS, 9);
         for cut in 0..torn.len() {
@@ -405,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_in_any_byte_of_a_group_that_others_follow_is_damage() {
+    fn a_flipped_bit_in_any_byte_of_a_group_before_others_is_damage() {
         let whole = groups(1..4);
         let len = whole.len() / 3;
         for byte in len..2 * len {
@@ -423,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_group_divides_a_journal_and_large_gaps_are_found_over() {
+    fn a_missing_group_splits_a_journal_and_groups_after_a_large_gap_are_found() {
         let without = [groups(1..3), groups(4..5)].concat();
         assert_eq!(numbers(&scanned(&without)), [(1, 2), (4, 4)]);
         let far = [groups(1..3), vec![0; 2 * BUFFER_BYTES + 17], groups(3..6)].concat();
@@ -434,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_another_database_and_old_ones_within_a_value_are_not_ours() {
+    fn groups_of_another_database_and_old_groups_within_a_value_are_ignored() {
         let foreign = scanned(&[groups(1..3), group(DatabaseId([8; 16]), 3)].concat());
         assert_eq!((numbers(&foreign), foreign.foreign_at), (vec![(1, 2)], Some(groups(1..3).len() as u64)));
         // The torn end of a group whose value is a piece of this journal.

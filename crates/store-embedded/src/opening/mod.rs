@@ -1,15 +1,19 @@
-//! What is looked at before the engine opens a lane's database. The engine itself deletes: a keyspace that has lost the name of its list is
-//! taken for one that was never finished, and what lies behind a broken place of a journal for the torn end of it. So all that should
-//! be there is looked for first, and if something is missing, foreign, cut or older than the rest, nothing is opened.
+//! Checks before the engine opens a lane's database. The engine deletes data when files are
+//! missing: it takes a keyspace without the name of its list for one that was never finished, and
+//! everything after a broken place of a journal for a torn end. So this module first looks for all
+//! files that should exist. If one is missing, foreign, truncated or older than the rest, nothing
+//! is opened.
 //!
-//! What should be there is known from three things: the record beside the database (`record.rs`), the marks that each group leaves in the
-//! journal (`journal.rs`), and the engine's own lists of files of rows (`versions.rs`). What is checked must hold at *every* moment at which
-//! the process may die:
+//! Three sources say what should exist: the record beside the database (`record.rs`), the marks of
+//! each group in the journal (`journal.rs`), and the engine's own lists of files of rows
+//! (`versions.rs`). Every checked condition holds at *every* moment at which the process may die:
 //!
-//! - Journals have ids without a gap; the engine deletes the oldest one once all that it holds is in files of rows. Groups are numbered
-//!   without a gap across journals, and sequence numbers rise. The last one may be torn if the record does not name it.
-//! - A journal that holds a group which the marks' keyspace has not in a file of rows is never deleted, since each group writes a mark. So
-//!   as long as the list of that keyspace is the one that the record saw, the journals that it needed are there.
+//! - Journals have ids without a gap. The engine deletes the oldest journal once all its rows are
+//!   in files. Groups are numbered without a gap across journals, and sequence numbers rise. The
+//!   last group may be torn if the record does not name it.
+//! - Each group writes a mark. A journal with a group whose mark is not in a file of rows yet is
+//!   therefore never deleted. So as long as the list of the marks' keyspace is the one that the
+//!   record saw, the journals that it needed exist.
 //! - The version of a list only rises.
 
 pub(crate) mod journal;
@@ -25,7 +29,7 @@ use journal::{Journal, MARKS_KEYSPACE};
 use record::{DatabaseId, Record, RecordFile};
 use versions::{Known, List};
 
-/// Something that is not as it has to be.
+/// A violated condition.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) path: PathBuf,
@@ -52,53 +56,53 @@ fn problem(path: &Path, what: &str) -> Problem {
     Problem { path: path.to_path_buf(), what: what.to_owned() }
 }
 
-/// What was found of a keyspace.
+/// The findings about a keyspace.
 #[derive(Debug, Default)]
 pub(crate) struct Keyspace {
-    /// The list in force; where nothing says which that is, the newest one.
+    /// The list in force; if nothing names it, the newest one.
     pub(crate) list: Option<List>,
-    /// Files of rows that are missing, or are not what the list names.
+    /// Files of rows that are missing, or are not the ones that the list names.
     pub(crate) unsound: Vec<u64>,
     /// What is wrong with it.
     pub(crate) problems: Vec<Problem>,
-    /// Whether it is one of another database.
+    /// Whether it belongs to another database.
     pub(crate) is_foreign: bool,
 }
 
-/// What was found of a database.
+/// The findings about a database.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// By number.
     pub(crate) keyspaces: Vec<Keyspace>,
-    /// The oldest first; those that can be read.
+    /// The readable ones, oldest first.
     pub(crate) journals: Vec<Journal>,
-    /// Files of rows that are what they should be.
+    /// Files of rows that are correct.
     pub(crate) known: Known,
-    /// What is wrong with the record and the journals: what was written last may be missing.
+    /// What is wrong with the record and the journals: the last writes may be missing.
     pub(crate) last: Vec<Problem>,
-    /// What is wrong beside these and the keyspaces: files of the engine's that hold no rows.
+    /// Other problems: the engine's files that hold no rows.
     pub(crate) others: Vec<Problem>,
 }
 
 impl Found {
-    /// All that is wrong.
+    /// All problems.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
         let of_keyspaces = self.keyspaces.iter().flat_map(|keyspace| &keyspace.problems);
         self.others.iter().chain(of_keyspaces).chain(&self.last)
     }
 }
 
-/// Where the record of a database is.
+/// The path of the record of a database.
 pub(crate) fn record_path(database: &Path) -> PathBuf {
     database.with_extension("record")
 }
 
-/// Where the list of its known files of rows is.
+/// The path of the list of its known files of rows.
 pub(crate) fn known_path(database: &Path) -> PathBuf {
     database.with_extension("tables")
 }
 
-/// Looks at a database of `keyspaces` keyspaces that nobody has open. Changes nothing.
+/// Checks a database of `keyspaces` keyspaces that nobody has open. Changes nothing.
 pub(crate) fn inspect(database: &Path, keyspaces: u64) -> Found {
     let (mut others, mut last) = (Vec::new(), Vec::new());
     let record = match RecordFile::look(&record_path(database)) {
@@ -124,8 +128,9 @@ pub(crate) fn inspect(database: &Path, keyspaces: u64) -> Found {
     Found { keyspaces, journals, known, last, others }
 }
 
-/// Cuts off what the death of the process or a loss of power has left of a last group, which nobody was told of: where a loss of power has
-/// left a hole in it, the engine would take it for damage and not open.
+/// Truncates a last group that was torn when the process died or the power failed. Nobody was told
+/// that it was durable. A power failure may leave a hole in it, which the engine would take for
+/// damage.
 pub(crate) fn cut_torn_end(found: &Found) -> io::Result<()> {
     let Some(newest) = found.journals.last() else { return Ok(()) };
     let end = newest.runs.last().map_or(0, |run| run.bytes.end);
@@ -137,7 +142,7 @@ pub(crate) fn cut_torn_end(found: &Found) -> io::Result<()> {
     Ok(())
 }
 
-/// Whose a database is that has lost its record, as the most of it says.
+/// The owner of a database that has lost its record: the one that most of its files name.
 fn owner_without_record(database: &Path, keyspaces: u64) -> Option<DatabaseId> {
     let of_keyspaces = (0..keyspaces).filter_map(|id| versions::read_owner(&versions::keyspace(database, id), id).ok());
     let of_journals = journal::list(database).unwrap_or_default().into_iter();
@@ -146,7 +151,7 @@ fn owner_without_record(database: &Path, keyspaces: u64) -> Option<DatabaseId> {
     owners.iter().copied().max_by_key(|owner| owners.iter().filter(|other| *other == owner).count())
 }
 
-/// The files that the engine makes once.
+/// Checks the files that the engine makes once.
 fn check_small_files(database: &Path, problems: &mut Vec<Problem>) {
     let version = database.join("version");
     match fs::read(&version) {
@@ -160,9 +165,9 @@ fn check_small_files(database: &Path, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Folders that the engine would delete because no list names them.
+/// Checks for folders that the engine would delete because no list names them.
 fn check_strangers(database: &Path, keyspaces: u64, problems: &mut Vec<Problem>) {
-    // That it is missing is said for each keyspace.
+    // A missing folder is reported for each keyspace.
     let Ok(entries) = fs::read_dir(versions::keyspaces(database)) else { return };
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()) {
         let id = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse::<u64>().ok());
@@ -221,7 +226,7 @@ fn check_keyspaces(
     });
     let keyspaces = keyspaces.collect();
     if read_whole > 0 {
-        tracing::info!(database = %database.display(), files = read_whole, "files of rows were read whole and are sound");
+        tracing::info!(database = %database.display(), files = read_whole, "read these files of rows whole: they are sound");
     }
     (keyspaces, checked)
 }
@@ -252,13 +257,14 @@ fn check_journals(database: &Path, owner: DatabaseId, problems: &mut Vec<Problem
             problems.push(problem(&path, &format!("holds a group of another database at byte {at}")));
         }
         if let Some(at) = journal.damaged_at() {
-            problems.push(problem(&path, &format!("is damaged at byte {at}, and whole groups lie behind that")));
+            problems.push(problem(&path, &format!("is damaged at byte {at}, and there are valid groups after that")));
         }
         let before = journals.iter().rev().find_map(|journal| journal.runs.last());
         if let (Some(before), Some(first)) = (before, journal.runs.first())
             && (before.last + 1 != first.first || before.last_sequence >= first.last_sequence)
         {
-            let what = format!("goes on with group {}, the journal before it ends with {}", first.first, before.last);
+            let what =
+                format!("begins with group {}, although the journal before it ends with {}", first.first, before.last);
             problems.push(problem(&path, &what));
         }
         journals.push(journal);
@@ -266,7 +272,7 @@ fn check_journals(database: &Path, owner: DatabaseId, problems: &mut Vec<Problem
     journals
 }
 
-/// Whether what the record saw last is there.
+/// Checks whether what the record saw last exists.
 fn check_end(
     database: &Path,
     record: &Record,
@@ -282,7 +288,7 @@ fn check_end(
         problems.push(problem(&journal::path(database, record.written_to), "is missing"));
         return;
     }
-    // No file of rows of the marks was made since: so no journal that was needed could go.
+    // Since then no file of rows of the marks was made, so no needed journal was deleted.
     let is_all_needed = marks_version == record.versions.get(MARKS_KEYSPACE as usize).copied();
     if is_all_needed && oldest.id > record.needed_from {
         problems.push(problem(&journal::path(database, record.needed_from), "is missing"));
@@ -290,7 +296,7 @@ fn check_end(
     }
     match journals.iter().rev().find_map(|journal| Some((journal, journal.runs.last()?))) {
         Some((journal, last)) if last.last < record.group => {
-            let what = format!("ends with group {}, though group {} was written", last.last, record.group);
+            let what = format!("ends with group {}, although group {} was written", last.last, record.group);
             problems.push(problem(&journal.path, &what));
         }
         Some((journal, last))
@@ -301,11 +307,11 @@ fn check_end(
             problems.push(problem(&journal.path, "is damaged in its last group"));
         }
         Some(_) => {}
-        // A journal that is as old as the last group, or needed, held groups.
+        // A journal that was written to at the last group, or that is needed, held groups.
         None if record.group > 0
             && (oldest.id <= record.written_to || is_all_needed && newest.id >= record.needed_from) =>
         {
-            let what = format!("holds nothing, though group {} was written", record.group);
+            let what = format!("holds nothing, although group {} was written", record.group);
             problems.push(problem(&newest.path, &what));
         }
         None => {}

@@ -1,4 +1,4 @@
-//! The record beside a lane's database: what must be found there at the next start.
+//! The record beside a lane's database: what must exist at the next start.
 //!
 //! ```text
 //! a slot (two in the file, 4 KiB apart, written in turns); numbers are little-endian
@@ -6,17 +6,18 @@
 //!   8  how many slots were written before
 //!  16  the database's id
 //!   8  the last group that is durable
-//!   8  a sequence number of the engine's that is not below that group's
+//!   8  a sequence number of the engine that is not below that group's
 //!   8  the journal that was written to when that group began: the group is in it or in a later one
-//!   8  the first journal that holds what no file of rows does
+//!   8  the first journal with rows that are in no file yet
 //!   8  the number of keyspaces, and for each
 //!   8    the version of its list of files
 //!   8  XXH3-64 of all of this
 //! ```
 //!
-//! A slot is written after each group, without a sync: it survives the death of the process, and after a loss of power it is behind the
-//! database, never ahead of it, because a group is synced before its slot is written. So a database that is behind its record has
-//! lost something. Every group carries a [`Mark`] too, so that a journal shows whose it is and whether groups are missing.
+//! A slot is written after each group, without a sync. It survives the death of the process. After
+//! a power failure it is behind the database, never ahead of it, because a group is synced before
+//! its slot is written. So a database that is behind its record has lost something. Every group
+//! carries a [`Mark`] too, so that a journal shows its database and whether groups are missing.
 
 use std::fs::File;
 use std::io;
@@ -29,13 +30,13 @@ use crate::private;
 
 const MAGIC: [u8; 8] = *b"PNTREC\0\x01";
 
-/// How far the two slots are apart: they never share a block of the disk.
+/// The distance of the two slots: they never share a block of the disk.
 const SLOT_BYTES: usize = 4 << 10;
 
 /// More keyspaces than any lane has.
 const KEYSPACES_MAX: u64 = 64;
 
-/// A database's name for itself, drawn when it is made.
+/// The id of a database, drawn when it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DatabaseId(pub(crate) [u8; 16]);
 
@@ -46,7 +47,8 @@ impl DatabaseId {
     }
 }
 
-/// What each group says of itself in its journal and in the lane's own keyspace: whose it is, and the how manieth.
+/// Written by each group to its journal and to the lane's own keyspace: the database and the number
+/// of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) database: DatabaseId,
@@ -55,7 +57,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The key of the one row of the lane's own keyspace.
+    /// The key of the only row of the lane's own keyspace.
     pub(crate) const KEY: &'static [u8] = b"mark";
 
     pub(crate) const BYTES: usize = 24;
@@ -67,7 +69,7 @@ impl Mark {
         encoded
     }
 
-    /// `None`: these bytes are no mark.
+    /// Returns `None` if these bytes are no mark.
     pub(crate) fn decode(encoded: &[u8]) -> Option<Self> {
         let encoded: &[u8; Self::BYTES] = encoded.try_into().ok()?;
         let (database, group) = encoded.split_first_chunk::<16>()?;
@@ -75,17 +77,18 @@ impl Mark {
     }
 }
 
-/// What a slot says.
+/// The contents of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) database: DatabaseId,
-    /// The last group that is durable; 0: there was none yet.
+    /// The last durable group; 0: there was none yet.
     pub(crate) group: u64,
-    /// Not below the engine's number of that group, or [`Record::UNKNOWN`].
+    /// Not below the engine's sequence number of that group, or [`Record::UNKNOWN`].
     pub(crate) sequence: u64,
     /// The journal that was written to when that group began.
     pub(crate) written_to: u64,
-    /// The first journal that holds what no file of rows does, [`Record::NONE_NEEDED`] if none does.
+    /// The first journal with rows that are in no file yet; [`Record::NONE_NEEDED`] if there is
+    /// none.
     pub(crate) needed_from: u64,
     /// By keyspace, from 0.
     pub(crate) versions: Vec<u64>,
@@ -135,12 +138,12 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     file: File,
-    /// Slots that were written so far.
+    /// The number of slots written so far.
     written: u64,
 }
 
 impl RecordFile {
-    /// Makes a record, durable but for its name.
+    /// Makes a record. Its bytes are durable, but not its name.
     pub(crate) fn make(path: &Path, record: &Record) -> io::Result<()> {
         let mut file = Self { file: private::create_new(path)?, written: 0 };
         file.file.set_len(2 * SLOT_BYTES as u64)?;
@@ -149,13 +152,13 @@ impl RecordFile {
         file.sync()
     }
 
-    /// Reads what was written last. `Ok(None)`: neither slot is whole.
+    /// Reads the newest slot. `Ok(None)`: neither slot is valid.
     pub(crate) fn open(path: &Path) -> io::Result<Option<(Self, Record)>> {
         let file = File::options().read(true).write(true).open(path)?;
         Ok(read(&file)?.map(|(last, record)| (Self { file, written: last + 1 }, record)))
     }
 
-    /// Reads without being able to write.
+    /// Reads only, without write access.
     pub(crate) fn look(path: &Path) -> io::Result<Option<Record>> {
         Ok(read(&File::open(path)?)?.map(|(_, record)| record))
     }
@@ -168,13 +171,13 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Makes what was written durable.
+    /// Syncs the file.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 }
 
-/// The newer of the slots that are whole, and its number.
+/// The newer valid slot, and its number.
 fn read(file: &File) -> io::Result<Option<(u64, Record)>> {
     let slots = [read_slot(file, 0)?, read_slot(file, 1)?];
     Ok(slots.into_iter().flatten().max_by_key(|(written, _)| *written))
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_a_slot_are_as_they_were() {
+    fn the_bytes_of_a_slot_do_not_change() {
         let mut expected = b"PNTREC\0\x01".to_vec();
         expected.extend([5, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend(b"a database of us");
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_a_mark_are_as_they_were() {
+    fn the_bytes_of_a_mark_do_not_change() {
         let mark = Mark { database: DatabaseId(*b"a database of us"), group: 0x0102 };
         let mut expected = b"a database of us".to_vec();
         expected.extend([2, 1, 0, 0, 0, 0, 0, 0]);
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slot_that_was_written_last_counts_and_if_it_is_torn_the_one_before() {
+    fn the_newest_slot_counts_or_the_one_before_it_if_it_is_torn() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record");
         RecordFile::make(&path, &record(0)).unwrap();
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_of_a_slot_is_noticed() {
+    fn every_flipped_bit_of_a_slot_is_detected() {
         let slot = record(9).encode(5);
         for bit in 0..slot.len() * 8 {
             let mut flipped = slot.clone();

@@ -1,11 +1,15 @@
-//! The files of rows of a keyspace, and the list that names them, as the engine left them.
+//! The files of rows of a keyspace, and the list that names them, in the engine's format.
 //!
 //! ```text
-//! keyspaces/N/current    8: version of the list   16: XXH3-128 of the list   1: 0   (numbers are little-endian)
-//! keyspaces/N/v<n>       the list: an archive (sfa 1) with a section `tables`: levels, runs, and for each file of rows
+//! keyspaces/N/current    8: version of the list   16: XXH3-128 of the list   1: 0
+//!                        (numbers are little-endian)
+//! keyspaces/N/v<n>       the list: an archive (sfa 1) with a section `tables`: levels, runs, and
+//!                        for each file of rows
 //!                        8: its id   1: 0   16: XXH3-128 of all of it   8: a sequence number
-//! keyspaces/N/tables/I   a file of rows, an archive of which the section `meta` was never the same twice
-//! keyspaces/N/database   ours: the database's id and N, so that a folder of another database is known
+//! keyspaces/N/tables/I   a file of rows, an archive with a section `meta` that is different in
+//! each file
+//! keyspaces/N/database   ours: the database's id and N, so that a folder of another database is
+//!                        recognised
 //! ```
 
 use std::collections::BTreeMap;
@@ -22,37 +26,38 @@ use crate::private;
 
 const CURRENT_BYTES: usize = 25;
 
-/// A list is larger than this only if it is none: it takes 33 bytes a file of rows.
+/// A valid list is not larger: it takes 33 bytes per file of rows.
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
-/// The end of an archive: magic 4, version 1, kind of checksum 1, checksum of the table of contents 16, its place 8, its length 8.
+/// The end of an archive: magic 4, version 1, kind of checksum 1, checksum of the table of contents
+/// 16, its place 8, its length 8.
 const TRAILER_BYTES: u64 = 38;
 
-/// More than a table of contents takes.
+/// A table of contents is smaller.
 const CONTENTS_BYTES_MAX: u64 = 64 << 10;
 
-/// More than what a file of rows says of itself takes: it names a smallest and a largest key.
+/// The metadata of a file of rows is smaller: it names a smallest and a largest key.
 const META_BYTES_MAX: u64 = 1 << 20;
 
-/// The name of the file that says whose a keyspace is.
+/// The file that names the database of a keyspace.
 const OWNER: &str = "database";
 
-/// Where the folder of a keyspace is.
+/// The folder of a keyspace.
 pub(crate) fn keyspace(database: &Path, keyspace: u64) -> PathBuf {
     keyspaces(database).join(keyspace.to_string())
 }
 
-/// Where all keyspaces are.
+/// The folder of all keyspaces.
 pub(crate) fn keyspaces(database: &Path) -> PathBuf {
     database.join("keyspaces")
 }
 
-/// Where a keyspace's files of rows are.
+/// The folder of a keyspace's files of rows.
 pub(crate) fn tables(keyspace: &Path) -> PathBuf {
     keyspace.join("tables")
 }
 
-/// Where the name of the list in force is.
+/// The file that names the list in force.
 pub(crate) fn current(keyspace: &Path) -> PathBuf {
     keyspace.join("current")
 }
@@ -61,7 +66,7 @@ fn list(keyspace: &Path, version: u64) -> PathBuf {
     keyspace.join(format!("v{version}"))
 }
 
-/// Marks a keyspace as one of a database.
+/// Marks a keyspace as part of a database.
 pub(crate) fn write_owner(folder: &Path, database: DatabaseId, keyspace: u64) -> io::Result<()> {
     let mut file = private::create_new(&folder.join(OWNER))?;
     file.write_all(owner_line(database, keyspace).as_bytes())?;
@@ -69,13 +74,13 @@ pub(crate) fn write_owner(folder: &Path, database: DatabaseId, keyspace: u64) ->
     File::open(folder)?.sync_all()
 }
 
-/// The database that a keyspace says it is of.
+/// The database that a keyspace says it belongs to.
 pub(crate) fn read_owner(folder: &Path, keyspace: u64) -> Result<DatabaseId, Problem> {
     let path = folder.join(OWNER);
     let line = fs::read_to_string(&path).map_err(|error| Problem::reading(&path, &error))?;
     let id = line.split(' ').next().and_then(|id| u128::from_str_radix(id, 16).ok());
     let id = id.map(|id| DatabaseId(id.to_be_bytes())).filter(|id| owner_line(*id, keyspace) == line);
-    id.ok_or_else(|| problem(&path, "does not say that this is a part of a database of Penates at its place"))
+    id.ok_or_else(|| problem(&path, "does not name a database of Penates and this place in it"))
 }
 
 fn owner_line(database: DatabaseId, keyspace: u64) -> String {
@@ -112,7 +117,7 @@ impl List {
         Self::read(keyspace, version, Some(checksum))
     }
 
-    /// The newest list that is there, whichever is in force: for a keyspace that has lost the file that says so.
+    /// The newest list, whichever is in force: for a keyspace that has lost the file that names it.
     pub(crate) fn newest(keyspace: &Path) -> Option<Self> {
         let names = fs::read_dir(keyspace).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut versions: Vec<u64> = names.filter_map(|name| name.strip_prefix('v')?.parse().ok()).collect();
@@ -149,9 +154,10 @@ impl List {
         }
     }
 
-    /// Writes it into a folder as the list in force, in the place of the one that the engine has just made there.
+    /// Writes it into a folder as the list in force, in place of the one that the engine has just
+    /// made there.
     pub(crate) fn write(&self, keyspace: &Path) -> io::Result<()> {
-        // All but the files is taken from what the engine has made.
+        // Everything but the files is taken from the engine's own list.
         let made = List::current(keyspace).map_err(|problem| io::Error::other(problem.to_string()))?;
         let made = list(keyspace, made.version);
         let toc = sfa::Reader::new(&made).map_err(io::Error::other)?;
@@ -217,7 +223,7 @@ fn parse_levels(mut rest: &[u8]) -> Option<Vec<Vec<Vec<Named>>>> {
     rest.is_empty().then_some(levels)
 }
 
-/// A section of an archive. Lengths are checked before anything is made of them.
+/// A section of an archive. Lengths are checked before anything is allocated.
 fn section(file: &File, name: &[u8], max: u64) -> io::Result<Vec<u8>> {
     let broken = || io::Error::from(io::ErrorKind::InvalidData);
     let len = file.metadata()?.len();
@@ -252,11 +258,11 @@ fn section(file: &File, name: &[u8], max: u64) -> io::Result<Vec<u8>> {
     Err(broken())
 }
 
-/// What a file of rows is known by without reading all of it.
+/// Identifies a file of rows without reading all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     len: u64,
-    /// XXH3-64 of what it says of itself: when it was made, its smallest and its largest key, and more.
+    /// XXH3-64 of its metadata: when it was made, its smallest and its largest key, and more.
     meta: u64,
 }
 
@@ -268,15 +274,16 @@ impl Identity {
     }
 }
 
-/// Files of rows that are known by their identity, by keyspace and id: a list beside the database. What is not in it is read whole once, and
-/// compared with the checksum in the engine's list.
+/// Files of rows that are known by their identity, by keyspace and id: a list beside the database.
+/// A file that is not in the list is read whole once and compared with the checksum in the engine's
+/// list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known(BTreeMap<(u64, u64), Identity>);
 
 const KNOWN_MAGIC: [u8; 8] = *b"PNTFIL\0\x01";
 
 impl Known {
-    /// Reads the list. A list that is missing or damaged is empty.
+    /// Reads the list. A missing or damaged list is empty.
     pub(crate) fn read(path: &Path) -> Self {
         fs::read(path).ok().and_then(|content| Self::decode(&content)).unwrap_or_default()
     }
@@ -313,7 +320,8 @@ impl Known {
         fs::rename(unfinished, path)
     }
 
-    /// Learns which files there are now: `tables` names all of them. A file that cannot be read is left out.
+    /// Records the files that exist now: `tables` names all of them. A file that cannot be read is
+    /// left out.
     pub(crate) fn learn(&self, database: &Path, tables: impl Iterator<Item = (u64, u64)>) -> Self {
         let identity = |(space, table): (u64, u64)| {
             let known = self.0.get(&(space, table)).copied();
@@ -323,22 +331,23 @@ impl Known {
         Self(tables.filter_map(identity).collect())
     }
 
-    /// Checks that a file is the one that the list names, and adds it. `true`: all of it was read for that.
+    /// Checks that a file is the one that the list names, and adds it. `true`: the whole file was
+    /// read for that.
     pub(crate) fn check(&self, checked: &mut Self, folder: &Path, space: u64, named: &Named) -> Result<bool, Problem> {
         let path = tables(folder).join(named.id.to_string());
         let identity = Identity::of(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => problem(&path, "is missing"),
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => problem(&path, "is cut or damaged"),
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => problem(&path, "is truncated or damaged"),
             _ => Problem::reading(&path, &error),
         })?;
         let known = self.0.get(&(space, named.id));
         if known.is_some_and(|known| *known != identity) {
-            return Err(problem(&path, "is not the file that belongs there"));
+            return Err(problem(&path, "is not the file that the list names"));
         }
         if known.is_none() {
             let checksum = checksum(&path).map_err(|error| Problem::reading(&path, &error))?;
             if checksum != named.checksum {
-                return Err(problem(&path, "is damaged, or not the file that belongs there"));
+                return Err(problem(&path, "is damaged, or not the file that the list names"));
             }
         }
         checked.0.insert((space, named.id), identity);

@@ -1,8 +1,9 @@
-//! All rows of a table in the order of their keys, each in its latest version, whatever blocks cannot be read.
+//! All rows of a table in the order of their keys, each in its latest version, past blocks that
+//! cannot be read.
 
 use bytes::Bytes;
 
-/// A row as it was found.
+/// A row that was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FoundRow {
     pub(super) key: Bytes,
@@ -11,7 +12,7 @@ pub(super) struct FoundRow {
     pub(super) is_in_gap: bool,
 }
 
-/// Keys of which something may be lost: behind the one and up to the other, where there are such.
+/// Keys that may be lost: after the first and up to the second, if there are such keys.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) after: Option<Bytes>,
@@ -19,25 +20,25 @@ pub(super) struct Gap {
     pub(super) detail: String,
 }
 
-/// What a run yields.
+/// An item of a run.
 pub(super) enum Item {
     /// A version of a row; no value: it was removed.
     Version { key: Bytes, number: u64, value: Option<Bytes> },
-    /// A file of it ends with this key.
+    /// A file of the run ends with this key.
     FileEnd(Bytes),
     /// A block that cannot be read.
     Broken(String),
 }
 
-/// What is read of files whose ranges of keys do not overlap, in their order.
+/// The items of files whose ranges of keys do not overlap, in their order.
 pub(super) type Items = Box<dyn Iterator<Item = Item>>;
 
 /// A run that is being read.
 struct Run {
     items: Items,
-    /// What comes next, as far as it is known.
+    /// The next item, as far as it is known.
     head: Option<Head>,
-    /// The key that was last read.
+    /// The last key that was read.
     last_key: Option<Bytes>,
 }
 
@@ -68,12 +69,12 @@ impl Merged {
         Self { runs, gaps }
     }
 
-    /// The next row that is there.
+    /// The next row.
     pub(super) fn next(&mut self) -> Option<FoundRow> {
         loop {
             let key = self.runs.iter().filter_map(|run| run.head.as_ref()).map(|head| &head.key).min()?.clone();
-            // All heads are at or behind this key, and what was read of each run lies before it: a gap of any run may hide a
-            // later version.
+            // All heads are at or after this key, and everything read of each run is before it. So
+            // a gap of any run may hide a later version.
             let is_in_gap = self.runs.iter().any(|run| run.head.as_ref().is_some_and(|head| head.is_behind_gap));
             let mut latest: Option<(u64, Option<Bytes>)> = None;
             for run in &mut self.runs {
@@ -92,14 +93,14 @@ impl Merged {
         }
     }
 
-    /// The gaps of all that was read.
+    /// The gaps of everything that was read.
     pub(super) fn into_gaps(self) -> Vec<Gap> {
         self.gaps
     }
 }
 
 impl Run {
-    /// Reads on to the next head, and tells the gap before it.
+    /// Reads to the next head, and reports the gap before it.
     fn advance(&mut self, gaps: &mut Vec<Gap>) {
         let mut broken: Option<String> = None;
         self.head = loop {
@@ -141,10 +142,10 @@ mod tests {
         Item::FileEnd(key.into())
     }
 
-    /// Key, value and whether it is in a gap.
+    /// Key, value, and whether it is in a gap.
     type Row = (String, String, bool);
 
-    /// Each row; and the gaps, by their ends.
+    /// Each row, and the gaps by their ends.
     fn merged(runs: Vec<Vec<Item>>) -> (Vec<Row>, Vec<(String, String)>) {
         let mut merged = Merged::new(runs.into_iter().map(|run| Box::new(run.into_iter()) as Items));
         let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_version_counts_and_a_removal_too_whichever_run_it_is_in() {
+    fn the_latest_version_or_removal_counts_in_whichever_run_it_is() {
         let runs = vec![
             vec![put("a", 5, "new"), removed("b", 6), end("b")],
             vec![put("a", 1, "old"), put("b", 2, "old"), put("c", 3, "only"), put("c", 2, "before"), end("c")],
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_broken_block_reading_goes_on_and_what_other_runs_hold_within_is_marked() {
+    fn reading_goes_on_after_a_broken_block_and_rows_of_other_runs_within_the_gap_are_marked() {
         let runs = vec![
             vec![put("b", 9, "b"), broken(), put("f", 9, "f"), end("f")],
             vec![put("a", 1, "a"), put("b", 1, "-"), put("c", 1, "c"), put("f", 1, "-"), put("g", 1, "g"), end("g")],
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_at_the_end_of_a_file_ends_with_it_and_one_at_the_beginning_begins_nowhere() {
+    fn a_gap_at_the_end_of_a_file_ends_with_it_and_one_at_the_beginning_has_no_first_key() {
         let runs = vec![
             vec![broken(), broken(), end("d"), put("x", 9, "x"), end("x")],
             vec![put("a", 1, "a"), put("e", 1, "e"), end("e")],

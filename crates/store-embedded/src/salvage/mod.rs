@@ -1,13 +1,16 @@
-//! Salvage: copies what can still be read of a damaged data folder into a new one, and says what it left out. The source is
-//! never changed: databases are opened as shadows (`shadow.rs`), in which nothing is merged.
+//! Salvage: copies what can still be read of a damaged data folder into a new one, and reports what
+//! it left out. The source is never changed: databases are opened as shadows (`shadow.rs`), in
+//! which nothing is merged.
 //!
-//! Rows are read file by file, beneath fjall's own reads, which give up at a broken block: what lies between the last row before a
-//! broken block and the first one behind it is lost, of that file alone (`merge.rs`). A guarded row that another file holds
-//! within such a gap may have been changed by what is lost, and is left out too: a head is the last that was acknowledged, or it is
-//! not there. Of plain rows, which never change, some may come back that were removed; nothing points at them.
+//! Rows are read file by file, below fjall's own reads, which give up at a broken block. Rows
+//! between the last row before a broken block and the first one after it are lost, in that file
+//! alone (`merge.rs`). If another file holds a guarded row within such a gap, a lost version may
+//! have replaced it, so that row is left out too: a copied head is the last acknowledged one, or it
+//! is missing. Plain rows never change; some that were removed may come back, but nothing refers to
+//! them.
 //!
-//! What is missing, foreign or cut is left out, and said to be (`opening/`): files of rows, groups of the journals. What a file's index
-//! breaks cannot be got around: then that whole lane is lost, and said to be.
+//! Files of rows and groups of journals that are missing, foreign or truncated are left out and
+//! reported (`opening/`). If a file's index is broken, that whole lane is lost and reported.
 
 mod merge;
 mod shadow;
@@ -46,20 +49,20 @@ pub struct Salvaged {
     pub losses: Vec<Loss>,
 }
 
-/// Something that could not be read.
+/// Data that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Of which table.
+    /// The table.
     pub table: Table,
-    /// The partition in which, or behind which, it lies; `None`: it may be the first.
+    /// The partition in or after which it is; `None`: it may be the first.
     pub after: Option<Bytes>,
-    /// The partition in which, or before which, it lies; `None`: it may be the last.
+    /// The partition in or before which it is; `None`: it may be the last.
     pub before: Option<Bytes>,
-    /// How that was noticed.
+    /// How the loss was noticed.
     pub detail: String,
 }
 
-/// How far it is.
+/// The progress of a salvage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SalvageProgress {
     /// Bytes of rows that were copied.
@@ -68,10 +71,12 @@ pub struct SalvageProgress {
     pub bytes_total: u64,
 }
 
-/// Copies what can be read of the data folder `source` into `target`, which must be vacant. Blocks.
+/// Copies what can be read of the data folder `source` into `target`, which must not hold a store.
+/// Blocks.
 ///
-/// Errors: [`StoreError::Held`] if another process has the source open, [`StoreError::Format`] if it says that it is of another
-/// format, [`StoreError::Unreadable`] if it is no data folder at all; those of the target, in which a part of the copy may stand.
+/// Errors: [`StoreError::Held`] if another process has the source open; [`StoreError::Format`] if
+/// it has another format; [`StoreError::Unreadable`] if it is no data folder at all; and errors of
+/// the target, which may then hold a part of the copy.
 pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgress)) -> StoreResult<Salvaged> {
     let _held = hold_source(source)?;
     Folder::check_salvageable(source)?;
@@ -100,7 +105,7 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
     Ok(salvaging.salvaged)
 }
 
-/// Sees to it that no process has the source open, as far as that can be told without writing to it.
+/// Checks that no process has the source open, as far as that is possible without writing to it.
 fn hold_source(source: &Path) -> StoreResult<Option<File>> {
     let path = source.join("lock");
     let lock = match File::open(&path) {
@@ -180,7 +185,7 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
         Ok(())
     }
 
-    /// The value of a row that is to be copied; `None`: it is not needed. An error says why it is lost.
+    /// The value of a row to be copied; `None`: it is not needed. An error says why it is lost.
     fn checked(&mut self, table: Table, key: &Bytes, raw: &Bytes, is_in_gap: bool) -> Result<Option<Value>, String> {
         if key::decode(key).is_none() {
             return Err("a key of no known form".to_owned());
@@ -188,13 +193,14 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
         let value = value::decode(raw).ok_or("a value of no known kind")?;
         envelope::open(&value.value).map_err(|error| error.to_string())?;
         if is_in_gap && value.guard.is_some() {
-            return Err("what is lost beside it may have changed it".to_owned());
+            return Err("a lost row may have replaced it".to_owned());
         }
         let is_wanted = table != Table::Contents || self.row_of_content(key, &value)?;
         Ok(is_wanted.then_some(value))
     }
 
-    /// Whether a row of a content is wanted: the header of one that is copied, which stands before all else, and what belongs to it.
+    /// Whether a row of a content is wanted: the header of a copied content, which comes first, and
+    /// the rows that belong to it.
     fn row_of_content(&mut self, key: &Bytes, value: &Value) -> Result<bool, String> {
         let (partition, sort_at) = key::decode(key).ok_or("a key of no known form")?;
         let id = <[u8; 16]>::try_from(&partition[..]).map(ContentId).map_err(|_| "no content has such a key")?;
@@ -207,7 +213,7 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
         Ok(is_copied)
     }
 
-    /// Copies the file of a content; false: it was never sealed, or is condemned.
+    /// Copies the file of a content. Returns false if it was never sealed or is condemned.
     fn copy_content(&mut self, id: ContentId, header: &Value) -> Result<bool, String> {
         let header = contents::decode_header(id, &header.value).map_err(|error| error.to_string())?;
         if header.state != ContentState::Sealed {

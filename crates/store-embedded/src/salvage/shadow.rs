@@ -1,7 +1,7 @@
-//! A shadow of a database: a new one with the same keyspaces, into which the lists of files are copied, the whole groups of the journals, and
-//! links to the files of rows, which never change. It is opened in the place of the original, so that whatever opening changes, it
-//! changes the shadow; and what the original lacks of the engine's own small files, the shadow has. It has no threads that would merge
-//! anything.
+//! A shadow of a database: a new one with the same keyspaces, copies of the lists of files, the
+//! valid groups of the journals, and links to the files of rows, which never change. It is opened
+//! in place of the original, so that opening changes only the shadow. It also has the engine's own
+//! small files that the original may lack. It has no threads that would merge anything.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -23,10 +23,10 @@ use crate::tables::{Space, make_keyspaces};
 /// Bytes of the cache: each block is read once.
 const CACHE_BYTES: u64 = 1 << 20;
 
-/// As many problems of a table are named.
+/// At most this number of problems of a table are named.
 const PROBLEMS_NAMED_MAX: usize = 3;
 
-/// A shadow that was opened, or why that is not possible.
+/// A shadow that was opened, or the reason why it cannot be.
 pub(super) struct Shadow {
     lane: Lane,
     opened: Result<Database, String>,
@@ -34,7 +34,8 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    /// Makes and opens a shadow of `database` in a folder of its own in `shadows`. An error is one of writing the shadow.
+    /// Makes and opens a shadow of `database` in a folder of its own in `shadows`. Returns an error
+    /// if the shadow cannot be written.
     pub(super) fn open(database: &Path, shadows: &Path, lane: Lane) -> StoreResult<Self> {
         let found = opening::inspect(database, Space::count(lane));
         let shadow = shadows.join(lane.name());
@@ -43,14 +44,14 @@ impl Shadow {
         make_keyspaces(&shadow, lane, &EmbeddedOptions::default().of_lane(lane))
             .map_err(|error| StoreError::Unavailable(format!("making a shadow in {}: {error}", shadow.display())))?;
         for (number, keyspace) in (0..).zip(&found.keyspaces) {
-            // The list of names is the shadow's own: keyspaces are always made in the same order.
+            // The shadow has its own list of names: keyspaces are always made in the same order.
             if number > 0 && !keyspace.is_foreign {
                 copy_keyspace(database, &shadow, number, keyspace).map_err(making)?;
             }
         }
         copy_journals(&found, &shadow).map_err(making)?;
         let open = || Database::builder(&shadow).cache_size(CACHE_BYTES).worker_threads_unchecked(0).open();
-        // What it is made of may be damaged anywhere.
+        // The files may be damaged anywhere.
         let opened = match catch_unwind(AssertUnwindSafe(open)) {
             Ok(opened) => opened.map_err(|error| error.to_string()),
             Err(_) => Err("its recovery failed, see the log".to_owned()),
@@ -63,7 +64,7 @@ impl Shadow {
         self.opened.as_ref().ok().and_then(|database| database.disk_space().ok()).unwrap_or(0)
     }
 
-    /// What is lost of a table without being told by its rows.
+    /// A loss of a table that its rows do not show.
     pub(super) fn loss(&self, table: Table) -> Option<Loss> {
         let place = Space::all(self.lane).position(|space| space == Space::Rows(table))?;
         let problems: Vec<&Problem> = self.found.keyspaces[place + 1].problems.iter().chain(&self.found.last).collect();
@@ -86,7 +87,7 @@ impl Shadow {
         }
         let rows = || -> fjall::Result<Merged> {
             let keyspace: Keyspace = database.keyspace(table.name(), KeyspaceCreateOptions::default)?;
-            // What the journal held is in memory; in a file of its own it is read as all else.
+            // The rows of the journal are in memory. In a file they are read like all others.
             keyspace.tree.flush_active_memtable(0)?;
             let version = keyspace.tree.current_version();
             let runs = version.iter_levels().flat_map(|level| level.iter());
@@ -102,7 +103,7 @@ impl Shadow {
                         },
                         Err(error) => Item::Broken(error.to_string()),
                     });
-                    // An index that is broken too must not go round in circles.
+                    // A broken index must not cause an endless loop.
                     let items = items.take(usize::try_from(items_max).unwrap_or(usize::MAX));
                     items.chain([Item::FileEnd(file.metadata.key_range.max().clone().into())])
                 })) as Items
@@ -112,7 +113,7 @@ impl Shadow {
     }
 }
 
-/// Puts the files of a keyspace that are sound in the place of the empty one that the shadow was made with.
+/// Puts the sound files of a keyspace in place of the empty one with which the shadow was made.
 fn copy_keyspace(database: &Path, shadow: &Path, number: u64, keyspace: &opening::Keyspace) -> io::Result<()> {
     let Some(mut list) = keyspace.list.clone() else { return Ok(()) };
     let from = fs::canonicalize(versions::tables(&versions::keyspace(database, number)));
@@ -125,7 +126,7 @@ fn copy_keyspace(database: &Path, shadow: &Path, number: u64, keyspace: &opening
     list.write(&to)
 }
 
-/// Writes all whole groups into one journal.
+/// Writes all valid groups into one journal.
 fn copy_journals(found: &Found, shadow: &Path) -> io::Result<()> {
     for (_, made) in journal::list(shadow)? {
         fs::remove_file(made)?;

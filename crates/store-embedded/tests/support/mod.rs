@@ -1,6 +1,6 @@
-//! Stores to be tested, in temporary folders.
+//! Stores for tests, in temporary folders.
 
-#![allow(dead_code)] // Not every test file uses all of it.
+#![allow(dead_code)] // No test file uses all of it.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use store::{ContentId, ManualClock, Store, StoreResult, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 
-/// Free memory that all tests at once never need.
+/// Free memory that all tests together never need.
 const MEMORY_BYTES: u64 = 1 << 30;
 
 /// An embedded store in a folder of its own, wrapped or bare.
@@ -40,15 +40,15 @@ impl Embedded {
     }
 }
 
-/// A temporary folder: in memory where there is room, because syncing two hundred fresh stores to a disk takes a minute.
-/// (What must survive on a disk, the crash test shows.)
+/// A temporary folder: in memory if there is space, because syncing two hundred fresh stores to a
+/// disk takes a minute. (The crash test shows what must survive on a disk.)
 pub fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let free = rustix::fs::statvfs(memory).map_or(0, |room| room.f_bavail * room.f_frsize);
     if free > MEMORY_BYTES { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
-/// Every file of a folder with its content.
+/// Every file of a folder with its bytes.
 pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -57,7 +57,7 @@ pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// A copy of a folder as it is at this moment, as after the death of the process that holds it.
+/// A copy of a folder at this moment, as after the death of the process that holds it.
 pub fn copied(from: &Path) -> TempDir {
     let copy = folder();
     for (path, content) in files(from) {
@@ -68,7 +68,7 @@ pub fn copied(from: &Path) -> TempDir {
     copy
 }
 
-/// Options for stores in small places.
+/// Options for stores in small folders.
 pub fn options() -> EmbeddedOptions {
     EmbeddedOptions { headroom_bytes: 1 << 20, ..EmbeddedOptions::default() }
 }
@@ -116,7 +116,7 @@ pub fn file_of(folder: &Path, id: ContentId) -> PathBuf {
     folder.join("contents").join(&name[..2]).join(name)
 }
 
-/// Flips a bit of a file's byte.
+/// Flips a bit of a byte of a file.
 pub fn flip(file: &Path, at: u64) {
     let mut content = fs::read(file).unwrap();
     content[at as usize] ^= 0x10;
