@@ -1,17 +1,17 @@
-//! Where a store is: `cassandra://host1,host2:9043/keyspace`.
+//! The address of a store: `cassandra://host1,host2:9043/keyspace`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// What every address begins with.
+/// The beginning of every address.
 const SCHEME: &str = "cassandra://";
 
-/// The port of the native protocol where none is named.
+/// The port of the native protocol, used if an address names none.
 const PORT: u16 = 9042;
 
-/// The longest name of a keyspace that Cassandra takes.
+/// The longest name of a keyspace that Cassandra accepts.
 const KEYSPACE_LEN_MAX: usize = 48;
 
 /// Some nodes of a cluster, and a keyspace in it.
@@ -21,21 +21,21 @@ pub struct Address {
     keyspace: String,
 }
 
-/// Why a text is no address of a store.
+/// Why a text is not the address of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is no address of a Cassandra store ({reason}): write cassandra://HOST[:PORT][,HOST…]/KEYSPACE")]
+#[error("`{text}` is not the address of a Cassandra store ({reason}): write cassandra://HOST[:PORT][,HOST…]/KEYSPACE")]
 pub struct AddressError {
     text: String,
     reason: &'static str,
 }
 
 impl Address {
-    /// Whether a text is meant as the address of a Cassandra store.
+    /// Whether a text is meant to be the address of a Cassandra store.
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(SCHEME)
     }
 
-    /// The nodes that are asked first, each with its port.
+    /// The nodes to contact first, each with its port.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
@@ -58,14 +58,14 @@ fn parse(text: &str) -> Result<Address, &'static str> {
     let rest = text.strip_prefix(SCHEME).ok_or("it does not begin with cassandra://")?;
     let (hosts, keyspace) = rest.split_once('/').ok_or("it names no keyspace")?;
     if hosts.contains('@') {
-        return Err("user and password belong into the configuration");
+        return Err("user and password belong in the configuration");
     }
     let hosts = hosts.split(',').map(with_port).collect::<Result<_, _>>()?;
     check_keyspace(keyspace)?;
     Ok(Address { hosts, keyspace: keyspace.to_owned() })
 }
 
-/// A host with its port; an IPv6 address stands in brackets.
+/// Adds the default port to a host without one. An IPv6 address is in brackets.
 fn with_port(host: &str) -> Result<String, &'static str> {
     let name_ends = host.rfind(']').map_or(0, |bracket| bracket + 1);
     let (name, port) = match host[name_ends..].rfind(':') {
@@ -73,20 +73,20 @@ fn with_port(host: &str) -> Result<String, &'static str> {
         None => return if host.is_empty() { Err("a host is empty") } else { Ok(format!("{host}:{PORT}")) },
     };
     if name.is_empty() || name.contains(':') && name_ends == 0 {
-        return Err("a host cannot be read");
+        return Err("a host is not valid");
     }
-    port.parse::<u16>().map_err(|_| "a port is no number")?;
+    port.parse::<u16>().map_err(|_| "a port is not a number")?;
     Ok(host.to_owned())
 }
 
-/// Names that need no quotes in CQL, so that none can mean something else there.
+/// Accepts only names that need no quotes in CQL, so that no name can mean anything else there.
 fn check_keyspace(name: &str) -> Result<(), &'static str> {
     if name.is_empty() || name.len() > KEYSPACE_LEN_MAX {
-        return Err("the keyspace's name is empty or longer than 48 characters");
+        return Err("the name of the keyspace is empty or longer than 48 characters");
     }
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if !name.bytes().all(fits) || !name.as_bytes()[0].is_ascii_lowercase() {
-        return Err("a keyspace's name is of a to z, 0 to 9 and _, and begins with a letter");
+        return Err("the name of a keyspace consists of a to z, 0 to 9 and _, and begins with a letter");
     }
     Ok(())
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_address_is_refused_with_its_reason() {
+    fn a_text_that_is_not_an_address_is_refused_with_a_reason() {
         for (text, reason) in [
             ("data", "begin"),
             ("cassandra://a", "no keyspace"),
@@ -119,7 +119,7 @@ mod tests {
             ("cassandra://a,/k", "empty"),
             ("cassandra://a:x/k", "port"),
             ("cassandra://a:99999/k", "port"),
-            ("cassandra://::1/k", "cannot be read"),
+            ("cassandra://::1/k", "is not valid"),
             ("cassandra://user:secret@a/k", "password"),
             ("cassandra://a/", "empty"),
             ("cassandra://a/Books", "a to z"),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_not_taken_for_an_address() {
+    fn a_folder_is_not_mistaken_for_an_address() {
         assert!(Address::is_meant("cassandra://a/k"));
         assert!(!Address::is_meant("cassandra"));
         assert!(!Address::is_meant("/var/lib/cassandra://"));

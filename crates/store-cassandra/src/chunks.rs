@@ -1,7 +1,9 @@
-//! The bytes of contents: chunks in parts, a part being a partition, so that no partition grows with its content.
+//! The bytes of contents: chunks in parts. Each part is a partition, so that no partition grows
+//! with its content.
 //!
-//! A chunk is sealed like a row's value (format version, CRC-32), because Cassandra checks nothing on disks where it does not compress.
-//! It is sealed for its place (the content's id, then the chunk's number: four bytes, big-endian), so that no other chunk passes for it.
+//! A chunk is sealed like a row's value (format version, CRC-32), because Cassandra does not check
+//! uncompressed files. The seal covers its place (the content's id, then the chunk's number: four
+//! bytes, big-endian), so that no other chunk passes for it.
 
 use bytes::{Bytes, BytesMut};
 use scylla::statement::Consistency;
@@ -18,7 +20,7 @@ pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 /// Chunks of a part: 32 MiB.
 const PART_CHUNKS: u64 = 256;
 
-/// Where a chunk is: its part, and its number in the content.
+/// The place of a chunk: its part, and its number in the content.
 fn place(number: u64) -> StoreResult<(i32, i32)> {
     let fits = |number| i32::try_from(number).ok();
     fits(number / PART_CHUNKS).zip(fits(number)).ok_or(StoreError::Limit {
@@ -28,7 +30,7 @@ fn place(number: u64) -> StoreResult<(i32, i32)> {
     })
 }
 
-/// What a chunk is sealed for.
+/// The bytes of the place for which a chunk is sealed.
 fn seal_of(id: ContentId, number: i32) -> Vec<u8> {
     [&id.0[..], &number.to_be_bytes()].concat()
 }
@@ -50,11 +52,11 @@ impl Engine {
         ];
         let (level, at) = (self.levels.write(Class::Content).consistency(), self.write_times.next());
         let written = self.requests.write(deadline, level, Some(at), vec![(&self.statements.chunks.put, parameters)]);
-        // A chunk is nothing yet: the upload fails as a whole, and what is there of it is taken away.
+        // A failed chunk fails the whole upload, and what was written of it is deleted.
         written.await.map_err(Failure::of_read)
     }
 
-    /// A chunk; `None`: it is not there.
+    /// A chunk; `None`: it does not exist.
     pub(crate) async fn chunk(
         &self,
         deadline: Deadline,
@@ -69,7 +71,8 @@ impl Engine {
         chunk.map(Some).map_err(|error| corrupt(Table::Contents, format!("chunk {number} of content {id}: {error}")))
     }
 
-    /// Removes all chunks, part by part, until a part has none: they are written in order, and few at once.
+    /// Removes all chunks, part by part, until a part has none. Chunks are written in order, a few
+    /// at a time, so no later part has any.
     pub(crate) async fn remove_chunks(&self, deadline: Deadline, id: ContentId) -> StoreResult<()> {
         let (look, write) = (self.levels.strong(Class::Content), self.levels.write(Class::Content));
         for part in 0.. {
@@ -89,12 +92,12 @@ impl Engine {
     }
 }
 
-/// Cuts a stream's pieces into chunks.
+/// Cuts the pieces of a stream into chunks.
 #[derive(Default)]
 pub(crate) struct Cutter(BytesMut);
 
 impl Cutter {
-    /// Takes a piece; answers the chunks that are full now.
+    /// Takes a piece. Returns the chunks that are now full.
     pub(crate) fn cut(&mut self, piece: &[u8]) -> Vec<Bytes> {
         self.0.extend_from_slice(piece);
         let mut chunks = Vec::new();
@@ -104,7 +107,7 @@ impl Cutter {
         chunks
     }
 
-    /// What is left at the end.
+    /// The incomplete chunk at the end.
     pub(crate) fn rest(self) -> Option<Bytes> {
         (!self.0.is_empty()).then(|| self.0.freeze())
     }
@@ -116,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_a_stream_is_cut_its_chunks_are_full_but_for_the_last() {
+    fn all_chunks_but_the_last_are_full_however_the_stream_is_cut() {
         let content: Vec<u8> = (0..3 * CHUNK_BYTES + 5).map(|at| at as u8).collect();
         for piece in [1000, CHUNK_BYTES, CHUNK_BYTES + 1, content.len()] {
             let mut cutter = Cutter::default();
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_ends_before_it_is_large() {
+    fn a_part_ends_before_it_grows_large() {
         assert_eq!(place(255).unwrap(), (0, 255));
         assert_eq!(place(256).unwrap(), (1, 256));
         assert!(place(u64::MAX).is_err());

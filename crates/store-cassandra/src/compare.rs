@@ -1,7 +1,8 @@
-//! Lightweight transactions: how guarded rows are changed, and how it is found out what came of it.
+//! Lightweight transactions: how guarded rows change, and how their outcome is found out.
 //!
-//! A stamp is written once, so who finds his own stamp in a row knows that he was applied; who finds another one after an answer was
-//! lost does not know (he may have been applied and replaced), and says so.
+//! Each stamp is written once. A writer that finds its own stamp in a row knows that its write was
+//! applied. If an answer was lost and the row has another stamp, the outcome is unknown, because
+//! the write may have been applied and then replaced.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -17,11 +18,12 @@ use crate::failure::Failure;
 use crate::requests::{Bound, Parameter, Tries};
 use crate::value::{stored_partition, stored_value, time_to_live_s};
 
-/// How many transactions of this process, in different partitions, can be on their way.
+/// The greatest number of transactions of this process under way, in different partitions.
 const LANES: usize = 1 << 10;
 
-/// Lets one transaction after the other into a partition. Two at once are decided just as well, but make the cluster start over
-/// again and again, until one of them is told that nobody knows.
+/// Admits one transaction at a time per partition. Two at once would be decided correctly too, but
+/// they would make the cluster start over again and again, until one of them ends with an unknown
+/// outcome.
 pub(crate) struct Lanes {
     hasher: RandomState,
     lanes: Vec<Mutex<()>>,
@@ -42,15 +44,15 @@ impl Lanes {
     }
 }
 
-/// What is to become of a guarded row.
+/// The new state of a guarded row.
 pub(crate) enum Become {
     /// It gets this guard and value, and these rows appear with it.
     Changed { guard: Guard, value: Bytes, rows: Vec<NewRow> },
-    /// It goes.
+    /// It is deleted.
     Gone,
 }
 
-/// A guarded row, what is expected to stand there, and what is to become of it.
+/// A guarded row, its expected state and its new state.
 pub(crate) struct Change {
     pub(crate) table: Table,
     pub(crate) partition: Bytes,
@@ -59,17 +61,17 @@ pub(crate) struct Change {
     pub(crate) then: Become,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// It was applied.
     Applied,
-    /// It was surely not; this stands there.
+    /// It was certainly not applied; this row is stored instead.
     Refused(Option<Row>),
 }
 
 impl Engine {
-    /// Changes a guarded row if it stands as expected.
+    /// Changes a guarded row if it is as expected.
     pub(crate) async fn compare_and_write(&self, call: Call, change: &Change) -> Result<Ended, Failure> {
         if let Some(why) = &self.away_from_home {
             return Err(Failure::Refused(StoreError::ReadOnly(why.clone())));
@@ -91,11 +93,11 @@ impl Engine {
             let stands = self.row_at(call.deadline, serial.read(), change.table, &change.partition, &change.sort).await;
             let stands = match stands {
                 Ok(stands) => stands,
-                // Sending the same again is as good a way to find out as any.
+                // Sending the same transaction again also finds out its outcome.
                 Err(error) if error.is_passing() && tries.again().await => continue,
                 Err(error) => {
                     let why = unsure.unwrap_or_else(|| "it was refused".to_owned());
-                    return Err(Failure::Unsure(format!("{why}; what stands there could not be read: {error}")));
+                    return Err(Failure::Unsure(format!("{why}; the stored row could not be read: {error}")));
                 }
             };
             if change.is_done(stands.as_ref()) {
@@ -106,7 +108,8 @@ impl Engine {
                 Some(reason) if !change.expect.holds(stands.as_ref()) => {
                     return Err(Failure::Unsure(format!("{reason}; the row has been changed since")));
                 }
-                // Nothing has moved, so the same may be tried again: whichever of the tries arrives, it is applied once.
+                // The row has not changed, so the same transaction may be sent again: whichever try
+                // arrives, it is applied once.
                 Some(reason) => {
                     if !tries.again().await {
                         return Err(Failure::Unsure(reason.clone()));
@@ -137,7 +140,7 @@ impl Engine {
                 Ok(vec![(&statements.unmake, [key(), vec![Parameter::Blob(blob(stamp))]].concat())])
             }
             (Become::Gone, Expect::Absent) => {
-                Err(Failure::Refused(StoreError::Invalid("what is absent cannot be taken away".to_owned())))
+                Err(Failure::Refused(StoreError::Invalid("an absent row cannot be deleted".to_owned())))
             }
         }
     }
@@ -157,7 +160,7 @@ impl Engine {
 }
 
 impl Change {
-    /// Whether what stands there shows that this change was applied.
+    /// Whether the stored row shows that this change was applied.
     fn is_done(&self, stands: Option<&Row>) -> bool {
         match &self.then {
             Become::Changed { guard, .. } => Expect::Stamp(guard.stamp).holds(stands),

@@ -1,4 +1,4 @@
-//! How a session with the cluster begins: nodes, data center, TLS, and whether what is there is ours.
+//! Connects to the cluster: nodes, data center, TLS, and the check of the stored format.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::levels::{Levels, Serial};
 use crate::options::CassandraOptions;
 use crate::schema;
 
-/// Making a table takes a node seconds when it is busy, and all nodes have to agree.
+/// Creating a table takes a busy node seconds, and all nodes have to agree.
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection on which nothing comes for so long is asked whether the node is there, and given up after as long again.
+/// A connection that is silent for this time is probed, and closed after the same time again.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
-/// A session, and the data center that it stays in.
+/// A session, and the data center in which it stays.
 pub(crate) struct Connected {
     pub(crate) session: Session,
     pub(crate) datacenter: String,
     timeout: Duration,
 }
 
-/// Begins a session. It is not tied to the keyspace, which may not be there yet.
+/// Begins a session. It is not tied to the keyspace, which may not exist yet.
 pub(crate) async fn session(options: &CassandraOptions) -> StoreResult<Connected> {
     let address = &options.address;
     let mut builder = SessionBuilder::new()
@@ -67,7 +67,7 @@ fn tls(ca_pem: &[u8]) -> StoreResult<Arc<rustls::ClientConfig>> {
         roots.add(certificate).map_err(|error| invalid(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(invalid("there is none in the file".to_owned()));
+        return Err(invalid("the file contains none".to_owned()));
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -77,7 +77,7 @@ fn tls(ca_pem: &[u8]) -> StoreResult<Arc<rustls::ClientConfig>> {
 }
 
 impl Connected {
-    /// How many nodes each data center has.
+    /// The number of nodes of each data center.
     pub(crate) fn nodes_by_datacenter(&self) -> BTreeMap<String, usize> {
         let mut nodes = BTreeMap::new();
         for node in self.session.get_cluster_state().get_nodes_info() {
@@ -86,7 +86,7 @@ impl Connected {
         nodes
     }
 
-    /// The data center that is configured, or the only one.
+    /// The configured data center, or the only one.
     fn local_datacenter(&self, options: &CassandraOptions) -> StoreResult<String> {
         let nodes = self.nodes_by_datacenter();
         let names = nodes.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -102,7 +102,7 @@ impl Connected {
         }
     }
 
-    /// Whether the keyspace holds a store of ours; an error if it holds one of another format.
+    /// Whether the keyspace holds a store of Penates. Fails if the store has another format.
     pub(crate) async fn check_format(&self, options: &CassandraOptions) -> StoreResult<bool> {
         let (address, level) = (&options.address, options.levels.description.read);
         let keyspace = address.keyspace();
@@ -123,7 +123,7 @@ impl Connected {
         }
     }
 
-    /// The difference between a node's clock and `now_ms`, either way.
+    /// The difference between a node's clock and `now_ms`, in either direction.
     pub(crate) async fn clock_skew(&self, now_ms: impl Fn() -> u64) -> StoreResult<Duration> {
         let statement = self.statement("SELECT toUnixTimestamp(now()) FROM system.local", Consistency::One);
         let asked_at = now_ms();
@@ -132,11 +132,12 @@ impl Connected {
         let rows = readable(answer.into_rows_result())?;
         let (node,): (i64,) = readable(rows.first_row())?;
         let node = u64::try_from(node).unwrap_or(0);
-        // Anywhere between question and answer would be right.
+        // The node read its clock at some time between question and answer.
         Ok(Duration::from_millis(asked_at.saturating_sub(node).max(node.saturating_sub(answered_at))))
     }
 
-    /// The other data centers where the keyspace has replicas; refuses levels that its replicas can never meet.
+    /// The other data centers in which the keyspace has replicas. Refuses levels that its replicas
+    /// can never meet.
     pub(crate) fn check_levels(&self, address: &Address, levels: &Levels) -> StoreResult<Vec<String>> {
         let state = self.session.get_cluster_state();
         let Some(keyspace) = state.get_keyspace(address.keyspace()) else { return Ok(Vec::new()) };
@@ -144,7 +145,7 @@ impl Connected {
             Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
                 if datacenter_repfactors.get(&self.datacenter).copied().unwrap_or(0) == 0 {
                     return Err(StoreError::Invalid(format!(
-                        "keyspace {} keeps no copy in the data center `{}`",
+                        "keyspace {} has no copy in the data center `{}`",
                         address.keyspace(),
                         self.datacenter
                     )));
@@ -162,7 +163,7 @@ impl Connected {
             for (what, level) in [("reads", levels.read), ("writes", levels.write)] {
                 if level.replicas_min() > replicas {
                     return Err(StoreError::Invalid(format!(
-                        "level {level} for {what} of {class:?} needs {} replicas, keyspace {} keeps {replicas}",
+                        "level {level} for {what} of {class:?} needs {} replicas, keyspace {} has {replicas}",
                         level.replicas_min(),
                         address.keyspace()
                     )));
@@ -177,7 +178,8 @@ impl Connected {
         Ok(others)
     }
 
-    /// Why no head can be switched from here: they have their home in another data center. Refuses homes that cannot be.
+    /// Why no head can be switched from here: heads are switched in another data center. Refuses an
+    /// impossible home.
     pub(crate) fn away_from_home(
         &self,
         options: &CassandraOptions,
@@ -192,7 +194,7 @@ impl Connected {
             ),
             (None, _) => Ok(None),
             (Some(_), Serial::Serial) => invalid(
-                "cassandra.home_datacenter goes with cassandra.serial = \"LOCAL_SERIAL\": at SERIAL all data centers decide".to_owned(),
+                "cassandra.home_datacenter goes with cassandra.serial = \"LOCAL_SERIAL\": at SERIAL all data centers decide together".to_owned(),
             ),
             (Some(home), Serial::LocalSerial) if !self.nodes_by_datacenter().contains_key(home) => {
                 invalid(format!("the cluster has no data center `{home}` (cassandra.home_datacenter)"))
@@ -205,7 +207,7 @@ impl Connected {
         }
     }
 
-    /// Runs a statement that changes the schema, and waits until all nodes know of it.
+    /// Runs a statement that changes the schema, and waits until all nodes have the change.
     pub(crate) async fn run_schema(&self, statement: &str) -> Result<(), ExecutionError> {
         let mut statement = Statement::new(statement);
         statement.set_request_timeout(Some(SCHEMA_TIMEOUT));

@@ -1,7 +1,7 @@
-//! Large contents: a guarded header row that says where a content stands, and its chunks.
+//! Large contents: a guarded header row with the state of a content, and its chunks.
 //!
-//! The header is there before the first chunk and goes after the last, so no chunk is ever without one. A content is sealed only
-//! after all its chunks are acknowledged.
+//! The header is written before the first chunk and deleted after the last, so no chunk is ever
+//! without one. A content is sealed only after all its chunks are acknowledged.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ use crate::value::corrupt;
 /// The sort key of a header in the content's partition.
 const HEADER: Bytes = Bytes::from_static(b"header");
 
-/// Chunks of one content that are read, or written, at once.
+/// Chunks of one content that are read or written at the same time.
 const CHUNKS_AT_ONCE: usize = 4;
 
-/// Contents that one sweep looks at; the next goes on there.
+/// Contents that one sweep checks; the next sweep continues there.
 const SWEPT_MAX: usize = 1000;
 
-/// Contents that a sweep asks for at once.
+/// Contents that a sweep requests at the same time.
 const SWEPT_AT_ONCE: usize = 100;
 
 impl Engine {
-    /// A content's header and the stamp it stands at.
+    /// The header of a content, and its stamp.
     pub(crate) async fn header(&self, call: Call, id: ContentId) -> StoreResult<Option<(Stamp, ContentHeader)>> {
         let Some(row) = self.get(call, Table::Contents, &id.0, &HEADER).await? else { return Ok(None) };
         let guard = row.guard.ok_or_else(|| damaged(id, "its header is not guarded"))?;
@@ -44,7 +44,7 @@ impl Engine {
         Ok(Some((guard.stamp, header)))
     }
 
-    /// Changes a header; `None`: it does not stand as expected.
+    /// Changes a header; `None`: it is not as expected.
     async fn change_header(
         &self,
         deadline: Deadline,
@@ -116,7 +116,7 @@ impl Engine {
                 let first = from.saturating_sub(begins_at) as usize;
                 let end = (to - begins_at).min(chunk_bytes) as usize;
                 if chunk.len() < end {
-                    return Err(damaged(id, &format!("chunk {number} is cut short")));
+                    return Err(damaged(id, &format!("chunk {number} is truncated")));
                 }
                 Ok(chunk.slice(first..end))
             }
@@ -124,7 +124,8 @@ impl Engine {
         Ok(Some(pieces.buffered(CHUNKS_AT_ONCE).boxed()))
     }
 
-    /// A chunk of a sealed content: if it is not there, or is damaged, it is asked for more strongly before anything is said.
+    /// A chunk of a sealed content. If it is missing or damaged, it is read again at a stronger
+    /// level before damage is reported.
     async fn surely_chunk(&self, call: Call, id: ContentId, number: u64) -> StoreResult<Bytes> {
         let usual = self.levels.read(Class::Content, call.strength).consistency();
         match self.chunk(call.deadline, usual, id, number).await {
@@ -138,7 +139,7 @@ impl Engine {
         }
         match self.sealed_len(call.of(Class::Description).strong(), id).await? {
             Some(_) => Err(damaged(id, &format!("chunk {number} is missing"))),
-            None => Err(StoreError::Unavailable(format!("content {id} was taken away while it was read"))),
+            None => Err(StoreError::Unavailable(format!("content {id} was deleted while it was read"))),
         }
     }
 
@@ -156,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// Condemns a content if its header is still the one that was read; false: it is not.
+    /// Condemns a content if its header is still the one that was read, and returns whether it was.
     async fn condemn_as_read(
         &self,
         deadline: Deadline,
@@ -174,13 +175,13 @@ impl Engine {
             return Ok(false);
         }
         self.remove_chunks(deadline, id).await?;
-        // Refused: somebody else has taken it away, since a condemned header changes in no other way.
+        // Refused: somebody else has deleted it, since a condemned header changes in no other way.
         self.change_content(deadline, id, Expect::Stamp(stamp), Become::Gone).await?;
         Ok(true)
     }
 
-    /// Takes away condemned contents, and uploads whose lease has run out; only where headers have their home. Expired rows Cassandra
-    /// takes away by itself.
+    /// Deletes condemned contents, and uploads whose lease has expired; only in the home data
+    /// center of the headers. Cassandra deletes expired rows by itself.
     pub(crate) async fn sweep(&self, call: Call) -> StoreResult<u64> {
         if self.away_from_home.is_some() {
             return Ok(0);
@@ -192,9 +193,9 @@ impl Engine {
             for id in page.partitions.iter().filter_map(|id| id[..].try_into().ok().map(ContentId)) {
                 match self.sweep_one(call, id).await {
                     Ok(is_swept) => swept += u64::from(is_swept),
-                    // The next sweep comes to it again, and to what is behind it.
+                    // The next sweep continues with this content.
                     Err(StoreError::DeadlinePassed) => return Ok(swept),
-                    // It keeps no other from being swept.
+                    // It does not prevent others from being swept.
                     Err(error @ StoreError::Corrupt { .. }) => {
                         tracing::warn!(content = %id, %error, "a content cannot be swept");
                     }
@@ -211,7 +212,8 @@ impl Engine {
         Ok(swept)
     }
 
-    /// Takes a content away if it is condemned, or an upload whose lease has run out. An upload that ends meanwhile stays.
+    /// Deletes a content if it is condemned, or an upload whose lease has expired. An upload that
+    /// ends meanwhile stays.
     async fn sweep_one(&self, call: Call, id: ContentId) -> StoreResult<bool> {
         let Some((stamp, header)) = self.header(call.of(Class::Description), id).await? else { return Ok(false) };
         let left_over = match header.state {
@@ -240,14 +242,14 @@ struct Upload<'a> {
 }
 
 impl<'a> Upload<'a> {
-    /// Announces the upload before there is a chunk.
+    /// Writes the header before there is a chunk.
     async fn begin(engine: &'a Engine, step: Duration, id: ContentId, owner: Bytes) -> StoreResult<Self> {
         let lease_until = engine.now().plus(engine.content_lease);
         let header = ContentHeader { state: ContentState::Uploading, owner, len: 0, lease_until };
         let stamp = engine
             .change_header(Deadline::within(step), id, Expect::Absent, &header)
             .await?
-            .ok_or_else(|| StoreError::Invalid(format!("there is a content {id} already")))?;
+            .ok_or_else(|| StoreError::Invalid(format!("content {id} exists already")))?;
         Ok(Self { engine, id, step, header, stamp })
     }
 
@@ -275,7 +277,7 @@ impl<'a> Upload<'a> {
         self.write_header().await
     }
 
-    /// Renews the lease once half of it is over.
+    /// Renews the lease once half of it has passed.
     async fn renew_lease(&mut self) -> StoreResult<()> {
         let (lease, now) = (self.engine.content_lease, self.engine.now());
         if self.header.lease_until.since(now) > lease / 2 {
@@ -300,7 +302,7 @@ impl<'a> Upload<'a> {
         timeout(self.step, step).await.map_err(|_| StoreError::DeadlinePassed)
     }
 
-    /// Takes away what there is. If that fails, a sweep does it after the lease.
+    /// Deletes what the upload has written. If that fails, a sweep does it after the lease.
     async fn abandon(mut self) {
         self.header.state = ContentState::Condemned;
         let abandoned = async {
@@ -308,7 +310,7 @@ impl<'a> Upload<'a> {
             self.engine.delete(Deadline::within(self.step), self.id).await
         };
         if let Err(error) = abandoned.await {
-            tracing::warn!(content = %self.id, %error, "an abandoned upload is left to the sweep");
+            tracing::warn!(content = %self.id, %error, "an abandoned upload cannot be deleted now; a sweep deletes it later");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The store itself.
+//! The store itself: opens the keyspace and passes calls to the modules that carry them out.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,29 +24,29 @@ use crate::routing::Routes;
 use crate::statements::Statements;
 use crate::write_times::WriteTimes;
 
-/// How long a look at the store's health may take.
+/// The time limit of a check of the store's health.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The Cassandra engine over one keyspace. See the crate's comment.
+/// The Cassandra engine over one keyspace. See the head of the crate.
 pub struct CassandraStore {
     address: Address,
-    /// `None` once it is closed.
+    /// `None` after it is closed.
     engine: RwLock<Option<Arc<Engine>>>,
 }
 
-/// What is open.
+/// The open keyspace.
 pub(crate) struct Engine {
     pub(crate) requests: Requests,
     pub(crate) statements: Statements,
     pub(crate) levels: InForce,
-    /// Why no head can be switched from here, where that is so.
+    /// Why no head can be switched from here, if none can.
     pub(crate) away_from_home: Option<String>,
     pub(crate) write_times: WriteTimes,
     pub(crate) row_sizes: RowSizes,
     pub(crate) lanes: Lanes,
     pub(crate) lag: Lag,
     pub(crate) content_lease: Duration,
-    /// Where the last sweep over contents ended.
+    /// Where the last sweep of contents ended.
     pub(crate) swept_until: Mutex<Option<Bytes>>,
     clock: Arc<dyn Clock>,
 }
@@ -58,19 +58,20 @@ impl Engine {
 }
 
 impl CassandraStore {
-    /// Opens the store that [`CassandraStore::initialise`] made. `clock` is what expiries and leases are compared with, and where write
-    /// times come from.
+    /// Opens the store that [`CassandraStore::initialise`] made. `clock` decides expiries and
+    /// leases, and gives write times.
     ///
-    /// Errors: [`StoreError::Unavailable`] if no node answers (or none takes the password), [`StoreError::Unreadable`] if there is no such store,
-    /// [`StoreError::Format`] if it is of another format, [`StoreError::Invalid`] if data center, levels or certificates do not fit
-    /// the cluster, or this machine's clock is too far from a node's.
+    /// Errors: [`StoreError::Unavailable`] if no node answers (or none accepts the password);
+    /// [`StoreError::Unreadable`] if there is no such store; [`StoreError::Format`] if it has
+    /// another format; [`StoreError::Invalid`] if data center, levels or certificates do not match
+    /// the cluster, or if this machine's clock differs too much from a node's.
     pub async fn open(options: CassandraOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
         let address = options.address.clone();
         let connected = connect::session(&options).await?;
         if !connected.check_format(&options).await? {
             return Err(StoreError::Unreadable {
                 location: address.to_string(),
-                detail: "there is none: make it with `penates init`".to_owned(),
+                detail: "there is no store: create it with `penates init`".to_owned(),
             });
         }
         check_clock(&connected, &options, clock.as_ref()).await?;
@@ -174,25 +175,27 @@ impl Store for CassandraStore {
 
     async fn health(&self) -> Health {
         let asked = async {
-            // Any row does: what counts is whether enough replicas answer.
+            // Any row will do: the question is whether enough replicas answer.
             let call = Call::new(Class::Description, Deadline::within(HEALTH_TIMEOUT));
             self.engine()?.get(call, Table::Tokens, b"health", &Bytes::new()).await
         };
         let refusal = asked.await.err().map(|error| format!("{}: {error}", self.address));
         // All lanes are on the same nodes.
         let refusing_writes = refusal.iter().flat_map(|why| Lane::ALL.map(|lane| (lane, why.clone()))).collect();
-        let replication_lag = self.engine().map(|engine| engine.lag.told(engine.now())).unwrap_or_default();
+        let replication_lag = self.engine().map(|engine| engine.lag.by_datacenter(engine.now())).unwrap_or_default();
         Health { refusing_writes, replication_lag, ..Health::default() }
     }
 
-    /// The way to a node and back is waited for, a dozen times for each volume that is imported, and a node has several processors. With four
-    /// batches at a time instead of eight, a ZIP takes 4 % longer (measured on two cores).
+    /// Each imported volume waits for a dozen round trips to a node, and a node has several cores.
+    /// With four batches at the same time instead of eight, a ZIP takes 4 % longer (measured on two
+    /// cores).
     fn at_once(&self) -> AtOnce {
         AtOnce { reads: 8, writers_per_processor: 8 }
     }
 
     async fn close(&self) -> StoreResult<()> {
-        // Everything acknowledged is safe already; the connections go with the last call that uses them.
+        // Everything acknowledged is durable already. The connections end with the last call that
+        // uses them.
         self.engine.write().take();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a failed request to the cluster means: was it surely not carried out, or does nobody know?
+//! Decides what a failed request to the cluster means: certainly not carried out, or unknown.
 
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use store::{Deadline, StoreError, StoreResult};
@@ -6,18 +6,19 @@ use store::{Deadline, StoreError, StoreResult};
 /// Why a request has no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It was surely not carried out.
+    /// It was certainly not carried out.
     Refused(StoreError),
     /// It may have been carried out, or may still be.
     Unsure(String),
-    /// The same, and the deadline has passed.
+    /// Like `Unsure`, and the deadline has passed.
     Late,
-    /// A read passed more removed rows than a node reads for one request; one of a smaller range may succeed.
+    /// A read met more removed rows than a node reads for one request. A read of a smaller range
+    /// may succeed.
     TooManyRemoved(String),
 }
 
 impl Failure {
-    /// What it means for a read.
+    /// The meaning for a read.
     pub(crate) fn of_read(self) -> StoreError {
         match self {
             Failure::Refused(error) => error,
@@ -26,7 +27,7 @@ impl Failure {
         }
     }
 
-    /// The same, where one try has its own bound before the deadline.
+    /// The meaning if a single try has its own time limit before the deadline.
     pub(crate) fn seen_at(self, deadline: Deadline) -> Self {
         match self {
             Failure::Late if !deadline.passed() => Failure::Unsure("a node did not answer in time".to_owned()),
@@ -34,12 +35,12 @@ impl Failure {
         }
     }
 
-    /// Whether the same request may fare better in a moment.
+    /// Whether the same request may succeed in a moment.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Failure::Unsure(_) | Failure::Refused(StoreError::Unavailable(_)))
     }
 
-    /// What to say to who asks why nobody knows.
+    /// The reason why the outcome is unknown.
     pub(crate) fn reason(&self) -> String {
         match self {
             Failure::Refused(error) => error.to_string(),
@@ -51,7 +52,7 @@ impl Failure {
 
 /// Why a write has no answer.
 pub(crate) enum NotAnswered {
-    /// It was not sent by the deadline: too many others are on their way.
+    /// It was not sent by the deadline: too many other requests are under way.
     NotSent,
     /// It was sent.
     Failed(Box<ExecutionError>),
@@ -69,8 +70,9 @@ impl From<NotAnswered> for Failure {
 }
 
 impl Failure {
-    /// What it means for a lightweight transaction: it has several rounds, and what a later one says of replicas that are missing or
-    /// overloaded does not take back what an earlier one decided. Only where too few were there to decide anything, nothing was.
+    /// The meaning for a lightweight transaction. It has several rounds, and an error of a later
+    /// round (missing or overloaded replicas) does not undo what an earlier one decided. Only if
+    /// too few replicas were available to decide was nothing decided.
     pub(crate) fn of_transaction(not_answered: NotAnswered) -> Self {
         let decided_nothing = match &not_answered {
             NotAnswered::NotSent => true,
@@ -118,20 +120,21 @@ fn of_attempt(attempt: RequestAttemptError) -> Failure {
     }
 }
 
-/// The guardrail of Cassandra (4.1 and later) by which nodes refuse writes before a disk is full.
+/// The guardrail of Cassandra (4.1 and later) with which nodes refuse writes before a disk is full.
 const DISK_GUARDRAIL: &str = "replica_disk_usage";
 
-/// How a node says (5.0 and later) that it met more tombstones than `tombstone_failure_threshold`, 100,000 unless something else is configured.
+/// How a node (5.0 and later) reports that it met more tombstones than
+/// `tombstone_failure_threshold`, 100,000 by default.
 const TOO_MANY_TOMBSTONES: &str = "READ_TOO_MANY_TOMBSTONES";
 
 fn of_answer(error: DbError, said: String) -> Failure {
     match error {
         DbError::Invalid if said.contains(DISK_GUARDRAIL) => {
-            Failure::Refused(StoreError::Full(format!("a node's disk is as full as Cassandra lets it be: {said}")))
+            Failure::Refused(StoreError::Full(format!("a node's disk is as full as Cassandra allows: {said}")))
         }
         DbError::ReadFailure { .. } if said.contains(TOO_MANY_TOMBSTONES) => Failure::TooManyRemoved(said),
         DbError::Unavailable { consistency, required, alive, .. } => Failure::Refused(StoreError::Unavailable(
-            format!("{required} replicas have to answer at level {consistency}, {alive} are there"),
+            format!("{required} replicas must answer at level {consistency}, but only {alive} are up"),
         )),
         DbError::IsBootstrapping => Failure::Refused(StoreError::Unavailable(said)),
         DbError::Overloaded | DbError::RateLimitReached { .. } => Failure::Refused(StoreError::Overloaded(said)),
@@ -146,7 +149,7 @@ fn of_answer(error: DbError, said: String) -> Failure {
     }
 }
 
-/// What an answer holds, or that it cannot be what was asked for.
+/// Maps an answer that is not of the expected form to an error.
 pub(crate) fn readable<T>(answer: Result<T, impl std::fmt::Display>) -> StoreResult<T> {
     answer.map_err(|error| StoreError::Unavailable(format!("the cluster's answer cannot be read: {error}")))
 }
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_that_could_not_be_decided_was_not_applied_and_one_that_could_not_be_spread_may_be() {
+    fn an_undecided_transaction_was_not_applied_and_an_uncommitted_one_may_be() {
         let too_few = Failure::of_transaction(unavailable(Consistency::Serial));
         assert!(matches!(too_few, Failure::Refused(StoreError::Unavailable(_))), "{too_few:?}");
         for later in [unavailable(Consistency::Quorum), said(DbError::Overloaded)] {
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_write_that_was_turned_away_was_not_carried_out() {
+    fn a_plain_write_that_was_refused_was_not_carried_out() {
         assert!(matches!(unavailable(Consistency::Quorum).into(), Failure::Refused(StoreError::Unavailable(_))));
         assert!(matches!(said(DbError::Overloaded).into(), Failure::Refused(StoreError::Overloaded(_))));
         assert!(matches!(said(DbError::ServerError).into(), Failure::Unsure(_)));

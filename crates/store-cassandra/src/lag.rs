@@ -1,8 +1,9 @@
-//! How far this data center is behind the others.
+//! Measures how far this data center is behind the others.
 //!
-//! Where a keyspace has copies in several data centers, each store writes the time of its clock, over and over, into one row of its data
-//! center, and reads the rows of the others from replicas nearby. What was written there before the newest time that shows here, is here
-//! too, as far as one row tells: so the age of that time is told.
+//! If a keyspace has copies in several data centers, each store writes the time of its clock
+//! regularly into one row of its data center, and reads the rows of the others from nearby
+//! replicas. Writes made there before the newest time that is visible here are visible here too, as
+//! far as one row can show. So the age of that time is reported.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -16,20 +17,20 @@ use tokio::time::MissedTickBehavior;
 use crate::engine::Engine;
 use crate::requests::Parameter;
 
-/// How often a time is written, and the others' are read.
+/// How often a time is written, and the others are read.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// How long either may take, with what is tried again; the next ones come soon.
+/// The time limit for either, including retries; the next ones follow soon.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Replicas nearby have to agree, so that one that has just come back does not tell old times.
+/// A quorum of nearby replicas, so that a replica that was down does not report old times.
 const LEVEL: Consistency = Consistency::LocalQuorum;
 
 /// What is known of the other data centers.
 pub(crate) struct Lag {
     datacenter: String,
     others: Vec<String>,
-    /// The newest time that showed here of each of the others.
+    /// The newest time of each other data center that has been visible here.
     newest: Mutex<BTreeMap<String, UnixMillis>>,
 }
 
@@ -44,8 +45,8 @@ impl Lag {
         *known = (*known).max(written_at);
     }
 
-    /// How old the newest time of each other data center is that has ever shown here.
-    pub(crate) fn told(&self, now: UnixMillis) -> BTreeMap<String, Duration> {
+    /// The age of the newest time of each other data center that has been visible here.
+    pub(crate) fn by_datacenter(&self, now: UnixMillis) -> BTreeMap<String, Duration> {
         self.newest.lock().iter().map(|(datacenter, at)| (datacenter.clone(), now.since(*at))).collect()
     }
 }
@@ -81,7 +82,7 @@ impl Engine {
 
     async fn read_time(&self, datacenter: &str) {
         let (deadline, statement) = (Deadline::within(PATIENCE), &self.statements.times.get);
-        // What cannot be read now shows as lag.
+        // A row that cannot be read shows as lag.
         let Ok(rows) = self.requests.rows(deadline, LEVEL, statement, (key(datacenter),)).await else { return };
         let Ok(Some((time,))) = rows.maybe_first_row::<(String,)>() else { return };
         if let Ok(time) = time.parse() {
@@ -90,7 +91,7 @@ impl Engine {
     }
 }
 
-/// The row of a data center, in the table that tells the format too.
+/// The row of a data center, in the table that also holds the format.
 fn key(datacenter: &str) -> String {
     format!("time/{datacenter}")
 }
@@ -101,23 +102,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lag_is_the_age_of_the_newest_time_that_has_shown() {
+    fn the_lag_is_the_age_of_the_newest_visible_time() {
         let lag = Lag::new("dc1".to_owned(), vec!["dc2".to_owned(), "dc3".to_owned()]);
-        assert!(lag.told(UnixMillis(9_000)).is_empty(), "nothing has shown yet, so nothing is known");
+        assert!(lag.by_datacenter(UnixMillis(9_000)).is_empty(), "nothing has shown yet, so nothing is known");
         lag.saw("dc2", UnixMillis(4_000));
-        assert_eq!(lag.told(UnixMillis(5_500)), BTreeMap::from([("dc2".to_owned(), Duration::from_millis(1_500))]));
-        // Nothing more comes.
-        assert_eq!(lag.told(UnixMillis(64_000))["dc2"], Duration::from_secs(60));
-        // A replica that is behind does not take back what another has told.
+        assert_eq!(
+            lag.by_datacenter(UnixMillis(5_500)),
+            BTreeMap::from([("dc2".to_owned(), Duration::from_millis(1_500))])
+        );
+        // Nothing more arrives.
+        assert_eq!(lag.by_datacenter(UnixMillis(64_000))["dc2"], Duration::from_secs(60));
+        // A replica that is behind does not undo what another has reported.
         lag.saw("dc2", UnixMillis(60_000));
         lag.saw("dc2", UnixMillis(5_000));
-        assert_eq!(lag.told(UnixMillis(64_000))["dc2"], Duration::from_secs(4));
+        assert_eq!(lag.by_datacenter(UnixMillis(64_000))["dc2"], Duration::from_secs(4));
     }
 
     #[test]
-    fn a_clock_that_is_ahead_there_makes_no_lag_and_none_below_zero() {
+    fn a_clock_that_is_ahead_there_shows_as_no_lag() {
         let lag = Lag::new("dc1".to_owned(), vec!["dc2".to_owned()]);
         lag.saw("dc2", UnixMillis(7_000));
-        assert_eq!(lag.told(UnixMillis(5_000))["dc2"], Duration::ZERO);
+        assert_eq!(lag.by_datacenter(UnixMillis(5_000))["dc2"], Duration::ZERO);
     }
 }

@@ -1,4 +1,4 @@
-//! How many replicas have to answer, per class of data, for reads and for writes apart.
+//! How many replicas must answer, per class of data, for reads and for writes.
 
 use std::fmt;
 
@@ -51,7 +51,7 @@ impl Level {
         }
     }
 
-    /// The least number of replicas that there must be for this level to be met at all.
+    /// The smallest number of replicas at which this level can be met at all.
     pub(crate) fn replicas_min(self) -> usize {
         match self {
             Level::Two => 2,
@@ -68,13 +68,14 @@ impl fmt::Display for Level {
     }
 }
 
-/// Among which replicas lightweight transactions are decided.
+/// The replicas that decide lightweight transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Serial {
-    /// All: one truth for all data centers, and a majority of all replicas must be there.
+    /// All: one order for all data centers, and a majority of all replicas must be up.
     #[default]
     Serial,
-    /// Those of the local data center: it must be the only one where heads are written (their home).
+    /// Those of the local data center, which must be the only one where heads are written (their
+    /// home).
     LocalSerial,
 }
 
@@ -86,7 +87,7 @@ impl Serial {
         }
     }
 
-    /// The level of a read that sees what lightweight transactions have decided.
+    /// The level of a read that sees the decisions of lightweight transactions.
     pub(crate) fn read(self) -> Consistency {
         match self {
             Serial::Serial => Consistency::Serial,
@@ -127,14 +128,14 @@ pub struct Levels {
 }
 
 impl Default for Levels {
-    /// What keeps all promises at three replicas a data center.
+    /// The levels that keep all promises with three replicas per data center.
     fn default() -> Self {
         let quorum = ClassLevels::both(Level::LocalQuorum);
         Self { description: quorum, content: quorum, record: quorum, audit: quorum, serial: Serial::Serial }
     }
 }
 
-/// The levels, and what they mean for the keyspace at hand.
+/// The levels, and their effect in the given keyspace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InForce {
     pub(crate) levels: Levels,
@@ -172,13 +173,14 @@ impl InForce {
         self.levels.of(class).write
     }
 
-    /// Among whom lightweight transactions are decided.
+    /// The replicas that decide lightweight transactions.
     pub(crate) fn serial(&self) -> Serial {
         self.levels.serial
     }
 
-    /// The level at which a decided lightweight transaction must have arrived before it is acknowledged: never less than a quorum, and in
-    /// each data center where all of them decide, so that a strong read meets it.
+    /// The level at which a decided lightweight transaction must be stored before it is
+    /// acknowledged. It is never less than a quorum. Where all data centers decide, it is a quorum
+    /// in each of them, so that a strong read sees it.
     pub(crate) fn commit(&self) -> Level {
         match self.serial() {
             Serial::Serial if self.many_datacenters => Level::EachQuorum,
@@ -186,15 +188,16 @@ impl InForce {
         }
     }
 
-    /// The level of a strong read: it meets at least one replica of every finished write of the class, and of every head.
+    /// The level of a strong read: it overlaps every finished write of the class, and every head,
+    /// in at least one replica.
     ///
-    /// Where heads have their home in this data center, strong reads of descriptions and records stay in it, so that it works on
-    /// alone; what was written elsewhere may lag there.
+    /// If heads have their home in this data center, strong reads of descriptions and records stay
+    /// in it, so that it can continue alone. Rows that were written elsewhere may lag here.
     pub(crate) fn strong(&self, class: Class) -> Level {
         let at_home = self.serial() == Serial::LocalSerial && matches!(class, Class::Description | Class::Record);
         match self.levels.of(class).write {
             Level::One | Level::Two | Level::Three | Level::LocalOne => Level::All,
-            // A head that its home's quorum holds need not be among a quorum of all.
+            // A head that a quorum of its home has need not be in a quorum of all replicas.
             Level::Quorum if self.many_datacenters && self.serial() == Serial::LocalSerial => Level::EachQuorum,
             Level::Quorum => Level::Quorum,
             Level::LocalQuorum if self.many_datacenters && !at_home => Level::EachQuorum,
@@ -207,7 +210,8 @@ impl InForce {
 mod tests {
     use super::*;
 
-    /// Whether a read meets a finished write, with `replicas` in each of `datacenters`; local levels are of the same one if `at_home`.
+    /// Whether a read overlaps a finished write, with `replicas` in each of `datacenters`; local
+    /// levels use the same one if `at_home`.
     fn surely_meet(read: Level, write: Level, replicas: usize, datacenters: usize, at_home: bool) -> bool {
         let (quorum, all) = (replicas / 2 + 1, replicas * datacenters);
         let anywhere = |level| match level {
@@ -219,7 +223,7 @@ mod tests {
             Level::LocalQuorum => quorum,
             Level::EachQuorum => quorum * datacenters,
         };
-        // Two quorums of one data center have a replica in common.
+        // Two quorums of one data center share a replica.
         let in_each = |level| matches!(level, Level::EachQuorum | Level::All);
         let local = |level| level == Level::LocalQuorum;
         let in_one = in_each(read) && (local(write) || in_each(write)) || local(read) && in_each(write);
@@ -227,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strong_read_meets_every_finished_write_whatever_the_levels() {
+    fn a_strong_read_overlaps_every_finished_write_at_all_levels() {
         let all = Level::ALL.map(|(level, _)| level);
         for (write, serial) in all.into_iter().flat_map(|level| [(level, Serial::Serial), (level, Serial::LocalSerial)])
         {

@@ -1,30 +1,38 @@
-//! The Cassandra engine: the seam over Apache Cassandra (4.0 or later, tested with 5.0.6), with one keyspace and any number of processes.
+//! The Cassandra engine: the seam over Apache Cassandra (4.0 or later, tested with 5.0.6), with one
+//! keyspace and any number of processes.
 //!
-//! One CQL table stores each [`store::Table`]. A partition is a partition, and a sort key is a clustering key. There are two kinds of
-//! rows, and a row never changes its kind:
+//! One CQL table stores each [`store::Table`]. A partition is a partition, and a sort key is a
+//! clustering key. There are two kinds of rows, and a row never changes its kind:
 //!
-//! - **plain** rows are written by unconditional inserts with write times of our own, which never run back. The value is a single cell
-//!   (including the expiry), because Cassandra merges two writes with equal write times cell by cell;
-//! - **guarded** rows (heads) are created, changed and deleted only by lightweight transactions. The immutable rows that appear with a
-//!   head are in the same one-partition conditional batch.
+//! - **plain** rows are written by unconditional inserts with write times of Penates, which never
+//!   run back. The value is a single cell (including the expiry), because Cassandra merges two
+//!   writes with equal write times cell by cell;
+//! - **guarded** rows (heads) are created, changed and deleted only by lightweight transactions.
+//!   The immutable rows that appear with a head are in the same one-partition conditional batch.
 //!
 //! Differences from the embedded engine:
 //!
-//! - A list of steps runs step by step, and a refused or failed step leaves the earlier ones applied. The seam allows that, and every
-//!   protocol above is built for it. A list that failed after a step was applied ends as unknown, not as an error.
-//! - A page of a scan may need several reads of the cluster. It is a snapshot only if one was enough.
-//! - A removal reads first. It writes a tombstone with the write time of the newest row that it saw, and around guarded rows. So it also
-//!   removes what a server with a faster clock wrote, and never hides what is written later. It costs a read.
-//! - If one server removes a row and another, whose clock lags behind, puts the same key again within that lag, the row stays removed. No
-//!   protocol above puts a removed key again, except marks on damage, which a verification finds again.
+//! - A list of steps runs step by step, and a refused or failed step leaves the earlier ones
+//!   applied. The seam allows that, and every protocol above is built for it. A list that failed
+//!   after a step was applied ends as unknown, not as an error.
+//! - A page of a scan may need several reads of the cluster. It is a snapshot only if one was
+//!   enough.
+//! - A removal reads first. It writes a tombstone with the write time of the newest row that it
+//!   saw, and around guarded rows. So it also removes what a server with a faster clock wrote, and
+//!   never hides what is written later. It costs a read.
+//! - If one server removes a row and another, whose clock lags behind, puts the same key again
+//!   within that lag, the row stays removed. No protocol above puts a removed key again, except
+//!   marks on damage, which a verification finds again.
 //!
-//! Strong reads are reads at a level that meets every finished write (see `levels.rs`). SERIAL reads are used only if the outcome of a
-//! lightweight transaction is unknown.
+//! Strong reads are reads at a level that meets every finished write (see `levels.rs`). SERIAL
+//! reads are used only if the outcome of a lightweight transaction is unknown.
 //!
-//! How to read it: `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema version), `routing.rs` (choice of
-//! nodes), `statements.rs`, and `requests.rs`, through which every request to the cluster goes (deadline, level, retries, meaning of
-//! errors). Then `read.rs`, `write.rs` and `compare.rs` (lightweight transactions), `contents.rs` and `chunks.rs`, and `lag.rs` (lag of
-//! other data centers). At the bottom is the stored form: `schema.rs`, `value.rs` and `write_times.rs`. `testing` is for tests only.
+//! How to read it: `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema
+//! version), `routing.rs` (choice of nodes), `statements.rs`, and `requests.rs`, through which
+//! every request to the cluster goes (deadline, level, retries, meaning of errors). Then `read.rs`,
+//! `write.rs` and `compare.rs` (lightweight transactions), `contents.rs` and `chunks.rs`, and
+//! `lag.rs` (lag of other data centers). At the bottom is the stored form: `schema.rs`, `value.rs`
+//! and `write_times.rs`. `testing` is for tests only.
 
 mod address;
 mod chunks;

@@ -1,4 +1,4 @@
-//! What can be set.
+//! Options of the engine.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::address::Address;
 use crate::levels::Levels;
 
-/// Who connects.
+/// The login at the cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The role.
@@ -21,32 +21,34 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Where the cluster is and how it is talked to.
+/// The address of the cluster, and how to use it.
 #[derive(Clone, Debug)]
 pub struct CassandraOptions {
-    /// Some of its nodes (the others are found through them) and the keyspace.
+    /// Some of its nodes (the others are discovered through them) and the keyspace.
     pub address: Address,
-    /// Who connects, where the cluster asks for a password.
+    /// The login, if the cluster requires a password.
     pub credentials: Option<Credentials>,
-    /// Certificates of the authorities (PEM) that sign the nodes' certificates, which name the nodes' IP addresses. `None`: no TLS.
+    /// Certificates (PEM) of the authorities that sign the nodes' certificates, which name the
+    /// nodes' IP addresses. `None`: no TLS.
     pub tls_ca_pem: Option<Vec<u8>>,
-    /// The data center whose nodes are talked to. It must be named where there are several.
+    /// The data center whose nodes are used. It must be named if there are several.
     pub local_datacenter: Option<String>,
-    /// How many replicas have to answer.
+    /// How many replicas must answer.
     pub levels: Levels,
-    /// The data center where heads are switched, with [`Serial::LocalSerial`](crate::Serial::LocalSerial): a store elsewhere refuses to. It
-    /// must be named where there are copies in several.
+    /// The data center where heads are switched, with
+    /// [`Serial::LocalSerial`](crate::Serial::LocalSerial): a store elsewhere refuses to. It must
+    /// be named if several data centers have copies.
     pub home_datacenter: Option<String>,
-    /// After how long without an answer a second node is asked the same; for reads only. `None`: never.
+    /// After this time without an answer, a read is also sent to a second node. `None`: never.
     pub speculative_after: Option<Duration>,
-    /// Requests to the cluster at once; one more waits for as long as its deadline allows.
+    /// Requests to the cluster at the same time. Further ones wait until their deadlines.
     pub requests_max: usize,
-    /// How long a new connection may take, and opening the store.
+    /// The time limit for a new connection, and for opening the store.
     pub connect_timeout: Duration,
-    /// How long an upload may stay silent.
+    /// How long an upload may send nothing.
     pub content_lease: Duration,
-    /// How far this machine's clock may be from the nodes' before writes are refused. `None`: it is not looked at (tests with a clock
-    /// of their own).
+    /// How far this machine's clock may be from the nodes' before writes are refused. `None`: it is
+    /// not checked (for tests with their own clocks).
     pub clock_skew_max: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! Reading: rows, pages of rows, and walks over partitions.
+//! Reads of rows and pages of rows, and walks over partitions.
 
 use std::collections::HashMap;
 
@@ -15,25 +15,26 @@ use crate::engine::Engine;
 use crate::failure::{Failure, readable};
 use crate::value::{Cells, corrupt, partition_of, row_of, stored_partition};
 
-/// Rows of [`store::Store::get_many`] that are asked for at once.
+/// Rows of [`store::Store::get_many`] that are requested at the same time.
 const AT_ONCE: usize = 64;
 
-/// Ranges of [`store::Store::scan_many`] that are read at once.
+/// Ranges of [`store::Store::scan_many`] that are read at the same time.
 const SCANS_AT_ONCE: usize = 8;
 
-/// Rows of the first page that the cluster is asked for, at most: at the largest values, 16 MiB.
+/// The greatest number of rows of a first page. At the largest values, that is 16 MiB.
 const FIRST_PAGE_ROWS_MAX: usize = 256;
 
-/// How many times as many rows a further page has at most: it is known by then how large they are.
+/// A further page has at most this many times as many rows: their size is known by then.
 const PAGE_GROWTH: usize = 4;
 
-/// How large a row is thought to be of whose kind none was read yet, bytes.
+/// The assumed size in bytes of a row of a kind that was not read yet.
 const UNKNOWN_ROW_BYTES: usize = 4 << 10;
 
 type CellsOfKey = (Option<Bytes>, Option<Bytes>, Option<Bytes>);
 type CellsOfRow = (Bytes, Option<Bytes>, Option<Bytes>, Option<Bytes>);
 
-/// How large rows are, per table and first byte of the sort key (by which the domain tells kinds of rows apart), as last seen.
+/// The last seen size of rows, by table and first byte of the sort key (by which the domain
+/// distinguishes kinds of rows).
 #[derive(Default)]
 pub(crate) struct RowSizes(Mutex<HashMap<(Table, u8), usize>>);
 
@@ -52,7 +53,7 @@ impl RowSizes {
 }
 
 impl Engine {
-    /// The row at a key, at a level of the caller's choice.
+    /// The row at a key, at a given level.
     pub(crate) async fn row_at(
         &self,
         deadline: Deadline,
@@ -77,7 +78,7 @@ impl Engine {
         sort: &Bytes,
     ) -> StoreResult<Option<Row>> {
         let level = match call.strength {
-            // Away from home nothing is decided that such a read could finish.
+            // Outside the home data center nothing is decided that such a read could complete.
             Strength::Serial if self.away_from_home.is_none() => self.levels.serial().read(),
             _ => self.levels.read(table.class(), call.strength).consistency(),
         };
@@ -158,7 +159,7 @@ impl Engine {
         let mut tokens = u64::MAX;
         loop {
             let (firsts, next) = self.firsts(call, table, from.as_ref(), max.max(1), &mut tokens).await?;
-            // A partition that may hold nothing but expired rows is looked into.
+            // A partition that may hold only expired rows is read.
             let live = |first: First| async move {
                 let holds = !first.may_expire || self.holds_rows(call, table, &first.place.partition).await?;
                 Ok::<_, StoreError>(holds.then_some(first.place.partition))
@@ -177,8 +178,8 @@ impl Engine {
         Ok(!self.scan(call, table, partition, any).await?.rows.is_empty())
     }
 
-    /// The next partitions after a place, and where to go on. Looks at so many tokens at once, and at fewer where among them more rows were
-    /// removed than a node reads for one request.
+    /// The next partitions after a place, and where to continue. It reads a number of tokens at
+    /// once, and fewer if they have more removed rows than a node reads for one request.
     async fn firsts(
         &self,
         call: Call,
@@ -189,9 +190,9 @@ impl Engine {
     ) -> StoreResult<(Vec<First>, Option<Place>)> {
         let statement = &self.statements.of(table).walk;
         let level = self.levels.read(table.class(), call.strength).consistency();
-        // From a place on, its partition comes again; and others, should they share its token.
+        // The read begins with the partition of the place again, and others that share its token.
         let first_token = from.map_or(i64::MIN, |place| place.token);
-        // One more tells whether it goes on.
+        // One more shows whether there is a further page.
         let mut limit = max + 2;
         loop {
             let last_token = first_token.saturating_add_unsigned(*tokens);
@@ -220,7 +221,7 @@ impl Engine {
                 return Ok((firsts, next));
             }
             if all_seen {
-                // No partition has an empty key, so that nothing is left out.
+                // No partition has an empty key, so nothing is left out.
                 let beyond = last_token.checked_add(1);
                 return Ok((firsts, beyond.map(|token| Place { token, partition: Bytes::new() })));
             }
@@ -229,8 +230,8 @@ impl Engine {
     }
 }
 
-/// Rows of the first page, where so many are thought to be enough: some more, since rows are not all alike, and a second page costs more than
-/// a few rows of which no use is made.
+/// Rows to request for the first page if `enough` are expected to suffice: some more, since rows
+/// differ in size, and a second page costs more than a few unused rows.
 fn first_page_rows(enough: usize) -> usize {
     (enough + enough / 4 + 2).min(FIRST_PAGE_ROWS_MAX)
 }
@@ -241,7 +242,7 @@ struct First {
     may_expire: bool,
 }
 
-/// A place on a walk: partitions come by token, and by key where tokens are equal.
+/// A place in a walk: partitions are ordered by token, and by key if tokens are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     token: i64,
@@ -261,12 +262,12 @@ impl Place {
     }
 
     fn decode(mut encoded: Bytes) -> StoreResult<Self> {
-        let token = encoded.try_get_i64().map_err(|_| StoreError::Invalid("no place of a walk".to_owned()))?;
+        let token = encoded.try_get_i64().map_err(|_| StoreError::Invalid("not a place of a walk".to_owned()))?;
         Ok(Self { token, partition: encoded })
     }
 }
 
-/// A page that rows are added to until it is full and one more row is known.
+/// A page to which rows are added until it is full and one more row is known.
 struct PageInMaking<'a> {
     table: Table,
     scan: &'a Scan,
@@ -282,7 +283,7 @@ impl<'a> PageInMaking<'a> {
         Self { table, scan, now, rows: Rows::default(), bytes: 0, after: None }
     }
 
-    /// Adds a row; true: the page is full, and there is a row after it.
+    /// Adds a row. Returns whether the page is full and a row follows it.
     fn add(&mut self, (sort, value, stamp, tag): CellsOfRow) -> StoreResult<bool> {
         let Some(row) = row_of(self.table, sort, Cells { value, stamp, tag }, self.now)? else { return Ok(false) };
         if !self.rows.rows.is_empty() && self.bytes >= self.scan.max_bytes {
@@ -304,11 +305,11 @@ impl<'a> PageInMaking<'a> {
     }
 }
 
-/// A row as a removal sees it.
+/// A row, as a removal sees it.
 pub(crate) struct SeenRow {
     pub(crate) sort: Bytes,
     pub(crate) is_guarded: bool,
-    /// When it was written, microseconds since the Unix epoch.
+    /// Its write time in microseconds since the Unix epoch.
     pub(crate) written_at: i64,
 }
 

@@ -1,7 +1,7 @@
-//! Every request to the cluster: its deadline, its level, whether it is repeated, and what came of it.
+//! Sends every request to the cluster: deadline, level, retries and outcome.
 //!
-//! The driver repeats nothing that may have been carried out, because all but reads are marked as not to be repeated; what is
-//! repeated here is repeated at the same level.
+//! The driver repeats nothing that may have been carried out, because everything except reads is
+//! marked as not idempotent. Requests that are repeated here are repeated at the same level.
 
 use std::time::Duration;
 
@@ -23,11 +23,12 @@ use tokio::time::timeout_at;
 use crate::failure::{Failure, NotAnswered, readable};
 use crate::routing::Routes;
 
-/// How often a read that failed for a passing reason is tried, and a write of which it is known that it was not carried out.
+/// How often a read is tried that fails for a passing reason, and a write that certainly was not
+/// carried out.
 const TRIES_MAX: u32 = 4;
 
-/// How long one try may take: longer than the time-outs of the nodes themselves (2 s). A node that stands still would otherwise hold a
-/// call until its deadline, although others could answer it.
+/// The time limit of one try, longer than the time-outs of the nodes themselves (2 s). Otherwise a
+/// node that hangs would hold a call until its deadline, although others could answer it.
 const TRY_MAX: Duration = Duration::from_secs(3);
 
 /// The pause before the second try; each further one is twice as long.
@@ -36,7 +37,7 @@ const PAUSE_FIRST: Duration = Duration::from_millis(10);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// A parameter of a statement, where statements of one batch have different ones.
+/// A parameter of a statement, for batches whose statements have different ones.
 #[derive(Clone, Debug)]
 pub(crate) enum Parameter {
     Blob(bytes::Bytes),
@@ -76,7 +77,7 @@ impl Requests {
         Self { session, routes, permits: Semaphore::new(requests_max.max(1)) }
     }
 
-    /// The rows of a read, all of them: for reads that answer few.
+    /// All rows of a read: for reads with few rows.
     pub(crate) async fn rows(
         &self,
         deadline: Deadline,
@@ -87,7 +88,7 @@ impl Requests {
         self.try_rows(deadline, level, statement, parameters).await.map_err(Failure::of_read)
     }
 
-    /// The same, for who can do something about a failure.
+    /// The same, for callers that handle a failure.
     pub(crate) async fn try_rows(
         &self,
         deadline: Deadline,
@@ -98,7 +99,7 @@ impl Requests {
         Ok(self.read(deadline, level, statement, &parameters, None).await?.0)
     }
 
-    /// A page of the rows of a read (how many at most, and where it begins), and where the next begins.
+    /// A page of the rows of a read (with a limit and a beginning), and where the next one begins.
     pub(crate) async fn page(
         &self,
         deadline: Deadline,
@@ -151,8 +152,8 @@ impl Requests {
         statement
     }
 
-    /// Plain writes within one partition, all with the write time `at` (or their own), repeated until they are acknowledged. Writing
-    /// them twice changes nothing.
+    /// Plain writes within one partition, all with the write time `at` (or their own), repeated
+    /// until they are acknowledged. Writing them twice changes nothing.
     pub(crate) async fn write(
         &self,
         deadline: Deadline,
@@ -172,19 +173,20 @@ impl Requests {
                 Err(not_answered) => Failure::from(not_answered).seen_at(deadline),
             };
             if let Failure::Unsure(reason) = &failure {
-                // It has to be acknowledged, so only the deadline ends this.
+                // It must be acknowledged, so only the deadline ends this.
                 unsure = Some(reason.clone());
                 tries.left = TRIES_MAX;
             }
             if !failure.may_pass() || !tries.again().await {
-                // Once it may have been written, a later refusal does not take that back.
+                // Once it may have been written, a later refusal does not undo that.
                 return Err(unsure.map_or(failure, Failure::Unsure));
             }
             nth += 1;
         }
     }
 
-    /// A lightweight transaction, sent once, for the nth time (from 0): whether it was applied.
+    /// A lightweight transaction, sent once, as the nth try (from 0). Returns whether it was
+    /// applied.
     pub(crate) async fn transact(
         &self,
         deadline: Deadline,
@@ -213,7 +215,7 @@ impl Requests {
         self.session.batch(batch, parameters).await.map_err(|error| NotAnswered::Failed(Box::new(error)))
     }
 
-    /// Leave to send a request; `None`: the deadline passed before.
+    /// A permit to send a request; `None`: the deadline passed first.
     async fn permit(&self, deadline: Deadline) -> Option<SemaphorePermit<'_>> {
         if deadline.passed() {
             return None;
@@ -223,7 +225,8 @@ impl Requests {
 }
 
 fn batch_of(statements: Vec<Bound<'_>>) -> (Batch, Vec<Vec<Parameter>>) {
-    // All of it is in one partition, so it is one write all the same: a log of batches would only cost.
+    // All of it is in one partition, so it is one write in any case: a logged batch would only cost
+    // more.
     let mut batch = Batch::new(BatchType::Unlogged);
     let mut parameters = Vec::with_capacity(statements.len());
     for (statement, of_statement) in statements {
@@ -234,7 +237,8 @@ fn batch_of(statements: Vec<Bound<'_>>) -> (Batch, Vec<Vec<Parameter>>) {
     (batch, parameters)
 }
 
-/// What the first row of an answer says under `[applied]`; the other columns depend on what stands there.
+/// The value of `[applied]` in the first row of an answer. The other columns depend on the stored
+/// row.
 fn applied(answer: QueryResult) -> StoreResult<bool> {
     let rows = readable(answer.into_rows_result())?;
     let column = rows.column_specs().get_by_name("[applied]").map(|(index, _)| index);
@@ -245,7 +249,7 @@ fn applied(answer: QueryResult) -> StoreResult<bool> {
     }
 }
 
-/// A bound on tries, with pauses in between.
+/// A limit on tries, with pauses between them.
 pub(crate) struct Tries {
     deadline: Deadline,
     left: u32,
@@ -257,12 +261,12 @@ impl Tries {
         Self { deadline, left: TRIES_MAX, pause: PAUSE_FIRST }
     }
 
-    /// Only the deadline ends these.
+    /// Tries that only the deadline ends.
     pub(crate) fn until(deadline: Deadline) -> Self {
         Self { left: u32::MAX, ..Self::new(deadline) }
     }
 
-    /// Waits a little; false: it was tried often enough, or there is no time left.
+    /// Pauses. Returns false if there were enough tries or no time is left.
     pub(crate) async fn again(&mut self) -> bool {
         self.left -= 1;
         if self.left == 0 || self.deadline.remaining() <= self.pause {

@@ -1,4 +1,4 @@
-//! Which node is asked. No request ever leaves the data center, and none lowers its level.
+//! Chooses the node for a request. No request ever leaves the data center or lowers its level.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use scylla::policies::load_balancing::{DefaultPolicy, FallbackPlan, LoadBalancin
 use scylla::policies::speculative_execution::{SimpleSpeculativeExecutionPolicy, SpeculativeExecutionPolicy};
 use scylla::routing::Shard;
 
-/// How many replicas are asked in turn.
+/// How many replicas are tried in turn.
 const IN_TURN: usize = 3;
 
-/// How requests of each kind find their nodes.
+/// Routing of each kind of request.
 pub(crate) struct Routes {
-    /// Any replica; a second node is asked when the first is slow.
+    /// Any replica; a slow read is also sent to a second node.
     reads: ExecutionProfileHandle,
     /// Any replica.
     writes: ExecutionProfileHandle,
@@ -49,19 +49,19 @@ impl Routes {
         }
     }
 
-    /// Of reads.
+    /// For reads.
     pub(crate) fn read(&self) -> ExecutionProfileHandle {
         self.reads.clone()
     }
 
-    /// Of the plain write that is tried for the nth time, from 0. Tries one after the other go to different nodes: one that stands still
-    /// takes no more than every third.
+    /// For the nth try (from 0) of a plain write. Successive tries go to different nodes, so a node
+    /// that hangs gets at most every third.
     pub(crate) fn write(&self, nth: usize) -> ExecutionProfileHandle {
         if nth == 0 { self.writes.clone() } else { self.in_turn(nth) }
     }
 
-    /// Of the lightweight transaction that is tried for the nth time, from 0. The first try of each goes to the same replica, while that is
-    /// there: two coordinators would get into each other's way.
+    /// For the nth try (from 0) of a lightweight transaction. All first tries go to the same
+    /// replica while it is up, because two coordinators would compete.
     pub(crate) fn transaction(&self, nth: usize) -> ExecutionProfileHandle {
         self.in_turn(nth)
     }
@@ -71,7 +71,7 @@ impl Routes {
     }
 }
 
-/// The nodes in an order that stays the same, beginning with the nth of them, if there are so many.
+/// The nodes in a fixed order, beginning with the nth, if there are so many.
 #[derive(Debug)]
 struct Nth {
     ordered: Arc<dyn LoadBalancingPolicy>,
@@ -83,7 +83,8 @@ impl LoadBalancingPolicy for Nth {
         self.ordered.fallback(request, cluster).nth(self.nth)
     }
 
-    /// All of them: the one that was picked is left out by who asks, and if none was picked the first of these is taken.
+    /// All nodes: the driver leaves out the picked one. If none was picked, it takes the first of
+    /// these.
     fn fallback<'a>(&'a self, request: &'a RoutingInfo, cluster: &'a ClusterState) -> FallbackPlan<'a> {
         self.ordered.fallback(request, cluster)
     }

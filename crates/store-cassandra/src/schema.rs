@@ -1,4 +1,4 @@
-//! What is made in Cassandra, and why so.
+//! The schema in Cassandra, and the reasons for it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use crate::connect::{self, Connected};
 use crate::engine::CassandraStore;
 use crate::options::CassandraOptions;
 
-/// The version of all of the schema; another one is refused.
+/// The version of the whole schema. Others are refused.
 pub(crate) const FORMAT: &str = "4";
 
-/// The table that tells the version of the others, and the times of data centers (`lag.rs`).
+/// The table with the version of the others and the times of data centers (`lag.rs`).
 pub(crate) const META: &str = "meta";
 
 /// The table of the chunks of contents.
@@ -25,31 +25,34 @@ pub(crate) const FORMAT_KEY: &str = "format";
 
 const DAY_S: u32 = 24 * 3600;
 
-/// Size-tiered: rows are written once and read in runs. Rewriting megabytes of text to keep files apart by key ranges would cost more
-/// than it saves.
+/// Size-tiered: rows are written once and read in sequence. Rewriting megabytes of text to separate
+/// files by key ranges would cost more than it saves.
 const WRITTEN_ONCE: &str = "{'class': 'SizeTieredCompactionStrategy'}";
 
-/// Leveled: small rows are added to a partition for as long as it lives, and it is read as one range; it should lie in few files.
+/// Leveled: small rows are added to a partition during its whole life, and it is read as one range,
+/// so it should lie in few files.
 const ADDED_TO: &str = "{'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': '160'}";
 
-/// Time windows: a partition is a stretch of time and is not touched afterwards.
+/// Time windows: a partition covers a period and does not change afterwards.
 const BY_TIME: &str =
     "{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'DAYS', 'compaction_window_size': '1'}";
 
-/// Text is compressed when it is imported; compressing it again only costs.
-const STORED_AS_IT_IS: &str = "{'enabled': 'false'}";
+/// Text is compressed at import; compressing it again only costs.
+const UNCOMPRESSED: &str = "{'enabled': 'false'}";
 
-/// What is not compressed yet.
+/// For data that is not compressed yet.
 const COMPRESSED: &str = "{'class': 'LZ4Compressor', 'chunk_length_in_kb': '16'}";
 
-/// When a node that is read from asks one replica more: 99 % are answered by then, but at the latest after 50 ms. By the percentile alone, which is
-/// the default, a replica that stands still makes it wait ever longer, because those waits count as well.
+/// When a node that coordinates a read asks one more replica: after the time in which 99 % are
+/// answered, but at most after 50 ms. With the percentile alone, which is the default, a replica
+/// that hangs makes it wait longer and longer, because those waits count too.
 const ASKED_ONCE_MORE: &str = "MIN(99PERCENTILE,50MS)";
 
 struct Storage {
     compaction: &'static str,
     compression: &'static str,
-    /// How long tombstones are kept. Every replica must have been repaired within this time, or what was removed comes back.
+    /// How long tombstones are kept. Every replica must be repaired within this time, or removed
+    /// rows come back.
     gc_grace_s: u32,
     comment: &'static str,
 }
@@ -57,15 +60,16 @@ struct Storage {
 fn storage(table: Table) -> Storage {
     let usual = 10 * DAY_S;
     let (compaction, compression, gc_grace_s, comment) = match table {
-        // Heads change, and are looked up one by one.
+        // Heads change, and are read one by one.
         Table::Objects => (ADDED_TO, COMPRESSED, usual, "objects: head, log, directories"),
-        Table::Packs => (WRITTEN_ONCE, STORED_AS_IT_IS, usual, "packs of frames, and what is kept of members besides"),
+        Table::Packs => (WRITTEN_ONCE, UNCOMPRESSED, usual, "packs of frames, and what is kept of members besides"),
         Table::Children => (ADDED_TO, COMPRESSED, usual, "what containers contain"),
         Table::Selections => (ADDED_TO, COMPRESSED, usual, "stored plans"),
         Table::Audit => (BY_TIME, COMPRESSED, usual, "who asked for what"),
         Table::Tokens => (ADDED_TO, COMPRESSED, usual, "hashes of access tokens"),
-        // Records of work come and go. One that comes back is done again and finds nothing to do, so its tombstone may go early, and
-        // looking for work reads past few.
+        // Records of work come and go. If one comes back, the work is done again and finds nothing
+        // to do. So its tombstone may be dropped early, and a search for work reads past few
+        // tombstones.
         Table::Work => (ADDED_TO, COMPRESSED, DAY_S, "what is to be collected"),
         Table::Contents => (ADDED_TO, COMPRESSED, usual, "headers of large contents"),
         Table::Damage => (ADDED_TO, COMPRESSED, usual, "marks on what is damaged"),
@@ -82,13 +86,13 @@ fn options(storage: &Storage) -> String {
     )
 }
 
-/// How many copies are kept in which data center: `dc1=3,dc2=3`.
+/// The number of copies in each data center: `dc1=3,dc2=3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replication(BTreeMap<String, u32>);
 
-/// Why a text is no replication.
+/// Why a text is not a replication.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{0}` is no replication: write DATACENTER=COPIES, several with commas between, such as dc1=3,dc2=3")]
+#[error("`{0}` is not a replication: write DATACENTER=COPIES, separated by commas, such as dc1=3,dc2=3")]
 pub struct ReplicationError(String);
 
 impl Replication {
@@ -113,7 +117,7 @@ impl FromStr for Replication {
             let (name, copies) = part.split_once('=').ok_or_else(wrong)?;
             let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
             let copies = copies.parse().ok().filter(|copies| (1..=100).contains(copies)).ok_or_else(wrong)?;
-            // `class` and `replication_factor` would be read as options of the strategy.
+            // Cassandra would read `class` and `replication_factor` as options of the strategy.
             let option = matches!(name, "class" | "replication_factor");
             if name.is_empty()
                 || option
@@ -134,15 +138,15 @@ impl fmt::Display for Replication {
     }
 }
 
-/// The statements that make a store.
+/// The statements that create a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaPlan {
-    /// Statements of CQL, in order; each does nothing where its work is done already.
+    /// CQL statements, in order; a statement does nothing if its work is done already.
     pub statements: Vec<String>,
 }
 
 impl SchemaPlan {
-    /// What makes `keyspace` with its tables.
+    /// The statements that create `keyspace` with its tables.
     pub fn new(keyspace: &str, replication: &Replication) -> Self {
         let replicas = replication.datacenters().map(|(name, copies)| format!(", '{name}': '{copies}'"));
         let replicas: String = replicas.collect();
@@ -158,7 +162,7 @@ impl SchemaPlan {
         }));
         let chunks = Storage {
             compaction: WRITTEN_ONCE,
-            compression: STORED_AS_IT_IS,
+            compression: UNCOMPRESSED,
             gc_grace_s: 10 * DAY_S,
             comment: "chunks of large contents, 32 MiB a partition",
         };
@@ -170,7 +174,7 @@ impl SchemaPlan {
         statements.push(format!(
             "CREATE TABLE IF NOT EXISTS {keyspace}.{META} (key text PRIMARY KEY, value text) WITH comment = 'the format of the tables'"
         ));
-        // Last: who finds it finds all the others.
+        // Last: whoever finds this row finds all tables.
         statements.push(format!(
             "INSERT INTO {keyspace}.{META} (key, value) VALUES ('{FORMAT_KEY}', '{FORMAT}') IF NOT EXISTS"
         ));
@@ -184,36 +188,36 @@ impl fmt::Display for SchemaPlan {
     }
 }
 
-/// Why a store could not be made.
+/// Why a store could not be created.
 #[derive(Debug, Error)]
 pub enum InitError {
     /// The cluster cannot be reached, or holds a store of another format.
     #[error(transparent)]
     Store(#[from] store::StoreError),
-    /// Nothing was said about replication where a guess could lose data.
+    /// No replication was given, and a guess could lose data.
     #[error(
-        "the cluster has {nodes} nodes (data centers: {datacenters}): say how many copies to keep where, such as --replication {example}"
+        "the cluster has {nodes} nodes (data centers: {datacenters}): choose the number of copies per data center, for example with --replication {example}"
     )]
     ReplicationNeeded {
-        /// Nodes of the cluster.
+        /// The number of nodes.
         nodes: usize,
-        /// Names of its data centers.
+        /// The names of its data centers.
         datacenters: String,
-        /// What could be said.
+        /// An example of a replication.
         example: String,
     },
-    /// A data center that is not there, or has fewer nodes than copies.
+    /// A data center that does not exist, or has fewer nodes than copies.
     #[error(
-        "{copies} copies are asked for in data center `{datacenter}`, which has {nodes} nodes (data centers: {datacenters})"
+        "{copies} copies are requested in the data center `{datacenter}`, which has {nodes} nodes (data centers: {datacenters})"
     )]
     TooFewNodes {
         /// The data center.
         datacenter: String,
-        /// Copies asked for.
+        /// The requested number of copies.
         copies: u32,
-        /// Nodes in it.
+        /// The number of nodes in it.
         nodes: usize,
-        /// Names of all data centers.
+        /// The names of all data centers.
         datacenters: String,
     },
     /// A statement failed.
@@ -221,27 +225,29 @@ pub enum InitError {
     Statement {
         /// The statement.
         statement: String,
-        /// What the cluster said.
+        /// The cluster's error.
         reason: String,
     },
 }
 
-/// What making a store did.
+/// The result of creating a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Initialised {
-    /// The keyspace and its tables were made.
+    /// The keyspace and its tables were created.
     Made,
-    /// They were there, in this program's format.
+    /// They existed, in this program's format.
     WasThere,
-    /// Nothing was done: these statements would be run.
+    /// Nothing was done: these statements would run.
     Planned(SchemaPlan),
 }
 
 impl CassandraStore {
-    /// Makes the keyspace and the tables of a store, unless they are there; `dry_run` only says how. Where the cluster is one node
-    /// alone, one copy is kept if nothing is said; otherwise `replication` is needed.
+    /// Creates the keyspace and the tables of a store, unless they exist. With `dry_run` it only
+    /// returns the statements. If the cluster has a single node, the default is one copy; otherwise
+    /// `replication` is required.
     ///
-    /// An existing keyspace keeps its replication: changing it needs a repair afterwards, which is an administrator's work.
+    /// An existing keyspace keeps its replication: a change requires a repair afterwards, which is
+    /// an administrator's task.
     pub async fn initialise(
         options: &CassandraOptions,
         replication: Option<&Replication>,
@@ -267,7 +273,7 @@ impl CassandraStore {
     }
 }
 
-/// The replication that was asked for, if the cluster can keep it; or the only one that makes sense.
+/// The requested replication, if the cluster can keep it, or the only sensible one.
 fn settled(connected: &Connected, asked: Option<&Replication>) -> Result<Replication, InitError> {
     let nodes = connected.nodes_by_datacenter();
     let datacenters = nodes.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -297,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replication_is_read_as_it_is_written() {
+    fn a_replication_is_parsed_as_it_is_written() {
         let replication: Replication = "dc1=3,eu-west.2=2".parse().unwrap();
         assert_eq!(replication.to_string(), "dc1=3,eu-west.2=2");
         for text in
@@ -308,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_makes_every_table_and_says_its_format_last() {
+    fn the_plan_makes_every_table_and_writes_its_format_last() {
         let plan = SchemaPlan::new("books", &"dc1=3,dc2=2".parse().unwrap());
         assert!(plan.statements[0].contains("'dc1': '3', 'dc2': '2'"), "{}", plan.statements[0]);
         for table in Table::ALL {
@@ -319,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_does_not_scale_is_made() {
+    fn the_schema_uses_nothing_that_does_not_scale() {
         let plan = SchemaPlan::new("books", &Replication::one("dc1", 1)).to_string().to_uppercase();
         for word in ["INDEX", "MATERIALIZED", "ALLOW FILTERING", "SIMPLESTRATEGY", "COUNTER"] {
             assert!(!plan.contains(word), "{word}");

@@ -1,4 +1,4 @@
-//! The statements, prepared once for each table.
+//! The prepared statements of each table.
 
 use futures::future::try_join_all;
 use scylla::client::session::Session;
@@ -15,47 +15,47 @@ pub(crate) struct Statements {
     pub(crate) times: TimeStatements,
 }
 
-/// What is asked of one table. Two columns make a key: `partition` and `sort`.
+/// The statements of one table. Two columns make a key: `partition` and `sort`.
 pub(crate) struct TableStatements {
-    /// A row by its key.
+    /// Reads a row by its key.
     pub(crate) get: PreparedStatement,
-    /// Rows from a key to a key, and from a key on; forward and backward.
+    /// Reads rows from a key to a key, or from a key on; forward and backward.
     scans: [PreparedStatement; 4],
-    /// A plain row, with its time to live.
+    /// Writes a plain row, with its time to live.
     pub(crate) put: PreparedStatement,
-    /// A guarded row where there is none.
+    /// Writes a guarded row where there is none.
     pub(crate) make: PreparedStatement,
-    /// A guarded row in place of one with a stamp.
+    /// Writes a guarded row in place of one with a stamp.
     pub(crate) change: PreparedStatement,
-    /// Takes away a guarded row with a stamp.
+    /// Deletes a guarded row with a stamp.
     pub(crate) unmake: PreparedStatement,
-    /// Stamp and write time of rows by their keys.
+    /// Reads stamp and write time of rows by their keys.
     pub(crate) look_at: PreparedStatement,
-    /// Stamp and write time of the rows of a range; to a key, or from a key on.
+    /// Reads stamp and write time of the rows of a range; to a key, or from a key on.
     look_over: [PreparedStatement; 2],
-    /// Removes a plain row as it was at a write time.
+    /// Removes a plain row as of a write time.
     pub(crate) remove: PreparedStatement,
-    /// Removes a range as it was at a write time; to a key, or from a key on.
+    /// Removes a range as of a write time; to a key, or from a key on.
     remove_range: [PreparedStatement; 2],
-    /// The first row of each partition, from a token on to another.
+    /// Reads the first row of each partition, from one token to another.
     pub(crate) walk: PreparedStatement,
 }
 
-/// What is asked of the chunks of contents.
+/// The statements for the chunks of contents.
 pub(crate) struct ChunkStatements {
     pub(crate) get: PreparedStatement,
     pub(crate) put: PreparedStatement,
-    /// The write times of all chunks of a part.
+    /// Reads the write times of all chunks of a part.
     pub(crate) look_over: PreparedStatement,
-    /// Removes a part as it was at a write time.
+    /// Removes a part as of a write time.
     pub(crate) remove: PreparedStatement,
 }
 
-/// Those of the times that data centers write (`lag.rs`).
+/// The statements for the times that data centers write (`lag.rs`).
 pub(crate) struct TimeStatements {
-    /// Writes a data center's. Parameters: key, time.
+    /// Writes the time of a data center. Parameters: key, time.
     pub(crate) put: PreparedStatement,
-    /// Reads one. Parameter: key.
+    /// Reads a time. Parameter: key.
     pub(crate) get: PreparedStatement,
 }
 
@@ -84,7 +84,8 @@ impl TableStatements {
         const FIRSTS: &str = "SELECT token(partition), partition, TTL(value) FROM";
         let name = format!("{keyspace}.{table}");
         let prepare = |text: String| session.prepare(text);
-        // One after the other within a table: opening is seldom, and all tables are prepared at once.
+        // One after the other within a table: opening is rare, and all tables are prepared at the
+        // same time.
         Ok(Self {
             get: prepare(format!("SELECT value, stamp, tag FROM {name} {KEY}")).await?,
             scans: [
@@ -117,7 +118,7 @@ impl TableStatements {
         })
     }
 
-    /// Rows of a range: the one with an end has a parameter more.
+    /// Reads rows of a range. A range with an end has one more parameter.
     pub(crate) fn scan(&self, direction: Direction, has_end: bool) -> &PreparedStatement {
         match (direction, has_end) {
             (Direction::Forward, true) => &self.scans[0],
@@ -127,12 +128,12 @@ impl TableStatements {
         }
     }
 
-    /// Stamps and write times of a range.
+    /// Reads stamps and write times of a range.
     pub(crate) fn look_over(&self, has_end: bool) -> &PreparedStatement {
         &self.look_over[usize::from(!has_end)]
     }
 
-    /// Removal of a range.
+    /// Removes a range.
     pub(crate) fn remove_range(&self, has_end: bool) -> &PreparedStatement {
         &self.remove_range[usize::from(!has_end)]
     }

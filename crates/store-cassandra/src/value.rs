@@ -1,7 +1,8 @@
-//! How keys and values stand in Cassandra.
+//! The stored form of keys and values in Cassandra.
 //!
-//! A value is one cell: a byte that tells the format, the expiry in milliseconds since the Unix epoch (big-endian) where there is
-//! one, and the bytes of the value. A partition key begins with a byte of ours, because Cassandra refuses an empty one.
+//! A value is one cell: a byte with the format, the expiry in milliseconds since the Unix epoch
+//! (big-endian) if there is one, and the bytes of the value. A partition key begins with a format
+//! byte, because Cassandra refuses an empty key.
 
 use std::time::Duration;
 
@@ -14,20 +15,23 @@ const LASTING: u8 = 1;
 /// A value with an expiry before it.
 const EXPIRING: u8 = 2;
 
-/// What a stored partition key begins with.
+/// The first byte of a stored partition key.
 const KEY_FORMAT: u8 = 1;
 
-/// Values up to this are copied out of the answer they came in, so that a small one does not keep all of it in memory.
+/// Values up to this size are copied out of their response, so that a small one does not keep all
+/// of it in memory.
 const COPIED_BYTES_MAX: usize = 8 << 10;
 
-/// Cassandra reclaims an expired row by itself this much later than it expires for us, so that no clock of a node is early.
+/// Cassandra deletes an expired row this much later than it expires for Penates, so that no node's
+/// clock is early.
 const TTL_MARGIN: Duration = Duration::from_secs(3600);
 
-/// The longest time to live that is passed on. Cassandra takes 20 years, up to a fixed date (2038 or 2106); what lives longer than
-/// this is not reclaimed by Cassandra, and still expires for us.
+/// The longest time to live that Cassandra is given. Cassandra accepts 20 years, up to a fixed date
+/// (2038 or 2106). A row that lives longer than this is not deleted by Cassandra, but still expires
+/// for Penates.
 const TTL_MAX: Duration = Duration::from_secs(5 * 365 * 24 * 3600);
 
-/// A partition key as it is stored.
+/// The stored form of a partition key.
 pub(crate) fn stored_partition(partition: &[u8]) -> Bytes {
     let mut stored = BytesMut::with_capacity(1 + partition.len());
     stored.put_u8(KEY_FORMAT);
@@ -35,7 +39,7 @@ pub(crate) fn stored_partition(partition: &[u8]) -> Bytes {
     stored.freeze()
 }
 
-/// The partition key that was stored.
+/// The partition key of a stored form.
 pub(crate) fn partition_of(table: Table, stored: &[u8]) -> StoreResult<Bytes> {
     match stored.split_first() {
         Some((&KEY_FORMAT, partition)) => Ok(Bytes::copy_from_slice(partition)),
@@ -43,7 +47,7 @@ pub(crate) fn partition_of(table: Table, stored: &[u8]) -> StoreResult<Bytes> {
     }
 }
 
-/// A value as it is stored.
+/// The stored form of a value.
 pub(crate) fn stored_value(value: &[u8], expires_at: Option<UnixMillis>) -> Bytes {
     let mut stored = BytesMut::with_capacity(9 + value.len());
     match expires_at {
@@ -57,7 +61,7 @@ pub(crate) fn stored_value(value: &[u8], expires_at: Option<UnixMillis>) -> Byte
     stored.freeze()
 }
 
-/// The time to live that Cassandra is told as a hint, seconds; 0: none.
+/// The time to live that Cassandra gets as a hint, in seconds; 0: none.
 pub(crate) fn time_to_live_s(row: &NewRow, now: UnixMillis) -> i32 {
     let Some(expires_at) = row.expires_at else { return 0 };
     let life = expires_at.since(now) + TTL_MARGIN;
@@ -71,7 +75,7 @@ pub(crate) struct Cells {
     pub(crate) tag: Option<Bytes>,
 }
 
-/// The row that cells make; `None`: it has expired.
+/// The row of some cells; `None`: it has expired.
 pub(crate) fn row_of(table: Table, sort: Bytes, cells: Cells, now: UnixMillis) -> StoreResult<Option<Row>> {
     let Some(stored) = cells.value else { return Err(corrupt(table, "a row has no value")) };
     let Some((value, expires_at)) = live_value(table, &stored, now)? else { return Ok(None) };
@@ -80,13 +84,13 @@ pub(crate) fn row_of(table: Table, sort: Bytes, cells: Cells, now: UnixMillis) -
     Ok(Some(Row { sort: Bytes::copy_from_slice(&sort), value, guard, expires_at }))
 }
 
-/// A value, and when it expires; `None`: it has.
+/// A value and its expiry; `None`: it has expired.
 fn live_value(table: Table, stored: &Bytes, now: UnixMillis) -> StoreResult<Option<(Bytes, Option<UnixMillis>)>> {
     match stored.first() {
         Some(&LASTING) => Ok(Some((stored.slice(1..), None))),
         Some(&EXPIRING) => {
             let at = stored.get(1..9).and_then(|at| at.try_into().ok()).map(u64::from_be_bytes);
-            let at = at.ok_or_else(|| corrupt(table, "a value is cut short"))?;
+            let at = at.ok_or_else(|| corrupt(table, "a value is truncated"))?;
             Ok((at > now.0).then(|| (stored.slice(9..), Some(UnixMillis(at)))))
         }
         _ => Err(corrupt(table, "a value is of another format")),
@@ -113,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_there_until_the_millisecond_it_expires_in() {
+    fn a_value_lasts_until_the_millisecond_in_which_it_expires() {
         let stored = stored_value(b"v", Some(UnixMillis(1_000)));
         assert_eq!(read(stored.clone(), 999).unwrap().unwrap().value, "v");
         assert_eq!(read(stored, 1_000).unwrap(), None);
@@ -121,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_we_did_not_write_is_damage_and_no_panic() {
+    fn a_value_of_unknown_form_is_damage_and_no_panic() {
         for stored in [&b""[..], b"\x00v", b"\x02", b"\x02\0\0\0\0\0\0\0", b"\xFF"] {
             assert!(matches!(read(Bytes::copy_from_slice(stored), 0), Err(StoreError::Corrupt { .. })), "{stored:?}");
         }
@@ -139,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_partition_key_is_stored_as_one_that_is_not_empty() {
+    fn the_stored_form_of_an_empty_partition_key_is_not_empty() {
         assert!(!stored_partition(b"").is_empty());
         for key in [&b""[..], b"\0", b"k"] {
             assert_eq!(partition_of(Table::Objects, &stored_partition(key)).unwrap(), key);

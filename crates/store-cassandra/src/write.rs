@@ -1,4 +1,4 @@
-//! Lists of steps, one step after the other.
+//! Runs lists of steps, one step after the other.
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
@@ -12,19 +12,19 @@ use crate::read::{SeenCells, SeenRow};
 use crate::requests::{Bound, Parameter};
 use crate::value::stored_partition;
 
-/// Bytes of rows that go into one request; a row that is larger goes alone.
+/// Bytes of rows per request; a larger row is sent alone.
 const REQUEST_BYTES: usize = 512 << 10;
 
-/// Rows of one request.
+/// Rows per request.
 const REQUEST_ROWS: usize = 512;
 
-/// Requests of one step at once.
+/// Requests of one step at the same time.
 const AT_ONCE: usize = 8;
 
-/// Rows that a removal looks at in one request.
+/// Rows that a removal reads in one request.
 const LOOKED_AT_ROWS: usize = 200;
 
-/// Why a step did not end.
+/// The outcome of a step.
 type StepResult = Result<Ended, Failure>;
 
 impl Engine {
@@ -33,7 +33,7 @@ impl Engine {
         if let Some(why) = &self.away_from_home
             && steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. }))
         {
-            // Before the first step, so that it is surely not carried out.
+            // Before the first step, so that the list is certainly not carried out.
             return Err(StoreError::ReadOnly(why.clone()));
         }
         let mut something_applied = false;
@@ -92,7 +92,7 @@ impl Engine {
         all_written(written)
     }
 
-    /// The removal of a row as it was seen, and nothing that is written later.
+    /// Removes a row as it was seen, and nothing that is written later.
     fn removal(&self, table: Table, stored_partition: &Bytes, seen: &SeenRow) -> Bound<'_> {
         self.write_times.observe(seen.written_at);
         let key = [stored_partition, &seen.sort].map(|key| Parameter::Blob(key.clone()));
@@ -108,7 +108,8 @@ impl Engine {
         self.requests.write(call.deadline, level, None, removals).await
     }
 
-    /// Removes the plain rows of a range: what lies before, between and after the guarded rows in it, each as one range.
+    /// Removes the plain rows of a range: each gap before, between and after guarded rows, as one
+    /// range.
     async fn remove_range(
         &self,
         call: Call,
@@ -158,10 +159,10 @@ impl Engine {
     }
 }
 
-/// A stretch of a range without guarded rows.
+/// A part of a range without guarded rows.
 struct Gap {
     from: Bytes,
-    /// When the newest plain row in it was written; `None`: there is none.
+    /// The write time of the newest plain row in it; `None`: there is none.
     newest: Option<i64>,
 }
 
@@ -177,7 +178,7 @@ fn seen_rows(table: Table, rows: &scylla::response::query_result::QueryRowsResul
     readable(rows.rows::<SeenCells>())?.map(|cells| SeenRow::of(table, readable(cells)?)).collect()
 }
 
-/// Rows in portions that each go into one request.
+/// Splits rows into portions, one per request.
 fn portions(rows: Vec<NewRow>) -> Vec<Vec<NewRow>> {
     let mut portions: Vec<Vec<NewRow>> = Vec::new();
     let mut bytes = 0;
@@ -197,7 +198,7 @@ fn portions(rows: Vec<NewRow>) -> Vec<Vec<NewRow>> {
     portions
 }
 
-/// What many writes of one step make: if one was carried out, a step that failed is not surely undone.
+/// Combines the writes of one step: if one was carried out, a failed step is not certainly undone.
 fn all_written(written: Vec<Result<(), Failure>>) -> StepResult {
     let some_written = written.iter().any(Result::is_ok);
     let mut failure = None;
@@ -212,7 +213,7 @@ fn all_written(written: Vec<Result<(), Failure>>) -> StepResult {
     failure.map_or(Ok(Ended::Applied), Err)
 }
 
-/// A read that failed within a step: nothing was carried out, unless something was before.
+/// A read that failed within a step: nothing was carried out, unless an earlier write was.
 fn not_done(written: &[Result<(), Failure>], error: StoreError) -> Failure {
     if written.is_empty() { Failure::Refused(error) } else { Failure::Unsure(error.to_string()) }
 }
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_portioned_by_bytes_and_by_number_and_none_is_lost() {
+    fn rows_are_split_by_bytes_and_by_number_and_none_is_lost() {
         let sizes = |rows| portions(rows).iter().map(Vec::len).collect::<Vec<_>>();
         assert!(sizes(rows(&[])).is_empty());
         assert_eq!(sizes(rows(&[REQUEST_BYTES, 1, REQUEST_BYTES - 1, 1])), [1, 2, 1]);
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_after_something_was_written_is_unsure() {
+    fn a_failure_after_a_write_is_unsure() {
         let refused = || Err(Failure::Refused(StoreError::Overloaded(String::new())));
         assert!(matches!(all_written(vec![]), Ok(Ended::Applied)));
         assert!(matches!(all_written(vec![refused(), refused()]), Err(Failure::Refused(_))));

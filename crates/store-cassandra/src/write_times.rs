@@ -1,7 +1,9 @@
-//! Write times of plain rows: microseconds since the Unix epoch that never run back and never come twice.
+//! Write times of plain rows: microseconds since the Unix epoch that never run back and never
+//! repeat.
 //!
-//! Cassandra keeps, of two writes of a cell, the one with the later write time. Without one of ours the coordinating node would
-//! give it, and two puts of one process could be ordered by two nodes' clocks.
+//! Of two writes of a cell, Cassandra keeps the one with the later write time. Without a time from
+//! Penates the coordinating node would choose it, and the clocks of two nodes could order two puts
+//! of one process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,7 +21,7 @@ impl WriteTimes {
         Self { clock, last: AtomicI64::new(0) }
     }
 
-    /// A write time later than every one before, also if the clock was set back.
+    /// A write time later than all earlier ones, even if the clock was set back.
     pub(crate) fn next(&self) -> i64 {
         let now = i64::try_from(self.clock.now().0.saturating_mul(1000)).unwrap_or(i64::MAX);
         let next = |last: i64| Some(now.max(last.saturating_add(1)));
@@ -28,7 +30,7 @@ impl WriteTimes {
             .map_or(now, |last| now.max(last.saturating_add(1)))
     }
 
-    /// Sees to it that what is written from now on is later than `seen`, another process's write time.
+    /// Makes all further write times later than `seen`, another process's write time.
     pub(crate) fn observe(&self, seen: i64) {
         self.last.fetch_max(seen, Ordering::SeqCst);
     }
@@ -43,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn write_times_grow_while_the_clock_stands_or_runs_back() {
+    fn write_times_grow_while_the_clock_stops_or_runs_back() {
         let clock = Arc::new(ManualClock::new(UnixMillis(1_000)));
         let times = WriteTimes::new(clock.clone());
         assert_eq!(times.next(), 1_000_000);
@@ -56,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_after_another_write_was_seen_is_later_than_that() {
+    fn a_write_after_a_seen_write_is_later_than_it() {
         let times = WriteTimes::new(Arc::new(ManualClock::new(UnixMillis(1))));
         times.observe(5_000_000);
         assert_eq!(times.next(), 5_000_001);

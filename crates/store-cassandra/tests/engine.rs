@@ -1,5 +1,5 @@
-//! What is promised beyond the suite: several servers with clocks that differ, heads inside removed ranges, contents of several
-//! parts, and clear words where something does not fit.
+//! Promises beyond the suite: several servers with different clocks, heads inside removed ranges,
+//! contents of several parts, and clear errors for a wrong set-up.
 
 #![allow(clippy::unwrap_used)]
 
@@ -57,7 +57,7 @@ async fn sorts(store: &dyn Store) -> Vec<Bytes> {
     store.scan(call().strong(), TABLE, &PARTITION, all).await.unwrap().rows.into_iter().map(|row| row.sort).collect()
 }
 
-/// A clock that goes at the usual pace and is wrong by this much.
+/// A clock that runs at the normal pace but is wrong by this much.
 struct Wrong {
     ahead_ms: i64,
 }
@@ -72,8 +72,9 @@ async fn opened(options: &CassandraOptions, ahead_ms: i64) -> Arc<dyn Store> {
     CassandraStore::open(options.clone(), Arc::new(Wrong { ahead_ms })).await.unwrap()
 }
 
-/// Adds one to the head's count, with an entry of the log, until that is applied; what came of it is found out as the protocols do:
-/// the own stamp is in the head, or in the log. Answers every stamp that was tried and refused, and the one that was applied.
+/// Adds one to the head's count, with an entry of the log, until that is applied. It finds out
+/// outcomes as the protocols do: its own stamp is in the head or in the log. Returns every stamp
+/// that was refused, and the one that was applied.
 async fn add_one(store: &dyn Store) -> (Vec<Stamp>, Stamp) {
     let mut refused = Vec::new();
     loop {
@@ -96,12 +97,13 @@ fn log_key(stamp: Stamp) -> Vec<u8> {
     [&[1], &stamp.0[..]].concat()
 }
 
-/// Rows of one list may be of several classes: an import's last list has page text in it, and a copy goes as content. Whatever is
-/// written at another level than it is read at can be missed by a strong read, and is taken for damaged then.
+/// Rows of one list may belong to several classes: an import's last list contains page text, and a
+/// copy is sent as content. A strong read can miss a row that is written at another level than it
+/// is read at, and the row would be taken for damaged.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_row_is_written_at_the_level_of_its_own_class_whatever_list_it_is_in() {
+async fn each_row_is_written_at_the_level_of_its_own_class_in_any_list() {
     let Some(options) = fresh_options().await else { return };
-    // Content needs two replicas, of which there is one alone.
+    // Content needs two replicas, but there is only one.
     let session = SessionBuilder::new().known_node(options.address.hosts()[0].clone()).build().await.unwrap();
     let keyspace = options.address.keyspace();
     let two =
@@ -127,7 +129,7 @@ async fn each_row_is_written_at_the_level_of_its_own_class_whatever_list_it_is_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_servers_whose_clocks_are_seconds_apart_none_loses_an_update() {
+async fn servers_whose_clocks_are_seconds_apart_lose_no_update() {
     let Some(options) = fresh_options().await else { return };
     let stores = [opened(&options, -7_000).await, opened(&options, 0).await, opened(&options, 7_000).await];
     let times = 10;
@@ -153,7 +155,7 @@ async fn of_servers_whose_clocks_are_seconds_apart_none_loses_an_update() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_ahead_wrote_one_that_lags_removes_and_can_put_again() {
+async fn a_server_whose_clock_lags_removes_rows_of_one_ahead_and_can_put_them_again() {
     let Some(options) = fresh_options().await else { return };
     let (ahead, behind) = (opened(&options, 60_000).await, opened(&options, -60_000).await);
     let rows = || ["a", "b", "c"].map(|sort| NewRow::new(sort, "v")).to_vec();
@@ -177,7 +179,7 @@ async fn a_row_that_appeared_with_a_head_can_be_removed_whatever_the_clock() {
 }
 
 #[tokio::test]
-async fn heads_stay_wherever_they_stand_in_a_range_that_is_removed() {
+async fn heads_stay_wherever_they_are_in_a_removed_range() {
     let Some(subject) = Cassandra::bare().await else { return };
     let store = subject.store();
     let heads = ["a", "c", "c\0", "e", "m0300"];
@@ -193,9 +195,9 @@ async fn heads_stay_wherever_they_stand_in_a_range_that_is_removed() {
     assert_eq!(sorts(store.as_ref()).await, heads);
 }
 
-/// More than two parts, read from within one into the next.
+/// The content has more than two parts and is read from within one into the next.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_content_of_several_parts_comes_back_and_nothing_stays_of_it() {
+async fn a_content_of_several_parts_is_read_back_and_deleted_completely() {
     let Some(subject) = Cassandra::bare().await else { return };
     let store = subject.store();
     let piece =
@@ -225,7 +227,7 @@ async fn open(options: CassandraOptions) -> StoreResult<Arc<CassandraStore>> {
 }
 
 #[tokio::test]
-async fn a_schema_of_another_version_is_refused_and_left_alone() {
+async fn a_schema_of_another_version_is_refused_and_not_changed() {
     let Some(options) = fresh_options().await else { return };
     let raw = SessionBuilder::new().known_nodes(options.address.hosts()).build().await.unwrap();
     let keyspace = options.address.keyspace();
@@ -236,7 +238,7 @@ async fn a_schema_of_another_version_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn what_is_there_is_not_made_again_and_keeps_its_replication() {
+async fn an_existing_store_is_not_made_again_and_keeps_its_replication() {
     let Some(options) = fresh_options().await else { return };
     let again = CassandraStore::initialise(&options, Some(&Replication::one("dc1", 1)), false).await.unwrap();
     assert_eq!(again, Initialised::WasThere);
@@ -277,7 +279,7 @@ async fn every_level_that_one_replica_meets_reads_what_it_wrote() {
 }
 
 #[tokio::test]
-async fn where_nobody_answers_that_is_told_in_time() {
+async fn an_unreachable_cluster_is_reported_in_time() {
     let address = "cassandra://127.0.0.1:1/books".parse().unwrap();
     let options = CassandraOptions { connect_timeout: Duration::from_secs(5), ..CassandraOptions::new(address) };
     let began = Instant::now();

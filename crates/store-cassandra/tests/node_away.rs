@@ -1,5 +1,6 @@
-//! A node that stands still, is killed, comes back, and has no more room, under a store that stays open; it asks for a password, and is
-//! reached by TLS. One that syncs its commit log now and then only. And one whose disk is full.
+//! A node that hangs, is killed, comes back, and runs out of space, under a store that stays open.
+//! The node requires a password and TLS. Also a node that syncs its commit log only now and then,
+//! and one whose disk is full.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,10 +22,10 @@ use store_cassandra::{Address, CassandraOptions, CassandraStore, Credentials, Re
 
 const NODE: NodeId = NodeId(1);
 
-/// How long calls may take while the node stands still.
+/// The time limit of calls while the node hangs.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// How much later than its deadline a call may come back on a busy machine.
+/// How much later than its deadline a call may return on a busy machine.
 const LATE: Duration = Duration::from_secs(20);
 
 fn call(within: Duration) -> Call {
@@ -56,7 +57,7 @@ async fn there(store: &CassandraStore, sort: &'static str) -> bool {
     store.get(patience, Table::Objects, &key("p"), &key(sort)).await.unwrap().is_some()
 }
 
-/// Runs a step until it is applied, as a client would that is told to come again.
+/// Runs a step until it is applied, like a client that is asked to retry.
 async fn surely(store: &CassandraStore, step: Step) {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
@@ -66,11 +67,11 @@ async fn surely(store: &CassandraStore, step: Step) {
             Ok(outcome) => panic!("{outcome:?}"),
             Err(error) => assert!(error.is_passing(), "{error}"),
         }
-        assert!(Instant::now() < deadline, "it does not come back");
+        assert!(Instant::now() < deadline, "the node does not come back");
     }
 }
 
-/// The certificate of an authority that has certified no node.
+/// The certificate of an authority that has signed no node's certificate.
 fn wrong_authority() -> Vec<u8> {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -101,7 +102,7 @@ async fn a_store_outlives_its_node() {
     };
     let login = |password: &str| role("cassandra", password);
 
-    // The first role is there some seconds after the node.
+    // The first role exists some seconds after the node starts.
     let deadline = Instant::now() + Duration::from_secs(120);
     while let Err(error) =
         CassandraStore::initialise(&login("cassandra"), Some(&Replication::one(DATACENTER, 1)), false).await
@@ -111,7 +112,7 @@ async fn a_store_outlives_its_node() {
     for wrong in [login("wrong"), CassandraOptions::new(address.clone())] {
         let refused = CassandraStore::open(wrong, Arc::new(SystemClock)).await.err().unwrap().to_string();
         assert!(refused.to_lowercase().contains("authentication") || refused.contains("password"), "{refused}");
-        assert!(!refused.contains("wrong"), "the password is told: {refused}");
+        assert!(!refused.contains("wrong"), "the error contains the password: {refused}");
     }
     let distrusting = CassandraOptions { tls_ca_pem: Some(wrong_authority()), ..login("cassandra") };
     let refused = CassandraStore::open(distrusting, Arc::new(SystemClock)).await.err().unwrap().to_string();
@@ -129,10 +130,10 @@ async fn a_store_outlives_its_node() {
     surely(&store, make_head("head")).await;
 
     node.pause(NODE).unwrap();
-    // A process of many threads stands still a moment after it was told to.
+    // A process of many threads stops a moment after the signal.
     let deadline = Instant::now() + LATE;
     while store.get(call(SHORT), Table::Objects, &key("p"), &key("before")).await.is_ok() {
-        assert!(Instant::now() < deadline, "the node does not stand still");
+        assert!(Instant::now() < deadline, "the node does not stop");
     }
     let began = Instant::now();
     let read = store.get(call(SHORT), Table::Objects, &key("p"), &key("before")).await;
@@ -141,7 +142,7 @@ async fn a_store_outlives_its_node() {
     assert!(matches!(written, Ok(Outcome::Unknown { .. })), "{written:?}");
     let switched = store.run(call(SHORT), vec![make_head("paused-head")]).await;
     assert!(matches!(switched, Ok(Outcome::Unknown { .. })), "{switched:?}");
-    assert!(began.elapsed() < 3 * SHORT + LATE, "a call came back {:?} after it was made", began.elapsed());
+    assert!(began.elapsed() < 3 * SHORT + LATE, "a call returned {:?} after it was made", began.elapsed());
     assert!(store.health().await.refusing_writes.contains_key(&Lane::Text));
     node.resume(NODE).unwrap();
     surely(&store, put("paused")).await;
@@ -157,7 +158,8 @@ async fn a_store_outlives_its_node() {
     }
     assert!(store.health().await.refusing_writes.is_empty());
 
-    // Cassandra's own way to refuse writes before the disk is full. To it all room is what it has written already.
+    // Cassandra's own way to refuse writes before the disk is full. It takes its own data for the
+    // size of the disk.
     node.kill(NODE).unwrap();
     let mut full = node.settings();
     full.yaml.insert("data_disk_usage_percentage_fail_threshold".to_owned(), json!(1));
@@ -169,7 +171,7 @@ async fn a_store_outlives_its_node() {
         loop {
             match store.run(call(SHORT), vec![step.clone()]).await {
                 Err(StoreError::Full(why)) => break assert!(why.contains("disk"), "{why}"),
-                // The node has to look at its disk first.
+                // The node has to check its disk first.
                 outcome => assert!(Instant::now() < deadline, "{outcome:?}"),
             }
         }
@@ -178,12 +180,12 @@ async fn a_store_outlives_its_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_single_node_that_syncs_now_and_then_loses_what_it_acknowledged_since() {
+async fn a_single_node_that_syncs_now_and_then_loses_writes_acknowledged_since_the_last_sync() {
     if !can_run() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // As by default, but so seldom that no sync comes in between.
+    // As by default, but with a period so long that no sync comes in between.
     let commitlog_sync = CommitlogSync::Periodic { period: Duration::from_secs(3600) };
     let spec = ClusterSpec { settings: Settings { commitlog_sync, ..settings() }, ..ClusterSpec::new(Shape::nodes(1)) };
     let node = Cluster::open(folder.path(), &spec).unwrap();
@@ -194,7 +196,7 @@ async fn a_single_node_that_syncs_now_and_then_loses_what_it_acknowledged_since(
     let store = CassandraStore::open(options, Arc::new(SystemClock)).await.unwrap();
     surely(&store, put("written out")).await;
     node.nodetool(NODE, &["flush"]).unwrap();
-    // The node also syncs when it has just written out, and right after its start: one write may be saved by that.
+    // The node also syncs after a flush and right after its start, which may save one write.
     for acknowledged in ["first", "second", "third", "fourth"] {
         surely(&store, put(acknowledged)).await;
         node.kill(NODE).unwrap();
@@ -208,14 +210,14 @@ async fn a_single_node_that_syncs_now_and_then_loses_what_it_acknowledged_since(
             return;
         }
     }
-    panic!("nothing was lost: the documentation says too little of what it promises");
+    panic!("nothing was lost: the documentation promises too little");
 }
 
-/// A disk with little room, in memory.
+/// A small disk, in memory.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounted on a folder; `None`: this user may not mount anything, which is told.
+    /// Mounts it on a folder; `None`: this user may not mount anything, which is reported.
     fn mounted(folder: PathBuf) -> Option<Self> {
         std::fs::create_dir_all(&folder).unwrap();
         let size = format!("size={SMALL_MIB}m");
@@ -226,7 +228,7 @@ impl SmallDisk {
         mounted.then_some(Self(folder))
     }
 
-    /// Gives it room.
+    /// Enlarges it.
     fn grow(&self) {
         assert!(run("mount", &["-o", "remount,size=1g"], &self.0));
     }
@@ -242,7 +244,7 @@ fn run(program: &str, arguments: &[&str], folder: &Path) -> bool {
     Command::new(program).args(arguments).arg(folder).status().is_ok_and(|status| status.success())
 }
 
-/// Room for what a node writes to begin with, and some rows more.
+/// Space for what a node writes at its start, and for some more rows.
 const SMALL_MIB: usize = 96;
 
 /// Bytes of each row that fills it.
@@ -253,7 +255,7 @@ fn filling(number: usize) -> (Bytes, Bytes) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_disk_is_full_is_away_and_nothing_it_acknowledged_is_lost() {
+async fn a_node_with_a_full_disk_is_down_and_loses_nothing_acknowledged() {
     if !can_run() {
         return;
     }
@@ -267,7 +269,7 @@ async fn a_node_whose_disk_is_full_is_away_and_nothing_it_acknowledged_is_lost()
         ("hints_directory".to_owned(), on_disk("hints")),
         ("saved_caches_directory".to_owned(), on_disk("saved_caches")),
         ("commitlog_segment_size".to_owned(), json!("4MiB")),
-        // As in the configuration that Cassandra is delivered with.
+        // As in the configuration that Cassandra ships with.
         ("disk_failure_policy".to_owned(), json!("stop")),
         ("commit_failure_policy".to_owned(), json!("stop")),
     ]);
@@ -299,7 +301,7 @@ async fn a_node_whose_disk_is_full_is_away_and_nothing_it_acknowledged_is_lost()
     let health = store.health().await;
     assert!(!health.refusing_writes.is_empty(), "{health:?}");
 
-    // It has ended by itself, or answers nobody; it comes back when there is room.
+    // It has ended by itself, or answers nobody. It comes back when there is space.
     let _ = node.kill(NODE);
     disk.grow();
     node.start(NODE).unwrap();

@@ -1,10 +1,11 @@
-//! The behaviour suite against a real Cassandra node, bare and within the limits; each test in a keyspace of its own.
+//! The behaviour suite against a real Cassandra node, bare and within the limits; each test in a
+//! keyspace of its own.
 
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
-/// A subject, or the end of a test that cannot run here (which was told).
+/// A subject; ends the test if it cannot run here (which was reported).
 macro_rules! subject {
     ($made:expr) => {
         match $made.await {
@@ -20,7 +21,8 @@ mod bare {
     store::behaviour_suite!(subject!(Cassandra::bare()));
     store::damage_suite!(subject!(Cassandra::bare()));
 
-    // Of what engines promise that keep their data, all but that a second opener is refused: here it is welcome.
+    // The suite of engines that keep their data, without the test that a second opener is refused:
+    // here it is welcome.
     store::suite_tests! { subject!(Cassandra::bare());
         reopening {
             reopening_keeps_every_acknowledged_row
@@ -59,7 +61,7 @@ mod copying_from_it {
     use super::support::{Cassandra, Embedded};
 
     store::copying_tests! { subject!(Cassandra::bare()), Embedded::fresh();
-        everything_arrives_as_it_stood
-        what_changed_meanwhile_is_found_by_the_next_pass
+        everything_arrives_unchanged
+        the_next_pass_finds_what_changed_meanwhile
     }
 }

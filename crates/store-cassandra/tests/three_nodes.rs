@@ -1,5 +1,5 @@
-//! What weaker settings give up: each entry of the list in docs/cassandra.md that needs several nodes of one data center. Nodes keep no
-//! hints here, so a write that one has missed stays missed.
+//! What weaker settings lose: each entry of the list in docs/cassandra.md that needs several nodes
+//! of one data center. Nodes keep no hints here, so a write that a node has missed stays missed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,10 +17,10 @@ use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, InitError, 
 
 const TABLE: Table = Table::Objects;
 
-/// How long one call may take where it should succeed: nodes share two processors with whatever else is tested.
+/// The time limit of a call that should succeed: nodes share two cores with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long one call may take that cannot succeed.
+/// The time limit of a call that cannot succeed.
 const SHORT: Duration = Duration::from_secs(3);
 
 fn call(within: Duration) -> Call {
@@ -43,7 +43,7 @@ fn make_head(partition: &'static str) -> Step {
     }
 }
 
-/// Partitions whose copies lie on different nodes, where there are fewer copies than nodes.
+/// Partitions whose copies lie on different nodes, if there are fewer copies than nodes.
 const SPREAD: [&str; 16] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
 
 struct Three(Cluster);
@@ -57,7 +57,7 @@ impl Three {
     async fn make(&self, keyspace: &str, copies: u32) {
         let options = CassandraOptions { connect_timeout: PATIENCE, ..CassandraOptions::new(self.address(keyspace)) };
         let (replication, deadline) = (Replication::one(DATACENTER, copies), Instant::now() + PATIENCE);
-        // A node hears of the others a moment after they are up.
+        // A node learns of the others a moment after they are up.
         while let Err(error) = CassandraStore::initialise(&options, Some(&replication), false).await {
             assert!(matches!(error, InitError::TooFewNodes { .. }) && Instant::now() < deadline, "{error}");
             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -98,13 +98,13 @@ async fn row(store: &CassandraStore, call: Call, partition: &'static str) -> Sto
     store.get(call, TABLE, &partition.into(), &"row".into()).await
 }
 
-/// Of [`SPREAD`], how many can be written.
+/// How many of [`SPREAD`] can be written.
 async fn written(store: &CassandraStore) -> usize {
     let mut written = 0;
     for partition in SPREAD {
         match store.run(call(SHORT), vec![put(partition)]).await {
             Ok(Outcome::Applied) => written += 1,
-            // Until a node has noticed that another is away, what came of it may as well not be known.
+            // Until a node has noticed that another is down, the outcome may be unknown.
             Err(StoreError::Unavailable(_)) | Ok(Outcome::Unknown { .. }) => {}
             outcome => panic!("{outcome:?}"),
         }
@@ -112,9 +112,9 @@ async fn written(store: &CassandraStore) -> usize {
     written
 }
 
-/// While a node stands still, and is not yet known to, each plain write finds another in time: three tries of three seconds are all that there is
-/// time for.
-async fn writes_pass_by_a_node_that_stands_still(nodes: &Three, store: &CassandraStore) {
+/// While a node hangs and the others have not noticed, each plain write finds another node in time.
+/// There is time for three tries of three seconds only.
+async fn writes_succeed_while_a_node_hangs(nodes: &Three, store: &CassandraStore) {
     nodes.0.pause(NodeId(3)).unwrap();
     let puts = (0..120).map(|number| put(format!("by {number}")));
     let writes = puts.map(|step| store.run(call(Duration::from_secs(9)), vec![step]));
@@ -126,7 +126,7 @@ async fn writes_pass_by_a_node_that_stands_still(nodes: &Three, store: &Cassandr
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "three nodes for some minutes: `cargo xtask proofs` runs it"]
-async fn what_weaker_settings_give_up_is_given_up_and_nothing_else() {
+async fn weaker_settings_lose_what_the_documentation_says_and_nothing_else() {
     if !can_run() {
         return;
     }
@@ -145,13 +145,13 @@ async fn what_weaker_settings_give_up_is_given_up_and_nothing_else() {
     let (of_two, of_two_at_one) =
         (nodes.open("two", LocalQuorum, LocalQuorum).await, nodes.open("two", One, One).await);
     let of_one = nodes.open("one", LocalQuorum, LocalQuorum).await;
-    // All three have it, and on their disks (nodes sync before they answer).
+    // All three have it on their disks (nodes sync before they answer).
     surely(nodes.open("three", LocalQuorum, Level::All).await.as_ref(), put("before")).await;
 
-    writes_pass_by_a_node_that_stands_still(&nodes, &quorum).await;
+    writes_succeed_while_a_node_hangs(&nodes, &quorum).await;
 
     nodes.kill(&[3]);
-    // Three copies and quorums: nothing.
+    // Three copies and quorums lose nothing.
     surely(&quorum, put("while one is away")).await;
     surely(&quorum, make_head("while one is away")).await;
     assert!(row(&quorum, call(PATIENCE).strong(), "before").await.unwrap().is_some());
@@ -160,7 +160,8 @@ async fn what_weaker_settings_give_up_is_given_up_and_nothing_else() {
     surely(&weak_write, make_head("weak")).await;
     let strong = row(&weak_write, call(SHORT).strong(), "weak").await;
     assert!(strong.as_ref().is_err_and(StoreError::is_passing), "{strong:?}");
-    // Two copies: what has one of them on the node that is away cannot be written at a quorum; at ONE it can.
+    // Two copies: if one of them is on the node that is down, a row cannot be written at a quorum,
+    // but it can at ONE.
     let at_quorum = written(&of_two).await;
     assert!(0 < at_quorum && at_quorum < SPREAD.len(), "{at_quorum} written");
     assert_eq!(written(&of_two_at_one).await, SPREAD.len());
@@ -170,13 +171,13 @@ async fn what_weaker_settings_give_up_is_given_up_and_nothing_else() {
 
     nodes.start(&[3]);
     nodes.kill(&[1, 2]);
-    // Reads at ONE: may miss what was written. A strong read says that it does not know.
+    // Reads at ONE may miss written rows. A strong read reports that it does not know.
     let weak = nodes.open("three", One, One).await;
     assert!(row(&weak, call(PATIENCE), "before").await.unwrap().is_some());
     assert_eq!(row(&weak, call(PATIENCE), "while one is away").await.unwrap(), None);
     let strong = row(&weak, call(SHORT).strong(), "while one is away").await;
     assert!(strong.as_ref().is_err_and(StoreError::is_passing), "{strong:?}");
-    // Writes at ONE: a loss of the one node that has it loses it.
+    // Writes at ONE: the loss of the only node that has a row loses the row.
     surely(&weak, put("acknowledged by the third alone")).await;
 
     nodes.kill(&[3]);

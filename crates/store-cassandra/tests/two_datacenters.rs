@@ -1,5 +1,5 @@
-//! Two data centers, of which one is lost whole, then the other, then both at once: what goes on, what is refused with a clear answer,
-//! and that nothing acknowledged is lost.
+//! Two data centers: one is lost as a whole, then the other, then both at once. The test shows what
+//! goes on, what is refused with a clear error, and that nothing acknowledged is lost.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,13 +19,13 @@ use store_cassandra::{CassandraOptions, CassandraStore, InitError, Initialised, 
 
 const TABLE: Table = Table::Objects;
 
-/// How long one call may take where it should succeed: nodes share two processors with whatever else is tested.
+/// The time limit of a call that should succeed: nodes share two cores with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long one call may take that cannot succeed.
+/// The time limit of a call that cannot succeed.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// More than data centers are behind each other while all is well, on a busy machine.
+/// More than the lag of a healthy data center on a busy machine.
 const NEAR: Duration = Duration::from_secs(10);
 
 /// How many writes are acknowledged in each data center before both are killed.
@@ -75,7 +75,7 @@ async fn has(store: &CassandraStore, partition: &str, sort: &'static str) -> boo
     get(store, call(PATIENCE), partition, sort).await.unwrap().is_some()
 }
 
-/// Waits until what was written in one data center is seen in the other.
+/// Waits until a write of one data center is visible in the other.
 async fn arrives(store: &CassandraStore, partition: &str, sort: &'static str) {
     let (began, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(300));
     while !has(store, partition, sort).await {
@@ -85,20 +85,20 @@ async fn arrives(store: &CassandraStore, partition: &str, sort: &'static str) {
     eprintln!("{partition}/{sort} was seen after {:.1?}", began.elapsed());
 }
 
-/// Waits until a store tells something of how far another data center is behind here; what it tells.
+/// Waits until a store reports a suitable lag of another data center. Returns that lag.
 async fn lag(store: &CassandraStore, datacenter: &str, will_do: impl Fn(Duration) -> bool) -> Duration {
     let deadline = Instant::now() + Duration::from_secs(300);
     loop {
         let told = store.health().await.replication_lag.get(datacenter).copied();
         match told.filter(|lag| will_do(*lag)) {
             Some(lag) => return lag,
-            None => assert!(Instant::now() < deadline, "{datacenter} is said to be {told:?} behind"),
+            None => assert!(Instant::now() < deadline, "{datacenter} is reported to be {told:?} behind"),
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// A large content comes and is read again.
+/// A large content is stored and read again.
 async fn content_comes_and_goes(store: &CassandraStore) {
     let piece = Bytes::from(vec![7; 300_000]);
     let content = stream::iter([Ok(piece.clone())]).boxed();
@@ -149,7 +149,8 @@ impl Two {
     }
 }
 
-/// Asks until it is refused for a reason that will do: until a node has noticed that others are away, it may not know what came of it.
+/// Repeats a call until it is refused for a suitable reason: until a node has noticed that others
+/// are down, the outcome may be unknown.
 async fn refused(mut ask: impl AsyncFnMut() -> Option<StoreError>, will_do: impl Fn(&StoreError) -> bool) -> String {
     let deadline = Instant::now() + Duration::from_secs(120);
     let mut last = String::new();
@@ -159,12 +160,12 @@ async fn refused(mut ask: impl AsyncFnMut() -> Option<StoreError>, will_do: impl
             error => last = format!("{error:?}"),
         }
     }
-    panic!("it is not refused as it should be: {last}")
+    panic!("it is not refused for the expected reason: {last}")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "four nodes for some minutes: `cargo xtask proofs` runs it"]
-async fn of_two_data_centers_the_one_that_is_left_goes_on_and_nothing_acknowledged_is_lost() {
+async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost() {
     if !can_run() {
         return;
     }
@@ -193,19 +194,19 @@ async fn of_two_data_centers_the_one_that_is_left_goes_on_and_nothing_acknowledg
     let [home, away] = [two.open("homely", HOME, Serial::LocalSerial), two.open("homely", AWAY, Serial::LocalSerial)];
     let (home, away) = (home.await, away.await);
 
-    // All are there. What is decided by all is decided once.
+    // All are up. A change on which all data centers decide is decided once.
     for number in 0..5 {
         let head = format!("contended {number}");
         let race = [&here, &there].map(|store| store.run(call(PATIENCE), vec![make_head(&head)]));
         let outcomes = futures::future::try_join_all(race).await.unwrap();
-        // Who is not told of having won may have won all the same.
+        // A writer that was not told that it won may have won all the same.
         assert!(outcomes.iter().filter(|outcome| outcome.is_applied()).count() <= 1, "{outcomes:?}");
         assert!(get(&there, call(PATIENCE).strong(), &head, "head").await.unwrap().is_some(), "{outcomes:?}");
     }
     // A strong read sees what was just written in the other data center.
     surely(&here, Class::Description, put("strong")).await;
     assert!(get(&there, call(PATIENCE).strong(), "strong", "row").await.unwrap().is_some());
-    // Heads that have a home are switched there, and arrive elsewhere.
+    // Heads with a home are switched there, and arrive elsewhere.
     surely(&home, Class::Description, make_head("before")).await;
     arrives(&away, "before", "head").await;
     let (before, lists) = (get(&home, call(PATIENCE), "before", "head").await.unwrap(), vec![put("a"), make_head("a")]);
@@ -213,7 +214,7 @@ async fn of_two_data_centers_the_one_that_is_left_goes_on_and_nothing_acknowledg
     assert!(matches!(&error, StoreError::ReadOnly(why) if why.contains(HOME) && why.contains(AWAY)), "{error}");
     assert!(!has(&away, "a", "row").await, "a part of what was refused is there");
 
-    // Each knows how far the other is behind.
+    // Each data center knows how far the other is behind.
     lag(&away, HOME, |lag| lag < NEAR).await;
     lag(&home, AWAY, |lag| lag < NEAR).await;
 
@@ -226,7 +227,8 @@ async fn of_two_data_centers_the_one_that_is_left_goes_on_and_nothing_acknowledg
     surely(&home, Class::Description, make_head("away lost")).await;
     assert!(get(&home, call(PATIENCE).strong(), "away lost", "head").await.unwrap().is_some());
     content_comes_and_goes(&home).await;
-    // Where all decide, nothing is decided, and whatever needs to see everything says that it cannot; the rest goes on.
+    // Where all data centers decide, nothing is decided, and calls that need all data fail with an
+    // error; the rest goes on.
     assert!(has(&here, "strong", "row").await);
     let switching = async || here.run(call(SHORT), vec![make_head("undecided")]).await.err();
     let said = refused(switching, |error| matches!(error, StoreError::Unavailable(_))).await;
@@ -235,7 +237,7 @@ async fn of_two_data_centers_the_one_that_is_left_goes_on_and_nothing_acknowledg
     let said = refused(reading, |error| matches!(error, StoreError::Unavailable(_))).await;
     assert!(said.to_uppercase().contains("EACH"), "{said}");
 
-    // As long as nothing comes from there, it is further and further behind.
+    // As long as nothing arrives from there, its lag grows.
     let behind = lag(&home, AWAY, |lag| lag > NEAR).await;
     lag(&home, AWAY, |lag| lag > behind + NEAR).await;
 
@@ -246,7 +248,7 @@ async fn of_two_data_centers_the_one_that_is_left_goes_on_and_nothing_acknowledg
     surely(&here, Class::Description, make_head("undecided")).await;
 
     two.kill(&NODES_HOME);
-    // What is left reads, and writes records and content; heads wait for their home.
+    // The remaining data center reads, and writes records and content; heads wait for their home.
     assert_eq!(get(&away, call(PATIENCE).strong(), "before", "head").await.unwrap(), before);
     for (class, name) in [(Class::Content, "c"), (Class::Record, "r"), (Class::Audit, "a")] {
         surely(&away, class, put(&format!("home lost, {name}"))).await;
@@ -272,7 +274,8 @@ async fn homes_that_cannot_be_are_refused(two: &Two) {
     }
 }
 
-/// While rows are written in both and heads at home, all nodes are killed at once; what was acknowledged is there afterwards.
+/// While rows are written in both and heads at home, all nodes are killed at once. Acknowledged
+/// rows are there afterwards.
 async fn both_are_killed_at_once(two: &Two, stores: [&Arc<CassandraStore>; 2]) {
     let killed = Arc::new(AtomicBool::new(false));
     let counts: Arc<[AtomicUsize; 2]> = Arc::default();

@@ -1,4 +1,4 @@
-//! Damage to contents, done by CQL behind the engine's back. Each content must be small enough to lie in one part.
+//! Damages contents with CQL, without the engine. Each content must be small enough for one part.
 
 use bytes::Bytes;
 use scylla::client::session::Session;
@@ -10,10 +10,10 @@ use crate::options::CassandraOptions;
 /// Bytes of each chunk but the last.
 const CHUNK_BYTES: u64 = 128 << 10;
 
-/// Bytes that stand before those of a chunk: format version and checksum.
+/// The bytes before those of a chunk: format version and checksum.
 const SEAL_BYTES: u64 = 5;
 
-/// Flips one bit of a content's byte.
+/// Flips one bit of a byte of a content.
 pub async fn flip_bit(options: &CassandraOptions, id: ContentId, at: u64) {
     let session = session(options).await;
     let (number, chunk) = chunks_of(options, &session, id).await.swap_remove((at / CHUNK_BYTES) as usize);
@@ -22,7 +22,7 @@ pub async fn flip_bit(options: &CassandraOptions, id: ContentId, at: u64) {
     put_chunk(options, &session, id, number, &chunk).await;
 }
 
-/// Loses the bytes of a content, which is still known of.
+/// Deletes the bytes of a content, but not its header.
 pub async fn lose_bytes(options: &CassandraOptions, id: ContentId) {
     let remove = format!("DELETE FROM {} WHERE content = ? AND part = 0", chunks(options));
     session(options).await.query_unpaged(remove, (id.0.to_vec(),)).await.unwrap();

@@ -1,10 +1,10 @@
-//! For tests: a Cassandra node that all tests of a process share, and a keyspace of its own for each that wants one, or a part of a
-//! keyspace that many share.
+//! For tests: a Cassandra node that all tests of a process share. A test gets its own keyspace on
+//! it, or a part of a shared keyspace.
 //!
-//! The node ends with the process, however that ends. Its data stays behind in a temporary folder, as nobody is told of a process's
-//! end; the next process takes it away.
+//! The node ends with the process, however that ends. Its data stays in a temporary folder, because
+//! nothing runs after a process's end; the next process deletes it.
 
-#![allow(clippy::unwrap_used)] // Only tests call this.
+#![allow(clippy::unwrap_used)] // Only tests use this.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -37,21 +37,24 @@ pub mod damage;
 /// The node's data center.
 pub const DATACENTER: &str = "dc1";
 
-/// Keyspaces that are made at once: a node makes one table after the other anyway.
+/// Keyspaces that are created at the same time: a node creates one table after the other in any
+/// case.
 static MAKING: Semaphore = Semaphore::const_new(2);
 
 static NODE: OnceLock<Option<Cluster>> = OnceLock::new();
 
-/// What the names of nodes' folders begin with; the rest is the process's id.
+/// The beginning of the names of nodes' folders; the rest is the process id.
 const FOLDER: &str = "penates-test-node-";
 
-/// The node, started by whoever asks first; `None` where none can be started: that is told, and a failure where `CI` is set.
+/// The node, started at the first call; `None` if none can be started. That is reported, and is a
+/// failure if `CI` is set.
 pub fn node() -> Option<&'static Cluster> {
     let node = NODE.get_or_init(|| {
         if !can_run() {
             return None;
         }
-        // Its schema need not survive a crash, so it need not be flushed at each of hundreds of tables.
+        // Its schema need not survive a crash, so it need not be flushed at each of hundreds of
+        // tables.
         let jvm_options = vec!["-Dcassandra.unsafesystem=true".to_owned()];
         let settings = Settings { jvm_options, ..settings() };
         let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
@@ -64,56 +67,58 @@ pub fn node() -> Option<&'static Cluster> {
     node.as_ref()
 }
 
-/// Takes away the folders of processes that are gone.
+/// Deletes the folders of processes that have ended.
 fn remove_left_folders() {
     for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // Another process may be taking it away too.
+            // Another process may be deleting it too.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// How nodes run: as usual, but with all the time in the world to start, since test machines are busy.
+/// The usual settings of nodes, but with a long time limit for starting, since test machines are
+/// busy.
 pub fn settings() -> Settings {
     Settings { up_within: Duration::from_secs(900), ..Settings::default() }
 }
 
-/// Whether nodes can be started here; where not, that is told.
+/// Whether nodes can be started here. If not, that is reported.
 pub fn can_run() -> bool {
     let Err(error) = cluster::prerequisites() else { return true };
     not_run(&format!("tests against Cassandra: {error}"));
     false
 }
 
-/// Options for a store in a fresh keyspace, with its tables made, on the shared node; `None` where no node can be started.
+/// Options for a store in a fresh keyspace with tables, on the shared node; `None` if no node can
+/// be started.
 pub async fn fresh_options() -> Option<CassandraOptions> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let node = tokio::task::spawn_blocking(node).await.unwrap()?;
     let keyspace = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let address: Address = format!("cassandra://{}/{keyspace}", node.contact_points()[0]).parse().unwrap();
-    // The clocks of tests stand where the tests put them.
+    // The clocks of tests show what the tests set.
     let options = CassandraOptions { clock_skew_max: None, ..CassandraOptions::new(address) };
     let _turn = MAKING.acquire().await.unwrap();
     CassandraStore::initialise(&options, Some(&Replication::one(DATACENTER, 1)), false).await.unwrap();
     Some(options)
 }
 
-/// A store in a fresh keyspace of the shared node; `None` where no node can be started.
+/// A store in a fresh keyspace of the shared node; `None` if no node can be started.
 pub async fn fresh_store(clock: Arc<dyn Clock>) -> Option<Arc<CassandraStore>> {
     let options = fresh_options().await?;
     Some(CassandraStore::open(options, clock).await.unwrap())
 }
 
-/// Options for a store in the keyspace that many share; `None` where no node can be started.
+/// Options for a store in the keyspace that many tests share; `None` if no node can be started.
 pub async fn shared_options() -> Option<CassandraOptions> {
     static OPTIONS: OnceCell<Option<CassandraOptions>> = OnceCell::const_new();
     OPTIONS.get_or_init(fresh_options).await.clone()
 }
 
-/// A store in a part of a keyspace that it shares with others, of which it sees nothing; `None` where no node can be started.
+/// A store in its own part of a shared keyspace; `None` if no node can be started.
 pub async fn shared_store(clock: Arc<dyn Clock>) -> Option<Arc<dyn Store>> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let options = shared_options().await?;
@@ -122,8 +127,9 @@ pub async fn shared_store(clock: Arc<dyn Clock>) -> Option<Arc<dyn Store>> {
     Some(Arc::new(Apart::new(store, prefix.to_vec())))
 }
 
-/// What a node has by itself of each table of a keyspace: how many rows, and a digest of them, read at level ONE from that node alone. The
-/// cluster must run with `dynamic_snitch: false`, so that each node asks itself, and each node must have a copy of everything.
+/// For each table of a keyspace, the number of rows that a node itself has and a digest of them,
+/// read at level ONE from that node alone. The cluster must run with `dynamic_snitch: false`, so
+/// that each node asks itself, and each node must have a copy of everything.
 pub async fn digests_at(node: SocketAddr, keyspace: &str) -> BTreeMap<String, (usize, u64)> {
     let only = AllowListHostFilter::new([node]).unwrap();
     let session = SessionBuilder::new().known_node_addr(node).host_filter(Arc::new(only)).build().await.unwrap();
@@ -148,7 +154,8 @@ pub async fn digests_at(node: SocketAddr, keyspace: &str) -> BTreeMap<String, (u
     digests
 }
 
-/// Tells whoever runs all tests what was left out: in the file that `PENATES_NOT_RUN` names. Where `CI` is set nothing may be.
+/// Reports a test that was left out, in the file that `PENATES_NOT_RUN` names. If `CI` is set, no
+/// test may be left out.
 pub fn not_run(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {what}");
     eprintln!("not run: {what}");

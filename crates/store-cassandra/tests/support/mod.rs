@@ -1,6 +1,6 @@
-//! Stores to be tested, each in a keyspace of its own on the node that all tests share.
+//! Stores for tests, each in a keyspace of its own on the node that all tests share.
 
-#![allow(dead_code)] // Not every test file uses all of it.
+#![allow(dead_code)] // No test file uses all of it.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Cassandra {
 }
 
 impl Cassandra {
-    /// A fresh store within `wrap`; `None` where there can be no node.
+    /// A fresh store within `wrap`; `None` if no node can be started.
     pub async fn wrapped(wrap: fn(Arc<dyn Store>) -> Arc<dyn Store>) -> Option<Self> {
         let options = fresh_options().await?;
         let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
@@ -35,12 +35,12 @@ impl Cassandra {
         Self::wrapped(|store| store).await
     }
 
-    /// Another store over the same keyspace, as another server would have, with a clock of its own.
+    /// Another store over the same keyspace, like that of another server, with a clock of its own.
     pub async fn another(&self, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
         open(&self.options, clock).await.unwrap()
     }
 
-    /// Where it is and how it is opened.
+    /// The options with which it was opened.
     pub fn options(&self) -> &CassandraOptions {
         &self.options
     }
