@@ -1,4 +1,4 @@
-//! Known vulnerabilities in dependencies, where the advisory database can be asked.
+//! Checks dependencies for known vulnerabilities, if the advisory database answers.
 
 use std::process::{Command, Stdio};
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use crate::{cargo, run};
 
-/// Where the RustSec advisory database lives.
+/// The address of the RustSec advisory database.
 const DATABASE: &str = "https://github.com/RustSec/advisory-db";
 
-/// Runs cargo-audit if its database answers; otherwise says that nothing was checked.
+/// Runs cargo-audit if its database answers; otherwise reports that nothing was checked.
 pub fn check() -> Result<()> {
     if !database_answers() {
         println!("advisories: not checked (the advisory database does not answer)");

@@ -10,11 +10,12 @@ use crate::{cargo, root};
 /// The smallest of the sample volumes.
 const SEEDS: &str = "samples/pairtree/psia";
 
-/// Megabytes of the process, and seconds for one input: far more than any of what the targets read may take.
+/// Memory of the process in megabytes, and seconds for one input: far more than any target may
+/// take.
 const MEMORY_MB: u32 = 768;
 const INPUT_SECONDS: u32 = 10;
 
-/// How to fuzz.
+/// The options of fuzzing.
 #[derive(Args)]
 pub struct Options {
     /// Seconds for each target
@@ -30,7 +31,7 @@ pub fn run(options: &Options) -> Result<()> {
     run_some(options.seconds, options.target.as_deref())?.map_err(anyhow::Error::msg)
 }
 
-/// Fuzzes each target; the inner error says why it was not done at all.
+/// Fuzzes each target. The inner error is the reason why nothing was fuzzed.
 pub fn run_all(seconds: u32) -> Result<Result<(), String>> {
     run_some(seconds, None)
 }
@@ -64,7 +65,8 @@ fn targets() -> Result<Vec<String>> {
 }
 
 fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
-    // What is found goes into the first folder; a real volume (ZIP, METS and record) is what all targets may begin with.
+    // Findings are written to the first folder. A real volume (ZIP, METS and record) is the seed of
+    // all targets.
     let corpus = format!("fuzz/corpus/{target}");
     std::fs::create_dir_all(root().join(&corpus)).with_context(|| format!("cannot make {corpus}"))?;
     let own_seeds = format!("fuzz/seeds/{target}");
@@ -80,7 +82,8 @@ fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
         "-verbosity=0".into(),
         "-print_funcs=0".into(),
     ];
-    // Coverage instrumentation is an unstable flag of the compiler. RUSTC_BOOTSTRAP makes the pinned stable one accept it.
+    // Coverage instrumentation is an unstable flag of the compiler. RUSTC_BOOTSTRAP makes the
+    // pinned stable one accept it.
     let status =
         cargo().args(arguments).args(limits).env("RUSTC_BOOTSTRAP", "1").status().context("cannot start cargo fuzz")?;
     if !status.success() {

@@ -1,4 +1,4 @@
-//! Which licences our dependencies may have.
+//! Checks the licences of dependencies.
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{MetadataCommand, Package};
@@ -6,7 +6,7 @@ use spdx::{Expression, LicenseReq, ParseMode};
 
 use crate::{FUZZ_MANIFEST, root};
 
-/// Licences that go with Apache-2.0 in a binary that is handed on.
+/// Licences that are compatible with Apache-2.0 in a distributed binary.
 const ACCEPTED: [&str; 12] = [
     "0BSD",
     "Apache-2.0",
@@ -22,7 +22,7 @@ const ACCEPTED: [&str; 12] = [
     "Zlib",
 ];
 
-/// What is accepted besides for fuzz targets, which are never handed on: libFuzzer's.
+/// Also accepted for fuzz targets, which are never distributed: the licence of libFuzzer.
 const ACCEPTED_FOR_FUZZING: [&str; 1] = ["NCSA"];
 
 /// Checks every package that the lock files name.

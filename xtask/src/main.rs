@@ -1,4 +1,5 @@
-//! The project's chores, one subcommand each. A newcomer runs `cargo xtask test`; `.ci/run` calls the same.
+//! The project's chores, one subcommand each. A newcomer runs `cargo xtask test`; `.ci/run` calls
+//! the same.
 
 mod advisories;
 mod fuzz;
@@ -25,9 +26,11 @@ struct Cli {
 enum Chore {
     /// Install or find what tests need, run all tests, and list what did not run and why
     Test(test::Options),
-    /// Run the tests that kill nodes, data centers and servers of Cassandra clusters (minutes, 4 GB of memory)
+    /// Run the tests that kill nodes, data centers and servers of Cassandra clusters (minutes, 4 GB
+    /// of memory)
     Proofs,
-    /// Run servers over a simulated store with choices drawn from a seed (`--seed N`, `--seeds N`), and check their promises
+    /// Run servers over a simulated store with choices drawn from a seed (`--seed N`, `--seeds N`),
+    /// and check their promises
     Simulate(simulate::Options),
     /// Check formatting, and run clippy with warnings as errors
     Lint,
@@ -58,7 +61,7 @@ fn lint() -> Result<()> {
     run(cargo().args(["fmt", "--all", "--check"]))?;
     run(cargo().args(["fmt", "--manifest-path", FUZZ_MANIFEST, "--check"]))?;
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
-    // Beside the others, so that what both need is checked once.
+    // In the same target folder, so that common dependencies are checked once.
     let of_fuzz = ["clippy", "--manifest-path", FUZZ_MANIFEST, "--target-dir", "target", "--locked"];
     run(cargo().args(of_fuzz).args(["--", "-D", "warnings"]))
 }
@@ -70,12 +73,12 @@ fn cargo() -> Command {
     command
 }
 
-/// The workspace's root.
+/// The root of the workspace.
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default()
 }
 
-/// Runs a command to its end; fails if it fails.
+/// Runs a command to its end. Fails if the command fails.
 fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {:?}", command.get_program()))?;
     if !status.success() {
@@ -84,7 +87,7 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether this is a run of continuous integration, where nothing may be left out.
+/// Whether this is continuous integration, where no test may be left out.
 fn in_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false" && value != "0")
 }

@@ -1,5 +1,5 @@
-//! Tests that take minutes, because they kill nodes of clusters and wait for them to return. They are marked as ignored, so the usual
-//! run of all tests skips them.
+//! Tests that take minutes, because they kill nodes of clusters and wait for them to return. They
+//! are marked as ignored, so the usual run of all tests skips them.
 
 use anyhow::{Result, bail};
 
@@ -19,7 +19,8 @@ pub fn names() -> Vec<String> {
     PROOFS.map(name).to_vec()
 }
 
-/// Runs all of them, one after the other, so that each has the machine for itself. One run reports everything that fails.
+/// Runs all of them, one after the other, so that each has the machine for itself. One run reports
+/// everything that fails.
 pub fn run() -> Result<()> {
     tools::provide();
     let mut failed = Vec::new();
@@ -27,7 +28,7 @@ pub fn run() -> Result<()> {
         let mut tests = cargo();
         tests.args(["test", "--locked", "-p", package, "--test", program, "--", names]);
         tests.args(["--ignored", "--nocapture", "--test-threads=1"]);
-        // A proof that cannot run here must not pass.
+        // A proof that cannot run here must fail.
         tests.env("CI", "true");
         if let Err(error) = crate::run(&mut tests) {
             failed.push(error.to_string());

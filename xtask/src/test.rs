@@ -1,4 +1,4 @@
-//! All tests, and the list of what did not run.
+//! Runs all tests, and lists those that did not run.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::{cargo, fuzz, in_ci, proofs, tools};
 
-/// How to test.
+/// The options of the tests.
 #[derive(Args)]
 pub struct Options {
     /// Seconds for each fuzz target; 0 leaves fuzzing out
@@ -18,7 +18,8 @@ pub struct Options {
     crash_rounds: u32,
 }
 
-/// Tests append a line "what: why" to the file this variable names, for each part that they could not run.
+/// Tests append a line "what: why" to the file this variable names, for each part that they could
+/// not run.
 const NOT_RUN_VARIABLE: &str = "PENATES_NOT_RUN";
 
 /// Runs all tests.
@@ -48,7 +49,7 @@ fn read_lines(path: &Path) -> Result<Vec<String>> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Prints what did not run. Fails if nothing may be left out.
+/// Prints what did not run. Fails if that is not allowed.
 fn report(not_run: &[String], proofs: &[String]) -> Result<()> {
     println!("\n{}", told(not_run, proofs));
     if not_run.is_empty() {
@@ -60,7 +61,7 @@ fn report(not_run: &[String], proofs: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What did not run, and what is not part of this command.
+/// The report: what did not run, and what this command does not include.
 fn told(not_run: &[String], proofs: &[String]) -> String {
     let list = |lines: &[String]| lines.iter().map(|line| format!("\n  - {line}")).collect::<String>();
     let not_run = match not_run.is_empty() {
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_proofs_are_listed_whether_or_not_something_else_did_not_run() {
+    fn the_proofs_are_always_listed() {
         for not_run in [vec![], vec!["fuzz targets: no compiler".to_owned()]] {
             let told = told(&not_run, &proofs::names());
             for proof in

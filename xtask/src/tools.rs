@@ -1,8 +1,8 @@
-//! The programs that tests run against: real ZIP readers, a real browser, a real client, a real server to compare with.
+//! The programs that tests use: ZIP readers, a browser, a client, a server to compare with.
 
 use std::process::{Command, Stdio};
 
-/// A program some tests need.
+/// A program that some tests need.
 pub struct Tool {
     /// Its name on the command line.
     pub program: &'static str,
@@ -10,7 +10,7 @@ pub struct Tool {
     probe: Probe,
     /// Its Debian package.
     package: &'static str,
-    /// What is not tested without it.
+    /// The tests that need it.
     pub tests: &'static str,
 }
 
@@ -79,7 +79,7 @@ pub const TOOLS: [Tool; 12] = [
 ];
 
 impl Tool {
-    /// Whether it answers.
+    /// Whether it is installed.
     pub fn is_there(&self) -> bool {
         match self.probe {
             Probe::Runs(arguments) => runs(self.program, arguments),
@@ -94,7 +94,8 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
     probe.status().is_ok_and(|status| status.success())
 }
 
-/// Finds the tools, installs missing ones if the system's package manager permits, and returns what is still missing.
+/// Finds the tools, installs missing ones if the system's package manager permits, and returns what
+/// is still missing.
 pub fn provide() -> Vec<&'static Tool> {
     let missing = || TOOLS.iter().filter(|tool| !tool.is_there()).collect::<Vec<_>>();
     let wanted = missing();
@@ -113,7 +114,7 @@ fn names(tools: &[&Tool]) -> String {
     tools.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", ")
 }
 
-/// Installs Debian packages, as root or where `sudo` asks for no password.
+/// Installs Debian packages, as root or if `sudo` requires no password.
 fn install(packages: &[&str]) -> bool {
     let apt_get = |arguments: &[&str]| {
         let direct = Command::new("apt-get")
@@ -129,7 +130,7 @@ fn install(packages: &[&str]) -> bool {
                 .status()
                 .is_ok_and(|status| status.success())
     };
-    // One by one, so that one package that the distribution lacks does not affect the others.
+    // One by one, so that a package that the distribution lacks does not affect the others.
     let install_one = |package: &&str| apt_get(&["install", "-y", "-qq", "--no-install-recommends", package]);
     apt_get(&["update", "-qq"]) && packages.iter().map(install_one).fold(true, |all, installed| all & installed)
 }

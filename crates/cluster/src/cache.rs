@@ -10,8 +10,8 @@ use crate::error::{ClusterError, Doing, Result};
 /// The pause between two tries to get a lock.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The folder, created if missing: `PENATES_CASSANDRA_CACHE`, or `penates/cassandra` in the user's cache folder (XDG Base Directory
-/// Specification: `XDG_CACHE_HOME`, or `.cache` in `HOME`).
+/// The folder, created if missing: `PENATES_CASSANDRA_CACHE`, or `penates/cassandra` in the user's
+/// cache folder (XDG Base Directory Specification: `XDG_CACHE_HOME`, or `.cache` in `HOME`).
 pub(crate) fn folder() -> Result<PathBuf> {
     let folder = named("PENATES_CASSANDRA_CACHE")
         .or_else(|| named("XDG_CACHE_HOME").map(|cache| cache.join("penates/cassandra")))
@@ -25,8 +25,8 @@ fn named(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// Opens a file and locks it for as long as this file, or a child process's copy of it, is open. `None` if that is not possible within
-/// `patience`. The file keeps its content.
+/// Opens a file and locks it for as long as this file, or a child process's copy of it, is open.
+/// `None` if that is not possible within `patience`. The file keeps its content.
 pub(crate) fn lock(path: &Path, patience: Duration) -> Result<Option<File>> {
     let file = OpenOptions::new().create(true).append(true).open(path).doing("opening", path)?;
     let deadline = Instant::now() + patience;

@@ -34,8 +34,8 @@ const LOGIN_PATIENCE: Duration = Duration::from_secs(20);
 /// The pause between two looks at nodes.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A cluster that this process runs. All calls block, and any number of threads may use it. Dropping it kills all nodes and waits
-/// until they are gone. Their data stays in the folder.
+/// A cluster that this process runs. All calls block, and any number of threads may use it.
+/// Dropping it kills all nodes and waits until they are gone. Their data stays in the folder.
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
@@ -51,13 +51,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Creates a cluster in a folder, or opens the one that is there, with its data, its addresses and these settings. It starts no
-    /// node. The first time on a machine it fetches Cassandra, which takes half a minute or more.
+    /// Creates a cluster in a folder, or opens the one that is there, with its data, its addresses
+    /// and these settings. It starts no node. The first time on a machine it fetches Cassandra,
+    /// which takes half a minute or more.
     ///
     /// # Errors
     ///
-    /// [`ClusterError::OtherShape`] if the folder's cluster has another shape; [`ClusterError::FolderHeld`] if another process runs
-    /// it; and errors for whatever is missing on the machine.
+    /// [`ClusterError::OtherShape`] if the folder's cluster has another shape;
+    /// [`ClusterError::FolderHeld`] if another process runs it; and errors for whatever is missing
+    /// on the machine.
     pub fn open(folder: impl AsRef<Path>, spec: &ClusterSpec) -> Result<Self> {
         spec.shape.check()?;
         std::fs::create_dir_all(&folder).doing("making the folder", folder.as_ref())?;
@@ -97,7 +99,8 @@ impl Cluster {
         lock.ok_or_else(|| ClusterError::FolderHeld { folder: folder.to_owned() })
     }
 
-    /// The specification with which the cluster in a folder was last opened; `None` if there is none.
+    /// The specification with which the cluster in a folder was last opened; `None` if there is
+    /// none.
     pub fn spec_in(folder: impl AsRef<Path>) -> Result<Option<ClusterSpec>> {
         let path = folder.as_ref().join(SPEC);
         let text = match std::fs::read_to_string(&path) {
@@ -108,8 +111,9 @@ impl Cluster {
         serde_json::from_str(&text).map(Some).map_err(std::io::Error::from).doing("understanding", &path)
     }
 
-    /// Starts all nodes that do not run, and waits until they are up. The first of each data center start one after the other, because
-    /// the others find the cluster through them; then all others start at once.
+    /// Starts all nodes that do not run, and waits until they are up. The first of each data center
+    /// start one after the other, because the others find the cluster through them; then all others
+    /// start at once.
     pub fn start_all(&self) -> Result<()> {
         let (seeds, others): (Vec<_>, Vec<_>) =
             self.nodes.iter().filter(|node| node.status().pid.is_none()).partition(|node| node.plan.is_seed());
@@ -138,7 +142,8 @@ impl Cluster {
         node.start(&settings, heap_mib, &self.jars, &self.java)
     }
 
-    /// The same for all nodes: what the first have taken is counted for them.
+    /// The heap's size that fits into memory. It is computed once: memory that the first nodes take
+    /// must not reduce it for the others.
     fn fitting_heap_mib(&self) -> Result<u32> {
         let mut known = self.fitting_heap_mib.lock();
         let heap_mib = known.map_or_else(|| memory::heap_mib(self.nodes.len()), Ok)?;
@@ -146,8 +151,8 @@ impl Cluster {
         Ok(heap_mib)
     }
 
-    /// If all nodes are up, waits until each reaches all others, so that no client gets an error about missing replicas. If one is
-    /// down, it is not known which nodes should be reached.
+    /// If all nodes are up, waits until each reaches all others, so that no client gets an error
+    /// about missing replicas. If one is down, it is not known which nodes should be reached.
     fn wait_until_met(&self) -> Result<()> {
         let patience = self.settings().up_within;
         let deadline = Instant::now() + patience;
@@ -169,7 +174,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Asks a node to end (SIGTERM) and waits until it has. It informs the other nodes and writes its memtables first.
+    /// Asks a node to end (SIGTERM) and waits until it has. It informs the other nodes and writes
+    /// its memtables first.
     pub fn stop(&self, id: NodeId) -> Result<()> {
         self.node(id)?.stop()
     }
@@ -209,8 +215,8 @@ impl Cluster {
         })
     }
 
-    /// Runs Cassandra's `nodetool` with a command (such as `["repair", "--full"]`) against a node and returns its output. It takes a
-    /// second or more.
+    /// Runs Cassandra's `nodetool` with a command (such as `["repair", "--full"]`) against a node
+    /// and returns its output. It takes a second or more.
     pub fn nodetool(&self, id: NodeId, command: &[&str]) -> Result<String> {
         self.node(id)?.nodetool(command, &self.jars, &self.java)
     }

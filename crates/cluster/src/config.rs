@@ -45,14 +45,15 @@ pub(crate) fn write(plan: &NodePlan, settings: &Settings) -> Result<()> {
     cache::write(&config.join("logback.xml"), LOGBACK)
 }
 
-/// Everything that differs from Cassandra's defaults.
+/// All options that differ from Cassandra's defaults.
 fn yaml(plan: &NodePlan, settings: &Settings, client_encryption_options: Option<Value>) -> Value {
     let seeds = plan.seeds.iter().map(|seed| format!("{seed}:{}", plan.ports.storage)).collect::<Vec<_>>().join(",");
     let mut yaml = json!({
         "cluster_name": "penates",
         "num_tokens": 1,
         "initial_token": plan.token.to_string(),
-        // Each node knows its token and starts empty or with its own data: there is nothing to fetch from others.
+        // Each node knows its token and starts empty or with its own data: there is nothing to
+        // fetch from others.
         "auto_bootstrap": false,
         "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
         "endpoint_snitch": "GossipingPropertyFileSnitch",
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commit_log_is_synced_as_asked_for() {
+    fn the_commit_log_is_synced_as_configured() {
         let sync = |commitlog_sync| yaml(&plan(), &Settings { commitlog_sync, ..Settings::default() }, None);
         let periodic = sync(CommitlogSync::default());
         assert_eq!(
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_replaces_what_is_set_by_itself() {
+    fn given_options_replace_the_defaults() {
         let asked = [("num_tokens", json!(16)), ("memtable_heap_space", json!("64MiB"))];
         let asked = asked.map(|(key, value)| (key.to_owned(), value)).into();
         let yaml = yaml(&plan(), &Settings { yaml: asked, ..Settings::default() }, None);

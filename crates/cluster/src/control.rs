@@ -1,4 +1,5 @@
-//! Commands for a cluster that another process runs: one line of JSON each way, over a Unix socket in the cluster's folder.
+//! Commands for a cluster that another process runs: one line of JSON each way, over a Unix socket
+//! in the cluster's folder.
 //!
 //! Any process that may open the socket may give commands, as it may change the folder's files.
 
@@ -59,7 +60,7 @@ impl Control {
     /// Starts to execute orders, on threads of its own.
     pub fn open(cluster: &Arc<Cluster>) -> Result<Self> {
         let socket = cluster.folder().join(SOCKET);
-        // Left behind by a process that was killed: the folder is ours now.
+        // A process that was killed left it behind. The folder is ours now.
         match std::fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).doing("removing", &socket),
             _ => {}
@@ -109,7 +110,7 @@ fn attend(stream: UnixStream, cluster: &Cluster, went_down: &Sender<()>) -> io::
     told.push(b'\n');
     let written = (&stream).write_all(&told);
     if is_down {
-        // Its receiver may have gone, which is as good.
+        // The receiver may be gone, and then nobody waits.
         let _ = went_down.send(());
     }
     written
@@ -127,11 +128,13 @@ fn carry_out(order: Order, cluster: &Cluster) -> Result<()> {
     }
 }
 
-/// Sends an order to the process that runs the cluster in this folder, and returns the nodes afterwards.
+/// Sends an order to the process that runs the cluster in this folder, and returns the nodes
+/// afterwards.
 ///
 /// # Errors
 ///
-/// [`ClusterError::NotRun`] if no process runs it; [`ClusterError::Refused`] with that process's error.
+/// [`ClusterError::NotRun`] if no process runs it; [`ClusterError::Refused`] with that process's
+/// error.
 pub fn order(folder: impl AsRef<Path>, order: Order) -> Result<Vec<NodeStatus>> {
     let folder = folder.as_ref();
     if Cluster::spec_in(folder)?.is_none() {

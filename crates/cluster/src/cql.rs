@@ -1,4 +1,4 @@
-//! Asking a node whether it is up, with the minimal part of the protocol (native_protocol_v4.spec).
+//! Asks a node whether it is up, with a minimal part of the protocol (native_protocol_v4.spec).
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,10 +28,12 @@ const ANSWER_MAX_BYTES: u32 = 1 << 20;
 /// STARTUP's options (section 4.1.1): a map with one entry.
 const VERSION: &[u8] = b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0";
 
-/// The first role that Cassandra creates, for SASL PLAIN (RFC 4616): no other identity, name, password.
+/// The first role that Cassandra creates, for SASL PLAIN (RFC 4616): no other identity, name,
+/// password.
 const FIRST_ROLE: &[u8] = b"\0cassandra\0cassandra";
 
-/// A table that every cluster has. A scan of it at ALL needs every node that owns a part of the ring.
+/// A table that every cluster has. A scan of it at ALL needs every node that owns a part of the
+/// ring.
 const WHOLE_RING: &str = "SELECT role FROM system_auth.roles";
 
 /// The consistency ALL (section 3, `[consistency]`), then no flags.
@@ -87,8 +89,9 @@ impl Connection {
         Ok(Self { stream })
     }
 
-    /// Sends a request and reads the answer: its operation and its body. A frame (section 2) has a header of nine bytes: version,
-    /// flags, stream (two bytes), operation, length of the body (four bytes).
+    /// Sends a request and reads the answer: its operation and its body. A frame (section 2) has a
+    /// header of nine bytes: version, flags, stream (two bytes), operation, length of the body
+    /// (four bytes).
     fn ask(&mut self, operation: u8, body: &[u8]) -> io::Result<(u8, Vec<u8>)> {
         let mut frame = vec![REQUEST, 0, 0, 0, operation];
         frame.extend((body.len() as u32).to_be_bytes());
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_answer_of_the_protocol_counts() {
+    fn only_an_answer_of_the_protocol_means_that_a_node_is_up() {
         assert!(answers(answering(&[ANSWER, 0, 0, 0, SUPPORTED, 0, 0, 0, 2, 0, 0])));
         assert!(!answers(answering(&[ANSWER, 0, 0, 0, ERROR, 0, 0, 0, 0])));
         assert!(!answers(answering(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_listens_is_no_node() {
+    fn an_address_without_a_listener_has_no_node() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert!(!answers(address));
         assert_eq!(reach(address), Reach::NotAll);

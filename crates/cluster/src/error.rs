@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! The errors of a cluster. Each says what to do.
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ pub enum ClusterError {
     FetchHeld {
         /// The cache folder.
         cache: PathBuf,
-        /// How long it was waited for.
+        /// How long this process waited for it.
         waited: Duration,
     },
     /// `CASSANDRA_HOME` does not name a usable installation.
@@ -50,10 +50,10 @@ pub enum ClusterError {
     BadInstallation {
         /// The value of the variable.
         home: PathBuf,
-        /// What should be there.
+        /// The missing file or folder.
         missing: String,
     },
-    /// There is no place to keep the jars.
+    /// There is no folder for the jars.
     #[error("there is no cache folder: set PENATES_CASSANDRA_CACHE, XDG_CACHE_HOME or HOME")]
     NoCacheFolder,
     /// An invalid specification.
@@ -87,14 +87,14 @@ pub enum ClusterError {
     OtherShape {
         /// The cluster's folder.
         folder: PathBuf,
-        /// How it was made.
+        /// The shape with which it was created.
         made: Shape,
-        /// How it was asked for.
+        /// The requested shape.
         asked: Shape,
     },
-    /// Something listens where a node should.
+    /// Something listens at a node's address.
     #[error(
-        "{address} is in use, and a node of the cluster should listen there; end what listens there (another cluster, perhaps)"
+        "{address} is in use, and a node of the cluster should listen there; end the program that listens there (perhaps another cluster)"
     )]
     AddressInUse {
         /// The address.
@@ -108,11 +108,11 @@ pub enum ClusterError {
         "{nodes} node(s) need about {needed_mib} MiB of memory, and {available_mib} MiB are available; start fewer nodes, or set the heap's size to try all the same"
     )]
     NotEnoughMemory {
-        /// How many nodes there would be.
+        /// The number of nodes to start.
         nodes: usize,
-        /// What they need, in MiB.
+        /// The memory that they need, in MiB.
         needed_mib: u64,
-        /// What there is, in MiB.
+        /// The available memory, in MiB.
         available_mib: u64,
     },
     /// There is no node of this number.
@@ -120,7 +120,7 @@ pub enum ClusterError {
     NoSuchNode {
         /// The node.
         node: NodeId,
-        /// How many there are.
+        /// The number of nodes.
         count: usize,
     },
     /// The node is running.
@@ -135,12 +135,12 @@ pub enum ClusterError {
         /// The node.
         node: NodeId,
     },
-    /// A process of an earlier start of the node is still there.
+    /// A process of an earlier start of the node still runs.
     #[error("node {node} was started before and is not gone after {waited:?}; see which process holds {log} open")]
     NotGone {
         /// The node.
         node: NodeId,
-        /// How long it was waited for.
+        /// How long this process waited.
         waited: Duration,
         /// A file that each process of a node holds open.
         log: PathBuf,
@@ -164,7 +164,7 @@ pub enum ClusterError {
     NotUp {
         /// The node.
         node: NodeId,
-        /// How long it was waited for.
+        /// The time limit.
         patience: Duration,
         /// Its log.
         log: PathBuf,
@@ -178,7 +178,7 @@ pub enum ClusterError {
     NotMet {
         /// The node.
         node: NodeId,
-        /// How long it was waited for.
+        /// The time limit.
         patience: Duration,
         /// Its log.
         log: PathBuf,
@@ -190,7 +190,7 @@ pub enum ClusterError {
     NotStopped {
         /// The node.
         node: NodeId,
-        /// How long it was waited for.
+        /// The time limit.
         patience: Duration,
         /// Its log.
         log: PathBuf,
@@ -202,22 +202,22 @@ pub enum ClusterError {
         node: NodeId,
         /// How `nodetool` ended.
         how: String,
-        /// What it said.
+        /// Its output.
         output: String,
     },
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     #[error("{doing} {}: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// To which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// Why it failed.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// Says what was being done when the operating system refused.
+/// Adds the operation and the path to an error of the operating system.
 pub(crate) trait Doing<T> {
     fn doing(self, doing: &'static str, path: &Path) -> Result<T>;
 }

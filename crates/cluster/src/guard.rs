@@ -1,14 +1,15 @@
 //! Child processes that end when their owner does, however that ends.
 //!
-//! A child is started by a shell that becomes it (`exec`, so that it keeps the process id), after the shell has left a watcher in
-//! the background. The watcher reads from a pipe whose one writer is the owner, and to which nothing is ever written. When the
-//! owner ends, be it by SIGKILL, the kernel closes the pipe, the watcher's read ends, and it kills its process group: the child,
-//! and itself.
+//! A shell starts a watcher in the background and then becomes the child (`exec`, so that it keeps
+//! the process id). The watcher reads from a pipe. The owner holds the only writing end and never
+//! writes. When the owner ends, even by SIGKILL, the kernel closes the pipe, the watcher's read
+//! ends, and the watcher kills its process group: the child and itself.
 //!
-//! Why not `PR_SET_PDEATHSIG`: that signal comes when the parent's *thread* ends, and it is lost on whoever's parent died before
-//! it asked. Here there is no moment at which the owner could die unnoticed, because the pipe is there before the child is. The
-//! process group is the child's own, so that Ctrl-C at a terminal reaches the owner alone, and `kill 0` in it can hit nobody else
-//! (a process id is not given anew while a group bears it).
+//! Why not `PR_SET_PDEATHSIG`: that signal comes when the parent's *thread* ends, and it is lost if
+//! the parent dies before the child asks for it. Here the owner cannot die unnoticed at any moment,
+//! because the pipe exists before the child does. The child has a process group of its own. So
+//! Ctrl-C at a terminal reaches the owner alone, and `kill 0` in the group hits nobody else (a
+//! process id is not reused while a group has it).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,15 +23,17 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The pause between two looks at a process.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Leaves the watcher behind and becomes the program that its arguments name. POSIX gives what runs in the background an empty
-/// standard input, therefore the third descriptor. Standard error is a pipe at first, and both let go of it only when the watcher
-/// is there: where the pipe ends, its reader knows that. A signal that held the shell before would leave a child unwatched.
+/// Starts the watcher and becomes the program that its arguments name. POSIX gives a background
+/// process an empty standard input, so the watcher uses the third descriptor. Standard error is a
+/// pipe at first, which both close only when the watcher runs: the end of the pipe tells its
+/// reader. A signal that held the shell earlier would leave a child unwatched.
 const SCRIPT: &str = r#"exec 3<&0 </dev/null
 (exec 2>&1; read -r nothing <&3; kill -9 0) &
 exec 3<&- 2>&1
 exec "$@""#;
 
-/// A child process that does not outlive its owner. Dropping it kills it and waits until it is gone.
+/// A child process that does not outlive its owner. Dropping it kills it and waits until it is
+/// gone.
 #[derive(Debug)]
 pub struct Guarded {
     child: Child,
@@ -38,8 +41,8 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Starts a program, and waits until it is watched. Its standard input is empty; both its outputs go to `output`. `prepare` may
-    /// set environment and folder.
+    /// Starts a program, and waits until it is watched. Its standard input is empty, and both its
+    /// outputs go to `output`. `prepare` may set its environment and folder.
     pub fn spawn<S: AsRef<OsStr>>(
         program: &OsStr,
         arguments: impl IntoIterator<Item = S>,
@@ -65,14 +68,14 @@ impl Guarded {
 
     /// Sends it a signal: to it alone, not to its watcher.
     pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
-        // Until it is waited for, its id belongs to nobody else.
+        // Until this process waits for the child, the child's id belongs to nobody else.
         match self.child.try_wait()? {
             Some(_) => Ok(()),
             None => Ok(kill_process(Pid::from_child(&self.child), signal)?),
         }
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
@@ -97,7 +100,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // Whatever cannot be killed here the watcher kills, now that the pipe closes.
+        // If it cannot be killed here, the watcher kills it, now that the pipe closes.
         let _ = self.kill();
     }
 }
@@ -110,10 +113,11 @@ mod tests {
     use super::*;
     use crate::cache;
 
-    /// How long anything may take before a test gives up.
+    /// How long a step may take before a test gives up.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Says to the owner below, which is a process of its own, which file its child should hold.
+    /// Names the file that the child should hold, for the owner below, which is a process of its
+    /// own.
     const OUTPUT: &str = "PENATES_TEST_GUARD_OUTPUT";
 
     /// Starts a child that holds this file locked, as does its watcher.
@@ -122,8 +126,8 @@ mod tests {
         Guarded::spawn("sleep".as_ref(), ["3600"], output, |_| {}).unwrap()
     }
 
-    /// Whether no process holds the file any more: the child and its watcher are gone.
-    fn is_let_go_of(output: &Path, patience: Duration) -> bool {
+    /// Whether no process holds the file any more, so that the child and its watcher are gone.
+    fn is_released(output: &Path, patience: Duration) -> bool {
         cache::lock(output, patience).unwrap().is_some()
     }
 
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_is_killed_takes_even_a_child_that_is_held_along() {
+    fn a_killed_owner_ends_even_a_child_that_is_held() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output");
         let mut owner = Command::new(std::env::current_exe().unwrap())
@@ -151,10 +155,10 @@ mod tests {
             .unwrap();
         let said = io::BufReader::new(owner.stdout.take().unwrap());
         assert!(io::BufRead::lines(said).map_while(std::result::Result::ok).any(|line| line.contains("ready")));
-        assert!(!is_let_go_of(&output, Duration::ZERO));
+        assert!(!is_released(&output, Duration::ZERO));
         owner.kill().unwrap();
         owner.wait().unwrap();
-        assert!(is_let_go_of(&output, PATIENCE), "the child outlived its owner");
+        assert!(is_released(&output, PATIENCE), "the child outlived its owner");
     }
 
     #[test]
@@ -173,7 +177,7 @@ mod tests {
         child.signal(Signal::TERM).unwrap();
         assert!(child.wait_for(PATIENCE).unwrap().is_some());
         drop(child);
-        assert!(is_let_go_of(&output, PATIENCE));
+        assert!(is_released(&output, PATIENCE));
     }
 
     #[test]
@@ -181,11 +185,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output");
         drop(sleeper(&output));
-        assert!(is_let_go_of(&output, PATIENCE));
+        assert!(is_released(&output, PATIENCE));
     }
 
     #[test]
-    fn a_child_has_its_arguments_as_they_are_and_an_empty_input() {
+    fn a_child_gets_its_arguments_unchanged_and_an_empty_input() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output");
         let file = File::create(&output).unwrap();

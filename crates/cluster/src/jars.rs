@@ -15,7 +15,7 @@ use crate::tail::tail;
 /// The version that is fetched.
 pub const CASSANDRA_VERSION: &str = "5.0.6";
 
-/// What fetches it.
+/// The Maven goal that fetches it.
 const COPY_DEPENDENCIES: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
 
 /// How long fetching may take, and how long another process that is fetching is waited for.
@@ -24,18 +24,19 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// Names and sizes of all jars of a complete folder; written last.
 const CONTENTS: &str = "contents.json";
 
-/// A folder with the jars of Cassandra and of all that it uses.
+/// A folder with the jars of Cassandra and of its dependencies.
 #[derive(Clone, Debug)]
 pub struct Jars {
     /// The folder.
     pub folder: PathBuf,
-    /// Among them the one that measures objects, which the Java machine must load as an agent.
+    /// The jar among them that measures objects. The Java machine must load it as an agent.
     pub jamm: PathBuf,
 }
 
 impl Jars {
-    /// Finds the jars: of the installation that `CASSANDRA_HOME` names, otherwise those that were fetched before, otherwise by
-    /// fetching them (some 70 MB). Of several processes that want to fetch one does, and the others wait for it.
+    /// Finds the jars: those of the installation that `CASSANDRA_HOME` names, or those that were
+    /// fetched before. Otherwise it fetches them (about 70 MB). If several processes need them, one
+    /// fetches, and the others wait.
     pub fn find(java: &Java) -> Result<Self> {
         match home() {
             Some(home) => Self::installed(&home),
@@ -43,12 +44,12 @@ impl Jars {
         }
     }
 
-    /// Whether [`Jars::find`] would have to fetch them.
+    /// Whether [`Jars::find`] would fetch them.
     pub fn are_to_be_fetched() -> Result<bool> {
         Ok(home().is_none() && Self::complete(&cache::folder()?.join(CASSANDRA_VERSION)).is_none())
     }
 
-    /// Whether [`Jars::find`] has all it needs, without doing it.
+    /// Whether [`Jars::find`] has everything it needs. Fetches nothing.
     pub fn can_be_found() -> Result<()> {
         match java::on_path("mvn") {
             None if Self::are_to_be_fetched()? => Err(ClusterError::NoMaven),
@@ -75,7 +76,7 @@ impl Jars {
         let Some(_lock) = cache::lock(&lock, PATIENCE)? else {
             return Err(ClusterError::FetchHeld { cache: cache.to_owned(), waited: PATIENCE });
         };
-        // Whoever had the lock before may have fetched them.
+        // The previous holder of the lock may have fetched them.
         if let Some(jars) = Self::complete(&folder) {
             return Ok(jars);
         }
@@ -84,10 +85,10 @@ impl Jars {
             std::fs::remove_dir_all(&folder).doing("removing the incomplete", &folder)?;
         }
         std::fs::rename(fresh.path(), &folder).doing("making", &folder)?;
-        Self::complete(&folder).ok_or_else(|| incomplete("what it left is not complete", ""))
+        Self::complete(&folder).ok_or_else(|| incomplete("its folder is not complete", ""))
     }
 
-    /// The jars of a folder in which nothing is missing or cut short.
+    /// The jars of a folder in which no jar is missing or truncated.
     fn complete(folder: &Path) -> Option<Self> {
         let contents = std::fs::read_to_string(folder.join(CONTENTS)).ok()?;
         let expected: BTreeMap<String, u64> = serde_json::from_str(&contents).ok()?;
@@ -101,12 +102,12 @@ impl Jars {
     }
 }
 
-/// The installation that is to be used.
+/// The configured installation.
 fn home() -> Option<PathBuf> {
     std::env::var_os("CASSANDRA_HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
-/// Has Maven copy the jars into a new folder beside the one where they will be.
+/// Copies the jars with Maven into a new folder beside their final place.
 fn fetch(cache: &Path, maven: &Path, java: &Java) -> Result<tempfile::TempDir> {
     let fresh = tempfile::Builder::new().prefix("fetching-").tempdir_in(cache).doing("making a folder in", cache)?;
     let pom = fresh.path().join("pom.xml");
@@ -142,7 +143,7 @@ fn incomplete(reason: &str, output: &str) -> ClusterError {
     ClusterError::Fetch { reason: reason.to_owned(), output: output.to_owned() }
 }
 
-/// A project that does nothing but depend on Cassandra.
+/// A project that only depends on Cassandra.
 fn pom_xml() -> String {
     format!(
         r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -182,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// Stands for Maven: notes that it was called, and leaves some jars.
+    /// A substitute for Maven: it records the call and leaves some jars.
     const MAVEN: &str = r#"#!/bin/sh
 echo called >> "$(dirname "$0")/calls"
 for argument; do
@@ -197,8 +198,8 @@ echo jamm > jamm-0.4.0.jar
     }
 
     impl Place {
-        /// A cache folder beside a program that stands for Maven. A shell writes it: if we did, another test's child could hold it
-        /// open for writing when it is to run.
+        /// A cache folder beside a substitute for Maven. A shell writes that program: if this
+        /// process did, another test's child could hold it open for writing when it should run.
         fn with_maven(script: &str) -> Self {
             let folder = tempfile::tempdir().unwrap();
             std::fs::create_dir(folder.path().join("cache")).unwrap();
@@ -223,7 +224,7 @@ echo jamm > jamm-0.4.0.jar
     }
 
     #[test]
-    fn several_that_want_the_jars_at_once_have_them_fetched_once() {
+    fn several_processes_that_need_the_jars_fetch_them_once() {
         let place = Place::with_maven(MAVEN);
         std::thread::scope(|scope| {
             let finding: Vec<_> = (0..4).map(|_| scope.spawn(|| place.find().unwrap())).collect();
@@ -236,7 +237,7 @@ echo jamm > jamm-0.4.0.jar
     }
 
     #[test]
-    fn what_is_missing_or_cut_short_is_fetched_anew() {
+    fn missing_and_truncated_jars_are_fetched_again() {
         let place = Place::with_maven(MAVEN);
         let jars = place.find().unwrap();
         std::fs::remove_file(&jars.jamm).unwrap();
@@ -263,7 +264,7 @@ echo jamm > jamm-0.4.0.jar
     }
 
     #[test]
-    fn without_maven_the_jars_that_are_there_suffice() {
+    fn without_maven_existing_jars_suffice() {
         let place = Place::with_maven(MAVEN);
         let java = Java { program: "java".into() };
         assert!(matches!(Jars::fetched(&place.cache(), None, &java), Err(ClusterError::NoMaven)));
@@ -272,7 +273,7 @@ echo jamm > jamm-0.4.0.jar
     }
 
     #[test]
-    fn an_installation_is_used_where_it_is_one() {
+    fn a_valid_installation_is_used() {
         let home = tempfile::tempdir().unwrap();
         let missing = |part: &str| match Jars::installed(home.path()) {
             Err(ClusterError::BadInstallation { missing, .. }) => assert_eq!(missing, part),

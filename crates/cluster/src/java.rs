@@ -1,4 +1,4 @@
-//! The Java that Cassandra runs on.
+//! Finds the Java that runs Cassandra.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,11 @@ use std::process::Command;
 
 use crate::error::{ClusterError, Result};
 
-/// The version that Cassandra 5.0 is made for (it also takes 11, for which our options would differ; 21 it refuses).
+/// The version that Cassandra 5.0 is made for. It also accepts 11, which needs other options; it
+/// refuses 21.
 const VERSION: u32 = 17;
 
-/// Where Linux distributions put several versions of Java side by side.
+/// Where Linux distributions install several versions of Java side by side.
 const INSTALLED: &str = "/usr/lib/jvm";
 
 /// A Java 17.
@@ -20,7 +21,7 @@ pub struct Java {
 }
 
 impl Java {
-    /// Finds one: in `JAVA_HOME`, on the `PATH`, or installed beside that.
+    /// Finds one in `JAVA_HOME`, on the `PATH`, or installed beside that.
     pub fn find() -> Result<Self> {
         let named = std::env::var_os("JAVA_HOME").filter(|home| !home.is_empty()).map(|home| in_home(home.as_ref()));
         let mut tried = Vec::new();
@@ -35,7 +36,7 @@ impl Java {
         Err(ClusterError::NoJava { found })
     }
 
-    /// What `JAVA_HOME` must be for programs that should use this Java.
+    /// The `JAVA_HOME` for programs that should use this Java.
     pub(crate) fn home(&self) -> Option<PathBuf> {
         let program = self.program.canonicalize().ok()?;
         program.parent().and_then(Path::parent).map(Path::to_owned)
@@ -71,7 +72,7 @@ fn version(program: &Path) -> Option<u32> {
     parse_version(&String::from_utf8_lossy(&output.stderr))
 }
 
-/// The first number of the version in what `java -version` prints; before 9, versions began with `1.`.
+/// The first number of the version that `java -version` prints; before 9, versions began with `1.`.
 fn parse_version(text: &str) -> Option<u32> {
     let (_, version) = text.split_once("version \"")?;
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_read_from_what_java_prints() {
+    fn the_version_is_read_from_the_output_of_java() {
         assert_eq!(parse_version("openjdk version \"17.0.15\" 2025-04-15\nOpenJDK Runtime"), Some(17));
         assert_eq!(parse_version("openjdk version \"21\" 2023-09-19"), Some(21));
         assert_eq!(parse_version("java version \"1.8.0_292\""), Some(8));

@@ -6,13 +6,14 @@ use crate::jars::Jars;
 use crate::plan::NodePlan;
 use crate::spec::Settings;
 
-/// The class that is a node.
+/// The main class of a node.
 const NODE: &str = "org.apache.cassandra.service.CassandraDaemon";
 
-/// The class that asks nodes by JMX.
+/// The main class of `nodetool`, which uses JMX.
 const NODETOOL: &str = "org.apache.cassandra.tools.NodeTool";
 
-/// Parts of the Java library that Cassandra uses though they are not public (Cassandra's `jvm17-server.options`).
+/// Parts of the Java library that Cassandra uses although they are not public (Cassandra's
+/// `jvm17-server.options`).
 const EXPORTS: [&str; 9] = [
     "java.base/java.lang.ref",
     "java.base/jdk.internal.misc",
@@ -43,7 +44,8 @@ const OPENS: [&str; 14] = [
     "jdk.management/com.sun.management.internal",
 ];
 
-/// What makes a node start fast and small. The delays are there for clusters whose nodes do not all know their tokens.
+/// Options that make a node start fast and small. Cassandra's delays are for clusters whose nodes
+/// do not all know their tokens.
 const QUICK: [&str; 9] = [
     "-XX:+UseSerialGC",
     "-XX:+ExitOnOutOfMemoryError",
@@ -56,7 +58,7 @@ const QUICK: [&str; 9] = [
     "-Dcassandra.superuser_setup_delay_ms=0",
 ];
 
-/// The arguments with which Java is a node.
+/// Java's arguments for a node.
 pub(crate) fn node(plan: &NodePlan, settings: &Settings, heap_mib: u32, jars: &Jars) -> Vec<String> {
     let mut arguments = modules();
     arguments.extend(QUICK.map(str::to_owned));
@@ -68,7 +70,8 @@ pub(crate) fn node(plan: &NodePlan, settings: &Settings, heap_mib: u32, jars: &J
         format!("-Dcassandra.storagedir={}", plan.folder.display()),
         format!("-Dcassandra.logdir={}", plan.log_folder().display()),
         format!("-Djava.io.tmpdir={}", plan.folder.join("tmp").display()),
-        // Otherwise Cassandra closes its outputs, and with them the lock that shows that it is still running.
+        // Otherwise Cassandra closes its outputs, and with them the lock that shows that it is
+        // still running.
         "-Dcassandra-foreground=yes".to_owned(),
     ]);
     arguments.extend(jmx(plan));
@@ -77,19 +80,21 @@ pub(crate) fn node(plan: &NodePlan, settings: &Settings, heap_mib: u32, jars: &J
     arguments
 }
 
-/// The arguments with which Java is Cassandra's `nodetool`, asking this node.
+/// Java's arguments for Cassandra's `nodetool`, which asks this node.
 pub(crate) fn nodetool(plan: &NodePlan, jars: &Jars, command: &[&str]) -> Vec<String> {
     let mut arguments = modules();
     let target = ["-Xmx128m", "-XX:+UseSerialGC", "-cp", &class_path(plan, jars), NODETOOL].map(str::to_owned);
     let node = ["-h".to_owned(), plan.address.to_string(), "-p".to_owned(), plan.ports.jmx.to_string()];
-    // It finds the node's `logback.xml` too, and must not write into the node's own log, nor into the folder where it is called.
+    // It finds the node's `logback.xml` too. It must not write into the node's own log, nor into
+    // the current folder.
     arguments.push(format!("-Dcassandra.logdir={}", plan.folder.join("tmp").display()));
     arguments.extend(target.into_iter().chain(node));
     arguments.extend(command.iter().map(|&word| word.to_owned()));
     arguments
 }
 
-/// JMX on the node's own address. Cassandra's own option for it would bind the loopback address that all nodes share.
+/// JMX on the node's own address. Cassandra's own option for it would bind the loopback address
+/// that all nodes share.
 fn jmx(plan: &NodePlan) -> Vec<String> {
     let settings = [
         ("host", plan.address.to_string()),
@@ -108,7 +113,8 @@ fn modules() -> Vec<String> {
     exports.chain(OPENS.iter().map(|module| to_all("--add-opens", module))).collect()
 }
 
-/// The configuration's folder first: `logback.xml` and `cassandra-rackdc.properties` are looked for along the class path.
+/// The folder of the configuration comes first: `logback.xml` and `cassandra-rackdc.properties` are
+/// found along the class path.
 fn class_path(plan: &NodePlan, jars: &Jars) -> String {
     format!("{}:{}/*", plan.config_folder().display(), jars.folder.display())
 }

@@ -1,4 +1,5 @@
-//! Real Cassandra nodes as child processes on loopback addresses, for trials, tests and measurements.
+//! Real Cassandra nodes as child processes on loopback addresses, for trials, tests and
+//! measurements.
 //!
 //! ```no_run
 //! use cluster::{Cluster, ClusterSpec, NodeId, Shape};
@@ -14,10 +15,12 @@
 //! How to read it:
 //!
 //! - `spec.rs`: the options of a cluster; `cluster.rs`: its operations; `error.rs`: its errors;
-//! - `java.rs`, `jars.rs`: where Java and Cassandra come from; `cache.rs`: the folder that keeps them;
-//! - `network.rs`, `plan.rs`, `config.rs`, `jvm.rs`, `memory.rs`, `tls.rs`: a node's address, its part of the ring, its files, command
-//!   line, memory and certificates;
-//! - `guard.rs`: why no process is left behind; `node.rs`: a node from start to end; `cql.rs`: whether it answers;
+//! - `java.rs`, `jars.rs`: where Java and Cassandra come from; `cache.rs`: the folder that keeps
+//!   them;
+//! - `network.rs`, `plan.rs`, `config.rs`, `jvm.rs`, `memory.rs`, `tls.rs`: a node's address, its
+//!   part of the ring, its files, command line, memory and certificates;
+//! - `guard.rs`: ends children with their owner; `node.rs`: a node from start to end; `cql.rs`:
+//!   whether it answers;
 //! - `control.rs`: commands from other processes.
 //!
 //! The crate knows nothing of Penates: no store, no driver, no schema.
@@ -48,8 +51,8 @@ pub use java::Java;
 pub use node::{NodeState, NodeStatus};
 pub use spec::{ClusterSpec, CommitlogSync, Network, NodeId, Ports, Settings, Shape};
 
-/// Checks that this machine has what clusters need: Java 17, and Cassandra or Maven to fetch it. It fetches nothing. Tests that cannot
-/// run print the error.
+/// Checks that this machine has what clusters need: Java 17, and Cassandra or Maven to fetch it. It
+/// fetches nothing. Tests that cannot run print the error.
 pub fn prerequisites() -> Result<()> {
     java::Java::find()?;
     jars::Jars::can_be_found()

@@ -5,16 +5,18 @@ use crate::error::{ClusterError, Result};
 /// The heap below which a node does not run well.
 const HEAP_MIN_MIB: u64 = 256;
 
-/// The heap above which a node for trying out gains nothing.
+/// The heap above which a node in a trial gains nothing.
 const HEAP_MAX_MIB: u64 = 1024;
 
-/// What a node takes beyond its heap (measured: 650 MiB in all with a heap of 256, 950 with 512, 1.5 GiB with 1,024).
+/// The memory of a node beyond its heap (measured: 650 MiB in all with a heap of 256, 950 with 512,
+/// 1.5 GiB with 1,024).
 const BESIDE_HEAP_MIB: u64 = 450;
 
-/// The share of the available memory that nodes take; the rest is for the programs that use them, and for the page cache.
+/// The share of the available memory that nodes may take. The rest is for the programs that use
+/// them, and for the page cache.
 const SHARE_PERCENT: u64 = 60;
 
-/// The heap's size with which this many nodes fit into the memory that is available.
+/// The heap's size with which this many nodes fit into the available memory.
 pub(crate) fn heap_mib(nodes: usize) -> Result<u32> {
     // If the operating system does not report it, nodes may fail to start.
     available_mib().map_or(Ok(HEAP_MIN_MIB as u32), |available_mib| fitting_heap_mib(nodes, available_mib))
@@ -29,7 +31,7 @@ fn fitting_heap_mib(nodes: usize, available_mib: u64) -> Result<u32> {
     Ok(each_mib.saturating_sub(BESIDE_HEAP_MIB).clamp(HEAP_MIN_MIB, HEAP_MAX_MIB) as u32)
 }
 
-/// The memory that can be had without swapping (proc(5), `MemAvailable`).
+/// The memory that is available without swapping (proc(5), `MemAvailable`).
 fn available_mib() -> Option<u64> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -43,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_share_what_is_available_and_each_has_enough() {
+    fn nodes_share_the_available_memory_and_each_has_enough() {
         assert_eq!(fitting_heap_mib(1, 64 << 10).unwrap(), 1024);
         assert_eq!(fitting_heap_mib(3, 4 << 10).unwrap(), 369);
         assert_eq!(fitting_heap_mib(3, 3 << 10).unwrap(), 256);
@@ -59,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_what_is_available() {
+    fn this_machine_reports_its_available_memory() {
         assert!(available_mib().unwrap() > 0);
     }
 }

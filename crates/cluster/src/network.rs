@@ -1,4 +1,4 @@
-//! Loopback networks: each cluster has one, 127.0.K.0, to itself.
+//! Loopback networks: each cluster has its own, 127.0.K.0.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The pause between two looks at ports.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Number of networks to choose from: 127.0.1.0 and those after it. 127.0.0.0 is left to other programs. Those from 127.0.240.0 on are
-/// used only if a specification names one.
+/// Number of networks to choose from: 127.0.1.0 and those after it. 127.0.0.0 is left to other
+/// programs. Those from 127.0.240.0 on are used only if a specification names one.
 const CHOICE: u8 = 239;
 
 /// A network that no other cluster of this user takes while this value lives.
@@ -30,8 +30,9 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// Reserves a network for this many nodes: one whose lock (in the cache folder) is free, and where no process listens at the nodes'
-    /// ports. Each cluster starts its search at a place of its own, so that others seldom take its network while it is not running.
+    /// Reserves a network for this many nodes: one whose lock (in the cache folder) is free, and
+    /// where no process listens at the nodes' ports. Each cluster starts its search at a place of
+    /// its own, so that others seldom take its network while it is not running.
     pub fn choose(network: Network, cluster: &Path, nodes: usize, ports: Ports) -> Result<Self> {
         let locks = cache::folder()?.join("networks");
         std::fs::create_dir_all(&locks).doing("making the folder", &locks)?;
@@ -69,7 +70,7 @@ impl Reserved {
     }
 }
 
-/// All networks that are chosen from, each once.
+/// All networks to choose from, each once.
 fn candidates(cluster: &Path) -> impl Iterator<Item = u8> {
     let mut hasher = DefaultHasher::new();
     cluster.hash(&mut hasher);
@@ -92,7 +93,7 @@ fn listening(third: u8, nodes: usize, ports: Ports) -> Vec<SocketAddr> {
     last_numbers.flat_map(|last| ports.map(|port| SocketAddr::from((address(third, last), port)))).collect()
 }
 
-/// Whether one could listen there.
+/// Whether this process could listen there.
 fn is_free(address: SocketAddr) -> bool {
     !matches!(TcpListener::bind(address), Err(error) if error.kind() == ErrorKind::AddrInUse)
 }

@@ -22,7 +22,7 @@ use crate::{cache, config, cql, jvm};
 /// How long a node may take to end when asked to. It writes its memtables first.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long the processes of an earlier start, whose owner was killed, may take to be gone.
+/// How long the processes of an earlier start, whose owner was killed, may take to end.
 const GONE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long `nodetool` may take. Repairing a node takes long.
@@ -49,18 +49,18 @@ pub enum NodeState {
     Died,
 }
 
-/// What is known of a node.
+/// The state of a node, with its addresses and files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// Its number.
     pub node: NodeId,
-    /// What it does.
+    /// Its state.
     pub state: NodeState,
     /// Its data center.
     pub datacenter: String,
-    /// Where clients connect.
+    /// The address for clients.
     pub cql: SocketAddr,
-    /// Where JMX is to be had.
+    /// The address of JMX.
     pub jmx: SocketAddr,
     /// The process, if there is one.
     pub pid: Option<u32>,
@@ -196,7 +196,7 @@ impl Node {
         ClusterError::Died { node: self.plan.id, status, log: self.plan.system_log(), tail: self.log_tail() }
     }
 
-    /// The error that it runs, but has not reached the others.
+    /// The error of a node that runs, but has not reached the others.
     pub fn not_met(&self, patience: Duration) -> ClusterError {
         ClusterError::NotMet { node: self.plan.id, patience, log: self.plan.system_log(), tail: self.log_tail() }
     }

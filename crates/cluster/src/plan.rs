@@ -13,7 +13,7 @@ pub(crate) struct NodePlan {
     pub datacenter: String,
     pub address: Ipv4Addr,
     pub ports: Ports,
-    /// Where its range of the ring ends (Murmur3Partitioner: -2^63 to 2^63 - 1).
+    /// The end of its range of the ring (Murmur3Partitioner: -2^63 to 2^63 - 1).
     pub token: i64,
     /// The first node of each data center: others find the cluster through these.
     pub seeds: Vec<Ipv4Addr>,
@@ -45,7 +45,7 @@ impl NodePlan {
         self.seeds.contains(&self.address)
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn cql(&self) -> SocketAddr {
         SocketAddr::from((self.address, self.ports.cql))
     }
@@ -58,18 +58,19 @@ impl NodePlan {
         self.folder.join("logs")
     }
 
-    /// What Cassandra logs.
+    /// Cassandra's log.
     pub fn system_log(&self) -> PathBuf {
         self.log_folder().join("system.log")
     }
 
-    /// What the Java machine says itself. Each process of the node holds it open and locked.
+    /// The output of the Java machine. Each process of the node holds it open and locked.
     pub fn console_log(&self) -> PathBuf {
         self.log_folder().join("console.log")
     }
 }
 
-/// Evenly spaced within a data center. No two nodes of a cluster may have the same token: those of the nth data center are n more.
+/// Evenly spaced within a data center. No two nodes of a cluster may have the same token: each data
+/// center adds its index.
 fn token(datacenter: u8, nth: u8, nodes_per_datacenter: u8) -> i64 {
     let step = (1_i128 << 64) / i128::from(nodes_per_datacenter);
     let token = i128::from(i64::MIN) + step / 2 + step * i128::from(nth) + i128::from(datacenter);

@@ -95,7 +95,8 @@ impl Default for CommitlogSync {
 impl FromStr for CommitlogSync {
     type Err = String;
 
-    /// `periodic`, `batch` or `group`; the first and the last also with a time: `periodic:1s`, `group:5ms`.
+    /// `periodic`, `batch` or `group`; the first and the last also with a time: `periodic:1s`,
+    /// `group:5ms`.
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let (mode, time) = text.split_once(':').map_or((text, None), |(mode, time)| (mode, Some(time)));
         let time =
@@ -114,7 +115,8 @@ impl FromStr for CommitlogSync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// The first that no other cluster has and where nothing listens at the nodes' ports. A cluster keeps its network.
+    /// The first that no other cluster has and where nothing listens at the nodes' ports. A cluster
+    /// keeps its network.
     #[default]
     Automatic,
     /// This K.
@@ -143,27 +145,29 @@ pub struct Ports {
 }
 
 impl Default for Ports {
-    /// Cassandra's own.
+    /// Cassandra's default ports.
     fn default() -> Self {
         Self { cql: 9042, storage: 7000, jmx: 7199 }
     }
 }
 
-/// How the nodes run. It may change from one start of a node to the next.
+/// The settings of nodes. They may change from one start of a node to the next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// When a write is acknowledged.
     pub commitlog_sync: CommitlogSync,
-    /// Whether clients must log in. The first role is `cassandra` with the password `cassandra`. Choose this before the first start.
+    /// Whether clients must log in. The first role is `cassandra` with the password `cassandra`.
+    /// Choose this before the first start.
     pub authentication: bool,
-    /// Whether clients may use TLS, at the same port. They should trust [`Cluster::authority`](crate::Cluster::authority).
+    /// Whether clients may use TLS, at the same port. They should trust
+    /// [`Cluster::authority`](crate::Cluster::authority).
     pub client_tls: bool,
     /// Size of each node's heap in MiB. By default it is what fits into memory, 256 to 1,024.
     pub heap_mib: Option<u32>,
-    /// More options for the Java machine. They follow ours and override them.
+    /// More options for the Java machine. They follow the built-in ones and override them.
     pub jvm_options: Vec<String>,
-    /// More of `cassandra.yaml`. Each key replaces ours.
+    /// More of `cassandra.yaml`. Each key replaces the built-in one.
     pub yaml: BTreeMap<String, Value>,
     /// How long a node may take until it is up.
     #[serde(with = "humantime_serde")]
@@ -185,7 +189,7 @@ impl Default for Settings {
     }
 }
 
-/// Everything that is needed to create a cluster.
+/// Everything needed to create a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterSpec {
@@ -227,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_specification_is_the_same_after_it_was_stored() {
+    fn a_stored_specification_is_read_back_unchanged() {
         let mut spec = ClusterSpec::new(Shape { datacenters: 2, nodes_per_datacenter: 3 });
         spec.network = Network::Fixed(7);
         spec.settings.commitlog_sync = CommitlogSync::Group { window: Duration::from_millis(5) };
@@ -237,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_that_make_no_sense_are_refused() {
+    fn impossible_shapes_are_refused() {
         for (datacenters, nodes_per_datacenter) in [(0, 1), (1, 0), (1, 33), (255, 255)] {
             assert!(Shape { datacenters, nodes_per_datacenter }.check().is_err());
         }

@@ -10,7 +10,7 @@ const LINES: usize = 25;
 /// How much of a line it shows: nodes log their whole class path.
 const LINE_CHARS: usize = 300;
 
-/// Bytes before the end of a log in which these lines are searched.
+/// These lines are searched in this number of bytes before the end of a log.
 const REACH_BYTES: u64 = 16 << 10;
 
 /// The last lines of a log, or the reason why it cannot be read.
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_told_and_long_ones_are_cut() {
+    fn the_last_lines_are_returned_and_long_ones_are_truncated() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut lines: Vec<_> = (0..30).map(|n| format!("line {n}")).collect();
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_not_there_is_said_to_be() {
+    fn a_missing_log_is_reported() {
         assert!(tail("/no/such/log".as_ref()).starts_with("(cannot read it:"));
     }
 }

@@ -37,7 +37,8 @@ pub(crate) fn provide(cluster: &Path, plans: &[NodePlan]) -> Result<()> {
     cache::write(&identity, &nodes)
 }
 
-/// An authority's certificate, and a key with a certificate that the authority signed for these addresses.
+/// An authority's certificate, and a key with a certificate that the authority signed for these
+/// addresses.
 fn certify(addresses: Vec<String>) -> std::result::Result<(String, String), rcgen::Error> {
     let mut authority = named("Penates cluster: authority", Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -49,14 +50,16 @@ fn certify(addresses: Vec<String>) -> std::result::Result<(String, String), rcge
     Ok((authority_certificate.pem(), key.serialize_pem() + &certificate.pem()))
 }
 
-/// A certificate's parameters. Names must differ: a certificate whose issuer has the same name looks self-signed.
+/// A certificate's parameters. Names must differ: a certificate whose issuer has the same name
+/// looks self-signed.
 fn named(name: &str, addresses: Vec<String>) -> std::result::Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(addresses)?;
     params.distinguished_name.push(DnType::CommonName, name);
     Ok(params)
 }
 
-/// `client_encryption_options`. The port also takes clients without TLS, as ourselves, when we ask whether the node is up.
+/// `client_encryption_options`. The port also accepts clients without TLS, such as this crate when
+/// it asks whether the node is up.
 pub(crate) fn client_encryption_options(cluster: &Path) -> Result<Value> {
     let read = |path: PathBuf| std::fs::read_to_string(&path).doing("reading", &path);
     let parameters =

@@ -1,4 +1,4 @@
-//! Real nodes. What is here takes ten seconds a start, so one node is led through its whole life.
+//! Real nodes. A start takes ten seconds, so these tests lead one node through its whole life.
 #![allow(clippy::unwrap_used)]
 
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use rustls_pki_types::pem::PemObject;
 
 const NODE: NodeId = NodeId(1);
 
-/// Whether nodes can be started here; if not that is told, and where `CI` is set it is a failure.
+/// Whether nodes can be started here. If not, that is reported, and is a failure if `CI` is set.
 fn can_run() -> bool {
     let Err(error) = cluster::prerequisites() else { return true };
     let told = format!("Cassandra nodes: {error}");
@@ -33,7 +33,7 @@ fn is_alive(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Makes a TLS connection as a client that trusts this authority alone.
+/// Makes a TLS connection like a client that trusts this authority alone.
 fn shake_hands_over_tls(address: SocketAddr, authority: &Path) {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
@@ -94,7 +94,7 @@ fn a_node_starts_is_killed_and_comes_back() {
 }
 
 #[test]
-fn a_node_that_cannot_run_says_why() {
+fn a_node_that_cannot_run_reports_the_reason() {
     if !can_run() {
         return;
     }
