@@ -1,8 +1,9 @@
 //! A volume's ZIP as a set of named texts, read within limits.
 //!
-//! The zip crate reads the central directory, through its iterating reader. That reader reports the number of entries before it reads
-//! one, and shows every entry of a repeated name. The indexing reader first builds an index of all entries and keeps the last of a
-//! name. This module inflates texts, with one inflater for all pages, and counts the bytes of the stream.
+//! The zip crate reads the central directory, through its iterating reader. That reader reports the
+//! number of entries before it reads one, and shows every entry of a repeated name. The indexing
+//! reader first builds an index of all entries and keeps the last of a name. This module inflates
+//! texts, with one inflater for all pages, and counts the bytes of the stream.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,13 +19,15 @@ use crate::{MetsPage, VolumeError};
 
 /// The largest page text, in bytes.
 pub const MAX_PAGE_BYTES: u64 = 16 * 1024 * 1024;
-/// A page may be at most this many times larger than its DEFLATE stream, if it is larger than [`RATIO_FREE_BYTES`].
+/// A page may be at most this many times larger than its DEFLATE stream, if it is larger than
+/// [`RATIO_FREE_BYTES`].
 pub const MAX_RATIO: u64 = 200;
 /// Up to this size in bytes a page may have any ratio.
 pub const RATIO_FREE_BYTES: u64 = 1024 * 1024;
 /// The most entries that a ZIP may have.
 pub const MAX_ENTRIES: usize = 100_000;
-/// A page's compressed bytes may be more than [`MAX_PAGE_BYTES`] by this: far more than stored blocks need.
+/// A page's compressed bytes may be more than [`MAX_PAGE_BYTES`] by this: far more than stored
+/// blocks need.
 const COMPRESSED_SLACK_BYTES: u64 = 64 * 1024;
 
 const LOCAL_HEADER_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
@@ -40,7 +43,7 @@ pub(crate) struct Archive<R> {
     compressed: Vec<u8>,
 }
 
-/// What the central directory claims of a file. It must be checked.
+/// The claims of the central directory about a file. They must be checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchiveFile {
     pub(crate) size: u64,
@@ -51,7 +54,8 @@ pub(crate) struct ArchiveFile {
 }
 
 impl<R: Read + Seek> Archive<R> {
-    /// Reads the central directory. One that announces too many entries is refused before it is read.
+    /// Reads the central directory. One that announces too many entries is refused before it is
+    /// read.
     pub(crate) fn open(zip: R) -> Result<Self, VolumeError> {
         let mut zip = Buffered::new(zip).map_err(VolumeError::zip_io)?;
         let mut directory = ZipIterable::try_new(&mut zip, Config::default()).map_err(VolumeError::zip)?;
@@ -91,8 +95,8 @@ impl<R: Read + Seek> Archive<R> {
         self.files.get(file_name).copied()
     }
 
-    /// Reads the text of `page` from `file`, inflating at most one byte more than METS states. The caller has checked that METS keeps
-    /// to [`MAX_PAGE_BYTES`], and must check the text.
+    /// Reads the text of `page` from `file`, inflating at most one byte more than METS states. The
+    /// caller has checked that METS keeps to [`MAX_PAGE_BYTES`], and must check the text.
     pub(crate) fn read(&mut self, file: &ArchiveFile, page: &MetsPage) -> Result<Vec<u8>, VolumeError> {
         self.read_compressed(file, page)?;
         match file.method {
@@ -102,7 +106,8 @@ impl<R: Read + Seek> Archive<R> {
         }
     }
 
-    /// Reads a page's compressed bytes. The buffer grows with the bytes that exist, not with what headers claim.
+    /// Reads a page's compressed bytes. The buffer grows with the bytes that exist, not with what
+    /// headers claim.
     fn read_compressed(&mut self, file: &ArchiveFile, page: &MetsPage) -> Result<(), VolumeError> {
         let limit_bytes = MAX_PAGE_BYTES + COMPRESSED_SLACK_BYTES;
         if file.compressed_size > limit_bytes {
@@ -144,8 +149,8 @@ impl<R: Read + Seek> Archive<R> {
     }
 }
 
-/// Seeks to the start of an entry's bytes, after its local header, whose name and extra field have lengths of their own (APPNOTE
-/// 4.3.7).
+/// Seeks to the start of an entry's bytes, after its local header, whose name and extra field have
+/// lengths of their own (APPNOTE 4.3.7).
 fn skip_local_header(zip: &mut (impl Read + Seek), header_start: u64) -> io::Result<()> {
     zip.seek(SeekFrom::Start(header_start))?;
     let mut header = [0; LOCAL_HEADER_LEN];
@@ -157,8 +162,8 @@ fn skip_local_header(zip: &mut (impl Read + Seek), header_start: u64) -> io::Res
     zip.seek_relative(length_at(26) + length_at(28))
 }
 
-/// Whether a name could lie outside the target folder when unpacked on some system (APPNOTE 4.4.17: names are relative and use forward
-/// slashes).
+/// Whether a name could lie outside the target folder when unpacked on some system (APPNOTE 4.4.17:
+/// names are relative and use forward slashes).
 fn leads_elsewhere(name: &str) -> bool {
     let has_drive = matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
     name.starts_with('/') || has_drive || name.contains(['\\', '\0']) || name.split('/').any(|part| part == "..")

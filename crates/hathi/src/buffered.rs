@@ -1,5 +1,5 @@
-//! Buffered reading that keeps its buffer when seeking within it. Readers seek from one entry of a ZIP to the next, which nearly always
-//! begins where the last one ended.
+//! Buffered reading that keeps its buffer when seeking within it. Readers seek from one entry of a
+//! ZIP to the next, which nearly always begins where the last one ended.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn seeking_where_the_buffer_is_asks_the_source_for_nothing() {
+    fn seeking_within_the_buffer_reads_nothing_from_the_source() {
         let mut reader = Buffered::new(Counted(Cursor::new(vec![7; 1000]), 0)).unwrap();
         reader.read_exact(&mut [0; 10]).unwrap();
         let before = reader.reader.get_ref().1;
@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_reads_what_the_source_reads_wherever_it_is_sought(
+        fn it_reads_the_same_as_its_source_after_any_seeks(
             len in 0..200_000_usize,
             start in 0..1000_u64,
             steps in proptest::collection::vec((0..3_u8, -250_000..250_000_i64, 0..70_000_usize), 0..20),

@@ -41,7 +41,7 @@ pub enum VolumeError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// METS has an `OBJID` that is not a volume id.
-    #[error("the METS has an OBJID that is no volume id: {0}")]
+    #[error("the METS has an OBJID that is not a volume id: {0}")]
     BadObjectId(InvalidVolumeId),
     /// Neither the path nor METS nor the record names the volume's id.
     #[error("the volume's id is unknown: give it, or an OBJID in the METS, or a record")]
@@ -59,7 +59,7 @@ pub enum VolumeError {
         other: VolumeId,
     },
     /// The file is not a ZIP, or is truncated or damaged.
-    #[error("the ZIP is damaged or none at all: {0}")]
+    #[error("the file is damaged or not a ZIP: {0}")]
     Zip(String),
     /// More than [`MAX_ENTRIES`].
     #[error("the ZIP has {0} entries, more than the {MAX_ENTRIES} that are read")]
@@ -68,7 +68,7 @@ pub enum VolumeError {
     #[error("the ZIP's entry {0:?} is encrypted")]
     Encrypted(String),
     /// An entry's name leads out of the archive's folder.
-    #[error("the ZIP's entry {0:?} has a name that leads elsewhere; a plain relative path with `/` is needed")]
+    #[error("the ZIP's entry {0:?} has a name that leads out of the folder; a plain relative path with `/` is needed")]
     ZipSlip(String),
     /// Two entries of one name, or two files of one name in different folders.
     #[error("the ZIP has more than one file {0:?}")]
@@ -76,7 +76,8 @@ pub enum VolumeError {
     /// A page that METS names is not in the ZIP.
     #[error("{0} is in the METS, but not in the ZIP")]
     MissingPage(PageName),
-    /// A page is beyond [`crate::archive::MAX_PAGE_BYTES`], or compressed beyond [`crate::archive::MAX_RATIO`].
+    /// A page is beyond [`crate::archive::MAX_PAGE_BYTES`], or compressed beyond
+    /// [`crate::archive::MAX_RATIO`].
     #[error("{page} is too large: {reason}")]
     Bomb {
         /// The page.
@@ -93,7 +94,7 @@ pub enum VolumeError {
         reason: String,
     },
     /// A page is not what METS or the ZIP states.
-    #[error("{page} is not what was promised: {reason}")]
+    #[error("{page} does not match its description: {reason}")]
     Checksum {
         /// The page.
         page: PageName,
@@ -101,7 +102,7 @@ pub enum VolumeError {
         reason: String,
     },
     /// A page was asked for that the volume does not have.
-    #[error("there is no page at place {index}, the volume has {count}")]
+    #[error("there is no page {index} (from 0); the volume has {count} pages")]
     NoSuchPage {
         /// The requested place, from 0.
         index: usize,
@@ -109,7 +110,7 @@ pub enum VolumeError {
         count: usize,
     },
     /// There is no page to make volumes from.
-    #[error("no volume with pages was given to make others from")]
+    #[error("no volume with pages to make others from")]
     NoSamples,
 }
 

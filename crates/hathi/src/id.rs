@@ -1,8 +1,9 @@
 //! Volume identifiers, their pairtree-cleaned form, and page sequences.
 //!
-//! A HathiTrust volume id is `<library>.<local id>`: the library's namespace up to the first dot, then the id that this
-//! library gave, such as `uc2.ark:/13960/t8ff3zh99`. Folder and entry names carry the *cleaned* form, made by the character
-//! mapping of Pairtree 0.1 (section 3, "Identifier string cleaning") applied to the local id.
+//! A HathiTrust volume id is `<library>.<local id>`: the library's namespace up to the first dot,
+//! then the id that this library gave, such as `uc2.ark:/13960/t8ff3zh99`. Folder and entry names
+//! carry the *cleaned* form, made by the character mapping of Pairtree 0.1 (section 3, "Identifier
+//! string cleaning") applied to the local id.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The longest volume id that is taken, in bytes of UTF-8.
+/// The longest accepted volume id, in bytes of UTF-8.
 pub const MAX_ID_BYTES: usize = 1_000;
 
 /// A volume's identifier: a library, a dot, and the library's own id of the volume. Cheap to clone.
@@ -25,19 +26,21 @@ pub struct VolumeId {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidVolumeId {
     /// The text is not a library, a dot and a local id.
-    #[error("`{0}` is no volume id: it must be a library, a dot and the library's own id, like `yale.39002015008130`")]
+    #[error(
+        "`{0}` is not a volume id: it must be a library, a dot and the library's own id, like `yale.39002015008130`"
+    )]
     Shape(String),
     /// The text is longer than [`MAX_ID_BYTES`].
     #[error("a volume id is at most {MAX_ID_BYTES} bytes long, this one has {0}")]
     TooLong(usize),
     /// A control character (line feed, NUL and the like).
-    #[error("{0:?} is no volume id: it holds a control character")]
+    #[error("{0:?} is not a volume id: it holds a control character")]
     ControlCharacter(String),
     /// The library, which names a folder and begins names in a ZIP, holds `/` or `\`.
-    #[error("`{0}` is no volume id: its library, up to the first dot, must not hold a slash")]
+    #[error("`{0}` is not a volume id: its library, up to the first dot, must not hold a slash")]
     SlashInLibrary(String),
     /// The text holds `|`, which separates the ids of a list, so no list could name it.
-    #[error("`{0}` is no volume id: it must not hold `|`, which separates the ids of a list")]
+    #[error("`{0}` is not a volume id: it must not hold `|`, which separates the ids of a list")]
     Separator(String),
     /// The text is not in cleaned form: cleaning never gives it.
     #[error("`{0}` is not in cleaned (pairtree) form")]
@@ -45,10 +48,10 @@ pub enum InvalidVolumeId {
 }
 
 impl VolumeId {
-    /// Reads an id as people and other programs write it; white space around it is dropped.
+    /// Parses an id as people and other programs write it. White space around it is dropped.
     ///
-    /// It must match `.+\..+` with something before the first dot, have at most [`MAX_ID_BYTES`] bytes, no control
-    /// characters, no `|`, and no slash in its library.
+    /// It must match `.+\..+` with something before the first dot, have at most [`MAX_ID_BYTES`]
+    /// bytes, no control characters, no `|`, and no slash in its library.
     pub fn parse(text: &str) -> Result<Self, InvalidVolumeId> {
         let text = text.trim();
         if text.len() > MAX_ID_BYTES {
@@ -71,8 +74,8 @@ impl VolumeId {
         }
     }
 
-    /// Reads an id in cleaned form, as in the names of folders and ZIP entries. It accepts only what [`VolumeId::cleaned`] returns, so
-    /// an id has exactly one cleaned form.
+    /// Reads an id in cleaned form, as in the names of folders and ZIP entries. It accepts only
+    /// what [`VolumeId::cleaned`] returns, so an id has exactly one cleaned form.
     pub fn from_cleaned(text: &str) -> Result<Self, InvalidVolumeId> {
         let not_cleaned = || InvalidVolumeId::NotCleaned(text.to_owned());
         if text.len() > 3 * MAX_ID_BYTES {
@@ -84,8 +87,9 @@ impl VolumeId {
         if id.cleaned().as_str() == text { Ok(id) } else { Err(not_cleaned()) }
     }
 
-    /// Reads an id from one segment of a URL's path, percent-decoded already: the raw id if its local part holds a byte that
-    /// cleaning never gives (such as `/` or `:`), else the cleaned form.
+    /// Reads an id from one segment of a URL's path, percent-decoded already: the raw id if its
+    /// local part holds a byte that cleaning never gives (such as `/` or `:`), else the cleaned
+    /// form.
     pub fn from_path_segment(segment: &str) -> Result<Self, InvalidVolumeId> {
         let local = segment.split_once('.').map_or("", |(_, local)| local);
         if local.bytes().all(is_in_cleaned_form) { Self::from_cleaned(segment) } else { Self::parse(segment) }
@@ -106,7 +110,8 @@ impl VolumeId {
         &self.text[self.library_len_bytes + 1..]
     }
 
-    /// The library, a dot and [`VolumeId::cleaned_local`]: safe as a file name and as a ZIP entry's folder.
+    /// The library, a dot and [`VolumeId::cleaned_local`]: safe as a file name and as a ZIP entry's
+    /// folder.
     pub fn cleaned(&self) -> CleanedId {
         CleanedId(format!("{}.{}", self.library(), self.cleaned_local()).into())
     }
@@ -145,7 +150,8 @@ fn is_in_cleaned_form(byte: u8) -> bool {
     }
 }
 
-/// Undoes cleaning; `None` if a `^` is not followed by two hexadecimal digits or the result is not UTF-8.
+/// Undoes cleaning; `None` if a `^` is not followed by two hexadecimal digits or the result is not
+/// UTF-8.
 fn uncleaned(cleaned_local: &str) -> Option<String> {
     let mut bytes = cleaned_local.bytes();
     let mut local = Vec::with_capacity(cleaned_local.len());
@@ -199,7 +205,8 @@ impl std::str::FromStr for VolumeId {
     }
 }
 
-/// A volume id in cleaned form: the library, a dot and the cleaned local id, like `uc2.ark+=13960=t8ff3zh99`.
+/// A volume id in cleaned form: the library, a dot and the cleaned local id, like
+/// `uc2.ark+=13960=t8ff3zh99`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CleanedId(Arc<str>);
 
@@ -216,7 +223,8 @@ impl fmt::Display for CleanedId {
     }
 }
 
-/// A page's sequence: its place in the volume, from 1. It is METS' `ORDER`, not the number in the page's file name.
+/// A page's sequence: its place in the volume, from 1. It is METS' `ORDER`, not the number in the
+/// page's file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Seq(NonZeroU32);
 
@@ -231,7 +239,8 @@ impl Seq {
         self.0.get()
     }
 
-    /// The name of this page's file in archives that the server sends: eight digits and `.txt`, like `00000001.txt`.
+    /// The name of this page's file in archives that the server sends: eight digits and `.txt`,
+    /// like `00000001.txt`.
     pub fn file_name(self) -> String {
         format!("{:08}.txt", self.0)
     }
@@ -255,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_that_a_list_would_take_apart_is_refused_raw_and_cleaned() {
+    fn an_id_with_a_separator_of_lists_is_refused_raw_and_cleaned() {
         assert_eq!(VolumeId::parse("x.a|b"), Err(InvalidVolumeId::Separator("x.a|b".to_owned())));
         assert_eq!(VolumeId::from_cleaned("x.a^7cb"), Err(InvalidVolumeId::Separator("x.a|b".to_owned())));
     }
@@ -268,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_a_library_or_a_local_id_is_refused() {
+    fn a_text_without_library_or_local_id_is_refused() {
         for text in ["", ".", "uc2", "uc2.", ".ark", "  .x ", "..", "\u{2003}"] {
             assert!(matches!(VolumeId::parse(text), Err(InvalidVolumeId::Shape(_))), "{text:?}");
         }
@@ -297,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_cleaning_gives_is_read_as_cleaned() {
+    fn only_cleaned_ids_are_read_as_cleaned() {
         for text in
             ["x.^4a", "x.^2A", "x.^2", "x.^", "x.^zz", "x.a/b", "x.a:b", "x.a.b", "x.^c3", "x.^00", "x", "x.a^20"]
         {

@@ -1,12 +1,15 @@
-//! The lists of volumes and pages that clients of the HTRC Data API send (`volumeIDs`, `pageIDs`), and lists of one id a line.
+//! The lists of volumes and pages that clients of the HTRC Data API send (`volumeIDs`, `pageIDs`),
+//! and lists of one id a line.
 //!
-//! Tokens are trimmed, empty ones are skipped, and repeats are merged. The result keeps the order of first mention.
+//! Tokens are trimmed, empty ones are skipped, and repeats are merged. The result keeps the order
+//! of first mention.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::{Seq, VolumeId};
 
-/// Least number of characters before the `[` of a page id. The original service accepted no shorter volume ids there.
+/// Least number of characters before the `[` of a page id. The original service accepted no shorter
+/// volume ids there.
 const MIN_CHARS_BEFORE_PAGES: usize = 4;
 
 /// Pages of one volume.
@@ -21,13 +24,15 @@ pub struct PageList {
 /// A malformed list. The messages are the original service's, which clients know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// A token of a list of volumes is not a volume id, or there is none (the token is then the whole list).
+    /// A token of a list of volumes is not a volume id, or there is none (the token is then the
+    /// whole list).
     #[error("Malformed Volume ID list. Offending token: {token}")]
     MalformedVolume {
         /// What could not be read.
         token: String,
     },
-    /// A token of a list of pages is not a volume id with pages, or there is none (the token is then the whole list).
+    /// A token of a list of pages is not a volume id with pages, or there is none (the token is
+    /// then the whole list).
     #[error("Malformed Page ID list. Offending token: {token}")]
     MalformedPages {
         /// What could not be read.
@@ -58,8 +63,9 @@ fn parse_volumes<'a>(list: &str, tokens: impl Iterator<Item = &'a str>) -> Resul
     if volumes.is_empty() { Err(malformed(list)) } else { Ok(volumes) }
 }
 
-/// Reads `pageIDs`: volumes with pages, like `yale.39002015008130[1,2,4]|uc2.ark:/13960/t8ff3zh99[5]`. If a volume is named again,
-/// its pages are added to those before.
+/// Reads `pageIDs`: volumes with pages, like
+/// `yale.39002015008130[1,2,4]|uc2.ark:/13960/t8ff3zh99[5]`. If a volume is named again, its pages
+/// are added to those before.
 pub fn parse_page_ids(list: &str) -> Result<Vec<PageList>, ListError> {
     let malformed = |token: &str| ListError::MalformedPages { token: token.to_owned() };
     let mut lists: Vec<PageList> = Vec::new();
@@ -102,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_stand_in_the_order_of_first_mention_each_once() {
+    fn volumes_are_in_the_order_of_first_mention_each_once() {
         let volumes = parse_volume_ids(" b.2 ||a.1|b.2| |c.3|").unwrap();
         assert_eq!(volumes.iter().map(VolumeId::as_str).collect::<Vec<_>>(), ["b.2", "a.1", "c.3"]);
     }
@@ -118,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_repeated_volume_are_united_in_order_of_mention() {
+    fn pages_of_a_repeated_volume_are_merged_in_order_of_mention() {
         assert_eq!(
             pages("uc2.x[4,2,4]| yale.1[ 7 ,, 1]|uc2.x[2,9]|"),
             [("uc2.x".into(), vec![4, 2, 9]), ("yale.1".into(), vec![7, 1])]

@@ -1,12 +1,16 @@
-//! Library formats: volume identifiers, pairtree folders, METS, metadata records and ZIPs of page texts, read with checks. It also
-//! makes synthetic volumes for load tests. The crate knows no store and no HTTP.
+//! Library formats: volume identifiers, pairtree folders, METS, metadata records and ZIPs of page
+//! texts, read with checks. It also makes synthetic volumes for load tests. The crate knows no
+//! store and no HTTP.
 //!
 //! How to read it, in the order in which a volume is read:
 //!
-//! - [`VolumeId`] and [`Seq`] (`id.rs`) name volumes and pages; `idlist.rs` reads the lists of them that clients send.
+//! - [`VolumeId`] and [`Seq`] (`id.rs`) name volumes and pages; `idlist.rs` reads the lists of them
+//!   that clients send.
 //! - [`discover`] and [`locate`] (`pairtree.rs`) find a volume's files.
-//! - [`Mets`] (`mets.rs`) says which file is which page. [`Record`] (`record.rs`) says what the volume is and who may read it.
-//! - [`VolumeReader`] (`volume.rs`, over `archive.rs` and `buffered.rs`) combines these with the ZIP and returns checked page texts.
+//! - [`Mets`] (`mets.rs`) says which file is which page. [`Record`] (`record.rs`) says what the
+//!   volume is and who may read it.
+//! - [`VolumeReader`] (`volume.rs`, over `archive.rs` and `buffered.rs`) combines these with the
+//!   ZIP and returns checked page texts.
 //! - [`Sampler`] (`synth.rs`) makes any number of volumes from real pages.
 //!
 //! ```
@@ -23,9 +27,10 @@
 //! # }
 //! ```
 //!
-//! Pure functions with limits parse the input of strangers, so they can be fuzzed: [`VolumeId::parse`],
-//! [`VolumeId::from_path_segment`], [`parse_volume_ids`], [`parse_page_ids`], [`parse_volume_lines`], [`Mets::parse`],
-//! [`Record::parse`], and [`VolumeReader`] over a `Cursor`.
+//! Pure functions with limits parse the input of strangers, so they can be fuzzed:
+//! [`VolumeId::parse`], [`VolumeId::from_path_segment`], [`parse_volume_ids`], [`parse_page_ids`],
+//! [`parse_volume_lines`], [`Mets::parse`], [`Record::parse`], and [`VolumeReader`] over a
+//! `Cursor`.
 
 pub mod archive;
 mod buffered;

@@ -1,8 +1,10 @@
-//! METS, as far as a volume's pages need it: which file is which page, how large it is, and its MD5.
+//! METS, as far as a volume's pages need it: which file is which page, how large it is, and its
+//! MD5.
 //!
-//! Read from the METS schema 1.x (Library of Congress): the `fileGrp` with `USE="ocr"` names the text files with `SIZE` and
-//! `CHECKSUM`; each `div` of the physical `structMap` that points to one of them (`fptr`) is a page, whose sequence is `ORDER`,
-//! whose label is `ORDERLABEL` and whose features are `LABEL`. Elements are known by their namespace, whatever the prefix.
+//! Read from the METS schema 1.x (Library of Congress): the `fileGrp` with `USE="ocr"` names the
+//! text files with `SIZE` and `CHECKSUM`; each `div` of the physical `structMap` that points to one
+//! of them (`fptr`) is a page, whose sequence is `ORDER`, whose label is `ORDERLABEL` and whose
+//! features are `LABEL`. Elements are known by their namespace, whatever the prefix.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,13 +21,14 @@ pub const MAX_METS_BYTES: usize = 64 * 1024 * 1024;
 pub const MAX_PAGES: usize = 100_000;
 
 const METS_NAMESPACE: Namespace<'_> = Namespace("http://www.loc.gov/METS/");
-/// Far above what METS needs; deeper documents are made to hurt.
+/// Far more than METS needs: deeper documents are attacks.
 const MAX_DEPTH: usize = 128;
-/// The same for one element's attributes (checking them for repeats costs their number squared).
+/// The limit of one element's attributes (checking them for repeats takes time quadratic in their
+/// number).
 const MAX_ATTRIBUTES: usize = 64;
-/// The same for a page's features, each of which costs more memory than it takes in the file.
+/// The limit of a page's features, each of which takes more memory than its bytes in the file.
 const MAX_FEATURES: usize = 32;
-/// The same for one attribute's value, which may end up in an error's message.
+/// The limit of one attribute's value, which may end up in the message of an error.
 const MAX_VALUE_BYTES: usize = 4 * 1024;
 
 /// A volume's METS: its pages in reading order.
@@ -37,7 +40,7 @@ pub struct Mets {
     pub pages: Vec<MetsPage>,
 }
 
-/// What METS says of a page.
+/// The metadata of a page in METS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetsPage {
     /// `ORDER`: unique in the volume.
@@ -63,7 +66,8 @@ pub enum MetsError {
     /// More than [`MAX_PAGES`].
     #[error("the METS names more than {MAX_PAGES} pages")]
     TooManyPages,
-    /// Elements are nested too deeply, have too many or too long attributes, or a page too many features.
+    /// Elements are nested too deeply, have too many or too long attributes, or a page too many
+    /// features.
     #[error(
         "the METS has elements nested more than {MAX_DEPTH} deep, with more than {MAX_ATTRIBUTES} attributes or one of more than \
          {MAX_VALUE_BYTES} bytes, or a page with more than {MAX_FEATURES} features"
@@ -72,16 +76,16 @@ pub enum MetsError {
     /// Not well-formed XML, or not UTF-8.
     #[error("the METS is not well-formed XML (byte {at}): {reason}")]
     Xml {
-        /// Where in the file, in bytes from its beginning.
+        /// The place in the file, in bytes from its beginning.
         at: u64,
-        /// What the XML reader says.
+        /// The error of the XML reader.
         reason: String,
     },
     /// A document type declaration: METS needs none, and entities are not expanded.
     #[error("the METS has a DOCTYPE, which is not allowed")]
     Doctype,
     /// The document's root is no `mets` element in METS' namespace, or there is more than one.
-    #[error("the document is not one METS: its root must be `mets` in the namespace {}", METS_NAMESPACE.0)]
+    #[error("the document is not a METS: its root must be `mets` in the namespace {}", METS_NAMESPACE.0)]
     NotMets,
     /// An attribute that is needed is absent.
     #[error("the METS lacks the attribute {attribute} of {element}")]
@@ -91,7 +95,7 @@ pub enum MetsError {
         /// The attribute's name.
         attribute: &'static str,
     },
-    /// An attribute has a value that cannot be.
+    /// An attribute has an invalid value.
     #[error("the METS says {attribute}=\"{value}\" in {element}, which {expected}")]
     BadAttribute {
         /// The element, with its ID or ORDER if it has one.
@@ -103,11 +107,12 @@ pub enum MetsError {
         /// What is expected instead.
         expected: &'static str,
     },
-    /// Two files with one ID, two pages with one ORDER, or a text file that is two pages (or a page of two files).
+    /// Two files with one ID, two pages with one ORDER, or a text file that is two pages (or a page
+    /// of two files).
     #[error("the METS names {0} twice")]
     Twice(String),
-    /// A text file that is no page.
-    #[error("the METS has the OCR file {0}, which is no page: no div of the physical structMap points to it")]
+    /// A text file that is not a page.
+    #[error("the METS has the OCR file {0}, which is not a page: no div of the physical structMap points to it")]
     FileWithoutPage(String),
     /// No page with text.
     #[error("the METS names no page: it needs a fileGrp with USE=\"ocr\" and a structMap that points into it")]
@@ -115,7 +120,8 @@ pub enum MetsError {
 }
 
 impl Mets {
-    /// Reads a METS of at most [`MAX_METS_BYTES`] in UTF-8. Pages without a text file are passed over.
+    /// Reads a METS of at most [`MAX_METS_BYTES`] in UTF-8. Pages without a text file are passed
+    /// over.
     pub fn parse(xml: &[u8]) -> Result<Self, MetsError> {
         if xml.len() > MAX_METS_BYTES {
             return Err(MetsError::TooLarge(xml.len()));
@@ -149,7 +155,7 @@ fn not_well_formed(at: u64, reason: &dyn std::fmt::Display) -> MetsError {
 /// What has been read so far, and which elements are open.
 #[derive(Default)]
 struct Parser {
-    /// Where the event that is handled ends, in bytes from the file's beginning.
+    /// The end of the current event, in bytes from the beginning of the file.
     at: u64,
     seen_root: bool,
     id: Option<String>,
@@ -159,7 +165,7 @@ struct Parser {
     pages: BTreeMap<Seq, MetsPage>,
 }
 
-/// An open element, told apart as far as its children's meaning depends on it.
+/// An open element, as far as the meaning of its children depends on it.
 enum Open {
     Root,
     FileSection,
@@ -269,7 +275,7 @@ fn open_file(mut attributes: Attributes) -> Result<Open, MetsError> {
     let id = attributes.need("file of the OCR group", "ID")?;
     let element = format!("file {id}");
     let size = attributes.need(&element, "SIZE")?;
-    let size = size.parse().map_err(|_| bad(&element, "SIZE", size, "is no number of bytes"))?;
+    let size = size.parse().map_err(|_| bad(&element, "SIZE", size, "is not a number of bytes"))?;
     let checksum_type = attributes.need(&element, "CHECKSUMTYPE")?;
     if checksum_type != "MD5" {
         return Err(bad(&element, "CHECKSUMTYPE", checksum_type, "must be MD5"));
@@ -277,7 +283,7 @@ fn open_file(mut attributes: Attributes) -> Result<Open, MetsError> {
     let checksum = attributes.need(&element, "CHECKSUM")?;
     let mut md5 = [0; 16];
     hex::decode_to_slice(&checksum, &mut md5)
-        .map_err(|_| bad(&element, "CHECKSUM", checksum, "is no MD5: 32 hexadecimal digits"))?;
+        .map_err(|_| bad(&element, "CHECKSUM", checksum, "is not an MD5 of 32 hexadecimal digits"))?;
     Ok(Open::File { id, file: OcrFile { name: None, size, md5 } })
 }
 
@@ -301,7 +307,7 @@ impl Div {
         let Some(order) = &self.order else {
             return Err(MetsError::MissingAttribute { element, attribute: "ORDER" });
         };
-        let seq = Seq::parse(order).ok_or_else(|| bad(&element, "ORDER", order.clone(), "is no number above 0"))?;
+        let seq = Seq::parse(order).ok_or_else(|| bad(&element, "ORDER", order.clone(), "is not a number above 0"))?;
         let (label, features) = (self.label.clone(), self.features.clone());
         Ok(MetsPage { seq, file_name, size: file.size, md5: file.md5, label, features })
     }

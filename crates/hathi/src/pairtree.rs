@@ -1,7 +1,9 @@
-//! Finding volumes in folders: pairtrees as HathiTrust lays them out, parts of them, and flat folders of pairs.
+//! Finds volumes in folders: pairtrees in HathiTrust's layout, parts of them, and flat folders of
+//! pairs.
 //!
-//! A volume is a folder `<library>/pairtree_root/<two characters>/.../<cleaned local id>/` that holds
-//! `<cleaned local id>.zip`, `.mets.xml` and perhaps `.json` (Pairtree 0.1, section 4, two characters a folder).
+//! A volume is a folder `<library>/pairtree_root/<two characters>/.../<cleaned local id>/` that
+//! holds `<cleaned local id>.zip`, `.mets.xml` and perhaps `.json` (Pairtree 0.1, section 4, two
+//! characters a folder).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,7 @@ const ZIP_SUFFIX: &str = ".zip";
 const METS_SUFFIX: &str = ".mets.xml";
 const RECORD_SUFFIX: &str = ".json";
 
-/// Where a volume's files are.
+/// The files of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeFiles {
     /// The id, if the path names it: under `<library>/pairtree_root`.
@@ -34,33 +36,33 @@ pub enum DiscoverError {
     /// A ZIP without its METS.
     #[error("{} has no METS beside it: {} is missing", zip.display(), mets.display())]
     MissingMets {
-        /// The ZIP that is there.
+        /// The ZIP.
         zip: PathBuf,
-        /// The METS that is not.
+        /// The missing METS.
         mets: PathBuf,
     },
     /// A METS without its ZIP.
     #[error("{} has no ZIP beside it: {} is missing", mets.display(), zip.display())]
     MissingZip {
-        /// The METS that is there.
+        /// The METS.
         mets: PathBuf,
-        /// The ZIP that is not.
+        /// The missing ZIP.
         zip: PathBuf,
     },
     /// The pairtree holds no such volume.
     #[error("there is no volume {id}: {} is missing", zip.display())]
     NoSuchVolume {
-        /// The id that was looked for.
+        /// The requested id.
         id: VolumeId,
-        /// Where its ZIP would be.
+        /// The place where its ZIP would be.
         zip: PathBuf,
     },
     /// A file in a pairtree whose name is no cleaned id.
-    #[error("{} lies in a pairtree, but its name is no id: {reason}", path.display())]
+    #[error("{} lies in a pairtree, but its name is not an id: {reason}", path.display())]
     Name {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its name.
+        /// What is wrong with the name.
         reason: InvalidVolumeId,
     },
     /// A file that is neither a ZIP nor a METS.
@@ -71,16 +73,17 @@ pub enum DiscoverError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
-/// Finds the volumes at `path`: a pairtree root (a folder of `<library>/pairtree_root`), a library's folder, any folder in one, a
-/// flat folder of `.zip` and `.mets.xml` pairs, or one `.zip` or `.mets.xml`.
+/// Finds the volumes at `path`: a pairtree root (a folder of `<library>/pairtree_root`), a
+/// library's folder, any folder in one, a flat folder of `.zip` and `.mets.xml` pairs, or one
+/// `.zip` or `.mets.xml`.
 ///
-/// The iterator reads folders lazily, in the order of names. It follows links, but no cycles. An error of one volume is an `Err` that
-/// names its file, and the iterator continues after it.
+/// The iterator reads folders lazily, in the order of names. It follows links, but no cycles. An
+/// error of one volume is an `Err` that names its file, and the iterator continues after it.
 pub fn discover(path: &Path) -> impl Iterator<Item = Result<VolumeFiles, DiscoverError>> + use<> {
     let top = path.to_owned();
     WalkDir::new(path).follow_links(true).sort_by_file_name().into_iter().filter_map(move |entry| match entry {
@@ -94,8 +97,9 @@ pub fn discover(path: &Path) -> impl Iterator<Item = Result<VolumeFiles, Discove
     })
 }
 
-/// The volume of the file `path`. In a folder the ZIP represents the volume, and a METS matters only if its ZIP is missing. A file that
-/// was `asked_for` by its own path represents its volume, whichever of the two it is.
+/// The volume of the file `path`. In a folder the ZIP represents the volume, and a METS matters
+/// only if its ZIP is missing. A file that was `asked_for` by its own path represents its volume,
+/// whichever of the two it is.
 fn volume_at(path: &Path, asked_for: bool) -> Option<Result<VolumeFiles, DiscoverError>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if let Some(stem) = name.strip_suffix(ZIP_SUFFIX) {
@@ -112,7 +116,7 @@ fn volume_at(path: &Path, asked_for: bool) -> Option<Result<VolumeFiles, Discove
     asked_for.then(|| Err(DiscoverError::NotAVolume(path.to_owned())))
 }
 
-/// Where `id` is under a pairtree root.
+/// The place of `id` under a pairtree root.
 pub fn locate(root: &Path, id: &VolumeId) -> Result<VolumeFiles, DiscoverError> {
     let stem = id.cleaned_local();
     let zip = root.join(pairtree_path(id)).join(format!("{stem}{ZIP_SUFFIX}"));
@@ -145,7 +149,8 @@ impl VolumeFiles {
     }
 }
 
-/// The library of a file in a pairtree: the folder that holds the innermost `pairtree_root` above the file.
+/// The library of a file in a pairtree: the folder that holds the innermost `pairtree_root` above
+/// the file.
 fn library_of(file: &Path) -> Result<Option<String>, DiscoverError> {
     let file = std::path::absolute(file).map_err(|source| DiscoverError::Io { path: file.to_owned(), source })?;
     let root = file.ancestors().find(|folder| folder.file_name() == Some(OsStr::new(PAIRTREE_ROOT)));
@@ -153,12 +158,13 @@ fn library_of(file: &Path) -> Result<Option<String>, DiscoverError> {
     Ok(library.map(|name| name.to_string_lossy().into_owned()))
 }
 
-/// A volume's folder below a pairtree root: `<library>/pairtree_root/ar/k+/=1/.../<cleaned local id>`. Where the cleaned local
-/// id has an odd length, the last of the short folders has one character.
+/// A volume's folder below a pairtree root: `<library>/pairtree_root/ar/k+/=1/.../<cleaned local
+/// id>`. If the length of the cleaned local id is odd, the last of the short folders has one
+/// character.
 pub fn pairtree_path(id: &VolumeId) -> PathBuf {
     let cleaned = id.cleaned_local();
     let mut path = Path::new(id.library()).join(PAIRTREE_ROOT);
-    // A cleaned local id is ASCII, so that any byte begins a character.
+    // A cleaned local id is ASCII, so a character begins at any byte.
     for start in (0..cleaned.len()).step_by(2) {
         path.push(&cleaned[start..cleaned.len().min(start + 2)]);
     }

@@ -1,4 +1,5 @@
-//! A volume's metadata record: the JSON file beside ZIP and METS (HathiTrust Research Center, schema version 1.3).
+//! A volume's metadata record: the JSON file beside ZIP and METS (HathiTrust Research Center,
+//! schema version 1.3).
 
 use serde::Deserialize;
 
@@ -7,7 +8,7 @@ use crate::VolumeId;
 /// The largest record that is read, in bytes.
 pub const MAX_RECORD_BYTES: usize = 1024 * 1024;
 
-/// What is used of a record; its other fields are ignored. A field that is `null` counts as absent.
+/// The used fields of a record; others are ignored. A field that is `null` counts as absent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Record {
     /// `volumeIdentifier`: the volume that the record describes.
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_gives_id_rights_and_description() {
+    fn a_record_contains_id_rights_and_description() {
         let json = r#"{"schemaVersion":"1.3","volumeIdentifier":"yale.1","accessProfile":"open","rightsAttributes":"pd",
                        "oclc":["1"],"title":"A life","pubDate":"1847","language":null}"#;
         let record = Record::parse(json.as_bytes()).unwrap();

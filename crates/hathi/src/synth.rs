@@ -1,7 +1,9 @@
-//! Synthetic volumes: any number of volumes for load tests, made by drawing from the pages of real ones.
+//! Synthetic volumes: any number of volumes for load tests, made by drawing from the pages of real
+//! ones.
 //!
-//! Sizes and compressibility stay realistic, because whole real pages are drawn and a volume has as many pages as a real one. Each
-//! volume is complete: ZIP, METS and record in HathiTrust's form, which [`crate::VolumeReader`] accepts.
+//! Sizes and compressibility stay realistic, because whole real pages are drawn and a volume has as
+//! many pages as a real one. Each volume is complete: ZIP, METS and record in HathiTrust's form,
+//! which [`crate::VolumeReader`] accepts.
 
 use std::io::{self, Cursor, Read, Seek, Write};
 use std::path::Path;
@@ -19,7 +21,7 @@ use crate::{Seq, VolumeError, VolumeId, VolumeReader, pairtree_path};
 
 /// The DEFLATE level of made ZIPs: that of the usual tools.
 const DEFLATE_LEVEL: i64 = 6;
-/// Writing into memory fails only where memory itself does.
+/// Writing into memory fails only if memory itself fails.
 const IN_MEMORY: &str = "writing into memory does not fail";
 
 /// Which volumes to make.
@@ -29,10 +31,11 @@ pub struct SynthOptions {
     pub seed: u64,
     /// Number of volumes that [`Sampler::volumes`] makes.
     pub volumes: u64,
-    /// Pages per volume, from 1 to 100,000 (other values count as the nearest). `None`: as many as a drawn real volume.
+    /// Pages per volume, from 1 to 100,000 (other values count as the nearest). `None`: as many as
+    /// a drawn real volume.
     pub pages_per_volume: Option<u32>,
-    /// Factor for a page's size in bytes, 1.0 for the real one. Pages are cut, or joined with others, between characters; none
-    /// gets larger than 16 MiB.
+    /// Factor for a page's size in bytes, 1.0 for the real one. Pages are cut, or joined with
+    /// others, between characters; none gets larger than 16 MiB.
     pub page_scale: f64,
 }
 
@@ -65,7 +68,7 @@ struct SampleVolume {
     language: Option<String>,
 }
 
-/// A made volume.
+/// A synthetic volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SynthVolume {
     /// `synth.ark:/99999/s<seed>v<index>`.
@@ -109,8 +112,8 @@ impl Sampler {
         if sampler.pages.is_empty() { Err(VolumeError::NoSamples) } else { Ok(sampler) }
     }
 
-    /// Makes volume number `index`. It depends only on the samples, the options and `index`, so volumes can be made in any order and
-    /// in parallel.
+    /// Makes volume number `index`. It depends only on the samples, the options and `index`, so
+    /// volumes can be made in any order and in parallel.
     pub fn volume(&self, options: &SynthOptions, index: u64) -> SynthVolume {
         let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
         rng.set_stream(index);
@@ -138,7 +141,8 @@ impl Sampler {
         (0..options.volumes).map(move |index| self.volume(options, index))
     }
 
-    /// The text of `first` cut to, or filled up with other pages' text to, its size times `scale`. An empty page stays empty.
+    /// The text of `first` cut to, or filled up with other pages' text to, its size times `scale`.
+    /// An empty page stays empty.
     fn scaled(&self, first: &SamplePage, scale: f64, rng: &mut impl Rng) -> Vec<u8> {
         if first.text.is_empty() {
             return Vec::new();
@@ -164,7 +168,7 @@ fn character_boundary_at_or_before(text: &[u8], at: usize) -> usize {
 fn zip_of(id: &VolumeId, pages: &[NewPage<'_>]) -> zip::result::ZipResult<Vec<u8>> {
     let folder = id.cleaned_local();
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    // A fixed time: what is made depends on the seed only.
+    // A fixed time, so that the volumes depend on the seed only.
     let stored = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
         .last_modified_time(DateTime::default())
@@ -178,7 +182,8 @@ fn zip_of(id: &VolumeId, pages: &[NewPage<'_>]) -> zip::result::ZipResult<Vec<u8
     Ok(zip.finish()?.into_inner())
 }
 
-/// METS in the shape of HathiTrust's (profile 2.0), with the OCR files and the physical structure only.
+/// METS in the form of HathiTrust's (profile 2.0), with the OCR files and the physical structure
+/// only.
 fn mets_of(id: &VolumeId, pages: &[NewPage<'_>]) -> io::Result<Vec<u8>> {
     let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
     xml.create_element("METS:mets")
@@ -257,7 +262,8 @@ fn record_of(id: &VolumeId, index: u64, shape: &SampleVolume) -> Vec<u8> {
 }
 
 impl SynthVolume {
-    /// Writes ZIP, METS and record into the volume's folder of the pairtree at `root`, which is made where it is missing.
+    /// Writes ZIP, METS and record into the volume's folder of the pairtree at `root`. Missing
+    /// folders are made.
     pub fn write_pairtree(&self, root: &Path) -> io::Result<()> {
         let folder = root.join(pairtree_path(&self.id));
         std::fs::create_dir_all(&folder)?;

@@ -1,7 +1,8 @@
-//! Reading one volume with checks: its ids agree, its ZIP contains what METS names, and its texts match METS.
+//! Reading one volume with checks: its ids agree, its ZIP contains what METS names, and its texts
+//! match METS.
 //!
-//! No claim of a stranger's ZIP is trusted: sizes in headers bound neither memory nor inflating. METS bounds a page's text, and the
-//! limits here bound METS.
+//! No claim of a stranger's ZIP is trusted: sizes in headers bound neither memory nor inflating.
+//! METS bounds a page's text, and the limits here bound METS.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -59,7 +60,8 @@ fn open(path: &Path) -> Result<File, VolumeError> {
     File::open(path).map_err(|source| VolumeError::Io { path: path.to_owned(), source })
 }
 
-/// Reads a file, but no more than one byte beyond `limit_bytes`: enough for the parser to see that it is too large.
+/// Reads a file, but no more than one byte beyond `limit_bytes`: enough for the parser to see that
+/// it is too large.
 fn read_at_most(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, VolumeError> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(limit_bytes as u64 + 1).read_to_end(&mut bytes);
@@ -67,7 +69,8 @@ fn read_at_most(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, VolumeError>
     Ok(bytes)
 }
 
-/// A volume whose ids agree and whose ZIP has a file for each page; page texts are checked as they are read.
+/// A volume whose ids agree and whose ZIP has a file for each page; page texts are checked as they
+/// are read.
 #[derive(Debug)]
 pub struct VolumeReader<R> {
     id: VolumeId,
@@ -81,9 +84,11 @@ pub struct VolumeReader<R> {
 }
 
 impl<R: Read + Seek> VolumeReader<R> {
-    /// Reads METS, record and the ZIP's central directory, and checks them against each other. It inflates no page.
+    /// Reads METS, record and the ZIP's central directory, and checks them against each other. It
+    /// inflates no page.
     ///
-    /// A page's file is at the archive's root or in folders of any name. Files that METS does not name are ignored.
+    /// A page's file is at the archive's root or in folders of any name. Files that METS does not
+    /// name are ignored.
     pub fn new(parts: VolumeParts<R>) -> Result<Self, VolumeError> {
         let mets = Mets::parse(&parts.mets)?;
         let record = parts.record.as_deref().map(Record::parse).transpose()?;
@@ -119,8 +124,9 @@ impl<R: Read + Seek> VolumeReader<R> {
         self.record_bytes.as_deref()
     }
 
-    /// SHA-256 over sequence (4 bytes), size (8) and CRC-32 (4) of the pages in METS order, all little-endian, as in the ZIP's central
-    /// directory. It shows cheaply whether another ZIP holds the same pages.
+    /// SHA-256 over sequence (4 bytes), size (8) and CRC-32 (4) of the pages in METS order, all
+    /// little-endian, as in the ZIP's central directory. It shows cheaply whether another ZIP holds
+    /// the same pages.
     pub fn members_digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         for (page, file) in self.mets.pages.iter().zip(&self.files) {
@@ -136,7 +142,8 @@ impl<R: Read + Seek> VolumeReader<R> {
         self.mets.pages.len()
     }
 
-    /// Reads the page at place `index` (from 0, in METS order) and checks size and MD5 against METS and the CRC-32 against the ZIP.
+    /// Reads the page at place `index` (from 0, in METS order) and checks size and MD5 against METS
+    /// and the CRC-32 against the ZIP.
     pub fn read_page(&mut self, index: usize) -> Result<Page, VolumeError> {
         let (Some(page), Some(file)) = (self.mets.pages.get(index), self.files.get(index)) else {
             return Err(VolumeError::NoSuchPage { index, count: self.page_count() });

@@ -1,4 +1,5 @@
-//! A volume with anything wrong in its ZIP or METS is refused with an error of the right kind that names the page.
+//! A volume with any defect in its ZIP or METS is refused with an error of the right kind that
+//! names the page.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -20,7 +21,7 @@ fn good_mets() -> Vec<u8> {
     mets(Some("lib.x"), &said_of(&PAGES))
 }
 
-/// A METS that says something else of the second page.
+/// A METS that states something else about the second page.
 fn mets_with(change: impl FnOnce(&mut Said)) -> Vec<u8> {
     let mut said = said_of(&PAGES);
     change(&mut said[1]);
@@ -35,7 +36,7 @@ fn refused(zip: Vec<u8>, mets: Vec<u8>, kind: &str, words: &str) {
 }
 
 #[test]
-fn a_volume_with_nothing_wrong_is_read() {
+fn a_valid_volume_is_read() {
     let mut volume = read(zip(&entries()), good_mets()).unwrap();
     assert_eq!(volume.id().as_str(), "lib.x");
     assert_eq!(volume.read_page(1).unwrap().text, PAGES[1].1);
@@ -44,7 +45,7 @@ fn a_volume_with_nothing_wrong_is_read() {
 }
 
 #[test]
-fn pages_may_lie_at_the_root_or_in_a_folder_and_other_files_are_passed_over() {
+fn pages_may_be_at_the_root_or_in_a_folder_and_other_files_are_ignored() {
     let entries = [("00000001.txt", PAGES[0].1), ("a/b/00000002.txt", PAGES[1].1), ("notes.txt", b"x".as_slice())];
     let mut volume = read(zip(&entries), good_mets()).unwrap();
     assert_eq!(volume.read_page(0).unwrap().text, PAGES[0].1);
@@ -60,7 +61,7 @@ fn a_wrong_checksum_or_size_names_the_page() {
 }
 
 #[test]
-fn a_text_of_another_length_is_refused_though_its_md5_be_right() {
+fn a_text_of_another_length_is_refused_although_its_md5_is_right() {
     let text = b"a text of 26 bytes is here";
     let lying = patched(&zip(&[("1.txt", text)]), &26_u32.to_le_bytes(), &1_000_u32.to_le_bytes());
     let mut said = said_of(&[("1.txt", text)]);
@@ -69,7 +70,7 @@ fn a_text_of_another_length_is_refused_though_its_md5_be_right() {
 }
 
 #[test]
-fn a_wrong_crc_in_the_zip_is_refused_though_the_md5_be_right() {
+fn a_wrong_crc_in_the_zip_is_refused_although_the_md5_is_right() {
     let crc32 = crc32fast::hash(PAGES[1].1);
     let lying = patched(&zip(&entries()), &crc32.to_le_bytes(), &(!crc32).to_le_bytes());
     refused(lying, good_mets(), "checksum", "CRC-32");
@@ -81,7 +82,7 @@ fn a_page_that_the_zip_lacks_is_named() {
 }
 
 #[test]
-fn names_that_lead_elsewhere_are_refused() {
+fn names_that_lead_out_of_the_folder_are_refused() {
     for name in
         ["../secret.txt", "/etc/passwd.tx", "a/../../bc.txt", "C:\\secret.txt", "C:/secrets.txt", "a\\..\\bcd.txt"]
     {
@@ -89,7 +90,7 @@ fn names_that_lead_elsewhere_are_refused() {
         let mut with_more = entries().to_vec();
         with_more.push((&placeholder, b"x"));
         let slipping = patched(&zip(&with_more), placeholder.as_bytes(), name.as_bytes());
-        refused(slipping, good_mets(), "zip-slip", "leads elsewhere");
+        refused(slipping, good_mets(), "zip-slip", "leads out of the folder");
     }
 }
 
@@ -104,7 +105,8 @@ fn two_files_of_one_name_are_refused_in_one_folder_or_two() {
 
 #[test]
 fn encrypted_entries_are_refused() {
-    // Bit 0 of the general purpose flags in the central directory (APPNOTE 4.4.4), 8 bytes into each header.
+    // Bit 0 of the general purpose flags in the central directory (APPNOTE 4.4.4), 8 bytes into
+    // each header.
     let mut encrypted = zip(&entries());
     let at = encrypted.windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
     encrypted[at + 8] |= 1;
@@ -112,7 +114,7 @@ fn encrypted_entries_are_refused() {
 }
 
 #[test]
-fn a_zip_cut_anywhere_is_refused() {
+fn a_zip_truncated_anywhere_is_refused() {
     let whole = zip(&entries());
     for len in 0..whole.len() {
         let error = error_of(whole[..len].to_vec(), good_mets());
@@ -121,7 +123,7 @@ fn a_zip_cut_anywhere_is_refused() {
 }
 
 #[test]
-fn a_bit_flipped_anywhere_never_gives_another_text() {
+fn a_flipped_bit_never_yields_another_text() {
     let whole = zip(&entries());
     for at in 0..whole.len() {
         let mut flipped = whole.clone();
@@ -163,7 +165,7 @@ fn a_page_above_1_mib_is_refused_when_its_ratio_is_above_200() {
 }
 
 #[test]
-fn inflating_stops_where_mets_says_whatever_the_zip_claims() {
+fn inflating_stops_at_the_size_in_mets_whatever_the_zip_claims() {
     // METS and the ZIP's directory agree on 5 bytes; the stream gives a million.
     let text = vec![b'a'; 1_000_000];
     let lying = patched(&zip(&[("1.txt", &text)]), &1_000_000_u32.to_le_bytes(), &5_u32.to_le_bytes());
@@ -172,7 +174,7 @@ fn inflating_stops_where_mets_says_whatever_the_zip_claims() {
 }
 
 #[test]
-fn more_than_100_000_entries_are_refused_and_so_many_are_read() {
+fn a_zip_of_100_000_entries_is_read_and_a_larger_one_is_refused() {
     let names: Vec<String> = (0..MAX_ENTRIES).map(|n| format!("{n}.jp2")).collect();
     let mut entries: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), b"".as_slice())).collect();
     entries[7] = ("1.txt", b"text");
@@ -184,7 +186,8 @@ fn more_than_100_000_entries_are_refused_and_so_many_are_read() {
 
 #[test]
 fn a_count_of_entries_that_only_the_end_record_claims_is_refused() {
-    // 70,000 entries, so that there is a ZIP64 end record (APPNOTE 4.3.14) whose counts have eight bytes.
+    // 70,000 entries, so that there is a ZIP64 end record (APPNOTE 4.3.14) whose counts have eight
+    // bytes.
     let names: Vec<String> = (0..70_000).map(|n| format!("{n}.jp2")).collect();
     let entries: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), b"".as_slice())).collect();
     let claim = |count: u64| patched(&zip(&entries), &70_000_u64.to_le_bytes(), &count.to_le_bytes());
@@ -193,7 +196,7 @@ fn a_count_of_entries_that_only_the_end_record_claims_is_refused() {
 }
 
 #[test]
-fn what_is_no_zip_or_no_mets_is_told_apart() {
+fn errors_of_the_zip_and_of_the_mets_are_distinguished() {
     refused(b"no zip".to_vec(), good_mets(), "zip", "ZIP");
     refused(Vec::new(), good_mets(), "zip", "ZIP");
     refused(zip(&entries()), b"<html/>".to_vec(), "mets", "root must be `mets`");

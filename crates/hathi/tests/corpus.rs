@@ -6,7 +6,8 @@ mod common;
 use common::samples;
 use hathi::{VolumeId, VolumeReader, discover, locate, pairtree_path};
 
-/// Volume id, pages, bytes of text, empty pages, pages whose file is not named by their sequence (counted from the files).
+/// Volume id, pages, bytes of text, empty pages, pages whose file is not named by their sequence
+/// (counted from the files).
 const CORPUS: [(&str, usize, usize, usize, usize); 16] = [
     ("gri.ark:/13960/t4dn51r67", 328, 564_327, 7, 274),
     ("gri.ark:/13960/t8x92pw05", 228, 206_594, 22, 0),
@@ -32,7 +33,7 @@ fn open(id: &str) -> VolumeReader<std::fs::File> {
 }
 
 #[test]
-fn every_volume_of_the_corpus_is_found_and_every_page_is_what_mets_says() {
+fn every_volume_of_the_corpus_is_found_and_every_page_matches_its_mets() {
     let mut found = Vec::new();
     for files in discover(&samples()) {
         let mut volume = VolumeReader::new(files.unwrap().open().unwrap()).unwrap();
@@ -53,7 +54,7 @@ fn every_volume_of_the_corpus_is_found_and_every_page_is_what_mets_says() {
 }
 
 #[test]
-fn every_volume_lies_where_its_id_says() {
+fn every_volume_is_in_the_folder_of_its_id() {
     for (id, ..) in CORPUS {
         let id = VolumeId::parse(id).unwrap();
         let files = locate(&samples(), &id).unwrap();
@@ -64,14 +65,14 @@ fn every_volume_lies_where_its_id_says() {
 }
 
 #[test]
-fn a_page_is_found_by_its_order_even_where_its_file_is_named_otherwise() {
+fn a_page_is_found_by_its_order_even_if_its_file_has_another_number() {
     let mut yale = open("yale.39002015008130");
     let first = yale.mets().pages[0].clone();
     assert_eq!((first.seq.get(), first.file_name.as_str()), (1, "39002015008130_000000.txt"));
     assert_eq!(first.features, ["FRONT_COVER"]);
     assert_eq!(yale.read_page(0).unwrap().text.len(), 41);
 
-    // File numbers skip in this one: from some page on, the file's number is above the page's.
+    // File numbers have gaps in this one: from some page on, the file's number is above the page's.
     let mut rump = open("uc2.ark:/13960/t3513z38f");
     let index = rump.mets().pages.iter().position(|page| page.file_name != page.seq.file_name()).unwrap();
     let page = rump.mets().pages[index].clone();
@@ -81,7 +82,7 @@ fn a_page_is_found_by_its_order_even_where_its_file_is_named_otherwise() {
 }
 
 #[test]
-fn a_reader_can_be_handed_to_another_thread() {
+fn a_reader_can_be_sent_to_another_thread() {
     let mut yale = open("yale.39002015008130");
     let page = std::thread::spawn(move || yale.read_page(0)).join().unwrap().unwrap();
     assert_eq!(page.features, ["FRONT_COVER"]);

@@ -1,4 +1,4 @@
-//! METS is read by namespace, and what cannot be right in it is named.
+//! METS is read by namespace, and errors name what is wrong in it.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -27,7 +27,7 @@ fn refused(from: &str, to: &str, words: &str) {
 }
 
 #[test]
-fn pages_stand_in_the_order_of_order() {
+fn pages_are_sorted_by_order() {
     let swapped = with(r#"ORDER="1""#, r#"ORDER="30""#).unwrap();
     let pages: Vec<_> = swapped.pages.iter().map(|page| (page.seq.get(), page.file_name.as_str(), page.size)).collect();
     assert_eq!(pages, [(2, "00000009.txt", 3), (30, "00000001.txt", 3)]);
@@ -36,7 +36,7 @@ fn pages_stand_in_the_order_of_order() {
 }
 
 #[test]
-fn labels_and_features_are_taken_and_empty_ones_dropped() {
+fn labels_and_features_are_read_and_empty_ones_dropped() {
     let page = |attributes: &str| with(r#"ORDER="1""#, &format!(r#"ORDER="1" {attributes}"#)).unwrap().pages[0].clone();
     let labelled = page(r#"ORDERLABEL="xii &amp; &#x78;" LABEL="RIGHT, COVER""#);
     assert_eq!(labelled.label.as_deref(), Some("xii & x"));
@@ -47,13 +47,13 @@ fn labels_and_features_are_taken_and_empty_ones_dropped() {
 }
 
 #[test]
-fn any_prefix_will_do_and_another_namespace_will_not() {
+fn any_prefix_is_accepted_and_another_namespace_is_not() {
     let expected = Mets::parse(text().as_bytes()).unwrap();
     let default = text().replace("xmlns:m=", "xmlns=").replace("<m:", "<").replace("</m:", "</");
     assert_eq!(Mets::parse(default.as_bytes()).unwrap(), expected);
     refused("http://www.loc.gov/METS/", "http://www.loc.gov/ALTO/", "root must be `mets`");
     refused("http://www.loc.gov/METS/", "", "root must be `mets`");
-    // A `file` of another vocabulary inside the group is none of METS'.
+    // A `file` of another vocabulary inside the group does not belong to METS.
     let foreign = with("<m:file ", r#"<f:file xmlns:f="urn:other" ID="G"/><m:file "#).unwrap();
     assert_eq!(foreign, expected);
 }
@@ -71,7 +71,7 @@ fn only_the_ocr_group_and_the_physical_map_count() {
 }
 
 #[test]
-fn a_mets_inside_the_mets_is_metadata_and_no_pages() {
+fn a_mets_inside_the_mets_is_metadata_and_has_no_pages() {
     let inner = String::from_utf8(mets(None, &said_of(&[("inner.txt", b"")]))).unwrap();
     for (section, before) in [("dmdSec", "<m:fileSec>"), ("behaviorSec", "<m:structMap ")] {
         let outer = with(before, &format!("<m:{section}><m:mdWrap>{inner}</m:mdWrap></m:{section}>{before}")).unwrap();
@@ -80,14 +80,14 @@ fn a_mets_inside_the_mets_is_metadata_and_no_pages() {
 }
 
 #[test]
-fn what_is_missing_or_cannot_be_is_named() {
+fn missing_and_invalid_attributes_are_named() {
     refused(r#" ORDER="2""#, "", "lacks the attribute ORDER of the div of 00000009.txt");
     refused(r#"ORDER="2""#, r#"ORDER="0""#, r#"ORDER="0" in the div of 00000009.txt"#);
-    refused(r#"ORDER="2""#, r#"ORDER="2b""#, "is no number above 0");
+    refused(r#"ORDER="2""#, r#"ORDER="2b""#, "is not a number above 0");
     refused(r#"ORDER="2""#, r#"ORDER="1""#, "the page with ORDER 1 twice");
     refused(r#"ID="F2""#, r#"ID="F1""#, "the file F1 twice");
     refused(r#"FILEID="F2""#, r#"FILEID="F1""#, "the file F1 as a page twice");
-    refused(r#"FILEID="F2""#, r#"FILEID="F3""#, "OCR file F2, which is no page");
+    refused(r#"FILEID="F2""#, r#"FILEID="F3""#, "OCR file F2, which is not a page");
     refused(
         r#"CHECKSUMTYPE="MD5""#,
         r#"CHECKSUMTYPE="SHA-1""#,
@@ -95,12 +95,12 @@ fn what_is_missing_or_cannot_be_is_named() {
     );
     refused(r#"CHECKSUMTYPE="MD5""#, "", "CHECKSUMTYPE of file F1");
     refused(r#"CHECKSUM=""#, r#"CHECKSUM="0"#, "32 hexadecimal digits");
-    refused(r#"SIZE="3""#, r#"SIZE="-3""#, "is no number of bytes");
+    refused(r#"SIZE="3""#, r#"SIZE="-3""#, "is not a number of bytes");
     refused(r#"<m:FLocat x:href="00000001.txt"/>"#, "", "xlink:href of FLocat of file F1");
 }
 
 #[test]
-fn what_is_not_well_formed_is_refused() {
+fn malformed_xml_is_refused() {
     for (from, to) in [
         ("</m:div>", "</m:dib>"),
         ("<m:fptr ", r#"<m:fptr FILEID="F9" "#),

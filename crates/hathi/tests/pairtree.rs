@@ -1,4 +1,4 @@
-//! Volumes are found wherever they may lie, in order, and what is wrong with one does not hide the others.
+//! Volumes are found wherever they are, in order, and an error of one does not hide the others.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -30,7 +30,7 @@ fn names(files: &[VolumeFiles]) -> Vec<String> {
 }
 
 #[test]
-fn a_path_has_two_characters_a_folder_and_the_rest_in_the_last() {
+fn a_path_has_two_characters_per_folder_and_the_rest_in_the_last() {
     let path = |text: &str| pairtree_path(&id(text)).to_string_lossy().into_owned();
     assert_eq!(
         path("uc2.ark:/13960/t3513z38f"),
@@ -55,7 +55,7 @@ fn the_corpus_is_found_from_its_root_a_library_or_a_folder_within() {
 }
 
 #[test]
-fn a_zip_or_a_mets_alone_stands_for_its_volume() {
+fn the_path_of_a_zip_or_of_a_mets_names_its_volume() {
     let folder = samples().join(pairtree_path(&id("yale.39002015008130")));
     for suffix in ["zip", "mets.xml"] {
         let files = found(&folder.join(format!("39002015008130.{suffix}")));
@@ -80,7 +80,7 @@ fn a_flat_folder_of_pairs_is_read_in_order_of_names_without_ids() {
 }
 
 #[test]
-fn what_lacks_its_other_half_is_named_and_the_rest_is_found() {
+fn a_zip_or_mets_without_the_other_is_named_and_the_rest_is_found() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "a", &[".zip"]);
     put(folder.path(), "b", &[".mets.xml"]);
@@ -95,7 +95,7 @@ fn what_lacks_its_other_half_is_named_and_the_rest_is_found() {
 }
 
 #[test]
-fn a_name_in_a_pairtree_that_is_no_cleaned_id_is_named() {
+fn a_name_in_a_pairtree_that_is_not_a_cleaned_id_is_reported() {
     let root = tempfile::tempdir().unwrap();
     put(&root.path().join("lib/pairtree_root/co/py/copy"), "copy (1)", &[".zip", ".mets.xml"]);
     let error = discover(root.path()).next().unwrap().unwrap_err();
@@ -104,7 +104,7 @@ fn a_name_in_a_pairtree_that_is_no_cleaned_id_is_named() {
 }
 
 #[test]
-fn what_is_not_there_is_an_error_that_names_it() {
+fn a_missing_path_is_an_error_that_names_it() {
     let root = tempfile::tempdir().unwrap();
     let nowhere = root.path().join("nowhere");
     let results: Vec<_> = discover(&nowhere).collect();

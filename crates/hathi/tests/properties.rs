@@ -1,4 +1,4 @@
-//! What holds for every id, list, page and byte.
+//! Properties of every id, list, page and byte.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -9,7 +9,7 @@ use common::{mets, read, said_of, zip};
 use hathi::{Mets, Record, Seq, VolumeId, pairtree_path, parse_page_ids, parse_volume_ids, parse_volume_lines};
 use proptest::prelude::*;
 
-/// Ids of every shape that is allowed, with the characters that cleaning changes well represented.
+/// Ids of every allowed form, with many of the characters that cleaning changes.
 fn volume_id() -> impl Strategy<Value = VolumeId> {
     r#"[a-z0-9]{1,5}\.([a-z0-9]|[ "*+,<=>?\\^/:.]|\PC){1,30}"#
         .prop_filter_map("no id", |text| VolumeId::parse(&text).ok())
@@ -17,7 +17,7 @@ fn volume_id() -> impl Strategy<Value = VolumeId> {
 
 proptest! {
     #[test]
-    fn cleaning_is_undone_by_reading_the_cleaned_form(id in volume_id()) {
+    fn reading_the_cleaned_form_undoes_cleaning(id in volume_id()) {
         let cleaned = id.cleaned();
         prop_assert_eq!(VolumeId::from_cleaned(cleaned.as_str()).unwrap(), id.clone());
         prop_assert_eq!(VolumeId::from_path_segment(cleaned.as_str()).unwrap(), id);
@@ -42,7 +42,7 @@ proptest! {
     }
 
     #[test]
-    fn parsing_what_is_displayed_gives_the_same_id(id in volume_id()) {
+    fn parsing_a_displayed_id_returns_the_same_id(id in volume_id()) {
         prop_assert_eq!(VolumeId::parse(&id.to_string()).unwrap(), id);
     }
 
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_zipped_is_read_back(texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..12)) {
+    fn zipped_texts_are_read_back(texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..12)) {
         let names: Vec<String> = (1..=texts.len() as u32).map(|n| Seq::new(n).unwrap().file_name()).collect();
         let pages: Vec<(&str, &[u8])> = names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_slice())).collect();
         let mut volume = read(zip(&pages), mets(Some("lib.x"), &said_of(&pages))).unwrap();

@@ -1,4 +1,4 @@
-//! Made volumes are real ones to the reader, the same each time, and like the samples in size.
+//! Synthetic volumes read like real ones, are the same each time, and resemble the samples in size.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -25,7 +25,7 @@ fn texts(made: &SynthVolume) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_made_volume_consists_of_real_pages_and_has_a_real_number_of_them() {
+fn a_synthetic_volume_has_real_pages_and_a_real_number_of_them() {
     let mut real = HashSet::new();
     let mut counts = HashSet::new();
     for files in discover(&samples().join("psia")).chain(discover(&samples().join("gri"))) {
@@ -66,14 +66,14 @@ fn pages_are_scaled_between_characters() {
         assert!(texts.iter().all(|text| std::str::from_utf8(text).is_ok()), "scale {page_scale}");
         texts.iter().map(Vec::len).sum::<usize>() as f64
     };
-    // Different pages are drawn after the first joined one, so that sums agree only about.
+    // Different pages are drawn after the first joined one, so sums agree only roughly.
     assert!((0.3..0.7).contains(&(len(0.5) / len(1.0))), "{} {}", len(0.5), len(1.0));
     assert!((2.0..4.5).contains(&(len(3.0) / len(1.0))), "{} {}", len(3.0), len(1.0));
     assert_eq!(len(0.0), 0.0);
 }
 
 #[test]
-fn odd_options_give_a_volume_all_the_same() {
+fn odd_options_still_make_a_volume() {
     let sampler = sampler();
     for page_scale in [f64::NAN, -1.0, f64::INFINITY] {
         let options = SynthOptions { pages_per_volume: Some(0), page_scale, ..SynthOptions::default() };

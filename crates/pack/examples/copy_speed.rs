@@ -1,5 +1,6 @@
-//! How fast archives of stored frames are put together, from memory and into nothing: `cargo run --release -p pack --example
-//! copy_speed [VOLUMES]`. It says what a page costs besides being read, so that a slow server can be told from a slow pack.
+//! Measures how fast archives of stored frames are assembled from memory, without output: `cargo
+//! run --release -p pack --example copy_speed [VOLUMES]`. It shows what a page costs apart from
+//! reading it, so that a slow server can be told from a slow `pack`.
 #![allow(clippy::unwrap_used)]
 
 use futures::TryStreamExt;
@@ -36,13 +37,13 @@ async fn main() {
             let per_page_ns = seconds * 1e9 / (volumes as f64 * f64::from(PAGES));
             let gb_per_s = bytes as f64 / seconds / 1e9;
             println!(
-                "{layout:?}, descriptors {descriptors}: {bytes} bytes, {gb_per_s:.2} GB/s, {per_page_ns:.0} ns a page"
+                "{layout:?}, descriptors {descriptors}: {bytes} bytes, {gb_per_s:.2} GB/s, {per_page_ns:.0} ns per page"
             );
         }
     }
 }
 
-/// A page that compresses about as text does.
+/// A page that compresses about as well as text.
 fn page() -> Vec<u8> {
     let words = ["the", "whale", "of", "and", "harpoon", "sea", "to", "Ahab", "in", "ship", "a", "that", "his", "it"];
     let mut state = 1u32;

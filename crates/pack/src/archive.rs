@@ -30,7 +30,8 @@ pub struct PageMember {
 /// How pages become entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Layout {
-    /// Per group a directory entry `<name>/`, an entry `<name>/00000001.txt` per page, then `<name>/mets.xml`.
+    /// Per group a directory entry `<name>/`, an entry `<name>/00000001.txt` per page, then
+    /// `<name>/mets.xml`.
     Pages,
     /// Per group an entry `<name>.txt`, then `<name>.mets.xml`.
     Volumes,
@@ -38,7 +39,8 @@ pub enum Layout {
     WordSeq,
 }
 
-/// How the texts are compressed. All entries with content have method 8 (DEFLATE), whatever the level.
+/// How the texts are compressed. All entries with content have method 8 (DEFLATE), whatever the
+/// level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Level {
     /// The stored frames, unchanged. The length is known.
@@ -63,7 +65,8 @@ pub struct Group {
 /// Which pages of a volume are in an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupPages {
-    /// All of them, in METS order. The source is asked for single members only where they are needed.
+    /// All of them, in METS order. The source is asked for single members only where they are
+    /// needed.
     All {
         /// Sums over all pages.
         sums: Sums,
@@ -85,7 +88,8 @@ pub struct Archive {
     pub groups: Vec<Group>,
     /// The text of the last entry, `ERROR.err`.
     pub errors: Option<Bytes>,
-    /// Report mode: entries have data descriptors, so pages can be left out while streaming. The length is not known.
+    /// Report mode: entries have data descriptors, so pages can be left out while streaming. The
+    /// length is not known.
     pub descriptors: bool,
 }
 
@@ -121,8 +125,9 @@ impl GroupPages {
 }
 
 impl Archive {
-    /// Number of entries, including directories and `ERROR.err`. In report mode the number includes entries that are left out
-    /// while streaming, and does not include an `ERROR.err` that exists only because of them.
+    /// Number of entries, including directories and `ERROR.err`. In report mode the number includes
+    /// entries that are left out while streaming, and does not include an `ERROR.err` that exists
+    /// only because of them.
     pub fn entry_count(&self) -> u64 {
         let of_groups: u64 = match self.layout {
             Layout::Pages => {

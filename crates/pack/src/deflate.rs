@@ -1,5 +1,6 @@
-//! Compressing. libdeflate compresses whole texts: it is the fastest and makes the smallest streams (see the benchmarks). flate2
-//! compresses streams that continue from one text to the next, or must end on a byte boundary, which libdeflate cannot do.
+//! Compressing. libdeflate compresses whole texts: it is the fastest and makes the smallest streams
+//! (see the benchmarks). flate2 compresses streams that continue from one text to the next, or must
+//! end on a byte boundary, which libdeflate cannot do.
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 use libdeflater::{CompressionLvl, Compressor};

@@ -1,7 +1,8 @@
-//! Archives whose length is not known beforehand: entries with data descriptors, always from the first byte to the last.
+//! Archives whose length is not known beforehand: entries with data descriptors, always from the
+//! first byte to the last.
 //!
-//! These are recompressed archives, and archives in report mode, in which a page that cannot be read is left out. The central
-//! directory needs 24 bytes of memory per entry.
+//! These are recompressed archives, and archives in report mode, in which a page that cannot be
+//! read is left out. The central directory needs 24 bytes of memory per entry.
 
 use crate::encode::{self, Encoding, Form, Input, Output};
 use crate::entry::{End, Entry, Sink, Sizes};
@@ -17,7 +18,7 @@ use crate::{FrameError, Group, Layout, Level, Member, PageMember, crc32_combine}
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// What the central directory will say about an entry.
+/// What the central directory records of an entry.
 struct Kept {
     size: u64,
     compressed: u64,
@@ -47,7 +48,8 @@ pub(crate) struct Described<S> {
     kept: Vec<Kept>,
     /// Number of entries kept up to the end of each group.
     kept_to: Vec<usize>,
-    /// What is being encoded, and what is written in between, in the order of the archive.
+    /// Batches that are being encoded, and what is written between them, in the order of the
+    /// archive.
     pipeline: VecDeque<Batch>,
     /// The text entry that is being written.
     text: Kept,
@@ -63,9 +65,9 @@ enum Batch {
     TextBegin { name: Vec<u8>, planned: Entry },
     /// Pages of the text entry, each with its group.
     Text { members: Vec<(usize, Member)>, encoded: Encoding },
-    /// What ends the text entry.
+    /// The end of the text entry.
     TextEnd { planned: Entry },
-    /// Nothing more of a group.
+    /// The end of a group.
     GroupEnd,
 }
 
@@ -79,8 +81,8 @@ impl Batch {
     }
 }
 
-/// Pages of a text entry that form one batch. The lengths of the texts alone decide where batches begin, so an archive has the
-/// same bytes each time it is sent.
+/// Pages of a text entry that form one batch. The lengths of the texts alone decide where batches
+/// begin, so an archive has the same bytes each time it is sent.
 #[derive(Default)]
 struct TextBatch {
     members: Vec<(usize, Member)>,
@@ -139,7 +141,7 @@ impl<S: Source> Described<S> {
                 members = run.iter().map(|(_, page, _)| (page.seq, page.member)).collect();
                 inputs = run.into_iter().map(|(page, member, frame)| (Some(page), member.member, frame)).collect();
             }
-            // As a batch of its own it would take a place of the pool for almost no work.
+            // A batch of its own would take a place of the pool for almost no work.
             if let Some((mets, frame)) = self.mets(index).await? {
                 members.push((Kept::METS, mets));
                 inputs.push((None, mets, frame));
@@ -332,7 +334,7 @@ impl<S: Source> Described<S> {
         self.push(Batch::Text { members: batch.members, encoded }).await
     }
 
-    /// The central directory, of what has been kept, and the end.
+    /// The central directory, from the records kept, and the end.
     async fn central(&mut self, errors: Option<&Bytes>, errors_at: u64) -> Result<(), ArchiveError<S::Error>> {
         let central_at = self.out.position();
         let archive = self.reader.archive.clone();

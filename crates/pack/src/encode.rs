@@ -1,5 +1,6 @@
-//! Encoding frames that are not sent unchanged, as stored blocks or as a DEFLATE stream of another level. This inflates and
-//! compresses, so it runs on a pool: at most one job per processor, whatever the number of streams.
+//! Encoding frames that are not sent unchanged, as stored blocks or as a DEFLATE stream of another
+//! level. This inflates and compresses, so it runs on a pool: at most one job per processor,
+//! whatever the number of streams.
 
 use crate::deflate::{Deflater, append_deflated, stream_compressor};
 use crate::entry::Sink;
@@ -12,14 +13,15 @@ use futures::channel::oneshot;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::LazyLock;
 
-/// A frame to encode: the index of its page (`None`: a METS document), its description, and the frame.
+/// A frame to encode: the index of its page (`None`: a METS document), its description, and the
+/// frame.
 pub(crate) type Input = (Option<u32>, Member, Bytes);
 
 /// An encoded frame: the index of its page as above, and its content within an entry.
 pub(crate) type Output = (Option<u32>, Result<Bytes, FrameError>);
 
-/// Batches of a stream in the pool per thread: one that is being encoded, and one that is ready, so that no thread waits while
-/// finished batches are written.
+/// Batches of a stream in the pool per thread: one that is being encoded, and one that is ready, so
+/// that no thread waits while finished batches are written.
 const AHEAD: usize = 2;
 
 /// Most batches of one stream in the pool.
@@ -27,14 +29,15 @@ pub(crate) fn batches_max() -> usize {
     AHEAD * parallelism()
 }
 
-/// Number of jobs that run at a time. Read once: it comes from files of the system, and reading them took 3 % of recompressing.
+/// Number of jobs that run at a time. Read once: it comes from files of the system, and reading
+/// them took 3 % of recompressing.
 fn parallelism() -> usize {
     static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
     *PROCESSORS
 }
 
-/// One thread per processor. Each takes the next job by itself, because a processor is idle while another thread is being woken.
-/// `None` if the system gives no threads.
+/// One thread per processor. Each takes the next job by itself, because a processor is idle while
+/// another thread is being woken. `None` if the system gives no threads.
 static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     let pool = ThreadPoolBuilder::new().num_threads(parallelism()).thread_name(|index| format!("encode-{index}"));
     // A panic is printed on stderr, the waiting stream gets an error, and the process continues.
@@ -44,7 +47,8 @@ static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
 /// The result of a job. The error means that it panicked, or that there are no threads.
 pub(crate) type Job<T> = oneshot::Receiver<T>;
 
-/// Queues a job, first come, first served. If the returned value is dropped before the job begins, the job is skipped.
+/// Queues a job, first come, first served. If the returned value is dropped before the job begins,
+/// the job is skipped.
 fn start<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Job<T> {
     let (sender, receiver) = oneshot::channel();
     if let Some(pool) = &*POOL {
@@ -58,7 +62,7 @@ fn start<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Job<T> 
     receiver
 }
 
-/// What to make of the frames of a batch.
+/// The encoded form of a batch of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// One entry per frame.
@@ -76,8 +80,9 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// Starts to encode frames at a level. Entries become stored blocks without an end, or whole DEFLATE streams. Parts of a text
-    /// become blocks that end on a byte boundary; none of them is final.
+    /// Starts to encode frames at a level. Entries become stored blocks without an end, or whole
+    /// DEFLATE streams. Parts of a text become blocks that end on a byte boundary; none of them is
+    /// final.
     pub(crate) fn start(level: Level, form: Form, frames: Vec<Input>) -> Self {
         match level {
             Level::Frames => Self::Done(frames.into_iter().map(|(page, _, frame)| (page, Ok(frame))).collect()),
@@ -118,8 +123,8 @@ pub(crate) fn put_stored(out: &mut impl Sink, text: &[u8]) {
 /// Some members as an archive contains them. An error names the page (`None`: the METS document).
 pub(crate) type Members = Result<Vec<u8>, (Option<u32>, FrameError)>;
 
-/// Starts to inflate frames and to encode them. `put` receives the text of a member and appends the encoded member. All members
-/// together have `len` bytes.
+/// Starts to inflate frames and to encode them. `put` receives the text of a member and appends the
+/// encoded member. All members together have `len` bytes.
 pub(crate) fn start_members(
     frames: Vec<Input>,
     len: usize,
@@ -145,10 +150,11 @@ fn recompressed(level: u8, frames: &[Input]) -> Vec<Output> {
     })
 }
 
-/// Compresses the texts of all frames as one. The last good frame gets all of the content. A damaged frame adds nothing.
+/// Compresses the texts of all frames as one. The last good frame gets all of the content. A
+/// damaged frame adds nothing.
 ///
-/// The content does not refer to earlier batches, so batches are compressed side by side. With batches of
-/// [`JOB_TEXT_BYTES`](crate::reader::JOB_TEXT_BYTES) that costs less than 1 % in size.
+/// The content does not refer to earlier batches, so batches are compressed side by side. With
+/// batches of [`JOB_TEXT_BYTES`](crate::reader::JOB_TEXT_BYTES) that costs less than 1 % in size.
 fn recompressed_text(level: u8, frames: &[Input]) -> Vec<Output> {
     let mut joined = Vec::new();
     let mut outputs = inflated(frames, |text| {

@@ -1,4 +1,5 @@
-//! Single records of the ZIP format (APPNOTE 4.3): local headers, data descriptors, the central directory and its end.
+//! Single records of the ZIP format (APPNOTE 4.3): local headers, data descriptors, the central
+//! directory and its end.
 
 use crate::spec::*;
 
@@ -25,9 +26,9 @@ impl Sink for bytes::BytesMut {
 pub(crate) enum Sizes {
     /// In the local header.
     Ahead,
-    /// In a data descriptor after the content. With `zip64` its sizes have 8 bytes, and a ZIP64 extra field in the local
-    /// header says so (4.3.9.2). This is decided before the content is known, by the length of the text: streaming readers
-    /// expect 8 bytes from 4 GiB on.
+    /// In a data descriptor after the content. With `zip64` its sizes have 8 bytes, and a ZIP64
+    /// extra field in the local header says so (4.3.9.2). This is decided before the content is
+    /// known, by the length of the text: streaming readers expect 8 bytes from 4 GiB on.
     Described { zip64: bool },
 }
 
@@ -70,8 +71,8 @@ impl Extra {
     }
 }
 
-/// Writes numbers one after the other into a record of fixed length. It is always inlined, which leaves a few stores: every page
-/// has two records.
+/// Writes numbers one after the other into a record of fixed length. It is always inlined, which
+/// leaves a few stores: every page has two records.
 struct Record<const N: usize> {
     bytes: [u8; N],
     at: usize,
@@ -243,7 +244,7 @@ impl Entry {
     }
 }
 
-/// The end of an archive: where its central directory lies.
+/// The end of an archive, with the place of its central directory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) entries: u64,
@@ -261,7 +262,8 @@ impl End {
         END_BYTES + if self.zip64() { END64_BYTES + LOCATOR64_BYTES } else { 0 }
     }
 
-    /// Writes the end of the central directory (4.3.16), with the ZIP64 records (4.3.14, 4.3.15) before it where needed.
+    /// Writes the end of the central directory (4.3.16), with the ZIP64 records (4.3.14, 4.3.15)
+    /// before it where needed.
     pub(crate) fn put(&self, out: &mut impl Sink) {
         if self.zip64() {
             let mut record = Record::<{ END64_BYTES as usize }>::new();

@@ -1,7 +1,8 @@
-//! Archives of known length (unchanged frames, or stored blocks): any range of them, without reading more than it needs.
+//! Archives of known length (unchanged frames, or stored blocks): any range of them, without
+//! reading more than it needs.
 //!
-//! Everything is appended in order, and [`Out`] drops what lies outside the window. What lies before the window is skipped by
-//! arithmetic, so no frame is read for it.
+//! Everything is appended in order, and [`Out`] drops what lies outside the window. What lies
+//! before the window is skipped by arithmetic, so no frame is read for it.
 
 use crate::encode;
 use crate::entry::{Entry, Sink};
@@ -129,7 +130,8 @@ impl<S: Source> Exact<S> {
         self.mets(index, utf8).await
     }
 
-    /// The hot path: for an unchanged frame it writes a header, a copy and two bytes. It awaits only once per batch.
+    /// The hot path: for an unchanged frame it writes a header, a copy and two bytes. It awaits
+    /// only once per batch.
     async fn pages(&mut self, index: usize, mut form: Pages) -> Result<(), ArchiveError<S::Error>> {
         let reader = self.reader.clone();
         let level = self.level();

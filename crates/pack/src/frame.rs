@@ -1,16 +1,19 @@
-//! Frames: a text as raw DEFLATE (RFC 1951) without a final block, ending on a byte boundary (a sync flush).
+//! Frames: a text as raw DEFLATE (RFC 1951) without a final block, ending on a byte boundary (a
+//! sync flush).
 //!
-//! Frames can be concatenated. The two bytes [`FRAME_END`] after the last one complete the DEFLATE stream.
-//! No frame refers back into the one before it, because each is compressed with an empty window. An empty text is an
-//! empty frame.
+//! Frames can be concatenated. The two bytes [`FRAME_END`] after the last one complete the DEFLATE
+//! stream. No frame refers back into the one before it, because each is compressed with an empty
+//! window. An empty text is an empty frame.
 
 use crate::Member;
 use bytes::Bytes;
 
-/// An empty final block with fixed codes (RFC 1951, 3.2.6). It completes a DEFLATE stream of frames.
+/// An empty final block with fixed codes (RFC 1951, 3.2.6). It completes a DEFLATE stream of
+/// frames.
 pub const FRAME_END: [u8; 2] = [0x03, 0x00];
 
-/// The longest text of a frame in bytes (1 GiB): the ZIP entry of a single page never needs ZIP64 sizes.
+/// The longest text of a frame in bytes (1 GiB): the ZIP entry of a single page never needs ZIP64
+/// sizes.
 pub const MAX_TEXT_BYTES: u32 = 1 << 30;
 
 /// The longest stored block of DEFLATE in bytes (RFC 1951, 3.2.4).
@@ -19,7 +22,8 @@ const STORED_BLOCK_MAX_BYTES: usize = 65_535;
 /// Header of a stored block on a byte boundary: block type, length, inverted length.
 const STORED_BLOCK_HEADER_BYTES: u64 = 5;
 
-/// gzip header (RFC 1952, 2.3): DEFLATE, no flags, no time, no extra flags, unknown operating system.
+/// gzip header (RFC 1952, 2.3): DEFLATE, no flags, no time, no extra flags, unknown operating
+/// system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
 /// Why a frame is refused.
@@ -90,12 +94,14 @@ pub fn crc32_combine(a: u32, b: u32, b_len: u64) -> u32 {
     joined.finalize()
 }
 
-/// Length in bytes of a text as DEFLATE stored blocks (RFC 1951, 3.2.4) of at most 65,535 bytes, none of them final.
+/// Length in bytes of a text as DEFLATE stored blocks (RFC 1951, 3.2.4) of at most 65,535 bytes,
+/// none of them final.
 pub fn stored_len(size: u64) -> u64 {
     size + STORED_BLOCK_HEADER_BYTES * size.div_ceil(STORED_BLOCK_MAX_BYTES as u64)
 }
 
-/// The stored blocks of a text, as header and content of each; joined they have [`stored_len`] bytes.
+/// The stored blocks of a text, as header and content of each; joined they have [`stored_len`]
+/// bytes.
 pub(crate) fn stored_blocks(text: &[u8]) -> impl Iterator<Item = ([u8; 5], &[u8])> {
     text.chunks(STORED_BLOCK_MAX_BYTES).map(|block| {
         let [low, high] = (block.len() as u16).to_le_bytes();

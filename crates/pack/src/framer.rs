@@ -12,16 +12,19 @@ const FINAL: u8 = 1;
 /// Bits of the header of a block (RFC 1951, 3.2.3).
 const BLOCK_HEADER_BITS: u32 = 3;
 
-/// An empty stored block, which ends on a byte boundary (RFC 1951, 3.2.4). The three zero bits of its header are padding of the
-/// byte before it, or reach into one more byte if that has fewer than three bits left.
+/// An empty stored block, which ends on a byte boundary (RFC 1951, 3.2.4). The three zero bits of
+/// its header are padding of the byte before it, or reach into one more byte if that has fewer than
+/// three bits left.
 const EMPTY_STORED: [&[u8]; 2] = [&[0, 0, 0xff, 0xff], &[0, 0, 0, 0xff, 0xff]];
 
-/// A longer text is compressed in parts of this many bytes. libdeflate usually makes one block of such a part; of longer parts it
-/// more often makes several. The parts do not refer to one another. Even so the frames of METS documents, the longest texts, are a
-/// quarter smaller (level 1) than those of the compressor that can flush, and take two thirds of the time.
+/// A longer text is compressed in parts of this many bytes. libdeflate usually makes one block of
+/// such a part; of longer parts it more often makes several. The parts do not refer to one another.
+/// Even so the frames of METS documents, the longest texts, are a quarter smaller (level 1) than
+/// those of the compressor that can flush, and take two thirds of the time.
 const PART_BYTES: usize = 32 << 10;
 
-/// Makes frames. The same text always gives the same frame. It reuses its memory; each thread has one.
+/// Makes frames. The same text always gives the same frame. It reuses its memory; each thread has
+/// one.
 pub struct Framer {
     whole: Deflater,
     flushed: Compress,
@@ -63,10 +66,12 @@ impl Framer {
         Ok(())
     }
 
-    /// Turns a whole stream of one block into a frame: it clears the final bit, and appends an empty stored block that leads to the
-    /// byte boundary. It is not known at which bit of the last byte the block ends, only that it is not before the last set bit.
-    /// Of the two possible continuations just one inflates; in the other, the stored block's length does not match its complement.
-    /// Returns false if the stream has several blocks, because the final one is then somewhere within.
+    /// Turns a whole stream of one block into a frame: it clears the final bit, and appends an
+    /// empty stored block that leads to the byte boundary. It is not known at which bit of the last
+    /// byte the block ends, only that it is not before the last set bit. Of the two possible
+    /// continuations just one inflates; in the other, the stored block's length does not match its
+    /// complement. Returns false if the stream has several blocks, because the final one is then
+    /// somewhere within.
     fn one_block(&mut self, part: &[u8], crc32: u32) -> Result<bool, FrameError> {
         self.whole.deflate_into(part, &mut self.compressed)?;
         let block_len = self.compressed.len();
@@ -137,7 +142,7 @@ mod tests {
         }
 
         #[test]
-        fn a_frame_does_not_depend_on_what_was_framed_before(texts in proptest::collection::vec(texts(), 1..4), level in 1u8..=9) {
+        fn a_frame_does_not_depend_on_earlier_frames(texts in proptest::collection::vec(texts(), 1..4), level in 1u8..=9) {
             let mut framer = Framer::new(level);
             for text in &texts {
                 prop_assert_eq!(framer.frame(text).unwrap(), Framer::new(level).frame(text).unwrap());

@@ -44,7 +44,9 @@ impl Inflater {
         match self.inflater.deflate_decompress(&self.stream, text) {
             Ok(len) if len == size as usize => {}
             Ok(_) | Err(DecompressionError::InsufficientSpace) => return Err(FrameError::Size { expected: size }),
-            Err(DecompressionError::BadData) => return Err(FrameError::Format("it is no DEFLATE, or cut".to_owned())),
+            Err(DecompressionError::BadData) => {
+                return Err(FrameError::Format("it is not DEFLATE, or it is truncated".to_owned()));
+            }
         }
         match crc32fast::hash(text) {
             actual if actual == crc32 => Ok(()),
@@ -53,7 +55,8 @@ impl Inflater {
     }
 }
 
-/// The text of a frame: exactly `size` bytes with this CRC-32, or an error. It never holds more than `size` bytes of text.
+/// The text of a frame: exactly `size` bytes with this CRC-32, or an error. It never holds more
+/// than `size` bytes of text.
 pub fn inflate(frame: &[u8], size: u32, crc32: u32) -> Result<Vec<u8>, FrameError> {
     let mut text = Vec::new();
     INFLATER.with_borrow_mut(|inflater| inflater.inflate_into(frame, size, crc32, &mut text))?;
@@ -68,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_frame_that_is_cut_or_of_another_text_is_refused() {
+    fn a_truncated_frame_or_one_of_another_text_is_refused() {
         let text = b"It is a truth universally acknowledged, a truth universally acknowledged.";
         let frame = Framer::new(6).frame(text).unwrap();
         let cut = &frame.bytes[..frame.bytes.len() - 3];

@@ -1,8 +1,9 @@
-//! Page frames, and ZIP archives made of them. The crate handles bytes, names and numbers; it knows no store and no HTTP.
+//! Page frames, and ZIP archives made of them. The crate handles bytes, names and numbers; it knows
+//! no store and no HTTP.
 //!
-//! A page is compressed once into a [`Frame`]: raw DEFLATE (RFC 1951) without a final block that ends on a byte boundary.
-//! Every response is assembled from such frames without compressing again: a ZIP entry of one page, a ZIP entry of a whole
-//! volume, a gzip response.
+//! A page is compressed once into a [`Frame`]: raw DEFLATE (RFC 1951) without a final block that
+//! ends on a byte boundary. Every response is assembled from such frames without compressing again:
+//! a ZIP entry of one page, a ZIP entry of a whole volume, a gzip response.
 //!
 //! ```
 //! use futures::TryStreamExt;
@@ -12,12 +13,15 @@
 //!
 //! # futures::executor::block_on(async {
 //! let page = Framer::new(6).frame(b"It was the best of times")?;
-//! let volume = MemoryVolume { name: "uc2.x".into(), pages: vec![(1, page)], selected: None, mets: None };
+//! let pages = vec![(1, page)];
+//! let volume = MemoryVolume { name: "uc2.x".into(), pages, selected: None, mets: None };
 //! let source = Arc::new(MemorySource::new(vec![volume]));
 //! let groups = source.groups();
-//! let archive = Archive { layout: Layout::Pages, level: Level::Frames, groups, errors: None, descriptors: false };
+//! let (layout, level) = (Layout::Pages, Level::Frames);
+//! let archive = Archive { layout, level, groups, errors: None, descriptors: false };
 //! let len = archive.len(&*source).await?.unwrap_or_default();
-//! let pieces: Vec<bytes::Bytes> = pack::stream(Arc::new(archive), source, 0..len).try_collect().await?;
+//! let stream = pack::stream(Arc::new(archive), source, 0..len);
+//! let pieces: Vec<bytes::Bytes> = stream.try_collect().await?;
 //! assert_eq!(pieces.concat().len() as u64, len);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();
@@ -25,14 +29,18 @@
 //!
 //! How to read it, from the bottom up:
 //!
-//! - [`frame`] defines frames and wraps them. [`Framer`] makes frames and checks that they read back, and [`inflate`](inflate())
-//!   opens them. `deflate` has the compressors. [`sums`] adds up what the length of an archive is computed from.
-//! - [`spec`] holds the numbers of the ZIP format, and `entry` writes single records of it. From these [`writer`] makes small
-//!   archives in memory, and [`streamed`] makes large ones whose entries are not known beforehand.
-//! - [`archive`] describes what to send (an [`Archive`] of groups, a layout, a level). [`source`] defines where its frames come
-//!   from (the [`Source`] trait). [`memory`] is a source for tests and benches.
-//! - `exact` produces archives of known length, placed by `map`. `described` produces archives with data descriptors, which
-//!   `encode` compresses again. Both write through `out`, which keeps to the requested range and cuts pieces.
+//! - [`frame`] defines frames and wraps them. [`Framer`] makes frames and checks that they read
+//!   back, and [`inflate`](inflate()) opens them. `deflate` has the compressors. [`sums`] adds up
+//!   what the length of an archive is computed from.
+//! - [`spec`] holds the numbers of the ZIP format, and `entry` writes single records of it. From
+//!   these [`writer`] makes small archives in memory, and [`streamed`] makes large ones whose
+//!   entries are not known beforehand.
+//! - [`archive`] describes what to send (an [`Archive`] of groups, a layout, a level). [`source`]
+//!   defines where its frames come from (the [`Source`] trait). [`memory`] is a source for tests
+//!   and benches.
+//! - `exact` produces archives of known length, placed by `map`. `described` produces archives with
+//!   data descriptors, which `encode` compresses again. Both write through `out`, which keeps to
+//!   the requested range and cuts pieces.
 //! - [`stream`](stream()) produces the bytes. [`Archive::len`] returns their number beforehand.
 
 pub mod archive;

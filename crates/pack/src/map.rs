@@ -16,7 +16,8 @@ pub(crate) struct Map {
     pub(crate) wordseq: Option<Entry>,
     /// Offset of the entry `ERROR.err`, if there is one.
     pub(crate) errors_at: u64,
-    /// Start of the central directory's records of each group, and their end, as above. With [`Layout::WordSeq`] all are equal.
+    /// Start of the central directory's records of each group, and their end, as above. With
+    /// [`Layout::WordSeq`] all are equal.
     pub(crate) central: Vec<u64>,
     /// The end, with the place of the whole central directory.
     pub(crate) end: End,
@@ -28,8 +29,8 @@ impl Map {
         !archive.descriptors && !matches!(archive.level, Level::Recompressed(_))
     }
 
-    /// Places everything. It asks the source for members only of a group of single pages that crosses 4 GiB, because the central
-    /// directory's records grow from there on.
+    /// Places everything. It asks the source for members only of a group of single pages that
+    /// crosses 4 GiB, because the central directory's records grow from there on.
     pub(crate) async fn new<S: Source>(archive: &Archive, source: &S) -> Result<Self, ArchiveError<S::Error>> {
         let mut groups = Vec::with_capacity(archive.groups.len() + 1);
         let wordseq = wordseq_entry(archive);
@@ -94,7 +95,8 @@ pub(crate) fn text_entry(archive: &Archive, group: usize) -> Entry {
     names::joined_entry(archive.level, !group.name.is_ascii(), &group.pages.sums(), group.pages.crc32())
 }
 
-/// Length in bytes of a group's pages and METS: entries, or with [`Layout::WordSeq`] a part of the one entry.
+/// Length in bytes of a group's pages and METS: entries, or with [`Layout::WordSeq`] a part of the
+/// one entry.
 fn local_len(archive: &Archive, index: usize) -> u64 {
     let (level, group) = (archive.level, &archive.groups[index]);
     let utf8 = !group.name.is_ascii();
@@ -141,8 +143,8 @@ async fn central_len<S: Source>(
     Ok(pages + entry.central_len(name_len, end - entry.len(name_len)))
 }
 
-/// Length in bytes of the central directory's records of a group's single pages, whose entries begin at `at` and, with the
-/// METS document, end at `end`.
+/// Length in bytes of the central directory's records of a group's single pages, whose entries
+/// begin at `at` and, with the METS document, end at `end`.
 async fn pages_central_len<S: Source>(
     archive: &Archive,
     source: &S,

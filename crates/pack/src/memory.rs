@@ -7,14 +7,16 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A volume in memory. Cloned frames share their bytes, so one frame is enough for a volume of any size.
+/// A volume in memory. Cloned frames share their bytes, so one frame is enough for a volume of any
+/// size.
 #[derive(Clone, Debug)]
 pub struct MemoryVolume {
     /// Name of the volume's entries.
     pub name: Box<str>,
     /// The pages in METS order, with their sequence numbers.
     pub pages: Vec<(u32, Frame)>,
-    /// Indexes into `pages` that an archive requests, in order. `None` for all, as [`GroupPages::All`].
+    /// Indexes into `pages` that an archive requests, in order. `None` for all, as
+    /// [`GroupPages::All`].
     pub selected: Option<Vec<usize>>,
     /// The METS document, if requested.
     pub mets: Option<Frame>,
@@ -92,8 +94,8 @@ impl MemorySource {
         self
     }
 
-    /// Makes a page unreadable: a group and the index of a page in it, or `None` for its METS document. In report mode it is left
-    /// out, and `late_errors` is the text of `ERROR.err`.
+    /// Makes a page unreadable: a group and the index of a page in it, or `None` for its METS
+    /// document. In report mode it is left out, and `late_errors` is the text of `ERROR.err`.
     pub fn with_missing(mut self, group: usize, page: Option<u32>, late_errors: &str) -> Self {
         self.missing.push((group, page));
         self.late_errors = Some(Bytes::copy_from_slice(late_errors.as_bytes()));

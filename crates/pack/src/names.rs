@@ -7,7 +7,7 @@ use crate::{Group, Layout, Level, Member, Sums};
 /// Name of the one entry of [`Layout::WordSeq`].
 pub(crate) const WORDSEQ: &[u8] = b"wordseq.txt";
 
-/// Name of the entry that lists what is missing.
+/// Name of the entry that lists missing pages and volumes.
 pub(crate) const ERRORS: &[u8] = b"ERROR.err";
 
 /// The names of a group's pages, one at a time in a reused buffer.

@@ -17,10 +17,11 @@ const OWN_PIECE_BYTES: usize = 64 * 1024;
 /// Least size of a piece in bytes, whatever the source returns, so that 0 does not stop the stream.
 const PIECE_BYTES_MIN: usize = 4 * 1024;
 
-/// Takes the bytes of an archive in order, keeps what lies in the requested window, and sends it in pieces.
+/// Takes the bytes of an archive in order, keeps what lies in the requested window, and sends it in
+/// pieces.
 ///
-/// Appending never waits: full pieces queue up until [`drain`](Self::drain) sends them. Producers drain after each batch that
-/// they read, which bounds the queue.
+/// Appending never waits: full pieces queue up until [`drain`](Self::drain) sends them. Producers
+/// drain after each batch that they read, which bounds the queue.
 pub(crate) struct Out<S> {
     reader: Reader<S>,
     sender: Sender<Bytes>,
@@ -104,7 +105,8 @@ impl<S: Source> Out<S> {
         self.queue.push_back(Queued::Piece(frame.slice(wanted)));
     }
 
-    /// Appends members of a group that the pool encodes, of known length. More can be appended at once.
+    /// Appends members of a group that the pool encodes, of known length. More can be appended at
+    /// once.
     pub(crate) fn put_encoding(&mut self, group: usize, len: usize, job: Job<Members>) {
         let wanted = self.pass(len);
         self.end_piece();
@@ -127,7 +129,7 @@ impl<S: Source> Out<S> {
         while !bytes.is_empty() {
             if self.room == 0 {
                 self.end_piece();
-                // At most what is still to come, so that a short response takes little memory.
+                // At most the bytes that remain, so that a short response takes little memory.
                 let to_come = self.remaining().saturating_add(bytes.len() as u64);
                 self.room = (self.piece_bytes() as u64).min(to_come) as usize;
                 self.piece = BytesMut::with_capacity(self.room);
@@ -139,8 +141,9 @@ impl<S: Source> Out<S> {
         }
     }
 
-    /// Sends what is ready, and waits until it is taken. What comes after an element that is being encoded must wait for it. The
-    /// call waits for such an element only if the pool has enough to do.
+    /// Sends finished elements, and waits until they are taken. Elements after one that is being
+    /// encoded must wait for it. The call waits for such an element only if the pool has enough to
+    /// do.
     pub(crate) async fn drain(&mut self) -> Result<(), ArchiveError<S::Error>> {
         self.send_until(encode::batches_max()).await
     }

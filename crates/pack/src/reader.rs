@@ -41,8 +41,8 @@ impl<S: Source> Reader<S> {
         members(&self.archive, &*self.source, group, from).await
     }
 
-    /// The frames of the first of some pages, `from` being the index of the first. Where the frames have to be inflated,
-    /// no more than what makes one job.
+    /// The frames of the first of some pages, `from` being the index of the first. Where the frames
+    /// have to be inflated, no more than what makes one job.
     pub(crate) async fn frames(
         &self,
         group: usize,
@@ -104,7 +104,8 @@ pub(crate) fn page_count<E: std::error::Error>(archive: &Archive, group: usize) 
     u32::try_from(described.pages.sums().count).map_err(|_| mismatch(archive, group, "it has too many pages"))
 }
 
-/// A batch of members of a group that begins with the page `from`: at least one, unless the pages end before.
+/// A batch of members of a group that begins with the page `from`: at least one, unless the pages
+/// end before.
 pub(crate) async fn members<'a, S: Source>(
     archive: &'a Archive,
     source: &S,
@@ -147,7 +148,8 @@ pub(crate) struct PageRuns {
     batch: Vec<PageMember>,
     /// Index of the batch's first page that has not been read.
     next: u32,
-    /// Set if a page of the batch could not be read. The rest is then read page by page, to find out which.
+    /// Set if a page of the batch could not be read. The rest is then read page by page, to find
+    /// out which.
     is_careful: bool,
 }
 

@@ -12,21 +12,24 @@ pub trait Source: Send + Sync + 'static {
     /// Error of reading.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// The members of exactly these pages of a group with [`GroupPages::All`](crate::GroupPages::All), in METS order. It is called
-    /// for at most [`MEMBERS_PER_CALL`].
+    /// The members of exactly these pages of a group with
+    /// [`GroupPages::All`](crate::GroupPages::All), in METS order. It is called for at most
+    /// [`MEMBERS_PER_CALL`].
     async fn members(&self, group: usize, pages: Range<u32>) -> Result<Vec<PageMember>, Self::Error>;
 
-    /// The frames of the first of these pages of a group: at least one, and at most as many as fit into `max_bytes` (or one that
-    /// is larger).
+    /// The frames of the first of these pages of a group: at least one, and at most as many as fit
+    /// into `max_bytes` (or one that is larger).
     async fn frames(&self, group: usize, pages: Range<u32>, max_bytes: usize) -> Result<Vec<Bytes>, Self::Error>;
 
     /// The frame of a group's METS document.
     async fn mets_frame(&self, group: usize) -> Result<Bytes, Self::Error>;
 
-    /// Called before the first byte of a group's contents is produced, so that an audit can be written ahead.
+    /// Called before the first byte of a group's contents is produced, so that an audit can be
+    /// written ahead.
     async fn before_group(&self, group: usize) -> Result<(), Self::Error>;
 
-    /// Most bytes of the next piece of the stream (usually 64 to 256 KiB). Called before each piece.
+    /// Most bytes of the next piece of the stream (usually 64 to 256 KiB). Called before each
+    /// piece.
     fn piece_bytes(&self) -> usize;
 
     /// Report mode only: whether to leave out a page whose frame cannot be read for this reason.
@@ -35,21 +38,23 @@ pub trait Source: Send + Sync + 'static {
         false
     }
 
-    /// Report mode only: whether to leave out the METS document of a group that cannot be read for this reason.
+    /// Report mode only: whether to leave out the METS document of a group that cannot be read for
+    /// this reason.
     fn omit_mets(&self, group: usize, error: &Self::Error) -> bool {
         let _ = (group, error);
         false
     }
 
-    /// Called for a frame that does not match its member (`None`: the METS document's), before the stream ends with
-    /// [`ArchiveError::Damaged`]. In report mode it returns whether to leave the frame out instead.
+    /// Called for a frame that does not match its member (`None`: the METS document's), before the
+    /// stream ends with [`ArchiveError::Damaged`]. In report mode it returns whether to leave the
+    /// frame out instead.
     fn omit_damaged(&self, group: usize, page: Option<u32>, error: &FrameError) -> bool {
         let _ = (group, page, error);
         false
     }
 
-    /// Report mode only, called when all else is sent: the whole text of `ERROR.err`, if something was left out that
-    /// [`Archive::errors`](crate::Archive::errors) does not contain.
+    /// Report mode only, called when all else is sent: the whole text of `ERROR.err`, if something
+    /// was left out that [`Archive::errors`](crate::Archive::errors) does not contain.
     fn late_errors(&self) -> Option<Bytes> {
         None
     }
@@ -89,6 +94,6 @@ pub enum ArchiveError<E: std::error::Error + 'static> {
         end: u64,
     },
     /// A compressing job panicked or could not start (no threads), or no one reads the stream.
-    #[error("compressing was broken off")]
+    #[error("compressing was interrupted")]
     Interrupted,
 }

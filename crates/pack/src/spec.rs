@@ -1,4 +1,5 @@
-//! The numbers of the ZIP format, with the clauses of PKWARE's APPNOTE.TXT 6.3.10 that they come from.
+//! The numbers of the ZIP format, with the clauses of PKWARE's APPNOTE.TXT 6.3.10 that they come
+//! from.
 
 /// Local file header (4.3.7).
 pub const LOCAL_SIGNATURE: u32 = 0x0403_4b50;
@@ -32,7 +33,8 @@ pub const LOCATOR64_BYTES: u64 = 20;
 pub const VERSION_DEFLATE: u16 = 20;
 /// Version needed for ZIP64 (4.4.3.2).
 pub const VERSION_ZIP64: u16 = 45;
-/// Made by: Unix in the upper byte, so that external attributes hold a mode, version 4.5 in the lower (4.4.2).
+/// Made by: Unix in the upper byte, so that external attributes hold a mode, version 4.5 in the
+/// lower (4.4.2).
 pub const MADE_BY: u16 = (3 << 8) | VERSION_ZIP64;
 
 /// Flag, bit 3: sizes and CRC follow the content in a data descriptor (4.4.4).
@@ -55,9 +57,11 @@ pub const DIRECTORY_ATTRIBUTES: u32 = (0o040_755 << 16) | 0x10;
 
 /// Tag of the ZIP64 extended information extra field (4.5.3).
 pub const ZIP64_TAG: u16 = 0x0001;
-/// A size or an offset of this or more is in the ZIP64 extra field, with this mark in its place (4.4.1.4).
+/// A size or an offset of this or more is in the ZIP64 extra field, with this mark in its place
+/// (4.4.1.4).
 pub const LIMIT32: u64 = 0xffff_ffff;
-/// A number of entries of this or more is in the ZIP64 end record, with this mark in its place (4.4.1.4).
+/// A number of entries of this or more is in the ZIP64 end record, with this mark in its place
+/// (4.4.1.4).
 pub const LIMIT16: u64 = 0xffff;
 
 /// Longest name of a group in bytes: 65,535 (4.4.10) minus what is appended to it, rounded.

@@ -19,8 +19,8 @@ pub const WHOLE: Range<u64> = 0..u64::MAX;
 impl Archive {
     /// Exact length of the archive in bytes; `None` if it is recompressed or in report mode.
     ///
-    /// The source is asked for members only of a volume that crosses 4 GiB, because records of the central directory need ZIP64
-    /// from there on.
+    /// The source is asked for members only of a volume that crosses 4 GiB, because records of the
+    /// central directory need ZIP64 from there on.
     pub async fn len<S: Source>(&self, source: &S) -> Result<Option<u64>, ArchiveError<S::Error>> {
         if !Map::is_possible(self) {
             return Ok(None);
@@ -28,8 +28,9 @@ impl Archive {
         Ok(Some(Map::new(self, source).await?.len()))
     }
 
-    /// The groups whose contents a range of the archive sends (records of the central directory do not count); all groups if the
-    /// archive's length is not known. The source is asked as by [`Archive::len`].
+    /// The groups whose contents a range of the archive sends (records of the central directory do
+    /// not count); all groups if the archive's length is not known. The source is asked as by
+    /// [`Archive::len`].
     pub async fn groups_within<S: Source>(
         &self,
         source: &S,
@@ -42,18 +43,20 @@ impl Archive {
     }
 }
 
-/// Streams a range of an archive in pieces of [`Source::piece_bytes`]. Nothing is read before the stream is polled, nor ahead of
-/// what it has yielded, except the current batch.
+/// Streams a range of an archive in pieces of [`Source::piece_bytes`]. Nothing is read before the
+/// stream is polled, nor ahead of what it has yielded, except the current batch.
 ///
-/// The range lies within 0 to [`Archive::len`]. [`WHOLE`] is always allowed; it is the only range allowed if there is no length. A
-/// range that begins in the middle reads no frame before it. A stream that fails ends with the error. What it yielded before is
-/// as good as the frames: the length of an unchanged frame is checked, its text is not.
+/// The range lies within 0 to [`Archive::len`]. [`WHOLE`] is always allowed; it is the only range
+/// allowed if there is no length. A range that begins in the middle reads no frame before it. A
+/// stream that fails ends with the error. What it yielded before is as good as the frames: the
+/// length of an unchanged frame is checked, its text is not.
 pub fn stream<S: Source>(
     archive: Arc<Archive>,
     source: Arc<S>,
     range: Range<u64>,
 ) -> impl Stream<Item = Result<Bytes, ArchiveError<S::Error>>> + Send {
-    // Without a buffer, a producer that sends waits until its piece is taken: the client's pace is the producer's.
+    // Without a buffer, a producer that sends waits until its piece is taken: the client's pace is
+    // the producer's.
     let (sender, pieces) = mpsc::channel(0);
     let producer = produce(archive, source, range, sender).into_stream();
     let failure = producer.filter_map(|result| std::future::ready(result.err().map(Err)));

@@ -1,5 +1,6 @@
-//! Archives whose entries are written as they arrive, of any number and length. Each entry is compressed while it is sent, with a
-//! data descriptor after it. The caller chooses where to keep the central directory, for example in a temporary file.
+//! Archives whose entries are written as they arrive, of any number and length. Each entry is
+//! compressed while it is sent, with a data descriptor after it. The caller chooses where to keep
+//! the central directory, for example in a temporary file.
 
 use std::io::{self, Read, Seek, Write};
 
@@ -17,11 +18,12 @@ const LEVEL: u8 = 1;
 /// Bytes of the central directory that are read back at a time.
 const CENTRAL_PIECE_BYTES: usize = 64 << 10;
 
-/// How much longer than its content an entry may become: DEFLATE adds at most five bytes per stored block of 64 KiB.
+/// How much longer than its content an entry may become: DEFLATE adds at most five bytes per stored
+/// block of 64 KiB.
 const GROWTH: u64 = 1_000;
 
-/// Writes an archive. Calls of [`StreamedZip::begin`], [`StreamedZip::write`] and [`StreamedZip::end`] make an entry. The caller
-/// may take written bytes at any time.
+/// Writes an archive. Calls of [`StreamedZip::begin`], [`StreamedZip::write`] and
+/// [`StreamedZip::end`] make an entry. The caller may take written bytes at any time.
 pub struct StreamedZip<C> {
     ready: BytesMut,
     /// Bytes written so far, taken or not.
@@ -42,7 +44,8 @@ struct Open {
 }
 
 impl<C: Read + Write + Seek> StreamedZip<C> {
-    /// An archive without entries. `central` is empty and receives the records of the central directory.
+    /// An archive without entries. `central` is empty and receives the records of the central
+    /// directory.
     pub fn new(central: C) -> Self {
         Self { ready: BytesMut::new(), written: 0, entries: 0, central, central_len: 0, open: None }
     }
@@ -119,12 +122,12 @@ impl<C: Read + Write + Seek> StreamedZip<C> {
         self.ready.len()
     }
 
-    /// Takes what has been written since the last time.
+    /// Takes the bytes written since the last call.
     pub fn take(&mut self) -> Bytes {
         self.ready.split().freeze()
     }
 
-    /// Ends the archive and returns what follows the last entry, in pieces.
+    /// Ends the archive and returns the rest after the last entry, in pieces.
     pub fn finish(mut self) -> io::Result<impl Iterator<Item = io::Result<Bytes>> + use<C>> {
         let end = End { entries: self.entries, central_at: self.written, central_len: self.central_len };
         self.central.rewind()?;
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_in_pieces_reads_back_entry_by_entry() {
+    fn an_archive_written_in_pieces_reads_back_entry_by_entry() {
         let noise: Vec<u8> = (0..200_000u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let entries = [
             ("a/", Vec::new()),
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_may_reach_4_gib_says_so_beforehand() {
+    fn an_entry_that_may_reach_4_gib_has_zip64_from_the_start() {
         let header = |size_max| {
             let mut zip = StreamedZip::new(Cursor::new(Vec::new()));
             zip.begin("a", size_max).unwrap();

@@ -1,4 +1,5 @@
-//! Sums over members. From them the length of an archive is computed without looking at each member.
+//! Sums over members. From them the length of an archive is computed without looking at each
+//! member.
 
 use crate::{Member, stored_len};
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,8 @@ pub struct Sums {
     pub bytes: u64,
     /// Bytes of their frames.
     pub frame_bytes: u64,
-    /// Bytes of their texts as DEFLATE stored blocks, each member beginning a block ([`stored_len`]).
+    /// Bytes of their texts as DEFLATE stored blocks, each member beginning a block
+    /// ([`stored_len`]).
     pub stored_bytes: u64,
 }
 

@@ -61,8 +61,9 @@ impl ZipEntry {
     }
 }
 
-/// Writes an archive entry by entry. The caller may take written bytes at any time. The central directory stays in memory until
-/// the end (about 100 bytes per entry), so this is not for millions of entries.
+/// Writes an archive entry by entry. The caller may take written bytes at any time. The central
+/// directory stays in memory until the end (about 100 bytes per entry), so this is not for millions
+/// of entries.
 #[derive(Debug, Default)]
 pub struct ZipWriter {
     ready: BytesMut,
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_longer_than_the_format_can_say_is_refused() {
+    fn a_name_that_is_too_long_for_the_format_is_refused() {
         let refused = ZipEntry::deflated("x".repeat(65_001), b"");
         assert!(matches!(refused, Err(ZipEntryError::Name { bytes: 65_001 })));
     }

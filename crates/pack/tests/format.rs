@@ -1,4 +1,5 @@
-//! The bytes of an archive, one by one: resumed downloads and ETags rest on them, so that they never change unnoticed.
+//! The bytes of an archive, one by one: resumed downloads and ETags depend on them, so they must
+//! never change unnoticed.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -8,7 +9,7 @@ use pack::memory::MemorySource;
 use pack::{Layout, Level, WHOLE};
 use std::sync::Arc;
 
-/// What stands between version needed and the CRC of a file: flags, method 8, midnight, 1980-01-01.
+/// The bytes between version needed and the CRC of a file: flags, method 8, midnight, 1980-01-01.
 const FILE: &[u8] = b"\x00\x00\x08\x00\x00\x00\x21\x00";
 
 fn local(version_to_date: &[u8], crc32_to_size: &[u8], name: &str, content: &[u8]) -> Vec<u8> {
@@ -52,7 +53,7 @@ async fn an_archive_of_one_empty_page_and_an_error_has_these_bytes() {
 }
 
 #[tokio::test]
-async fn an_entry_with_a_descriptor_says_its_sizes_behind_its_content() {
+async fn an_entry_with_a_descriptor_has_its_sizes_after_its_content() {
     let source = Arc::new(MemorySource::new(vec![volume("a.b", &[Vec::new()], None, None)]));
     let mut archive = archive(&source, Layout::Volumes, Level::Frames);
     archive.descriptors = true;

@@ -1,4 +1,5 @@
-//! Encoding keeps the whole pool busy: while a volume is written, the next ones are read and encoded.
+//! Encoding keeps the whole pool busy: while a volume is written, the next ones are read and
+//! encoded.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -58,7 +59,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twice_as_many_volumes_as_there_are_processors_are_encoded_before_the_first_is_written() {
+async fn two_volumes_per_processor_are_encoded_before_the_first_is_written() {
     let processors = std::thread::available_parallelism().unwrap().get();
     // Two of them are more than a job.
     let text = |seed: u64| noise(seed, 200 << 10);
@@ -71,7 +72,7 @@ async fn twice_as_many_volumes_as_there_are_processors_are_encoded_before_the_fi
         let archive = Arc::new(archive(&inner, layout, level));
         let source = Arc::new(Counting { inner, begun: AtomicUsize::default() });
         let mut pieces = std::pin::pin!(stream(archive, source.clone(), WHOLE));
-        // What is no page is shorter.
+        // Headers and directories are shorter.
         while pieces.next().await.unwrap().unwrap().len() < PIECE_BYTES {}
         let begun = source.begun.load(Ordering::SeqCst);
         assert!(begun > 2 * processors, "{layout:?}, {level:?}: {begun} volumes begun for {processors} processors");
@@ -80,7 +81,7 @@ async fn twice_as_many_volumes_as_there_are_processors_are_encoded_before_the_fi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archive_that_is_compressed_anew_has_the_same_bytes_whatever_the_length_of_pieces() {
+async fn a_recompressed_archive_has_the_same_bytes_for_any_length_of_pieces() {
     // Jobs of several pages, of one page, and a volume that ends within a job.
     let pages = |seed: u64| (0..9).map(|n| noise(seed + n, 30_000 + 9_000 * n as usize)).collect::<Vec<_>>();
     let volumes = vec![

@@ -1,4 +1,4 @@
-//! Archives whose length is known: any range is that part of the whole, and nothing is read in vain.
+//! Archives of known length: any range is that part of the whole, and nothing is read in vain.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,7 +14,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap()
 }
 
-/// Short texts, empty ones, and now and then one whose frame is long enough to leave as a piece of its own.
+/// Short texts, empty ones, and some whose frame is long enough to be a piece of its own.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => "[a-f \n]{0,300}".prop_map(String::into_bytes),
@@ -113,7 +113,7 @@ async fn a_stream_cut_at_any_byte_resumes_to_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn a_range_reads_no_frame_that_lies_before_or_behind_it() {
+async fn a_range_reads_no_frame_before_or_after_it() {
     let volumes = small_volumes(10);
     let frame = volumes[5].pages[2].1.bytes.clone();
     let source = Arc::new(MemorySource::new(volumes));
@@ -134,7 +134,7 @@ async fn a_range_reads_no_frame_that_lies_before_or_behind_it() {
 }
 
 #[tokio::test]
-async fn the_length_below_4_gib_is_told_without_asking_for_members() {
+async fn the_length_below_4_gib_is_known_without_reading_members() {
     let source = MemorySource::new(small_volumes(10));
     for layout in LAYOUTS {
         for level in [Level::Frames, Level::Stored] {
@@ -158,7 +158,7 @@ async fn a_range_outside_the_archive_is_refused() {
 }
 
 #[tokio::test]
-async fn nothing_at_all_is_an_archive_with_errors_alone() {
+async fn an_archive_without_volumes_has_errors_alone() {
     let source = Arc::new(MemorySource::new(Vec::new()));
     for layout in LAYOUTS {
         let mut archive = archive(&source, layout, Level::Frames);

@@ -1,4 +1,5 @@
-//! Every layout at every level opens in the ZIP readers of the field, each with the right names, sizes and contents.
+//! Every layout at every level opens in common ZIP readers, each with the right names, sizes and
+//! contents.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -139,8 +140,8 @@ async fn both_readers_of_java_read_every_archive() {
 }
 
 #[tokio::test]
-async fn an_entry_whose_content_is_flipped_is_found_by_a_reader() {
-    // What shows that the readers above do verify: they all trust the same CRC.
+async fn a_reader_detects_a_flipped_bit_in_an_entry() {
+    // Shows that the readers above verify: they all trust the same CRC.
     let Some(mut unzip) = tool("unzip") else { return };
     let source = source();
     let archive = Arc::new(archive(&source, Layout::Volumes, Level::Stored));

@@ -1,4 +1,4 @@
-//! Report mode: what cannot be read is left out at a page boundary, and told at the end.
+//! Report mode: pages that cannot be read are left out at a page boundary and listed at the end.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,7 +15,7 @@ fn texts() -> Vec<Vec<u8>> {
     (0..20).map(|page| format!("page {page}\n").repeat(page).into_bytes()).collect()
 }
 
-/// Two volumes; of the second an archive asks for these pages.
+/// Two volumes; an archive requests these pages of the second.
 fn volumes(selected: Option<Vec<usize>>) -> Vec<MemoryVolume> {
     vec![volume("a.0", &texts(), None, Some(b"<mets/>")), volume("a.1", &texts(), selected, Some(b"<mets/>"))]
 }
@@ -25,7 +25,8 @@ fn levels() -> impl Iterator<Item = (Layout, Level)> {
     LAYOUTS.into_iter().flat_map(move |layout| levels.map(|level| (layout, level)))
 }
 
-/// What should be found when only these pages of the second volume can be read, and no METS document of it.
+/// The expected entries if only these pages of the second volume can be read, and not its METS
+/// document.
 fn without(pages: Vec<usize>, layout: Layout) -> Expected {
     let mut volumes = volumes(Some(pages));
     volumes[1].mets = None;
@@ -33,7 +34,7 @@ fn without(pages: Vec<usize>, layout: Layout) -> Expected {
 }
 
 #[tokio::test]
-async fn pages_and_mets_that_cannot_be_read_are_left_out_and_told() {
+async fn pages_and_mets_that_cannot_be_read_are_left_out_and_listed() {
     for (layout, level) in levels() {
         let source = MemorySource::new(volumes(None))
             .with_missing(1, Some(3), LATE)
@@ -60,7 +61,7 @@ async fn without_report_mode_a_page_that_cannot_be_read_breaks_a_recompressed_ar
 }
 
 #[tokio::test]
-async fn a_damaged_frame_is_left_out_where_the_source_allows_it() {
+async fn a_damaged_frame_is_left_out_if_the_source_allows_it() {
     for (layout, level) in levels().filter(|(_, level)| *level != Level::Frames) {
         let mut damaged = volumes(None);
         damaged[1].pages[7].1.crc32 ^= 1;
@@ -75,7 +76,7 @@ async fn a_damaged_frame_is_left_out_where_the_source_allows_it() {
     }
 }
 
-/// Reads pages that are said to be missing all the same, and leaves out what does not inflate.
+/// Reads pages that are marked as missing all the same, and leaves out frames that do not inflate.
 struct OnlyDamaged(MemorySource);
 
 #[async_trait::async_trait]
@@ -141,7 +142,7 @@ async fn a_part_of_an_archive_without_length_is_refused() {
 }
 
 #[tokio::test]
-async fn streams_that_are_dropped_leave_the_pool_to_the_others() {
+async fn dropped_streams_leave_the_pool_to_the_others() {
     use futures::StreamExt;
     let texts = vec![b"some text ".repeat(1_000); 500];
     let source = Arc::new(MemorySource::new(vec![volume("a.b", &texts, None, None)]).with_piece_bytes(0));

@@ -1,6 +1,7 @@
-//! ZIP64: archives and entries of more than 4 GiB and more than 65,535 entries, as streams, nothing of them on disk.
+//! ZIP64: archives and entries of more than 4 GiB, and more than 65,535 entries, as streams without
+//! files.
 //!
-//! Big frames are repeated, and readers that seek get a file that is made of ranges of the stream.
+//! Big frames are repeated, and readers that seek get a file made of ranges of the stream.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -18,10 +19,10 @@ use tokio::runtime::Runtime;
 const PAGE_BYTES: usize = 16 << 20;
 const LIMIT32: u64 = 0xffff_ffff;
 
-/// What the virtual file reads at once.
+/// Bytes that one read of the virtual file fetches.
 const READ_AHEAD_BYTES: u64 = 256 * 1024;
 
-/// A file that is nowhere: each read is a range of the stream.
+/// A file that exists only as a stream: each read is a range of it.
 struct Virtual {
     archive: Arc<Archive>,
     source: Arc<MemorySource>,
@@ -39,7 +40,7 @@ impl Virtual {
         Self { archive, source, runtime, len, position: 0, buffer: Bytes::new() }
     }
 
-    /// Streams all of it and counts.
+    /// Streams everything and counts the bytes.
     fn streamed_len(&self) -> u64 {
         let stream = pack::stream(self.archive.clone(), self.source.clone(), WHOLE);
         let sum = stream.try_fold(0, |sum, piece| std::future::ready(Ok(sum + piece.len() as u64)));
@@ -73,8 +74,8 @@ impl Seek for Virtual {
     }
 }
 
-/// Lists an archive with Python's zipfile, which asks for each part of it over a pipe: for each entry its name, its
-/// sizes, its place, and if it is short its text.
+/// Lists an archive with Python's zipfile, which requests each part of it over a pipe. For each
+/// entry it returns the name, the sizes, the place, and the text if it is short.
 fn python_lists(mut file: Virtual) -> Option<Vec<String>> {
     let script = "
 import sys, io, zipfile
@@ -118,7 +119,7 @@ with zipfile.ZipFile(Remote(int(sys.argv[1]))) as archive:
     Some(entries)
 }
 
-/// Repeats one page; a last page of a few bytes says where it stands.
+/// Repeats one page. A last page of a few bytes names its volume.
 fn repeated(name: &str, page: &[u8], count: u32) -> MemoryVolume {
     let mut framer = Framer::new(1);
     let frame = framer.frame(page).unwrap();
@@ -134,7 +135,7 @@ fn noise() -> Vec<u8> {
     noise
 }
 
-/// Three volumes; 4 GiB is passed in the midst of the second, and the third lies behind.
+/// Three volumes. The second crosses 4 GiB, and the third comes after it.
 fn beyond_4_gib() -> MemorySource {
     let noise = noise();
     MemorySource::new(vec![
@@ -195,7 +196,7 @@ fn one_entry_of_more_than_4_gib_has_zip64_sizes() {
     for layout in [Layout::Volumes, Layout::WordSeq] {
         let (source, noise) = (beyond_4_gib(), noise());
         let source = if layout == Layout::Volumes {
-            // 4 GiB in a single volume, and one behind it.
+            // 4 GiB in a single volume, and another one after it.
             MemorySource::new(vec![repeated("a.1", &noise, 257), repeated("a.2", b"short", 2)])
         } else {
             source
@@ -240,12 +241,13 @@ fn zip64_begins_exactly_where_an_offset_no_longer_fits() {
     assert_eq!(offsets, [LIMIT32 - 1, LIMIT32, LIMIT32 + 1]);
 }
 
-/// A volume whose text is longer than 4 GiB though its frames are small: 16 MiB of the same byte repeated.
+/// A volume whose text is longer than 4 GiB although its frames are small: 16 MiB of the same byte,
+/// repeated.
 fn long_text() -> Arc<MemorySource> {
     Arc::new(MemorySource::new(vec![repeated("a.1", &vec![b'x'; PAGE_BYTES], 256)]))
 }
 
-/// Pipes an archive through a process; how many bytes that writes, and their last line.
+/// Pipes an archive through a process. Returns the number of bytes it writes, and their last line.
 fn pipe_through(child: &mut Child, archive: Archive, source: Arc<MemorySource>) -> (u64, String) {
     let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let counting = std::thread::spawn(move || {
@@ -271,7 +273,7 @@ fn pipe_through(child: &mut Child, archive: Archive, source: Arc<MemorySource>) 
 }
 
 #[test]
-fn streaming_readers_take_an_entry_of_more_than_4_gib_with_and_without_descriptor() {
+fn streaming_readers_read_an_entry_of_more_than_4_gib_with_and_without_descriptor() {
     for descriptors in [false, true] {
         let Some(mut bsdtar) = tool("bsdtar") else { return };
         let source = long_text();
@@ -287,7 +289,7 @@ fn streaming_readers_take_an_entry_of_more_than_4_gib_with_and_without_descripto
 }
 
 #[test]
-fn java_takes_an_entry_of_more_than_4_gib_with_descriptor() {
+fn java_reads_an_entry_of_more_than_4_gib_with_descriptor() {
     let Some(mut java) = tool("java") else { return };
     let source = long_text();
     let mut archive = archive(&source, Layout::WordSeq, Level::Frames);

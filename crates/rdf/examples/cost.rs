@@ -1,4 +1,5 @@
-//! What graphs cost: reading the stored form and writing each syntax, for a resource of ten triples; and writing a listing of a million.
+//! The cost of graphs: reading the stored form and writing each syntax, for a resource of ten
+//! triples, and writing a listing of a million members.
 //!
 //! `cargo run --release -p rdf --example cost`
 #![allow(clippy::unwrap_used)]

@@ -3,8 +3,8 @@
 use indexmap::IndexSet;
 use oxrdf::{NamedNodeRef, NamedOrBlankNodeRef, Term, Triple};
 
-/// A set of triples that keeps their order of insertion. Equality is that of sets. Blank nodes are equal if their labels are; for
-/// equality up to labels use [`crate::isomorphic`].
+/// A set of triples that keeps their order of insertion. Equality is that of sets. Blank nodes are
+/// equal if their labels are; for equality up to labels use [`crate::isomorphic`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     triples: IndexSet<Triple>,
@@ -40,8 +40,8 @@ impl Graph {
         self.triples.insert(triple)
     }
 
-    /// Removes a triple, in time proportional to the graph. Returns whether the graph contained it. For many triples use
-    /// [`Graph::retain`].
+    /// Removes a triple, in time proportional to the graph. Returns whether the graph contained it.
+    /// For many triples use [`Graph::retain`].
     pub fn remove(&mut self, triple: &Triple) -> bool {
         self.triples.shift_remove(triple)
     }

@@ -7,8 +7,8 @@ use crate::graph::Graph;
 
 /// Whether renaming the blank nodes of one graph can turn it into the other.
 ///
-/// In the worst case (many indistinguishable blank nodes) the time grows with the factorial of their number. Use this for tests and
-/// trusted graphs, not for input from strangers.
+/// In the worst case (many indistinguishable blank nodes) the time grows with the factorial of
+/// their number. Use this for tests and trusted graphs, not for input from strangers.
 #[must_use]
 pub fn isomorphic(one: &Graph, other: &Graph) -> bool {
     if one.len() != other.len() {
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_blank_nodes_do_not_matter_but_what_they_tie_together_does() {
+    fn labels_of_blank_nodes_do_not_matter_but_their_connections_do() {
         let one = graph("_:a <p> _:b . _:b <p> \"x\" .");
         assert!(isomorphic(&one, &graph("_:y <p> \"x\" . _:x <p> _:y .")));
         assert!(!isomorphic(&one, &graph("_:a <p> _:b . _:a <p> \"x\" .")));

@@ -1,25 +1,27 @@
-//! RDF graphs: reading, writing, comparing, updating and negotiating them. Everything is a pure function or a stream over bytes. The
-//! crate knows no HTTP, no store and no clock.
+//! RDF graphs: reading, writing, comparing, updating and negotiating them. Everything is a pure
+//! function or a stream over bytes. The crate knows no HTTP, no store and no clock.
 //!
 //! How to read it, in the order in which a body is processed:
 //!
-//! - [`ContentType`] and [`Syntax`] (`syntax.rs`) name the syntax of a body. [`negotiate`] (`negotiate.rs`) chooses the syntax that a
-//!   client wants.
+//! - [`ContentType`] and [`Syntax`] (`syntax.rs`) name the syntax of a body. [`negotiate`]
+//!   (`negotiate.rs`) chooses the syntax that a client wants.
 //! - [`parse`] (`parse.rs`) turns a body into a [`Graph`] (`graph.rs`), within [`Limits`].
-//! - [`to_stored`] and [`from_stored`] (`stored.rs`) convert graphs to and from the stored form: sorted N-Triples.
+//! - [`to_stored`] and [`from_stored`] (`stored.rs`) convert graphs to and from the stored form:
+//!   sorted N-Triples.
 //! - [`update::apply`] (`update.rs`) applies a SPARQL Update to one graph.
 //! - [`Writer`] (`writer/`) writes any number of triples in constant memory.
 //! - [`quads::Resources`] (`quads.rs`) splits N-Quads into one graph per resource.
 //!
-//! The crates of the Oxigraph project read the syntaxes. Their terms ([`Triple`], [`NamedNode`], ...) are re-exported. The model is
-//! RDF 1.1: no triple terms and no base directions.
+//! The crates of the Oxigraph project read the syntaxes. Their terms ([`Triple`], [`NamedNode`],
+//! ...) are re-exported. The model is RDF 1.1: no triple terms and no base directions.
 //!
 //! ```
 //! use rdf::{Iri, Limits, Syntax, Writer};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let base = Iri::parse("http://example.org/rest/letters".to_owned())?;
-//! let body = b"@prefix dc: <http://purl.org/dc/terms/> . <> dc:title \"Letters\"@en ; dc:hasPart [ dc:title \"Draft\" ] .";
+//! let body = br#"@prefix dc: <http://purl.org/dc/terms/> .
+//!     <> dc:title "Letters"@en ; dc:hasPart [ dc:title "Draft" ] ."#;
 //! let graph = rdf::parse(body, Syntax::Turtle, &base, &Limits::default())?;
 //! let stored = rdf::to_stored(&graph);
 //!

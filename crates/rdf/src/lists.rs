@@ -10,8 +10,8 @@ use crate::graph::Graph;
 /// Deepest nesting of lists, less than the reader accepts.
 const DEPTH: usize = 16;
 
-/// The lists of a graph that consist only of their items: all their nodes are blank and have no other triples. They can be written
-/// as lists (JSON-LD 1.1, section 4.3) instead of as triples.
+/// The lists of a graph that consist only of their items: all their nodes are blank and have no
+/// other triples. They can be written as lists (JSON-LD 1.1, section 4.3) instead of as triples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
     /// The items, by the label of the first node.
@@ -96,11 +96,13 @@ impl Lists {
     }
 }
 
-/// The nodes of the list that begins with this one, each with its item. `None` if it is no such list.
+/// The nodes of the list that begins with this one, each with its item. `None` if this is not such
+/// a list.
 fn parts<'a>(first: &'a BlankNode, nodes: &HashMap<&'a BlankNode, Node<'a>>) -> Option<Vec<(&'a BlankNode, &'a Term)>> {
     let mut parts = Vec::new();
     let mut at = first;
-    // It is no cycle: each node is the object of one triple, and that of the first node is outside the list.
+    // This is no cycle: each node is the object of one triple, and that of the first node is
+    // outside the list.
     loop {
         let node = nodes.get(at).filter(|node| !node.is_other)?;
         parts.push((at, node.first?));

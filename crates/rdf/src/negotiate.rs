@@ -1,5 +1,5 @@
-//! Proactive content negotiation by media type (RFC 9110, section 12.5.1), with the `profile` parameter that distinguishes forms of
-//! JSON-LD.
+//! Proactive content negotiation by media type (RFC 9110, section 12.5.1), with the `profile`
+//! parameter that distinguishes forms of JSON-LD.
 
 use mediatype::{MediaTypeList, Name, ReadParams, names};
 
@@ -28,9 +28,9 @@ impl<T> Offer<T> {
     }
 }
 
-/// Chooses the offer that `Accept` prefers; `offers` are in the server's order of preference. The most specific media range that
-/// matches an offer gives its quality. Returns `None` if no offer is acceptable, and the first offer if there is no `Accept` or no
-/// media range in it.
+/// Chooses the offer that `Accept` prefers; `offers` are in the server's order of preference. The
+/// most specific media range that matches an offer gives its quality. Returns `None` if no offer is
+/// acceptable, and the first offer if there is no `Accept` or no media range in it.
 ///
 /// Malformed elements are skipped. Join several header lines with commas before.
 pub fn negotiate<'a, T>(accept: Option<&str>, offered: &'a [Offer<T>]) -> Option<&'a T> {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_liked_syntax_is_sent_and_the_servers_order_decides_among_equals() {
+    fn the_preferred_syntax_is_sent_and_the_servers_order_decides_among_equals() {
         assert_eq!(chosen(Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")), Some(HTML));
         assert_eq!(chosen(Some("application/n-triples;q=0.5, application/rdf+xml;q=0.6")), Some("rdf/xml"));
         assert_eq!(chosen(Some("application/rdf+xml, application/n-triples")), Some("n-triples"));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_is_not_known_is_passed_over() {
+    fn an_unknown_profile_is_ignored() {
         assert_eq!(
             chosen(Some("application/ld+json;profile=\"http://iiif.io/api/image/2/context.json\"")),
             Some("compacted")
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_acceptable_is_not_sent() {
+    fn an_unacceptable_syntax_is_not_sent() {
         for accept in ["image/png", "text/turtle;q=0", "*/*;q=0", "application/ld+json;q=0, image/*"] {
             assert_eq!(chosen(Some(accept)), None, "{accept}");
         }

@@ -29,24 +29,26 @@ pub struct Limits {
     pub term_bytes: usize,
     /// Bytes of one IRI.
     pub iri_bytes: usize,
-    /// Bytes of all statements with their names written out, because prefixes, terms and bases expand. The parsers of JSON-LD, RDF/XML
-    /// and SPARQL build much before they return anything; for them this is an upper bound computed from the text. A body needs up to
-    /// twice as much memory while it is read.
+    /// Bytes of all statements with their names written out, because prefixes, terms and bases
+    /// expand. The parsers of JSON-LD, RDF/XML and SPARQL build much before they return anything;
+    /// for them this is an upper bound computed from the text. A body needs up to twice as much
+    /// memory while it is read.
     pub expanded_bytes: usize,
     /// Deepest nesting: objects and arrays in JSON, brackets in Turtle, nodes in XML.
     pub depth: usize,
     /// Contexts of one JSON-LD document, including those that it only names.
     pub json_contexts: usize,
-    /// Bytes of contexts that are copied because others are active in them. For contexts of terms (JSON-LD 1.1, section 4.1.8) it is
-    /// their bytes times the document's values, because such a context is read for each value of its term.
+    /// Bytes of contexts that are copied because others are active in them. For contexts of terms
+    /// (JSON-LD 1.1, section 4.1.8) it is their bytes times the document's values, because such a
+    /// context is read for each value of its term.
     pub json_scoped_bytes: usize,
     /// Most solutions that the `WHERE` of an update could have, including those of its parts.
     pub solutions: usize,
 }
 
 impl Default for Limits {
-    /// 8 MiB with 100,000 triples, 64 MiB when written out; texts of 1 MiB, IRIs of 64 KiB; 64 levels; 1,000 contexts, 64 MiB of them
-    /// copied; a million solutions.
+    /// 8 MiB with 100,000 triples, 64 MiB when written out; texts of 1 MiB, IRIs of 64 KiB; 64
+    /// levels; 1,000 contexts, 64 MiB of them copied; a million solutions.
     fn default() -> Self {
         Self {
             body_bytes: 8 << 20,
@@ -148,7 +150,8 @@ impl From<TurtleSyntaxError> for ParseError {
     }
 }
 
-/// Reads a body in UTF-8. Relative IRIs are resolved against `base`. Blank nodes keep their labels; nodes without a label get one.
+/// Reads a body in UTF-8. Relative IRIs are resolved against `base`. Blank nodes keep their labels;
+/// nodes without a label get one.
 ///
 /// # Errors
 /// [`ParseError`] if the body is not well-formed, or exceeds a limit.
@@ -269,7 +272,8 @@ impl Size {
     }
 }
 
-/// Replaces random labels of blank nodes by ones that depend only on the graph: `b` and the first free number.
+/// Replaces random labels of blank nodes by ones that depend only on the graph: `b` and the first
+/// free number.
 pub(crate) fn label_blank_nodes(graph: Graph) -> Graph {
     let mut random = indexmap::IndexSet::new();
     let mut taken = HashSet::new();
@@ -312,8 +316,8 @@ pub(crate) fn label_blank_nodes(graph: Graph) -> Graph {
         .collect()
 }
 
-/// Whether the label is one of the random 128-bit numbers that parsers give to nodes without a label. A client's label of that form
-/// is replaced too, which does no harm.
+/// Whether the label is one of the random 128-bit numbers that parsers give to nodes without a
+/// label. A client's label of that form is replaced too, which does no harm.
 fn is_random(node: &BlankNode) -> bool {
     node.as_ref().unique_id().is_some_and(|id| id > u128::from(u64::MAX))
 }

@@ -1,5 +1,5 @@
-//! [N-Quads](https://www.w3.org/TR/n-quads/) as a list of resources. Consecutive lines of one graph are one resource, and the graph's
-//! name is its address.
+//! [N-Quads](https://www.w3.org/TR/n-quads/) as a list of resources. Consecutive lines of one graph
+//! are one resource, and the graph's name is its address.
 
 use oxrdf::{GraphName, NamedNode, Quad};
 use oxttl::NQuadsParser;
@@ -17,11 +17,12 @@ pub struct Resource {
     pub graph: Graph,
 }
 
-/// Splits a stream of N-Quads into resources, with memory for one. [`feed`](Self::feed) it as bytes arrive, take
-/// [`next_resource`](Self::next_resource) until there is none, and [`end`](Self::end) it.
+/// Splits a stream of N-Quads into resources, with memory for one. [`feed`](Self::feed) it as bytes
+/// arrive, take [`next_resource`](Self::next_resource) until there is none, and [`end`](Self::end)
+/// it.
 ///
-/// A graph that appears again after another one is another resource. [`Limits`] apply to each resource, [`Limits::body_bytes`] to
-/// each line.
+/// A graph that appears again after another one is another resource. [`Limits`] apply to each
+/// resource, [`Limits::body_bytes`] to each line.
 pub struct Resources {
     limits: Limits,
     parser: LowLevelNQuadsParser,
@@ -59,12 +60,13 @@ impl Resources {
         self.parser.end();
     }
 
-    /// The next complete resource: its last line was followed by one of another graph, or by the end. `None` if more bytes are
-    /// needed, or the stream has ended.
+    /// The next complete resource: its last line was followed by one of another graph, or by the
+    /// end. `None` if more bytes are needed, or the stream has ended.
     ///
     /// # Errors
-    /// [`ParseError`] with its place in the stream. It ends the stream, and every later call returns it again. The resource that had
-    /// begun is dropped, because it is not known which resource the malformed line belongs to.
+    /// [`ParseError`] with its place in the stream. It ends the stream, and every later call
+    /// returns it again. The resource that had begun is dropped, because it is not known which
+    /// resource the malformed line belongs to.
     pub fn next_resource(&mut self) -> Option<Result<Resource, ParseError>> {
         loop {
             if let Some(error) = &self.failed {
@@ -108,7 +110,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// All resources, as `name: number of triples`, of a stream that comes in pieces of `piece_bytes`.
+    /// All resources, as `name: number of triples`, of a stream that comes in pieces of
+    /// `piece_bytes`.
     fn read(text: &str, piece_bytes: usize, limits: Limits) -> (Vec<String>, Option<ParseError>) {
         let mut resources = Resources::new(limits);
         let (mut read, mut pieces) = (Vec::new(), text.as_bytes().chunks(piece_bytes));
@@ -130,7 +133,7 @@ mod tests {
         _:b <http://a/p> _:c <http://a/g2> .\n";
 
     #[test]
-    fn lines_of_one_graph_are_one_resource_however_the_stream_is_cut() {
+    fn lines_of_one_graph_are_one_resource_however_the_stream_is_split() {
         for piece_bytes in [1, 7, 46, 1_000] {
             let (resources, error) = read(TWO, piece_bytes, Limits::default());
             assert_eq!((resources, error), (vec!["http://a/g1: 2".to_owned(), "http://a/g2: 1".to_owned()], None));
@@ -139,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_that_comes_again_is_a_resource_again() {
+    fn a_graph_that_appears_again_is_another_resource() {
         let (resources, error) = read(&format!("{TWO}{TWO}"), 100, Limits::default());
         assert_eq!((resources.len(), error), (4, None));
     }
 
     #[test]
-    fn a_broken_line_is_told_with_its_place_and_ends_the_stream() {
+    fn a_malformed_line_is_reported_with_its_place_and_ends_the_stream() {
         let text = format!("{TWO}<http://a/s> <http://a/p> .\n{TWO}");
         let (resources, error) = read(&text, 10, Limits::default());
         assert_eq!(resources, ["http://a/g1: 2"]);
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_that_was_cut_is_not_a_resource() {
+    fn a_truncated_last_line_is_not_a_resource() {
         let (resources, error) = read(&format!("{TWO}{}", &TWO[..TWO.len() - 20]), 10, Limits::default());
         assert_eq!(resources, ["http://a/g1: 2", "http://a/g2: 1"]);
         assert!(error.is_some());
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_hold_for_each_resource_and_each_line() {
+    fn limits_apply_to_each_resource_and_each_line() {
         let told = |limits| read(TWO, 10, limits).1.map(|error| error.to_string());
         assert_eq!(told(Limits { triples: 2, body_bytes: 60, term_bytes: 40, ..Limits::default() }), None);
         let error = told(Limits { triples: 1, ..Limits::default() });

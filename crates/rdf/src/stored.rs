@@ -1,5 +1,6 @@
-//! The stored form of graphs: [canonical N-Triples](https://www.w3.org/TR/n-triples/#canonical-ntriples) in UTF-8, with lines sorted
-//! by their bytes. So equal graphs are equal bytes, and all triples of a subject are together.
+//! The stored form of graphs: [canonical
+//! N-Triples](https://www.w3.org/TR/n-triples/#canonical-ntriples) in UTF-8, with lines sorted by
+//! their bytes. So equal graphs are equal bytes, and all triples of a subject are together.
 
 use std::io::Write as _;
 

@@ -18,7 +18,8 @@ pub enum Syntax {
     JsonLd(JsonLdForm),
     /// [RDF/XML](https://www.w3.org/TR/rdf-syntax-grammar/).
     RdfXml,
-    /// Turtle under the name of [N3](https://www.w3.org/TeamSubmission/n3/), of which it is a subset. Other parts of N3 are not read.
+    /// Turtle under the name of [N3](https://www.w3.org/TeamSubmission/n3/), of which it is a
+    /// subset. Other parts of N3 are not read.
     N3,
     /// N-Triples as plain text, their older media type (N-Triples, section 5).
     Text,
@@ -94,7 +95,8 @@ impl Syntax {
         }
     }
 
-    /// The syntax of a media type (without parameters, in any case). An unknown profile is ignored (RFC 6906, section 3).
+    /// The syntax of a media type (without parameters, in any case). An unknown profile is ignored
+    /// (RFC 6906, section 3).
     #[must_use]
     pub fn from_media_type(media_type: &str, profile: Option<&str>) -> Option<Self> {
         let mut syntaxes = Self::ALL.into_iter();
@@ -126,7 +128,8 @@ impl Charset {
         }
     }
 
-    /// The same text in UTF-8. A text in UTF-8 is neither copied nor checked; [`crate::parse`] checks it.
+    /// The same text in UTF-8. A text in UTF-8 is neither copied nor checked; [`crate::parse`]
+    /// checks it.
     #[must_use]
     pub fn to_utf8(self, text: &[u8]) -> Cow<'_, [u8]> {
         match self {
@@ -148,8 +151,8 @@ pub struct ContentType {
 }
 
 impl ContentType {
-    /// Reads a value of `Content-Type` (RFC 9110, section 8.3). `None` if it is not a media type, not one of a graph, or its charset
-    /// is unknown. Plain text is not a graph.
+    /// Reads a value of `Content-Type` (RFC 9110, section 8.3). `None` if it is not a media type,
+    /// not one of a graph, or its charset is unknown. Plain text is not a graph.
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         Self::of_graph(value).filter(|content_type| content_type.syntax != Syntax::Text)
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_names_the_form_of_json_ld_and_an_unknown_one_is_passed_over() {
+    fn a_profile_names_the_form_of_json_ld_and_an_unknown_one_is_ignored() {
         let form = |value: &str| match ContentType::parse(value).unwrap().syntax {
             Syntax::JsonLd(form) => form,
             other => panic!("{other:?}"),

@@ -1,9 +1,11 @@
-//! Tokens of Turtle and SPARQL texts, found without parsing, so that the cost of parsing can be bounded before.
+//! Tokens of Turtle and SPARQL texts, found without parsing, so that the cost of parsing can be
+//! bounded before.
 //!
-//! Where a parser could read a text in two ways, the tokens are those of the reading with more brackets.
+//! Where a parser could read a text in two ways, the tokens are those of the reading with more
+//! brackets.
 
-/// Tokens (SPARQL 1.1 Query, section 19.8; Turtle, section 6.5), roughly: a string or an IRI is one token, a comment is none, and any
-/// other character outside of words is one.
+/// Tokens (SPARQL 1.1 Query, section 19.8; Turtle, section 6.5), roughly: a string or an IRI is one
+/// token, a comment is none, and any other character outside of words is one.
 pub(crate) struct Tokens<'a>(pub(crate) &'a str);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -27,7 +29,8 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// A prefixed name is one word, including escaped characters. (`#` must be escaped there; otherwise it begins a comment.)
+/// A prefixed name is one word, including escaped characters. (`#` must be escaped there; otherwise
+/// it begins a comment.)
 pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | ':' | '.' | '%' | '?' | '$' | '@' | '\\')
 }
@@ -44,7 +47,8 @@ fn word_bytes(text: &str) -> usize {
     text.len()
 }
 
-/// Length of a string with its quotes. A string that does not end is none: its quotes are tokens (two of three are an empty string).
+/// Length of a string with its quotes. An unterminated string does not count: its quotes are tokens
+/// (two of three are an empty string).
 fn string_bytes(text: &str, quote: char) -> usize {
     let long = [quote; 3].iter().collect::<String>();
     let (end, is_long) = if text.starts_with(&long) { (long.as_str(), true) } else { (&long[..1], false) };
@@ -79,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_iris_and_comments_are_told_from_brackets() {
+    fn strings_iris_and_comments_are_distinguished_from_brackets() {
         assert_eq!(
             tokens("INSERT{<a(> dc:b \"(\\\"{\" , '''\n'{[''' # ((\n;?x<3}"),
             ["INSERT", "{", "<a(>", "dc:b", "\"(\\\"{\"", ",", "'''\n'{['''", ";", "?x", "<", "3", "}"]
@@ -87,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_cannot_hide_behind_what_only_looks_like_a_string_an_iri_or_a_comment() {
+    fn brackets_cannot_hide_in_text_that_only_looks_like_a_string_an_iri_or_a_comment() {
         assert_eq!(tokens("('''a' ["), ["(", "''", "'a'", "["]);
         assert_eq!(tokens("('a\n["), ["(", "'", "a", "["]);
         assert_eq!(tokens("<\\u0041'> ["), ["<\\u0041'>", "["]);
@@ -96,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_told_to_its_end() {
+    fn an_unterminated_token_is_read_to_the_end() {
         for text in ["\"abc", "'''a''", "\"a\\", "<", "#", "é\u{1F600}", "\\"] {
             assert!(tokens(text).len() <= 4, "{text}");
         }

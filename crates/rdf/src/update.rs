@@ -1,8 +1,9 @@
 //! SPARQL 1.1 Update on one graph, as `PATCH` carries it.
 //!
-//! The parser and the evaluator are those of the Oxigraph project. Neither has limits of its own, so their input is measured first:
-//! the text by `lexical.rs` (both are recursive), the possible solutions of a `WHERE` by `cost.rs`, and regular expressions by
-//! `regex.rs`. A running update can be cancelled wherever it reads the graph (`view.rs`).
+//! The parser and the evaluator are those of the Oxigraph project. Neither has limits of its own,
+//! so their input is measured first: the text by `lexical.rs` (both are recursive), the possible
+//! solutions of a `WHERE` by `cost.rs`, and regular expressions by `regex.rs`. A running update can
+//! be cancelled wherever it reads the graph (`view.rs`).
 
 mod cost;
 mod lexical;
@@ -93,7 +94,8 @@ impl From<SparqlSyntaxError> for UpdateError {
     }
 }
 
-/// Stops an update from another thread, within about a second: what the evaluator does without checking is bounded to that.
+/// Stops an update from another thread, within about a second: the evaluator's work without a check
+/// is bounded to that.
 #[derive(Clone, Default)]
 pub struct Cancellation(CancellationToken);
 
@@ -113,15 +115,16 @@ impl Cancellation {
 pub struct Updated {
     /// The new graph.
     pub graph: Graph,
-    /// What the update states to delete, whether the graph contained it or not.
+    /// The statements that the update deletes, whether or not the graph contained them.
     pub removals: Vec<Removal>,
 }
 
-/// Applies the operations of an update in order, all or none, and returns the new graph. Relative IRIs are resolved against `base`.
-/// New blank nodes get free labels.
+/// Applies the operations of an update in order, all or none, and returns the new graph. Relative
+/// IRIs are resolved against `base`. New blank nodes get free labels.
 ///
-/// `INSERT DATA`, `DELETE DATA`, `DELETE WHERE` and `DELETE`/`INSERT ... WHERE` are supported. Anything that names another graph
-/// (`LOAD`, `CLEAR`, `CREATE`, `DROP`, `WITH`, `USING`, `GRAPH`) or another server (`SERVICE`) is refused.
+/// `INSERT DATA`, `DELETE DATA`, `DELETE WHERE` and `DELETE`/`INSERT ... WHERE` are supported.
+/// Anything that names another graph (`LOAD`, `CLEAR`, `CREATE`, `DROP`, `WITH`, `USING`, `GRAPH`)
+/// or another server (`SERVICE`) is refused.
 ///
 /// # Errors
 /// [`UpdateError`].
@@ -251,7 +254,8 @@ struct Change {
 }
 
 impl Change {
-    /// Section 3.1.3: all solutions are found in the unchanged graph, then all deletions are applied, then all insertions.
+    /// Section 3.1.3: all solutions are found in the unchanged graph, then all deletions are
+    /// applied, then all insertions.
     fn carry_out(
         mut self,
         graph: &mut Graph,
@@ -285,7 +289,7 @@ impl Change {
     }
 }
 
-/// What is removed and what is added.
+/// The removed and the added triples.
 fn changes(
     evaluator: &QueryEvaluator,
     Change { delete, insert, pattern }: Change,

@@ -1,4 +1,4 @@
-//! What is wrong with a body is told, with its place; what is too large is refused.
+//! Errors report the place of the mistake, and bodies that are too large are refused.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ fn parse(body: impl AsRef<[u8]>, syntax: Syntax) -> Result<Graph, ParseError> {
     parse_within(body.as_ref(), syntax, &Limits::default())
 }
 
-/// Where the error is, as `(line, column)`.
+/// The place of the error, as `(line, column)`.
 fn place(body: impl AsRef<[u8]>, syntax: Syntax) -> (u64, u64) {
     let location = match parse(body, syntax) {
         Err(ParseError::Syntax { location, .. }) => location.unwrap(),
@@ -25,7 +25,7 @@ fn place(body: impl AsRef<[u8]>, syntax: Syntax) -> (u64, u64) {
 }
 
 #[test]
-fn errors_tell_line_and_column() {
+fn errors_report_line_and_column() {
     assert_eq!(place("<a> <b> <c> .\n  <a> é <b> .", Syntax::Turtle), (2, 7));
     assert_eq!(place("<http://a/a> <http://a/b> <http://a/c> .\n<a> <b> <c> .", Syntax::NTriples), (2, 1));
     assert_eq!(place("{\n  \"@id\": \"a\",\n  \"b\" 7\n}", JSON_LD), (3, 7));
@@ -45,7 +45,7 @@ fn errors_tell_line_and_column() {
 }
 
 #[test]
-fn json_that_is_no_json_ld_is_told_with_the_place_where_it_was_noticed() {
+fn json_that_is_not_json_ld_is_reported_with_the_place_of_the_error() {
     assert_eq!(place("{\n  \"@id\": 7\n}", JSON_LD), (2, 11));
     assert_eq!(place("[{\"@id\": \"a\"},\n {\"@language\": [\"{,\", {}]}]", JSON_LD).0, 2);
 }
@@ -88,7 +88,7 @@ fn the_last_statement_of_turtle_may_lack_its_full_stop() {
         assert_eq!(parse(statement, Syntax::Turtle), stopped, "{statement}");
         assert!(stopped.is_ok_and(|graph| !graph.is_empty()), "{statement}");
     }
-    // What is not a whole statement stays an error, at the place where it is one.
+    // An incomplete statement stays an error, at its place.
     for cut in ["<s> <p>", "<s> <p> 1 ,", "<s> <p> [ <q> 1", "<s> <p> (1", "<s>", "<s> <p> \"x\"^^"] {
         let error = parse(cut, Syntax::Turtle).unwrap_err();
         assert!(
@@ -139,7 +139,7 @@ fn contexts_are_never_fetched() {
 }
 
 #[test]
-fn what_is_wrong_below_a_context_that_is_built_in_is_told_with_its_place() {
+fn an_error_below_a_built_in_context_is_reported_with_its_place() {
     let body = "{\n\"@context\": \"http://www.w3.org/ns/anno.jsonld\",\n\"id\": 7\n}";
     assert_eq!(place(body, JSON_LD), (3, 8));
 }
@@ -183,7 +183,7 @@ fn each_limit_is_kept() {
 }
 
 #[test]
-fn contexts_that_would_be_read_again_and_again_are_refused() {
+fn contexts_that_would_be_read_many_times_are_refused() {
     let refused =
         |body: String, limits: Limits| parse_within(body.as_bytes(), JSON_LD, &limits).unwrap_err().to_string();
     let few = Limits { json_contexts: 2, json_scoped_bytes: 100, ..Limits::default() };
@@ -200,7 +200,7 @@ fn contexts_that_would_be_read_again_and_again_are_refused() {
 }
 
 #[test]
-fn nesting_without_end_does_no_harm() {
+fn endless_nesting_does_no_harm() {
     let deep = |open: &str| open.repeat(200_000);
     let limits = Limits { body_bytes: 64 << 20, ..Limits::default() };
     for (body, syntax) in [
@@ -215,7 +215,7 @@ fn nesting_without_end_does_no_harm() {
 }
 
 #[test]
-fn blank_nodes_without_label_get_one_that_is_free_and_the_same_each_time() {
+fn blank_nodes_without_label_get_a_free_one_that_is_the_same_each_time() {
     let body = "[] <p> [ <p> _:b0 ] , _:b2 .";
     let stored = rdf::to_stored(&parse(body, Syntax::Turtle).unwrap());
     assert_eq!(stored, rdf::to_stored(&parse(body, Syntax::Turtle).unwrap()));
@@ -224,7 +224,7 @@ fn blank_nodes_without_label_get_one_that_is_free_and_the_same_each_time() {
 }
 
 #[test]
-fn a_byte_order_mark_is_passed_over() {
+fn a_byte_order_mark_is_skipped() {
     assert_eq!(parse("\u{FEFF}<a> <b> 1 .", Syntax::Turtle), parse("<a> <b> 1 .", Syntax::Turtle));
 }
 

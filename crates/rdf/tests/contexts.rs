@@ -1,4 +1,4 @@
-//! Contexts of JSON-LD that are built in.
+//! The built-in contexts of JSON-LD.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ fn parse(body: &str, syntax: Syntax) -> Graph {
     rdf::parse(body.as_bytes(), syntax, &base, &Limits::default()).unwrap_or_else(|error| panic!("{error}: {body}"))
 }
 
-/// Checks that a JSON-LD document says what Turtle says.
+/// Checks that a JSON-LD document has the same statements as a Turtle document.
 fn assert_says(json: &str, turtle: &str) {
     let prefixes = "@prefix oa: <http://www.w3.org/ns/oa#> . @prefix as: <http://www.w3.org/ns/activitystreams#> . \
                     @prefix ldp: <http://www.w3.org/ns/ldp#> . @prefix dc: <http://purl.org/dc/elements/1.1/> . \
@@ -90,7 +90,7 @@ fn a_direct_container_is_described_by_the_terms_of_ldp() {
 }
 
 #[test]
-fn every_term_that_is_built_in_stands_for_an_absolute_iri() {
+fn every_built_in_term_expands_to_an_absolute_iri() {
     for context in [include_str!("../src/parse/contexts/anno.json"), include_str!("../src/parse/contexts/ldp.json")] {
         let document: serde_json::Value = serde_json::from_str(context).unwrap();
         let terms = document["@context"].as_object().unwrap();

@@ -1,4 +1,4 @@
-//! Updates that would cost much: they are refused before they begin, or stop when they are told to.
+//! Expensive updates are refused before they begin, or can be cancelled.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn updated(before: &Graph, pattern: &str) -> Result<Graph, UpdateError> {
 }
 
 #[test]
-fn regular_expressions_that_are_computed_or_too_large_are_refused() {
+fn computed_and_too_large_regular_expressions_are_refused() {
     let before = graph("<a> <p> \"x\" ; <q> \"x\" .");
     for (pattern, why) in [
         (r"?s <p> ?o FILTER(REGEX(?o, '(\\p{L}{100}){100}'))", "too large"),
@@ -49,7 +49,7 @@ fn regular_expressions_that_are_computed_or_too_large_are_refused() {
 }
 
 #[test]
-fn usual_regular_expressions_are_matched_as_they_always_were() {
+fn usual_regular_expressions_are_matched_as_usual() {
     let before = graph("<a> <p> \"Letter 12 of 1890\"@en . <b> <p> \"Note\" . <c> <p> <http://old/x> .");
     let removed = |filter: &str| {
         let update = format!("DELETE {{ ?s <p> ?o }} WHERE {{ ?s <p> ?o FILTER({filter}) }}");
@@ -62,7 +62,7 @@ fn usual_regular_expressions_are_matched_as_they_always_were() {
     assert_eq!(removed("!REGEX(?o, 'Letter')"), 1, "an address is no text: it is an error, which is not turned around");
     let update = "DELETE { ?s <p> ?o } INSERT { ?s <p> ?n } WHERE { ?s <p> ?o BIND(REPLACE(?o, '(\\\\d+) of', 'no. $1,') AS ?n) }";
     let after = apply(&before, update, &base(), &Limits::default(), &Cancellation::default()).unwrap().graph;
-    // Nothing is inserted where the expression is an error.
+    // Nothing is inserted if the expression is an error.
     assert_eq!(after, graph("<a> <p> \"Letter no. 12, 1890\"@en . <b> <p> \"Note\" ."));
 }
 
@@ -75,7 +75,7 @@ fn a_long_text_is_not_matched_with_a_large_pattern() {
 }
 
 #[test]
-fn products_of_what_an_update_says_itself_are_refused() {
+fn products_of_an_updates_own_values_are_refused() {
     let values = |name: &str, count: usize| {
         let texts: String = (0..count).map(|n| format!("{n} ")).collect();
         format!("VALUES ?{name} {{ {texts} }}")
@@ -96,7 +96,7 @@ fn products_of_what_an_update_says_itself_are_refused() {
 }
 
 #[test]
-fn functions_inside_of_operators_are_counted_as_well() {
+fn functions_inside_operators_are_counted_too() {
     let long = "x".repeat(100_000);
     let mut turtle = format!("<a> <p> \"{long}\" . ");
     (0..1_000).for_each(|n| write!(turtle, "<s{n}> <p> {n} . ").unwrap());
@@ -109,7 +109,7 @@ fn functions_inside_of_operators_are_counted_as_well() {
 }
 
 #[test]
-fn many_operations_share_what_an_update_may_cost() {
+fn many_operations_share_the_budget_of_an_update() {
     let before = numbers(60);
     let limits = Limits { solutions: 10_000, ..Limits::default() };
     let one = "INSERT { <> <q> 1 } WHERE { { ?a <p> ?x . ?b <p> ?y } UNION {} } ;";
@@ -120,8 +120,8 @@ fn many_operations_share_what_an_update_may_cost() {
 }
 
 #[test]
-fn an_update_that_is_cancelled_ends_and_changes_nothing() {
-    // As many solutions as there may be: without being cancelled this takes seconds.
+fn a_cancelled_update_ends_and_changes_nothing() {
+    // The greatest number of solutions: if it is not cancelled, this takes seconds.
     let before = numbers(990);
     let update = "INSERT { ?a <q> ?y } WHERE { ?a <p> ?x . ?b <p> ?y }";
     let cancellation = Cancellation::default();
@@ -161,9 +161,9 @@ fn functions_that_are_read_twice_are_not_read_a_million_times() {
     assert!(updated(&before, &format!("?s <p> ?o BIND({} AS ?x)", nested("REPLACE(", ", 'a', 'b')", 3))).is_ok());
 }
 
-/// A parser that tries one thing after another at each level would not end in a lifetime.
+/// A parser that tries alternatives at each level would practically never end.
 #[test]
-fn a_text_that_is_wrong_deep_inside_is_refused_at_once() {
+fn a_text_with_an_error_deep_inside_is_refused_at_once() {
     let before = graph("<a> <p> \"x\" .");
     for (open, close) in [
         ("(", ")"),

@@ -1,4 +1,5 @@
-//! Little that becomes much: names that are short in a body and long once they are written out. What is refused is refused before it is made.
+//! Small bodies that expand: names that are short in a body and long once they are written out.
+//! They are refused before they are expanded.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +14,7 @@ static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
 const JSON_LD: Syntax = Syntax::JsonLd(JsonLdForm::Compacted);
 
-/// An allocation beyond this ends the process. Nothing that is refused may take more.
+/// An allocation beyond this ends the process. A refused body may not take more.
 const MEMORY_BYTES: usize = 256 << 20;
 
 fn base() -> Iri {
@@ -31,7 +32,7 @@ fn many(count: usize, text: impl Fn(usize) -> String) -> String {
 
 /// One test, because the memory is that of the process.
 #[test]
-fn names_are_refused_before_they_are_written_out_too_often() {
+fn names_are_refused_before_they_expand_too_much() {
     MEMORY.set_limit(MEMORY_BYTES).unwrap();
     let long = "x".repeat(60_000);
     let too_long = "x".repeat(100_000);
@@ -253,7 +254,7 @@ fn names_are_refused_before_they_are_written_out_too_often() {
     MEMORY.set_limit(usize::MAX).unwrap();
 }
 
-/// The largest graph of each syntax that is taken.
+/// The largest accepted graph of each syntax.
 #[test]
 fn usual_documents_are_far_from_the_limits() {
     let statements = 50_000;

@@ -1,4 +1,5 @@
-//! How far things may lie inside each other, for everything that a syntax can put inside itself: the deepest that is allowed fits the stack
+//! The depth of nesting, for everything that a syntax can nest: the greatest allowed depth fits the
+//! stack of a normal thread, and one level more is refused as too large.
 //! of a usual thread, and one level more is refused as too large.
 
 #![allow(clippy::unwrap_used)]
@@ -12,7 +13,7 @@ fn base() -> Iri {
     Iri::parse("http://example.org/base/".to_owned()).unwrap()
 }
 
-/// Calls it on a thread with a stack of 2 MiB, as those that answer requests have.
+/// Calls it on a thread with a stack of 2 MiB, like those that serve requests.
 fn on_a_usual_stack<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::Builder::new().stack_size(2 << 20).spawn(call).unwrap().join().unwrap()
 }
@@ -25,7 +26,7 @@ fn nested(levels: usize, open: &str, middle: &str, close: &str) -> String {
     format!("{}{middle}{}", open.repeat(levels), close.repeat(levels))
 }
 
-/// Checks that a body is taken at `levels` and refused at the next, and at many more.
+/// Checks that a body is accepted at `levels`, and refused at the next level and at many more.
 fn assert_deepest(what: &str, levels: usize, syntax: Syntax, body: impl Fn(usize) -> String) {
     let taken = parse(body(levels), syntax);
     assert!(taken.is_ok(), "{what}: {taken:?}");
@@ -36,7 +37,7 @@ fn assert_deepest(what: &str, levels: usize, syntax: Syntax, body: impl Fn(usize
 }
 
 #[test]
-fn brackets_of_turtle_lie_inside_each_other_as_deep_as_is_allowed() {
+fn brackets_of_turtle_nest_as_deep_as_allowed() {
     let (object, subject) = ("<a> <b> ", " <b> 1 .");
     assert_deepest("blank nodes", 64, Syntax::Turtle, |n| format!("{object}{} .", nested(n, "[ <p> ", "1", " ]")));
     assert_deepest("collections", 64, Syntax::Turtle, |n| format!("{object}{} .", nested(n, "( ", "1", " )")));
@@ -48,7 +49,7 @@ fn brackets_of_turtle_lie_inside_each_other_as_deep_as_is_allowed() {
 }
 
 #[test]
-fn objects_and_arrays_of_json_lie_inside_each_other_as_deep_as_is_allowed() {
+fn objects_and_arrays_of_json_nest_as_deep_as_allowed() {
     let whole = |inside: String| format!(r#"{{"@id": "a", "http://a/b": {inside}}}"#);
     assert_deepest("arrays", 63, JSON_LD, |n| whole(nested(n, "[", "1", "]")));
     assert_deepest("objects", 63, JSON_LD, |n| whole(nested(n, r#"{"http://a/b": "#, "1", "}")));
@@ -77,14 +78,14 @@ fn objects_and_arrays_of_json_lie_inside_each_other_as_deep_as_is_allowed() {
     });
 }
 
-/// A context in which each term needs the next, in one way.
+/// A context in which each term needs the next in the same way.
 fn chain(terms: usize, step: impl Fn(usize) -> String) -> String {
     let steps: Vec<_> = (0..terms).map(step).collect();
     format!(r#"{{"@context": {{{}, "t{terms}": "http://a/"}}, "http://a/b": 1}}"#, steps.join(", "))
 }
 
 #[test]
-fn terms_of_a_context_lead_from_one_to_the_next_as_far_as_is_allowed() {
+fn chains_of_terms_of_a_context_are_as_long_as_allowed() {
     let next = |n: usize| n + 1;
     assert_deepest("prefixes", 63, JSON_LD, |terms| {
         chain(terms, |n| format!(r#""t{n}": {{"@id": "t{}:x"}}"#, next(n)))
@@ -117,7 +118,7 @@ fn terms_of_a_context_lead_from_one_to_the_next_as_far_as_is_allowed() {
 }
 
 #[test]
-fn nodes_of_xml_lie_inside_each_other_as_deep_as_is_allowed() {
+fn nodes_of_xml_nest_as_deep_as_allowed() {
     let whole = |inside: String| {
         format!(
             "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns='http://a/'><r:Description><p>{inside}</p></r:Description></r:RDF>"
@@ -136,7 +137,8 @@ fn nodes_of_xml_lie_inside_each_other_as_deep_as_is_allowed() {
     });
 }
 
-/// Checks that an update is carried out at `levels`, and refused at the next and at many more.
+/// Checks that an update is carried out at `levels`, and refused at the next level and at many
+/// more.
 fn assert_deepest_update(what: &str, levels: usize, update: impl Fn(usize) -> String) {
     let graph = rdf::parse(b"<a> <p> 1 .", Syntax::Turtle, &base(), &Limits::default()).unwrap();
     let apply = |levels| {
@@ -154,7 +156,7 @@ fn assert_deepest_update(what: &str, levels: usize, update: impl Fn(usize) -> St
 }
 
 #[test]
-fn brackets_of_an_update_lie_inside_each_other_as_deep_as_is_allowed() {
+fn brackets_of_an_update_nest_as_deep_as_allowed() {
     for (what, levels, open, middle, close) in [
         ("groups", 31, "{", "?a ?b ?c", "}"),
         ("expressions", 30, "(", "1", ")"),

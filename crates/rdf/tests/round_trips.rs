@@ -1,4 +1,5 @@
-//! Any graph, written in any syntax and read again, is the same graph up to the labels of its blank nodes.
+//! Any graph, written in any syntax and read again, is the same graph up to the labels of its blank
+//! nodes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +18,7 @@ fn parse(body: &[u8], syntax: Syntax) -> Graph {
         .unwrap_or_else(|error| panic!("{error}\n{}", String::from_utf8_lossy(body)))
 }
 
-/// Writes in small chunks put together, as a listing is sent.
+/// Writes in small chunks and joins them, as a listing is sent.
 fn write(graph: &Graph, syntax: Syntax) -> Result<Vec<u8>, WriteError> {
     let mut writer = Writer::new(syntax, rdf::vocab::PREFIXES);
     let mut body = Vec::new();
@@ -44,7 +45,7 @@ fn assert_round_trip(graph: &Graph, syntax: Syntax) {
 fn iri() -> impl Strategy<Value = NamedNode> {
     prop_oneof![
         "(http|https|urn|ldp|dcterms|http)://[a-z]{1,5}(/[a-zA-Z0-9._~%-]{0,0}[a-zA-Z0-9._~-]{0,6}){0,3}(\\?[a-z=&]{0,4})?(#[a-zA-Z0-9-]{0,5})?",
-        // Schemes that look like prefixes, and prefixes' own namespaces with odd ends.
+        // Schemes that look like prefixes, and namespaces of prefixes with odd ends.
         "(ldp|rdf|dcterms|as|_x|mailto|urn|b0):[a-zA-Z0-9/@.:-]{1,8}".prop_filter("an IRI", |iri| NamedNode::new(iri.as_str()).is_ok()),
         "http://www\\.w3\\.org/ns/ldp#[a-zA-Z0-9/._-]{0,6}",
         "http://purl\\.org/dc/terms/(//)?[a-z0-9-]{0,4}",
@@ -57,7 +58,8 @@ fn iri() -> impl Strategy<Value = NamedNode> {
     .prop_filter_map("an IRI", |iri| NamedNode::new(iri).ok())
 }
 
-/// Few, so that they meet in a graph; labels that look like numbers and like those the parser gives included.
+/// Few nodes, so that they meet in a graph. Some labels look like numbers, others like those that
+/// the parser gives.
 fn blank_node() -> impl Strategy<Value = BlankNode> {
     prop_oneof![
         Just("b0"),
@@ -137,7 +139,7 @@ proptest! {
         }
     }
 
-    /// What XML cannot express is refused by itself, and the others come back.
+    /// Triples that XML cannot express are refused one by one, and the others come back.
     #[test]
     fn any_graph_that_xml_can_express_comes_back_in_rdf_xml(mut graph in graph()) {
         graph.retain(|triple| {
@@ -155,9 +157,10 @@ proptest! {
         prop_assert_eq!(rdf::to_stored(&read), stored);
     }
 
-    /// Put as it was got, a graph is stored as the same bytes: labels of blank nodes survive.
+    /// If a client puts a graph as it got it, the stored bytes are the same: labels of blank nodes
+    /// survive.
     #[test]
-    fn what_was_got_and_is_put_back_is_stored_as_the_same_bytes(graph in graph()) {
+    fn a_graph_that_is_put_back_is_stored_as_the_same_bytes(graph in graph()) {
         // The parser has given its labels once.
         let graph = parse(&write(&graph, Syntax::NTriples).unwrap(), Syntax::NTriples);
         for syntax in [Syntax::Turtle, Syntax::NTriples, Syntax::JsonLd(JsonLdForm::Compacted)] {
@@ -166,7 +169,8 @@ proptest! {
         }
     }
 
-    /// Triples in the order of the stored form, subjects together: each subject is one object.
+    /// Triples come in the order of the stored form, with subjects together: each subject is one
+    /// object.
     #[test]
     fn flattened_json_ld_has_one_object_for_each_subject(graph in graph()) {
         let graph = rdf::from_stored(&rdf::to_stored(&graph)).unwrap();

@@ -1,4 +1,5 @@
-//! Whatever a stranger sends, it is taken or refused: nothing breaks down. (The fuzz targets look further; these run with every test.)
+//! Input of strangers is accepted or refused and never causes a panic. (The fuzz targets search
+//! further; these tests run every time.)
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +8,7 @@ use rdf::quads::Resources;
 use rdf::update::Cancellation;
 use rdf::{ContentType, Iri, Limits, Offer, Syntax};
 
-/// Texts that are right, to be broken.
+/// Valid texts, to be broken.
 const SEEDS: [&str; 8] = [
     "@prefix a: <http://a/> . @base <http://b/c> . <> a:p [ a:q (1 2.0 3e0 true) ] , 'x'@en-GB , \"\"\"y\n\"\"\"^^a:t .",
     "<http://a/s> <http://a/p> \"x\\n\\u00E9\"@en .\n_:b <http://a/p> \"1\"^^<http://a/t> .\n",
@@ -63,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn bodies_are_taken_or_refused(body in broken()) {
+    fn bodies_are_accepted_or_refused(body in broken()) {
         let base = Iri::parse("http://example.org/base".to_owned()).unwrap();
         for syntax in Syntax::ALL {
             if let Ok(graph) = rdf::parse(&body, syntax, &base, &Limits::default()) {
@@ -83,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn streams_of_resources_are_taken_or_end(text in broken(), piece_bytes in 1..40_usize) {
+    fn streams_of_resources_are_accepted_or_end(text in broken(), piece_bytes in 1..40_usize) {
         let mut resources = Resources::new(Limits::default());
         for piece in text.chunks(piece_bytes).map(Some).chain([None]) {
             match piece {
@@ -95,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn headers_are_understood_or_passed_over(header in broken()) {
+    fn headers_are_understood_or_ignored(header in broken()) {
         let header = String::from_utf8_lossy(&header);
         let _ = ContentType::parse(&header);
         let _ = rdf::negotiate(Some(&header), &Syntax::ALL.map(|syntax| Offer::of(syntax, syntax)));

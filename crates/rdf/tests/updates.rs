@@ -40,7 +40,7 @@ fn operations_are_carried_out_in_order() {
 }
 
 #[test]
-fn a_where_finds_what_goes_and_what_comes() {
+fn a_where_selects_deletions_and_insertions() {
     assert_update(
         "<> <title> \"old\" ; <part> [ <n> 1 ] , [ <n> 2 ] .",
         "DELETE { <> <title> ?t } INSERT { <> <title> \"new\" ; <was> ?t } WHERE { <> <title> ?t }",
@@ -56,7 +56,7 @@ fn a_where_finds_what_goes_and_what_comes() {
 }
 
 #[test]
-fn what_is_deleted_and_inserted_by_one_operation_stays() {
+fn a_triple_deleted_and_inserted_by_one_operation_stays() {
     assert_update("<> <p> 1, 2 .", "DELETE { <> <p> ?x } INSERT { <> <p> 1 } WHERE { <> <p> ?x }", "<> <p> 1 .");
 }
 
@@ -71,7 +71,7 @@ fn blank_nodes_of_an_update_are_new_ones() {
 }
 
 #[test]
-fn labels_of_blank_nodes_that_stay_are_kept_and_new_ones_are_short() {
+fn labels_of_remaining_blank_nodes_are_kept_and_new_ones_are_short() {
     let result = updated("_:b0 <n> 1 .", "INSERT DATA { <> <p> [] }").unwrap();
     let stored = String::from_utf8(rdf::to_stored(&result)).unwrap();
     assert!(
@@ -87,7 +87,7 @@ fn a_syntax_error_has_its_place() {
 }
 
 #[test]
-fn what_is_about_other_graphs_or_servers_is_refused_by_name() {
+fn operations_on_other_graphs_or_servers_are_refused_by_name() {
     for (update, name) in [
         ("LOAD <http://example.org/x>", "LOAD"),
         ("CLEAR ALL", "CLEAR"),
@@ -142,7 +142,7 @@ fn updates_that_could_take_too_long_are_refused_before_they_begin() {
 }
 
 #[test]
-fn updates_that_could_make_too_long_values_are_refused_before_they_begin() {
+fn updates_that_could_make_values_too_long_are_refused_before_they_begin() {
     let twice: String = (0..30).map(|n| format!("BIND(CONCAT(?v{n}, ?v{n}) AS ?v{}) ", n + 1)).collect();
     for pattern in [
         format!("BIND(\"xxxxxxxxxxxxxxxx\" AS ?v0) {twice}"),
@@ -160,7 +160,7 @@ fn updates_that_could_make_too_long_values_are_refused_before_they_begin() {
 }
 
 #[test]
-fn what_is_to_be_taken_away_is_told_whether_it_is_there_or_not() {
+fn removals_are_reported_whether_or_not_the_graph_contained_them() {
     let update = "PREFIX e: <http://example.org/> DELETE DATA { <> e:p 1 . <a> e:p <b> } ; \
                   DELETE { <> e:q ?x . ?s ?p \"o\" } INSERT { <> e:new 1 } WHERE { <> e:none ?x . ?s ?p ?o } ; DELETE WHERE { ?s e:r ?o }";
     let told = apply(&graph("<> <p> 2 ."), update, &base(), &Limits::default(), &Cancellation::default()).unwrap();
@@ -182,7 +182,7 @@ fn what_is_to_be_taken_away_is_told_whether_it_is_there_or_not() {
 }
 
 #[test]
-fn the_result_keeps_the_limits_of_a_graph() {
+fn the_result_must_be_within_the_limits_of_a_graph() {
     let limits = Limits { triples: 2, term_bytes: 60, ..Limits::default() };
     let before = graph("<> <p> 1 .");
     let error =
@@ -206,9 +206,10 @@ fn the_result_keeps_the_limits_of_a_graph() {
     );
 }
 
-/// The longest chains and the deepest brackets that the text's limits let through, from a thread with a small stack.
+/// The longest chains and the deepest brackets within the limits of the text, on a thread with a
+/// small stack.
 #[test]
-fn nothing_that_the_limits_let_through_runs_out_of_stack() {
+fn no_update_within_the_limits_runs_out_of_stack() {
     let nested = |open: &str, middle: &str, close: &str| format!("{}{middle}{}", open.repeat(15), close.repeat(15));
     let patterns = [
         format!("FILTER({})", vec!["1"; 480].join(" || ")),

@@ -1,4 +1,4 @@
-//! What documents look like to those who read them with their eyes, or by their bytes.
+//! The form of documents, for readers and byte by byte.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ fn turtle_has_the_prefixes_that_it_uses() {
 }
 
 #[test]
-fn compacted_json_ld_is_short_and_lists_what_a_container_contains_in_one_array() {
+fn compacted_json_ld_is_short_and_lists_the_members_of_a_container_in_one_array() {
     let document: serde_json::Value =
         serde_json::from_str(&written(CONTAINER, Syntax::JsonLd(JsonLdForm::Compacted))).unwrap();
     assert_eq!(
@@ -76,7 +76,7 @@ fn empty_graphs_are_documents_too() {
 }
 
 #[test]
-fn what_xml_cannot_express_is_refused_with_its_reason_and_leaves_the_document_whole() {
+fn a_triple_that_xml_cannot_express_is_refused_with_a_reason_and_leaves_the_document_valid() {
     let mut writer = Writer::new(Syntax::RdfXml, &[]);
     for turtle in [
         "<> <http://a/1> 1 .",
@@ -118,7 +118,7 @@ fn nothing_in_a_graph_becomes_markup_or_a_script_on_a_page() {
 }
 
 #[test]
-fn a_listing_comes_in_chunks_and_is_never_held() {
+fn a_listing_is_written_in_chunks_and_never_held_whole() {
     let container = rdf::NamedNode::new("http://example.org/c").unwrap();
     for syntax in Syntax::ALL {
         let mut writer = Writer::new(syntax, rdf::vocab::PREFIXES);
@@ -159,7 +159,7 @@ fn lists_are_written_as_lists_in_json_ld() {
 }
 
 #[test]
-fn what_is_no_plain_list_is_written_statement_by_statement() {
+fn a_list_that_is_not_plain_is_written_statement_by_statement() {
     let prefix = "@prefix r: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> . ";
     for odd in [
         "<> <http://a/p> _:l , _:m . _:l r:first 1 ; r:rest r:nil . _:m <http://a/q> _:l .",
@@ -185,7 +185,7 @@ fn what_is_no_plain_list_is_written_statement_by_statement() {
 }
 
 #[test]
-fn lists_that_lie_very_deep_inside_each_other_can_be_read_again() {
+fn deeply_nested_lists_can_be_read_again() {
     let deep = format!("<> <http://a/p> {}1{} .", "(".repeat(60), ")".repeat(60));
     let graph = graph(&deep);
     let base = Iri::parse("http://example.org/c".to_owned()).unwrap();

@@ -1,4 +1,4 @@
-//! Small volumes for tests, right or wrong at will.
+//! Small volumes for tests, valid or invalid.
 #![allow(clippy::unwrap_used, dead_code)]
 
 use std::io::{Cursor, Write};
@@ -14,7 +14,7 @@ pub fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/pairtree")
 }
 
-/// What METS is to say of a page.
+/// The statements of METS about a page.
 pub struct Said {
     pub order: u32,
     pub file_name: String,
@@ -22,7 +22,7 @@ pub struct Said {
     pub md5: String,
 }
 
-/// What a truthful METS says of these texts, page by page from 1.
+/// The true statements of METS about these texts, page by page from 1.
 pub fn said_of(pages: &[(&str, &[u8])]) -> Vec<Said> {
     let say = |(order, (name, text)): (u32, &(&str, &[u8]))| Said {
         order,
@@ -58,7 +58,8 @@ pub fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-/// Every occurrence of `from` becomes `to`, which is as long: for names and flags that no writer would write.
+/// Replaces every `from` by `to`, which has the same length: for names and flags that no writer
+/// would write.
 pub fn patched(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut patched = bytes.to_vec();

@@ -130,7 +130,7 @@ impl From<ArchiveError<ObjectsError>> for ObjectsError {
             ArchiveError::Source(error) => error,
             ArchiveError::Damaged { group, error } => damaged(&group, error.to_string()),
             ArchiveError::Mismatch { group, reason } => damaged(&group, reason.to_owned()),
-            ArchiveError::Interrupted => ObjectsError::Overloaded("compressing was broken off".to_owned()),
+            ArchiveError::Interrupted => ObjectsError::Overloaded("compressing was interrupted".to_owned()),
             error @ ArchiveError::Range { .. } => ObjectsError::Invalid(error.to_string()),
         }
     }

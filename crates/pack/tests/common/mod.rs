@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub const LAYOUTS: [Layout; 3] = [Layout::Pages, Layout::Volumes, Layout::WordSeq];
 pub const ERRORS: &str = "Caught the following errors\nKeyNotFoundException: Offending key: a.b\n";
 
-/// A volume of these texts, numbered from 1, of which an archive asks for all or for some.
+/// A volume of these texts, numbered from 1. An archive requests all or some of them.
 pub fn volume(name: &str, texts: &[Vec<u8>], selected: Option<Vec<usize>>, mets: Option<&[u8]>) -> MemoryVolume {
     let mut framer = Framer::new(6);
     let pages = (1..).zip(texts).map(|(seq, text)| (seq, framer.frame(text).unwrap())).collect();
@@ -38,14 +38,14 @@ pub async fn collect<E>(stream: impl Stream<Item = Result<Bytes, E>>) -> Result<
         assert!(!piece.is_empty(), "no piece is empty");
         all.extend_from_slice(&piece);
     }
-    assert!(stream.next().await.is_none(), "a stream that has ended stays so");
+    assert!(stream.next().await.is_none(), "a stream that has ended yields nothing more");
     Ok(all)
 }
 
 /// What a reader should find: names and contents in order.
 pub type Expected = Vec<(String, Vec<u8>)>;
 
-/// The entries of an archive of all volumes, made without the code that is tested.
+/// The entries of an archive of all volumes, made without the code under test.
 pub fn expected(source: &MemorySource, layout: Layout, errors: Option<&str>) -> Expected {
     let mut entries = Expected::new();
     let mut wordseq = Vec::new();
@@ -91,18 +91,19 @@ pub fn read_back(archive: impl std::io::Read + std::io::Seek) -> Expected {
     entries
 }
 
-/// Names, sizes and the first bytes: what a failed comparison should print.
+/// Names, sizes and the first bytes, for the message of a failed comparison.
 pub fn summary(entries: &Expected) -> Vec<String> {
     let line = |(name, text): &(String, Vec<u8>)| format!("{name}\t{}\t{:08x}", text.len(), crc32fast::hash(text));
     entries.iter().map(line).collect()
 }
 
-/// A reader, or `None` with a notice that it is missing; where `CI` is set a missing one is a failure.
+/// A reader, or `None` with a notice that it is missing. If `CI` is set, a missing reader is a
+/// failure.
 pub fn tool(name: &str) -> Option<Command> {
     let found = std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|folder| folder.join(name).is_file());
     if !found {
         assert!(std::env::var_os("CI").is_none(), "{name} is not installed");
-        tell_not_run(&format!("archives open in {name}: it is not installed"));
+        report_not_run(&format!("archives open in {name}: it is not installed"));
         return None;
     }
     let mut command = Command::new(name);
@@ -110,8 +111,8 @@ pub fn tool(name: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Tells whoever runs all tests what was left out: in the file that `PENATES_NOT_RUN` names.
-fn tell_not_run(what: &str) {
+/// Reports a test that was left out, in the file that `PENATES_NOT_RUN` names.
+fn report_not_run(what: &str) {
     eprintln!("not run: {what}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
         let mut list = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
@@ -119,7 +120,7 @@ fn tell_not_run(what: &str) {
     }
 }
 
-/// What a reader prints; it must succeed.
+/// The output of a reader, which must succeed.
 pub fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

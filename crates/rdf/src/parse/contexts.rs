@@ -1,4 +1,5 @@
-//! The built-in contexts (`contexts/`). Documents can name them by their addresses, though no context is fetched.
+//! The built-in contexts (`contexts/`). Documents can name them by their addresses, though no
+//! context is fetched.
 
 use oxjsonld::JsonLdRemoteDocument;
 

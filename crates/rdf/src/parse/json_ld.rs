@@ -1,4 +1,5 @@
-//! JSON-LD. Contexts are built in and never fetched, their cost is bounded, and errors have a place.
+//! JSON-LD. Contexts are built in and never fetched, their cost is bounded, and errors have a
+//! place.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -65,7 +66,8 @@ fn place(body: &[u8], base: &Iri, error: &JsonLdSyntaxError) -> Option<Location>
     }
 }
 
-/// Where the parser finds the error in a text that is well-formed JSON. It does not report the place, so it gets the text token by token.
+/// The place where the parser notices the error in well-formed JSON. The parser does not report it,
+/// so it gets the text token by token.
 fn where_noticed(body: &[u8], base: &Iri) -> Option<Location> {
     let token_start = Rc::new(Cell::new(0));
     let tokens = Tokens { text: body, at: 0, token_start: token_start.clone() };

@@ -1,5 +1,6 @@
-//! The shape of a JSON text, which must be known before it is read as JSON-LD. The parser is recursive in contexts. It keeps a whole
-//! object, with all its names written out, until it knows the object's `@id`.
+//! The shape of a JSON text, which must be known before it is read as JSON-LD. The parser is
+//! recursive in contexts. It keeps a whole object, with all its names written out, until it knows
+//! the object's `@id`.
 
 use serde_json::Value;
 
@@ -28,9 +29,11 @@ pub(super) struct Shape {
     values: usize,
     /// Contexts, including nested ones.
     contexts: usize,
-    /// Bytes of contexts that are copied, because others are active in them or belong to their terms.
+    /// Bytes of contexts that are copied, because others are active in them or belong to their
+    /// terms.
     copied_bytes: usize,
-    /// Whether a context is nested in another: then it belongs to a term, and is read for each value that uses the term.
+    /// Whether a context is nested in another: then it belongs to a term, and is read for each
+    /// value that uses the term.
     has_scoped_context: bool,
     /// Bytes of all contexts with nested ones, and measurements of their terms.
     scoping_bytes: usize,
@@ -165,7 +168,8 @@ impl Shape {
         Ok(shape)
     }
 
-    /// A value, which can be a statement: its own text, and the keys of its property or its subject.
+    /// A value, which can be a statement: its own text, and the keys of its property or its
+    /// subject.
     fn value(&mut self, here: &mut Open, bytes: usize) {
         self.values += 1;
         here.values += 1;
@@ -181,7 +185,7 @@ impl Shape {
             let offset = lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);
             ParseError::syntax(
                 Some(Location::of(text, range.start + offset)),
-                format!("the context is no JSON: {error}"),
+                format!("the context is not JSON: {error}"),
             )
         })?;
         let terms = Terms::of(&context);
@@ -200,7 +204,8 @@ impl Shape {
         Ok(())
     }
 
-    /// The end of an object or an array. Its contexts apply to all of it, also to what came before them.
+    /// The end of an object or an array. Its contexts apply to all of it, also to what came before
+    /// them.
     fn end(&mut self, ended: Open, around: &mut Open) {
         self.add(ended.own.longest_bytes.saturating_mul(ended.names));
         self.add(ended.id_bytes.saturating_mul(ended.values));
@@ -220,7 +225,8 @@ impl Shape {
     }
 }
 
-/// All contexts of the value of `@context`: itself, or those in its array, and those inside of them.
+/// All contexts of the value of `@context`: itself, or those in its array, and those inside of
+/// them.
 fn contexts_of(context: &Value) -> usize {
     let own = context.as_array().map_or(1, |contexts| contexts.len().max(1));
     own + contexts_inside(context)
@@ -251,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn contexts_are_counted_however_they_are_written() {
+    fn contexts_are_counted_in_any_notation() {
         let of = |text: &str| (shape(text).contexts, shape(text).has_scoped_context);
         assert_eq!(of(r#"{"a": "@context", "b": ["@context"]}"#), (0, false), "values are no contexts");
         assert_eq!(of(r#"{"@context" : "http://a", "b": 1}"#), (1, false));
@@ -261,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn contexts_inside_each_other_are_copied_and_those_side_by_side_are_not() {
+    fn nested_contexts_are_copied_and_those_side_by_side_are_not() {
         let inner = r#"{"@context": {"b": "c:"}}"#;
         assert_eq!(shape(&format!(r#"{{"@context": {{}}, "a": {inner}}}"#)).copied_bytes, 2 * 3 + 12);
         assert_eq!(shape(&format!("[{inner}, {inner}]")).copied_bytes, 2 * 12);
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_context_shortens_is_counted_for_each_name_also_before_the_context() {
+    fn expansion_is_counted_for_each_name_even_before_the_context() {
         let long = "x".repeat(10_000);
         let context = format!(r#""@context": {{"a": "http://{long}/"}}"#);
         for text in [format!(r#"{{{context}, "a:p": [1, 2, 3]}}"#), format!(r#"{{"a:p": [1, 2, 3], {context}}}"#)] {
@@ -289,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_is_counted_for_each_of_its_values_wherever_it_comes() {
+    fn a_subject_is_counted_for_each_of_its_values_wherever_it_appears() {
         let long = "x".repeat(10_000);
         assert!(shape(&format!(r#"{{"p": [1, 2, 3], "@id": "{long}"}}"#)).all_expanded_bytes() > 40_000);
         assert!(shape(&format!(r#"{{"p": [1, 2, 3], "text": "a {long}"}}"#)).all_expanded_bytes() < 20_000);
@@ -298,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_has_a_shape_as_well() {
+    fn a_text_that_is_not_json_has_a_shape_too() {
         for text in ["", "]]]", "\"@context", "{\"@context\":", "{\"@context\": \"\\", "}{", "{\"@context\":[}"] {
             let _ = Shape::of(text.as_bytes(), &Limits::default());
         }

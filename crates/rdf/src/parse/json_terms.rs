@@ -1,5 +1,5 @@
-//! The terms of a JSON-LD context: how long chains of their definitions are, and how much they expand. The parser follows them
-//! recursively and writes each out in full.
+//! The terms of a JSON-LD context: how long chains of their definitions are, and how much they
+//! expand. The parser follows them recursively and writes each out in full.
 
 use std::collections::HashMap;
 
@@ -80,13 +80,13 @@ struct Definition {
 }
 
 impl Definition {
-    /// Most bytes of the term's IRI.
+    /// The greatest length of the term's IRI in bytes.
     fn bytes(&self) -> usize {
         self.own_bytes.saturating_add(self.used_bytes)
     }
 
-    /// All definitions of a context, in linear time. Cycles are not followed: each definition in one counts as deep as all of them. The
-    /// parser refuses a cycle when it has gone around it.
+    /// All definitions of a context, in linear time. Cycles are not followed: each definition in
+    /// one counts as deep as all of them. The parser refuses a cycle when it has gone around it.
     fn all_of(context: &Map<String, Value>) -> Vec<Self> {
         let numbers: HashMap<&str, usize> =
             context.keys().enumerate().map(|(number, term)| (term.as_str(), number)).collect();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_as_long_as_the_definitions_that_have_to_be_followed() {
+    fn a_chain_is_as_long_as_the_definitions_to_follow() {
         assert_eq!(chain(r#"{"a": "http://a/", "b": "http://b/"}"#), 1);
         assert_eq!(chain(r#"{"a": "http://a/", "b": "a:b", "c": {"@id": "b:c"}}"#), 3);
         assert_eq!(chain(r#"{"a": "http://a/", "a:b": {"@id": "a:b", "@type": "@id"}}"#), 2);
@@ -172,18 +172,18 @@ mod tests {
     }
 
     #[test]
-    fn a_context_of_a_term_is_one_step_further_in() {
+    fn a_context_of_a_term_adds_one_step() {
         assert_eq!(chain(r#"{"a": {"@id": "http://a", "@context": {"b": "http://b/", "c": "b:c"}}}"#), 4);
     }
 
     #[test]
-    fn definitions_in_a_circle_are_as_deep_as_all_of_them() {
+    fn definitions_in_a_cycle_are_as_deep_as_all_of_them() {
         let around: String = (0..100).map(|n| format!(r#""t{n}": "t{}:x","#, (n + 1) % 100)).collect();
         assert!(chain(&format!("{{{around} \"u\": \"t0:y\"}}")) >= 100);
     }
 
     #[test]
-    fn a_name_becomes_longer_by_all_that_its_term_is_made_of() {
+    fn a_name_grows_by_everything_in_its_term() {
         let long = "x".repeat(1_000);
         let longest = |context: &str| terms(&context.replace("LONG", &long)).longest_bytes;
         assert!(longest(r#"{"a": "http://LONG/"}"#) >= 1_000);

@@ -38,8 +38,8 @@ pub(super) fn is_before_colon(rest: &[u8]) -> bool {
     rest.trim_ascii_start().first() == Some(&b':')
 }
 
-/// Length of the first value of a JSON text, with the white space before it; all of the text if the value does not end. `None` if it
-/// is deeper than `depth_max`.
+/// Length of the first value of a JSON text, with the white space before it; all of the text if the
+/// value does not end. `None` if it is deeper than `depth_max`.
 pub(super) fn value_bytes(text: &[u8], depth_max: usize) -> Option<usize> {
     let (mut at, mut depth) = (0, 0_usize);
     while at < text.len() {

@@ -10,7 +10,8 @@ use crate::Iri;
 /// Most attributes of one element, because the parser compares each with all others.
 const ATTRIBUTES: usize = 1_000;
 
-/// Most declarations of namespaces active in one place, because the parser searches them for each name.
+/// Most declarations of namespaces active in one place, because the parser searches them for each
+/// name.
 const NAMESPACES: usize = 1_000;
 
 /// Memory of the parser per name besides its text, roughly.
@@ -27,8 +28,9 @@ pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<()
     Ok(())
 }
 
-/// Checks what the parser does not. The parser accepts a truncated document and lets entities grow. It builds all statements of an
-/// element, and some of a whole document, before it returns the first.
+/// Checks what the parser does not. The parser accepts a truncated document and lets entities grow.
+/// It builds all statements of an element, and some of a whole document, before it returns the
+/// first.
 fn check(body: &[u8], base: &Iri, limits: &Limits) -> Result<(), ParseError> {
     let mut reader = Reader::from_reader(body);
     let mut elements = 0_usize;
@@ -36,7 +38,7 @@ fn check(body: &[u8], base: &Iri, limits: &Limits) -> Result<(), ParseError> {
     loop {
         let start = reader.buffer_position();
         match reader.read_event().map_err(|error| wrong(body, reader.error_position(), error.to_string()))? {
-            Event::DocType(_) => return Err(wrong(body, start, "document types and entities are not taken")),
+            Event::DocType(_) => return Err(wrong(body, start, "document types and entities are not allowed")),
             Event::Start(element) => {
                 elements += 1;
                 shape.start(&element, limits)?;
@@ -82,7 +84,8 @@ struct Open {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Statements,
-    /// XML that may be the text of a literal (RDF 1.1 XML Syntax, section 7.2.17). Elements right in it get all namespaces.
+    /// XML that may be the text of a literal (RDF 1.1 XML Syntax, section 7.2.17). Elements right
+    /// in it get all namespaces.
     Text,
     /// Something in such a text.
     InText,

@@ -1,4 +1,5 @@
-//! Turtle. The parser is not recursive, but it keeps the names of everything that is open. That memory is bounded before.
+//! Turtle. The parser is not recursive, but it keeps the names of everything that is open. That
+//! memory is bounded before.
 
 use oxttl::{TurtleParser, TurtleSyntaxError};
 
@@ -58,7 +59,8 @@ fn check_depth(body: &str, limits: &Limits) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// Refuses IRIs that are too long, including those of prefixes: they appear in no statement but in the names that they shorten.
+/// Refuses IRIs that are too long, including those of prefixes: they appear in no statement but in
+/// the names that they shorten.
 fn check_iris(body: &str, limits: &Limits) -> Result<(), ParseError> {
     if !has_long_word(body.as_bytes(), limits.iri_bytes) {
         return Ok(());

@@ -1,7 +1,9 @@
-//! An upper bound for the cost of evaluating a `WHERE`, computed before evaluation from the pattern and from how many triples match its
-//! parts. It is exact if parts have no common variables, and too high if they have.
+//! An upper bound for the cost of evaluating a `WHERE`, computed before evaluation from the pattern
+//! and from how many triples match its parts. It is exact if parts have no common variables, and
+//! too high if they have.
 //!
-//! The evaluator can be stopped only where it reads the graph. So everything that it does without reading is bounded to about a second.
+//! The evaluator can be stopped only when it reads the graph. So all its other work is bounded to
+//! about a second.
 
 use std::collections::HashMap;
 
@@ -19,17 +21,19 @@ const COMPUTED_BYTES: usize = 64 << 20;
 /// Functions that only inspect their arguments cost this fraction per byte of what others cost.
 const LOOKED_AT: usize = 16;
 
-/// Most triple patterns, because the evaluator's search for a good order costs the third power of their number.
+/// Most triple patterns, because the evaluator's search for a good order costs the third power of
+/// their number.
 const TRIPLE_PATTERNS: usize = 100;
 
 /// Steps for compiling a regular expression.
 const COMPILE_STEPS: usize = 5_000;
 
-/// Triples that are looked at in one step.
+/// Triples that one step can examine.
 const TRIPLES_PER_STEP: usize = 10;
 
-/// The budget left to all operations of an update together: as many steps as solutions are allowed. A step is the work for one
-/// solution, or one part of an expression. None takes more than about a microsecond.
+/// The budget left to all operations of an update together: as many steps as solutions are allowed.
+/// A step is the work for one solution, or one part of an expression. None takes more than about a
+/// microsecond.
 pub(super) struct Budget {
     steps: usize,
     max_steps: usize,
@@ -61,8 +65,8 @@ pub(super) struct Gate {
     pub(super) compiled_bytes: usize,
 }
 
-/// Refuses a pattern that could have too many solutions or build too long values, or that names other graphs or servers. Puts a gate
-/// before each text that is matched.
+/// Refuses a pattern that could have too many solutions or build too long values, or that names
+/// other graphs or servers. Puts a gate before each text that is matched.
 pub(super) fn check(
     pattern: &mut GraphPattern,
     template_triples: usize,
@@ -225,7 +229,8 @@ impl Estimate<'_> {
         self.graph.iter().filter(|triple| fits(pattern, triple)).count()
     }
 
-    /// An expression that is evaluated for each of `solutions`: evaluations including those of patterns within, and bytes of a value.
+    /// An expression that is evaluated for each of `solutions`: evaluations including those of
+    /// patterns within, and bytes of a value.
     fn computed(&mut self, expression: &mut Expression, solutions: usize) -> Result<(usize, usize), UpdateError> {
         let cost = self.expression(expression)?;
         let solutions = solutions.saturating_mul(cost.solutions);
@@ -264,7 +269,8 @@ impl Estimate<'_> {
         })
     }
 
-    /// Patterns within multiply. A value is at most as long as all its parts, plus the name of a type.
+    /// Patterns within multiply. A value is at most as long as all its parts, plus the name of a
+    /// type.
     fn all<'e>(
         &mut self,
         expressions: impl IntoIterator<Item = &'e mut Expression>,
@@ -287,7 +293,8 @@ impl Estimate<'_> {
                 // The gate counts what is matched.
                 all.looking()
             }
-            // Each byte can become a replacement, and each reference in it (`$1`) as long as the text.
+            // Each byte can become a replacement, and each reference in it (`$1`) as long as the
+            // text.
             (Function::Replace, [text, pattern, replacement, flags @ ..]) => {
                 self.put_gate(text, pattern, flags.first())?;
                 let replacement_bytes = match replacement {

@@ -1,5 +1,6 @@
-//! Depth and length of an update's text, measured without parsing. Parser and evaluator are recursive and must not run out of stack, and
-//! the parser writes out all names before it returns anything.
+//! Depth and length of an update's text, measured without parsing. Parser and evaluator are
+//! recursive and must not run out of stack, and the parser writes out all names before it returns
+//! anything.
 
 use std::borrow::Cow;
 
@@ -11,11 +12,12 @@ use crate::tokens::{Tokens, is_word};
 /// Deepest nesting of brackets.
 const DEPTH: usize = 32;
 
-/// Most words, operators and brackets outside of `DATA { ... }`, where each can add a level to the evaluator's recursion.
+/// Most words, operators and brackets outside of `DATA { ... }`, where each can add a level to the
+/// evaluator's recursion.
 const TOKENS: usize = 1_000;
 
-/// Deepest nesting of what the parser reads twice: functions that it tries with and without their last argument, and what follows a
-/// `!`. At this depth the innermost is read a few hundred times.
+/// Deepest nesting of what the parser reads twice: functions that it tries with and without their
+/// last argument, and what follows a `!`. At this depth the innermost is read a few hundred times.
 const READ_TWICE: [&str; 4] = ["regex", "replace", "substr", "group_concat"];
 const READ_TWICE_DEPTH: usize = 8;
 
@@ -29,7 +31,8 @@ pub(super) struct Shape {
     pub(super) has_where: bool,
 }
 
-/// The text without escapes of code points (SPARQL 1.1 Query, section 19.2), which could encode brackets.
+/// The text without escapes of code points (SPARQL 1.1 Query, section 19.2), which could encode
+/// brackets.
 ///
 /// # Errors
 /// [`UpdateError::Syntax`] if an escape is invalid, or encodes a part of another one.
@@ -64,7 +67,8 @@ pub(super) fn unescaped(update: &str) -> Result<Cow<'_, str>, UpdateError> {
     Ok(Cow::Owned(text))
 }
 
-/// Refuses an update that is too long or too deep, or whose names are too long when written out. It has no escapes of code points.
+/// Refuses an update that is too long or too deep, or whose names are too long when written out. It
+/// has no escapes of code points.
 pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, UpdateError> {
     let mut has_where = false;
     let (mut depth, mut tokens, mut data_depth, mut is_after_data) = (0_usize, 0_usize, None, false);
@@ -129,7 +133,8 @@ struct Names {
     prefix_bytes: usize,
     /// What the last words could start: the declaration of a base or of a prefix.
     declared: Declared,
-    /// Of the longest name of the statement. It can be its subject or its predicate, and is then written out for each object.
+    /// Of the longest name of the statement. It can be its subject or its predicate, and is then
+    /// written out for each object.
     longest_bytes: usize,
     all_bytes: usize,
 }
@@ -228,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_of_code_points_are_taken_out_once_and_for_all() {
+    fn escapes_of_code_points_are_replaced_once() {
         assert_eq!(unescaped("a").unwrap(), "a");
         assert_eq!(unescaped("'\\n\\u00E9\\U0001F600\\\\'").unwrap(), "'\\n\u{e9}\u{1F600}\\\\'");
         for wrong in ["\\u", "\\u00", "\\uD800", "\\u\\\u{e9}xxu1234", "\\u005Cu0028", "\\U00110000", "\\u+028"] {

@@ -1,5 +1,6 @@
-//! Regular expressions of an update. The evaluator compiles a pattern again for each solution if it could not compile it before, and
-//! cannot be stopped while it matches. So patterns are compiled here first, within a limit, and matched texts are counted.
+//! Regular expressions of an update. The evaluator compiles a pattern again for each solution if it
+//! could not compile it before, and cannot be stopped while it matches. So patterns are compiled
+//! here first, within a limit, and matched texts are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,10 +15,12 @@ use super::UpdateError;
 /// Bytes of a pattern.
 const PATTERN_BYTES: usize = 4 << 10;
 
-/// Limits for a compiled pattern in bytes. The smallest one that suffices bounds the cost of matching.
+/// Limits for a compiled pattern in bytes. The smallest one that suffices bounds the cost of
+/// matching.
 const COMPILED_BYTES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 
-/// Limit for one match, as bytes of the text times bytes of the compiled pattern: a second at worst, usually a hundredth of that.
+/// Limit for one match, as bytes of the text times bytes of the compiled pattern: a second at
+/// worst, usually a hundredth of that.
 const MATCH: usize = 4 << 30;
 
 /// The same limit for all matches of an update together.
@@ -118,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_patterns_are_taken() {
+    fn usual_patterns_are_accepted() {
         for pattern in [
             "^a",
             "old",
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_are_computed_wrong_or_too_large_are_refused() {
+    fn computed_invalid_and_too_large_patterns_are_refused() {
         for (pattern, flags, why) in [
             (r"(\p{L}{100}){100}", "", "too large"),
             ("((a{100}){100}){100}", "", "too large"),

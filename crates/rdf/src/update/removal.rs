@@ -1,4 +1,5 @@
-//! What an update states to delete. With it the caller can protect statements about a graph that are stored elsewhere.
+//! The statements that an update deletes. With them the caller can protect statements about a graph
+//! that are stored elsewhere.
 
 use std::fmt::{self, Display};
 

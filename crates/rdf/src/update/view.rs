@@ -1,5 +1,6 @@
-//! A graph as the evaluator reads it. Terms are shared, so a solution needs little memory however long its terms are. Terms that the
-//! evaluator creates are counted. Each read checks whether the update was cancelled.
+//! A graph as the evaluator reads it. Terms are shared, so a solution needs little memory however
+//! long its terms are. Terms that the evaluator creates are counted. Each read checks whether the
+//! update was cancelled.
 
 use std::cell::Cell;
 use std::collections::HashMap;

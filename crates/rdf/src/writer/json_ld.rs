@@ -1,8 +1,8 @@
-//! JSON-LD 1.1, written as triples arrive, expanded or compacted. No object is nested in another, so an expanded document is flattened
-//! too if all triples of a subject arrive together.
+//! JSON-LD 1.1, written as triples arrive, expanded or compacted. No object is nested in another,
+//! so an expanded document is flattened too if all triples of a subject arrive together.
 //!
-//! A compacted document is always an object with `@context` (prefixes only) and `@graph`, because it is not known whether a second
-//! subject follows when the first is written.
+//! A compacted document is always an object with `@context` (prefixes only) and `@graph`, because
+//! it is not known whether a second subject follows when the first is written.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -37,7 +37,8 @@ struct Node {
 struct Property {
     /// `@type`, or the IRI in full.
     key: String,
-    /// A first value that waits for a second one, which would make them an array (compacted documents only).
+    /// A first value that waits for a second one, which would make them an array (compacted
+    /// documents only).
     only_value: Option<Vec<u8>>,
 }
 
@@ -207,8 +208,8 @@ impl JsonLdWriter {
         }
     }
 
-    /// Whether one of the IRIs would be misread as prefix and local name: `ldp:x`, where `ldp` is its scheme. A node with such an IRI is
-    /// written without context.
+    /// Whether one of the IRIs would be misread as prefix and local name: `ldp:x`, where `ldp` is
+    /// its scheme. A node with such an IRI is written without context.
     fn is_misread_when_compacted(&self, triple: TripleRef<'_>) -> bool {
         let subject = match triple.subject {
             NamedOrBlankNodeRef::NamedNode(node) => self.is_misread(node.as_str()),

@@ -36,11 +36,12 @@ pub struct WriteError {
     pub reason: &'static str,
 }
 
-/// Writes triples as they arrive. The caller takes the output in chunks, so a listing of any length needs only memory for its largest
-/// triple (and for [`Lists`] that are written as lists).
+/// Writes triples as they arrive. The caller takes the output in chunks, so a listing of any length
+/// needs only memory for its largest triple (and for [`Lists`] that are written as lists).
 ///
-/// Triples of one subject, and within it of one predicate, should arrive together. The output is correct in any order, and short in this
-/// one. In flattened JSON-LD the caller must ensure it: a subject is one object only if its triples arrive together.
+/// Triples of one subject, and within it of one predicate, should arrive together. The output is
+/// correct in any order, and short in this one. In flattened JSON-LD the caller must ensure it: a
+/// subject is one object only if its triples arrive together.
 pub struct Writer {
     encoder: Encoder,
     buffer: Vec<u8>,
@@ -56,7 +57,8 @@ enum Encoder {
 }
 
 impl Writer {
-    /// A writer that shortens IRIs by `prefixes` (name and namespace), if the syntax has prefixes. All IRIs are absolute.
+    /// A writer that shortens IRIs by `prefixes` (name and namespace), if the syntax has prefixes.
+    /// All IRIs are absolute.
     #[must_use]
     pub fn new(syntax: Syntax, prefixes: &[(&str, &str)]) -> Self {
         let encoder = match syntax {
@@ -75,8 +77,8 @@ impl Writer {
         Self::with(Encoder::Html(HtmlWriter::new(title, stylesheet, prefixes)))
     }
 
-    /// The same writer, which writes these lists as lists if the syntax has them (JSON-LD). It skips their triples if they arrive. It
-    /// keeps the lists in memory.
+    /// The same writer, which writes these lists as lists if the syntax has them (JSON-LD). It
+    /// skips their triples if they arrive. It keeps the lists in memory.
     #[must_use]
     pub fn with_lists(mut self, lists: Lists) -> Self {
         if let Encoder::JsonLd(encoder) = &mut self.encoder {
@@ -92,7 +94,8 @@ impl Writer {
     /// Writes one triple.
     ///
     /// # Errors
-    /// [`WriteError`] if the syntax cannot express it (RDF/XML only). Nothing of it is written, and other triples can follow.
+    /// [`WriteError`] if the syntax cannot express it (RDF/XML only). Nothing of it is written, and
+    /// other triples can follow.
     pub fn push<'a>(&mut self, triple: impl Into<TripleRef<'a>>) -> Result<(), WriteError> {
         let triple = triple.into();
         match &mut self.encoder {

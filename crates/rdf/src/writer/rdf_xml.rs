@@ -1,15 +1,17 @@
-//! [RDF/XML](https://www.w3.org/TR/rdf-syntax-grammar/), written as triples arrive: an `rdf:Description` per subject, an element per
-//! property.
+//! [RDF/XML](https://www.w3.org/TR/rdf-syntax-grammar/), written as triples arrive: an
+//! `rdf:Description` per subject, an element per property.
 //!
-//! Oxigraph's serializer lacks two things that this one does: it writes a carriage return in a literal as a character reference, so
-//! that it survives an XML parser, and it refuses what XML cannot express.
+//! Oxigraph's serializer lacks two things that this one does: it writes a carriage return in a
+//! literal as a character reference, so that it survives an XML parser, and it refuses what XML
+//! cannot express.
 
 use oxrdf::vocab::xsd;
 use oxrdf::{NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, TermRef, TripleRef};
 
 const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
 
-/// Names with a meaning of their own in the syntax (section 5.1, `coreSyntaxTerms` and more). No property element can have them.
+/// Names with a meaning of their own in the syntax (section 5.1, `coreSyntaxTerms` and more). No
+/// property element can have them.
 const RESERVED: [&str; 10] =
     ["Description", "li", "RDF", "ID", "about", "parseType", "resource", "nodeID", "datatype", "bagID"];
 
@@ -112,7 +114,8 @@ fn attribute(name: &str, value: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Namespace and local name of a property. The local name is the longest suffix of the IRI that is an XML name without a colon.
+/// Namespace and local name of a property. The local name is the longest suffix of the IRI that is
+/// an XML name without a colon.
 fn split(predicate: NamedNodeRef<'_>) -> Result<(&str, &str), &'static str> {
     let iri = predicate.as_str();
     let tail_start =
