@@ -36,11 +36,12 @@ pub enum BodyError {
     Memory(#[from] ObjectsError),
 }
 
-/// Reads a body of at most `max_bytes` into memory for a party. Each byte costs `times` bytes of the budget, to cover what is made
-/// of the body while it is still held.
+/// Reads a body of at most `max_bytes` into memory for a party. Each byte costs `times` bytes of
+/// the budget, to cover what is made of the body while it is still held.
 ///
-/// If the length is announced, the whole share is taken before reading, and the call waits for it. A body of unknown length starts
-/// with a small share, which doubles as bytes arrive. If the share cannot grow, the body is refused.
+/// If the length is announced, the whole share is taken before reading, and the call waits for it.
+/// A body of unknown length starts with a small share, which doubles as bytes arrive. If the share
+/// cannot grow, the body is refused.
 pub async fn held(memory: &Memory, party: &Party, body: Body, max_bytes: u64, times: u64) -> Result<Held, BodyError> {
     let announced = body.size_hint().exact();
     if announced.is_some_and(|bytes| bytes > max_bytes) {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_over_the_limit_is_refused_before_it_is_read_if_it_says_so_and_else_as_soon_as_it_is() {
+    async fn a_body_over_the_limit_is_refused_before_it_is_read_or_as_soon_as_it_exceeds_the_limit() {
         let memory = Memory::new(64 * MB as u64);
         let never_read = Body::from_stream(stream::pending::<Result<Bytes, axum::BoxError>>());
         let announced = Body::new(Announced { body: never_read, len_bytes: MB as u64 + 1 });
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn unfinished_bodies_stay_within_the_budget_and_small_ones_go_through_meanwhile() {
+    async fn unfinished_bodies_stay_within_the_budget_while_small_ones_succeed() {
         let memory = Memory::new(8 * MB as u64);
         let parties: Vec<Party> = (0..150).map(party).collect();
         for parties in [&parties[..], &vec![party(1); 150]] {

@@ -1,4 +1,5 @@
-//! Conditional requests (RFC 9110, section 13): whether a request proceeds, given the resource's current state.
+//! Conditional requests (RFC 9110, section 13): whether a request proceeds, given the resource's
+//! current state.
 
 use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -67,9 +68,11 @@ pub enum Condition {
     NotModified,
 }
 
-/// Evaluates the preconditions of a GET or HEAD in the order of section 13.2.2. If-Range belongs to [`crate::ranges`].
+/// Evaluates the preconditions of a GET or HEAD in the order of section 13.2.2. If-Range belongs to
+/// [`crate::ranges`].
 ///
-/// A malformed If-Match fails, because it protects a resource. Any other malformed condition is ignored.
+/// A malformed If-Match fails, because it protects a resource. Any other malformed condition is
+/// ignored.
 pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condition, PreconditionFailed> {
     if headers.contains_key(header::IF_MATCH) {
         let condition = headers.typed_get::<IfMatch>();
@@ -96,7 +99,8 @@ pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condi
     }
 }
 
-/// Evaluates the preconditions of a change, in the order of section 13.2.2. Any of `etags` identifies the current state.
+/// Evaluates the preconditions of a change, in the order of section 13.2.2. Any of `etags`
+/// identifies the current state.
 pub fn writing(headers: &HeaderMap, etags: &[ETag], last_modified: LastModified) -> Result<(), PreconditionFailed> {
     if headers.contains_key(header::IF_MATCH) {
         let condition = headers.typed_get::<IfMatch>();
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn if_match_lets_through_the_current_tag_and_the_star_only() {
+    fn if_match_accepts_only_the_current_tag_and_the_star() {
         for value in ["\"now\"", "\"x\", \"now\"", "*"] {
             assert_eq!(evaluated(&[(header::IF_MATCH, value)]).unwrap(), Condition::Send, "{value}");
         }
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn if_none_match_saves_sending_what_is_known() {
+    fn if_none_match_avoids_sending_a_known_representation() {
         for value in ["\"now\"", "W/\"now\"", "\"x\",\"now\"", "*"] {
             assert_eq!(evaluated(&[(header::IF_NONE_MATCH, value)]).unwrap(), Condition::NotModified, "{value}");
         }
@@ -175,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_needs_one_of_the_tags_and_none_that_it_does_not_want() {
+    fn a_writer_needs_a_tag_of_if_match_and_none_of_if_none_match() {
         let holds = |name: HeaderName, value: &'static str| {
             let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
             writing(&headers, &[strong_etag("a").unwrap(), strong_etag("b").unwrap()], last_modified(THEN_MILLIS))

@@ -1,5 +1,6 @@
-//! Digests that a client announces for its body: `Digest` (RFC 3230, with the algorithms of RFC 5843), `Repr-Digest` and
-//! `Content-Digest` (RFC 9530). Fedora writes `Digest` in hexadecimal, its RFC says base64; both are accepted.
+//! Digests that a client announces for its body: `Digest` (RFC 3230, with the algorithms of RFC
+//! 5843), `Repr-Digest` and `Content-Digest` (RFC 9530). Fedora writes `Digest` in hexadecimal, its
+//! RFC says base64; both are accepted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +19,8 @@ pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest")
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
     algorithm: DigestAlgorithm,
-    /// In hexadecimal. A value that is not a digest of the algorithm is kept as sent, and matches no bytes.
+    /// In hexadecimal. A value that is not a digest of the algorithm is kept as sent, and matches
+    /// no bytes.
     value: String,
 }
 
@@ -34,7 +36,7 @@ pub enum DigestError {
         why: &'static str,
     },
     /// The body has another digest.
-    #[error("the {algorithm} digest of what came in is {actual}, not {expected}")]
+    #[error("the {algorithm} digest of the body is {actual}, not {expected}")]
     Mismatch {
         /// The algorithm.
         algorithm: &'static str,
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_no_digest_is_that_of_no_bytes() {
+    fn a_value_that_is_not_a_digest_matches_no_bytes() {
         for element in ["md5=1234", "md5=", &*format!("sha-256={MD5}"), "sha=:not base64:"] {
             let announced = [read(element, false).unwrap()];
             let digests = objects::resources::upload::digests_of(b"", &algorithms(&announced));

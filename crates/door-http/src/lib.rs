@@ -1,6 +1,6 @@
-//! HTTP for every door: ranges (`ranges.rs`), conditions (`conditional.rs`), bodies held in memory (`body.rs`), digests of
-//! request bodies (`digests.rs`), and errors as problems (`problem.rs`). The crate knows the domain's errors. It does not know
-//! what any door does.
+//! HTTP for every door: ranges (`ranges.rs`), conditions (`conditional.rs`), bodies held in memory
+//! (`body.rs`), digests of request bodies (`digests.rs`), and errors as problems (`problem.rs`).
+//! The crate knows the domain's errors. It does not know what any door does.
 
 pub mod body;
 pub mod conditional;

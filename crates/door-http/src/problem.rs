@@ -1,4 +1,5 @@
-//! Errors in responses: `application/problem+json` (RFC 9457), with one total match from the domain's errors to statuses.
+//! Errors in responses: `application/problem+json` (RFC 9457), with one total match from the
+//! domain's errors to statuses.
 
 use std::fmt::Display;
 
@@ -12,10 +13,12 @@ use store::StoreError;
 /// `Retry-After` in seconds, for a client refused because of load.
 const RETRY_AFTER_S: u64 = 2;
 
-/// Most characters of a message in a response. A message may quote what the client sent, of any size.
+/// Most characters of a message in a response. A message may quote what the client sent, of any
+/// size.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// An error in a response, with the members of RFC 9457 and `kind`, by which programs distinguish reasons for one status.
+/// An error in a response, with the members of RFC 9457 and `kind`, by which programs distinguish
+/// reasons for one status.
 #[derive(Debug)]
 pub struct Problem {
     status: StatusCode,
@@ -25,16 +28,16 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The problem for an error. A response to an internal error says only that there was one, unless `tell_inside`; the log has
-    /// the details.
-    pub fn new(status: StatusCode, kind: &'static str, error: &impl Display, tell_inside: bool) -> Self {
+    /// The problem for an error. A response to an internal error says only that there was one,
+    /// unless `show_internal`; the log has the details.
+    pub fn new(status: StatusCode, kind: &'static str, error: &impl Display, show_internal: bool) -> Self {
         let inside = status == StatusCode::INTERNAL_SERVER_ERROR;
         if inside {
             tracing::error!(kind, error = %error, "a request failed");
         } else {
-            tracing::debug!(kind, error = %error, "a request was turned away");
+            tracing::debug!(kind, error = %error, "a request was refused");
         }
-        let detail = match (inside && !tell_inside, status) {
+        let detail = match (inside && !show_internal, status) {
             (true, _) => "internal error; the server's log has the details".to_owned(),
             (_, StatusCode::GATEWAY_TIMEOUT) => {
                 format!("{error}; it may have been applied: check before you repeat it")

@@ -1,4 +1,5 @@
-//! Range requests (RFC 9110, section 14): from headers to the bytes to send, and from one or several ranges to a response.
+//! Range requests (RFC 9110, section 14): from headers to the bytes to send, and from one or
+//! several ranges to a response.
 
 use std::ops::Range;
 
@@ -16,14 +17,14 @@ use thiserror::Error;
 
 /// The range contains no byte of the representation (416).
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("the range lies outside the {len_bytes} bytes that there are")]
+#[error("the range lies outside the {len_bytes} bytes of the representation")]
 pub struct RangeNotSatisfiable {
     /// Length of the representation in bytes.
     pub len_bytes: u64,
 }
 
-/// Most ranges in one request. A request with more gets the whole representation, which RFC 9110, section 14.2, allows as a
-/// defence against expensive requests.
+/// Most ranges in one request. A request with more gets the whole representation, which RFC 9110,
+/// section 14.2, allows as a defence against expensive requests.
 const RANGES_MAX: usize = 64;
 
 /// Prefix of a Range in bytes.
@@ -49,8 +50,9 @@ pub struct Validators<'a> {
 
 /// Which bytes of a representation of `len_bytes` a request selects.
 ///
-/// Only GET has ranges (section 14.2). A Range is ignored if it is malformed, not in bytes, or expensive (more than 64 ranges, or
-/// together more than the whole). A Range that lies entirely outside the representation is an error (416).
+/// Only GET has ranges (section 14.2). A Range is ignored if it is malformed, not in bytes, or
+/// expensive (more than 64 ranges, or together more than the whole). A Range that lies entirely
+/// outside the representation is an error (416).
 pub fn extent(
     method: &Method,
     headers: &HeaderMap,
@@ -72,8 +74,9 @@ pub fn extent(
     Ok(Extent::Parts(parts))
 }
 
-/// The ranges of a request, if it has exactly one well-formed Range. A suffix of no bytes is well-formed and selects none (RFC
-/// 9110, section 14.1.2). The library treats it as an error, so it is removed first.
+/// The ranges of a request, if it has exactly one well-formed Range. A suffix of no bytes is
+/// well-formed and selects none (RFC 9110, section 14.1.2). The library treats it as an error, so
+/// it is removed first.
 fn parse(headers: &HeaderMap) -> Option<Vec<SyntacticallyCorrectRange>> {
     let mut values = headers.get_all(header::RANGE).iter();
     let (value, None) = (values.next()?, values.next()) else { return None };
@@ -100,7 +103,8 @@ fn is_empty_suffix(range: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|digit| digit == b'0')
 }
 
-/// Whether If-Range, if there is one, names the current representation (section 13.1.5). A malformed validator names nothing.
+/// Whether If-Range, if there is one, names the current representation (section 13.1.5). A
+/// malformed validator names nothing.
 fn if_range_holds(headers: &HeaderMap, validators: Validators<'_>) -> bool {
     if !headers.contains_key(header::IF_RANGE) {
         return true;
@@ -125,11 +129,12 @@ fn within(range: &SyntacticallyCorrectRange, len_bytes: u64) -> Option<Range<u64
 /// A stream of a body's bytes. An error ends the response visibly broken.
 pub type BodyStream = BoxStream<'static, Result<Bytes, BoxError>>;
 
-/// Completes a response: status, Content-Length, Content-Range and the body. The representation has `len_bytes`, and `open` opens
-/// a range of it. `response` carries the other headers, including the representation's Content-Type.
+/// Completes a response: status, Content-Length, Content-Range and the body. The representation has
+/// `len_bytes`, and `open` opens a range of it. `response` carries the other headers, including the
+/// representation's Content-Type.
 ///
-/// The first range is opened before this returns, so that a failure has its status. Each further range is opened when the one
-/// before it has been sent.
+/// The first range is opened before this returns, so that a failure has its status. Each further
+/// range is opened when the one before it has been sent.
 pub async fn respond<O, F, E>(mut response: Response, extent: Extent, len_bytes: u64, open: O) -> Result<Response, E>
 where
     O: Fn(Range<u64>) -> F + Send + 'static,
@@ -162,7 +167,8 @@ where
     Ok(response)
 }
 
-/// A body of several ranges (section 14.6): a header before each part, and the closing boundary after the last.
+/// A body of several ranges (section 14.6): a header before each part, and the closing boundary
+/// after the last.
 struct Multipart {
     parts: Vec<(Bytes, Range<u64>)>,
     end: Bytes,
@@ -258,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_or_is_meant_to_cost_is_ignored() {
+    fn malformed_and_expensive_ranges_are_ignored() {
         let many = format!("bytes={}", vec!["0-0"; 65].join(","));
         for value in ["", "bytes", "bytes=", "bytes=-", "bytes=x-1", "bytes=5-2", "pages=1-2", "bytes=0-8,0-8", &many] {
             assert_eq!(extent_of(value, 10).unwrap(), Extent::Whole, "{value}");
@@ -291,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn if_range_lets_a_range_through_only_for_the_same_strong_tag() {
+    fn if_range_allows_a_range_only_for_the_same_strong_tag() {
         let etag: ETag = "\"a\"".parse().unwrap();
         let validators = Validators { etag: Some(&etag), last_modified: None };
         for (condition, holds) in [("\"a\"", true), ("\"b\"", false), ("W/\"a\"", false), ("nonsense", false)] {
@@ -325,7 +331,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_range_says_where_it_lies() {
+    async fn one_range_has_its_content_range() {
         let (status, headers, body) = responded(b"0123456789", Extent::Parts(vec![3..7])).await;
         assert_eq!(status, StatusCode::PARTIAL_CONTENT);
         assert_eq!(headers[header::CONTENT_RANGE], "bytes 3-6/10");

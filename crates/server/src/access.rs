@@ -1,6 +1,7 @@
-//! Who asks, and what they may do.
+//! Identifies clients, and decides what they may do.
 //!
-//! The place for a wider access control: [`Right`] names what can be asked for, [`Policy::allows`] decides.
+//! A wider access control belongs here: [`Right`] names what a request can require, and
+//! [`Policy::allows`] decides.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub enum Via {
 }
 
 impl Via {
-    /// Whether whoever comes this way is the administrator.
+    /// Whether a client that comes this way is the administrator.
     pub(crate) fn is_admin(self) -> bool {
         match self {
             Via::Network => false,
@@ -40,23 +41,24 @@ impl Via {
     }
 }
 
-/// What a route needs. What only the administrator may do has no right of its own: its routes exist for nobody else.
+/// What a route requires. Routes for the administrator alone need no right: they exist for nobody
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
     Read,
     Write,
 }
 
-/// Who asks: the name of a token that is in force, if one was shown.
+/// The client: the name of its token, if it sent a valid one.
 #[derive(Clone, Debug, Default)]
 struct Identity(Option<String>);
 
-/// Who may do what on one way in.
+/// The rights on one way in.
 pub(crate) struct Policy {
     pub(crate) via: Via,
     pub(crate) config: AuthConfig,
     pub(crate) tokens: Arc<Tokens>,
-    /// Whose pages may change something.
+    /// The origins whose pages may change something.
     pub(crate) origins: Arc<Origins>,
 }
 
@@ -70,8 +72,9 @@ impl Policy {
     }
 }
 
-/// A layer: finds out who asks, and says so to the doors as a [`Requester`]. A token that is not ours is no error here: clients
-/// send those of other makers, which do no harm where nothing needs one.
+/// A layer: identifies the client and passes it to the doors as a [`Requester`]. An unknown token
+/// is no error here: clients send tokens of other issuers, which do no harm where no token is
+/// needed.
 pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Request, next: Next) -> Response {
     let name = shown_token(request.headers()).and_then(|text| policy.tokens.name_of(&text));
     let extensions = request.extensions();
@@ -85,26 +88,27 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
     next.run(request).await
 }
 
-/// What [`require`] needs to know.
+/// The arguments of [`require`].
 pub(crate) type Required = (Arc<Policy>, Right);
 
 /// A layer in front of routes that need a right.
 pub(crate) async fn require(State((policy, right)): State<Required>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     if right == Right::Write && is_from_another_site(headers) && !policy.origins.names_origin_of(headers) {
-        return problem::respond(StatusCode::FORBIDDEN, "a page of another site tried to change something here");
+        return problem::respond(StatusCode::FORBIDDEN, "pages of other sites must not change anything here");
     }
     let identity = request.extensions().get::<Identity>().cloned().unwrap_or_default();
     if policy.allows(&identity, right) { next.run(request).await } else { unauthorized(right) }
 }
 
-/// Whether a browser says that another site's page made it ask (Fetch Metadata, W3C): it may reach what is open on loopback, and
-/// it sends along a token that a person has once typed in.
+/// Whether the browser says that another site's page made the request (Fetch Metadata, W3C). A
+/// browser can reach servers on loopback, and it also sends a token that a person has typed in
+/// before.
 fn is_from_another_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
-/// RFC 9110, section 11.6.1: what could be shown instead. Basic lets a browser ask for the token by itself.
+/// The challenges (RFC 9110, section 11.6.1). With Basic, a browser asks its user for the token.
 fn unauthorized(right: Right) -> Response {
     let what = match right {
         Right::Read => "reading needs",
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_credential_shows_no_token() {
+    fn a_header_without_credentials_has_no_token() {
         for value in ["", "Bearer", "Basic ???", "Basic dXNlcg==", "Basic /////w==", "Digest abc", "abc"] {
             assert_eq!(token_in(value), None, "{value}");
         }

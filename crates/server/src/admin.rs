@@ -1,5 +1,5 @@
-//! What only the administrator may do: tokens, the audit, statistics, sweeping. These routes exist on the Unix socket and within
-//! the process, and nowhere else.
+//! Routes for the administrator alone: tokens, the audit, statistics, sweeping. They exist on the
+//! Unix socket and within the process, and nowhere else.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::background::{self, Swept};
 use crate::problem;
 use crate::tokens::{TokenError, TokenInfo, Tokens};
 
-/// What the routes work on.
+/// The state of the routes.
 #[derive(Clone)]
 pub(crate) struct Admin {
     pub(crate) tokens: Arc<Tokens>,
@@ -42,14 +42,14 @@ struct NewToken {
     name: String,
 }
 
-/// The only time that a token's text is shown.
+/// A new token. Its text is shown only here.
 #[derive(Serialize)]
 struct CreatedToken<'a> {
     name: &'a str,
     token: &'a str,
 }
 
-/// A token as it is listed; times as RFC 3339.
+/// A token in a list, with times in RFC 3339.
 #[derive(Serialize)]
 struct ListedToken {
     name: String,
@@ -84,7 +84,8 @@ async fn revoke_token(State(admin): State<Admin>, Path(name): Path<String>) -> R
     Ok(Json(admin.tokens.revoke(&name).await?.into()))
 }
 
-/// The query of `GET /admin/audit`: from when (inclusive) to when (exclusive), RFC 3339, and whether only what is asked for most.
+/// The query of `GET /admin/audit`: a period (from, inclusive, to, exclusive, RFC 3339), and
+/// whether only the most requested volumes are wanted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {
@@ -93,7 +94,7 @@ struct AuditQuery {
     top: Option<usize>,
 }
 
-/// JSON, one object a line: the entries in order as a stream, or, with `top`, one summary.
+/// JSON, one object per line: the entries in order as a stream or, with `top`, one summary.
 async fn read_audit(State(admin): State<Admin>, Query(query): Query<AuditQuery>) -> Result<Response, Response> {
     let from = query.from.map_or(UnixMillis(0), unix_millis);
     let to = query.to.map_or(UnixMillis(u64::MAX), unix_millis);
@@ -117,7 +118,7 @@ fn json_line(value: &impl Serialize) -> Result<String, ObjectsError> {
     serde_json::to_string(value).map(|line| line + "\n").map_err(|error| ObjectsError::Internal(error.to_string()))
 }
 
-/// `POST /admin/sweep`: does now what is otherwise done in the background.
+/// `POST /admin/sweep`: runs a background pass now.
 async fn sweep(State(admin): State<Admin>) -> Result<Json<Swept>, Response> {
     background::sweep(&admin.library).await.map(Json).map_err(|error| problem::of_library(&error))
 }

@@ -1,4 +1,4 @@
-//! A library with its doors, without listeners: what a request meets, layer by layer.
+//! A library with its doors, without listeners: the layers that a request passes.
 
 use std::sync::Arc;
 
@@ -45,7 +45,8 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the library in a store that the caller has opened. Checks the configuration before anything else.
+    /// Opens the library in a store that the caller has opened. Checks the configuration before
+    /// anything else.
     pub async fn open(config: Config, store: Arc<dyn Store>) -> Result<Self, ServerError> {
         config.check()?;
         let (hosts, origins) = (Arc::new(config.hosts()?), Arc::new(config.origins()?));
@@ -75,15 +76,17 @@ impl App {
         &self.library
     }
 
-    /// Everything that answers on one way in. A request meets, in this order:
+    /// The routes of one way in. A request passes these layers, in this order:
     ///
-    /// 1. its id (`X-Request-Id`), taken or made;
+    /// 1. its id (`X-Request-Id`), accepted or made;
     /// 2. log and metrics, which see how the response ends;
-    /// 3. over a network: which host it means (`Host`), and whether another site's page may ask (CORS);
-    /// 4. a header that keeps browsers from guessing types;
-    /// 5. the catching of panics, so that a defect costs one answer and not a connection;
-    /// 6. who asks (`Authorization`), and, in front of each route, whether they may;
-    /// 7. limits: a body that comes too slowly is given up; what is left of one after its answer is taken, up to a bound;
+    /// 3. over a network: the host that it names (`Host`), and whether another site's page may make
+    ///    it (CORS);
+    /// 4. a header that forbids browsers to guess types;
+    /// 5. catching of panics, so that a defect costs one response and not a connection;
+    /// 6. the client's identity (`Authorization`) and, in front of each route, its rights;
+    /// 7. limits: a body that arrives too slowly is given up; the rest of a body after an early
+    ///    response is read, up to a bound;
     /// 8. the doors.
     pub fn router(&self, via: Via) -> Router {
         let policy = Arc::new(self.policy(via));
@@ -120,7 +123,8 @@ impl App {
         Policy { via, config: self.config.auth.clone(), tokens, origins }
     }
 
-    /// `/stat` and `/metrics`: they tell nothing of single volumes, and need the right to read.
+    /// `/stat` and `/metrics`: they reveal nothing about single volumes, and need the right to
+    /// read.
     fn telling_routes(&self) -> Router {
         let handle = self.metrics;
         let metrics = async move |State(library): State<Library>| telemetry::render(handle, &library).await;
@@ -139,19 +143,20 @@ impl App {
         &self.tokens
     }
 
-    /// Cancelled once the server has been told to stop: `/readyz` says so from then on.
+    /// Cancelled once the server has been asked to stop: from then on `/readyz` reports it.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stopping
     }
 
-    /// Makes what is acknowledged safe and lets go of the store.
+    /// Makes acknowledged writes durable and releases the store.
     pub async fn close(self) -> Result<(), ServerError> {
         self.library.auditor().finish().await;
         Ok(self.store.close().await?)
     }
 }
 
-/// Puts the layers around the routes; see [`App::router`] for their order. Without `hosts`, `Host` is not looked at.
+/// Puts the layers around the routes; see [`App::router`] for their order. Without `hosts`, `Host`
+/// is not checked.
 fn layered(routes: Router, policy: Arc<Policy>, hosts: Option<Arc<Hosts>>, pace: Pace) -> Router {
     let origins = Some(policy.origins.clone()).filter(|origins| hosts.is_some() && !origins.is_empty());
     let layers = ServiceBuilder::new()
@@ -178,20 +183,20 @@ async fn nothing_here() -> Response {
     problem::respond(StatusCode::NOT_FOUND, "there is nothing at this path")
 }
 
-/// What may be done instead, `Allow` says.
+/// `Allow` names the allowed methods.
 async fn not_that_way(request: Request) -> Response {
     let detail = format!("this path does not support {}", request.method());
     problem::respond(StatusCode::METHOD_NOT_ALLOWED, &detail)
 }
 
-/// What a browser must not guess.
+/// Forbids browsers to guess the type.
 async fn guard_browser(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// The panic itself was written to standard error by the hook; the client is told nothing of it.
+/// The hook has printed the panic on standard error; the client gets no details.
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a request panicked");
     problem::respond(StatusCode::INTERNAL_SERVER_ERROR, "internal error; the server's log has the details")
@@ -225,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_not_ready_while_the_store_refuses_writes() {
+    async fn the_server_is_not_ready_while_the_store_refuses_writes() {
         let (app, faults, _folder) = app().await;
         let router = app.router(Via::Network);
         assert_eq!(answer(&router, Method::GET, "/readyz").await.status(), StatusCode::OK);
@@ -239,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_ready_to_read_while_only_the_text_refuses_writes_and_says_so() {
+    async fn the_server_is_ready_while_only_the_text_refuses_writes_and_reports_it() {
         let (app, faults, _folder) = app().await;
         let router = app.router(Via::Network);
         faults.set_poisoned(Lane::Text, true);
@@ -256,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_not_ready_once_it_was_told_to_stop() {
+    async fn the_server_is_not_ready_once_it_was_asked_to_stop() {
         let (app, _faults, _folder) = app().await;
         let router = app.router(Via::Network);
         app.stopping().cancel();
@@ -265,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_defect_costs_one_answer_that_still_has_its_request_id() {
+    async fn a_defect_costs_one_response_that_still_has_its_request_id() {
         let (app, _faults, _folder) = app().await;
         let panics = async || -> &'static str { panic!("a defect, on purpose") };
         let pace = Pace::of(&app.config.limits);
@@ -276,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_refused_while_nothing_can_be_written_and_none_is_made() {
+    async fn a_new_token_is_refused_and_not_made_while_nothing_can_be_written() {
         let (app, faults, _folder) = app().await;
         let router = app.router(Via::InProcess);
         faults.set_full(true);

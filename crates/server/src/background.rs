@@ -1,4 +1,4 @@
-//! What goes on without a request: collecting what nobody needs, ending selections.
+//! Work without a request: collecting superseded data, ending selections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::tokens::Tokens;
 
-/// How long the store may take to reclaim what it can; the next round goes on.
+/// The time limit of reclaiming in the store; the next round continues.
 const STORE_SWEEP_MAX: Duration = Duration::from_secs(30);
 
-/// How long a token that was made or revoked elsewhere may take to be known here.
+/// How long a token that another server made or revoked may be unknown here.
 const TOKENS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long another server may be at a deletion before this one goes on with it.
+/// How long another server may work on a deletion before this one continues it.
 const JOB_AGE_MIN: Duration = Duration::from_secs(60);
 
-/// Runs until the handle is dropped. Every step of it may be cut off: any prefix of it does no harm.
+/// Runs until the handle is dropped. Each step may be interrupted: any prefix of it does no harm.
 pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // What an earlier process was at need not wait. Where servers share a store another may still be at it: every step of a deletion
-        // may be done twice.
+        // The work of an earlier process need not wait. If servers share a store, another one may
+        // still be working on it: every step of a deletion may be done twice.
         let mut job_age_min = Duration::ZERO;
         loop {
             ticks.tick().await;
@@ -43,7 +43,8 @@ pub(crate) fn start(library: Library, interval: Duration) -> AbortOnDropHandle<(
     }))
 }
 
-/// Reads the tokens anew again and again: where many servers share a store, another may have made or revoked one.
+/// Reads the tokens regularly: if several servers share a store, another one may have made or
+/// revoked a token.
 pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut ticks = tokio::time::interval(TOKENS_INTERVAL);
@@ -57,37 +58,38 @@ pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
     }))
 }
 
-/// Goes on with deletions that nobody is at, and drops what earlier ones left. What fails does not keep the rest from being done.
+/// Continues deletions on which nobody works, and deletes leftovers of earlier ones. A failure does
+/// not stop the rest.
 async fn resume(library: &Library, job_age_min: Duration) -> ObjectsResult<u64> {
     let resumed = library.resume_deletions(job_age_min).await;
     library.empty_deleted_containers().await?;
     resumed
 }
 
-/// What one round has done.
+/// The result of one round.
 #[derive(Debug, Serialize)]
 pub(crate) struct Swept {
-    /// Selections that have ended.
+    /// Ended selections.
     selections_ended: u64,
-    /// Volumes of which something was condemned.
+    /// Volumes of which data was condemned.
     volumes_condemned: u64,
     /// Superseded generations that were removed.
     generations_removed: u64,
-    /// Volumes that have to wait: for the grace, a selection, or an import.
+    /// Volumes that must wait: for the grace period, a selection, or an import.
     volumes_waiting: u64,
-    /// Volumes that could not be dealt with; why is in the log.
+    /// Volumes that could not be processed; the log has the reasons.
     volumes_failed: u64,
-    /// Resources of which versions were removed that are not kept.
+    /// Resources of which old versions were removed.
     versions_removed: u64,
-    /// Contents that nothing names.
+    /// Contents that nothing names any more.
     contents_collected: u64,
-    /// Containers that were given more shards, or as many without past members.
+    /// Containers that got more shards, or new shards without former members.
     containers_grown: u64,
-    /// Expired rows and leftovers of uploads that the store took away.
+    /// Expired rows and leftovers of uploads that the store deleted.
     store_reclaimed: u64,
 }
 
-/// One round. What fails does not keep the rest from being done.
+/// One round. A failure does not stop the rest.
 pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
     let selections_ended = library.sweep_selections().await;
     let collected = library.collect_once(CollectLimits::default()).await;

@@ -1,7 +1,9 @@
-//! Pages of other sites that may use the doors (the CORS protocol of the Fetch standard): off unless `http.cors_origins` names them.
+//! Pages of other sites that may use the doors (the CORS protocol of the Fetch standard): off
+//! unless `http.cors_origins` names them.
 //!
-//! The layer of tower-http takes every OPTIONS for a preflight, and the repository door has answers of its own to OPTIONS; so that
-//! this one looks for what makes a preflight, and lets the others through.
+//! The layer of tower-http takes every OPTIONS request for a preflight, but the repository door has
+//! its own responses to OPTIONS. So this layer checks for the headers of a preflight, and passes
+//! other requests on.
 
 use std::sync::Arc;
 
@@ -11,10 +13,10 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use thiserror::Error;
 
-/// The entry that stands for every origin.
+/// The entry that means every origin.
 const ANY: &str = "*";
 
-/// What such a page may read of an answer, besides what every page may (Fetch, section 2.2.2).
+/// The headers that such a page may read, besides those that every page may (Fetch, section 2.2.2).
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "Accept-Patch, Accept-Post, Accept-Ranges, Allow, Content-Digest, Content-Disposition, Content-Encoding, Content-Location, \
      Content-Range, Date, Digest, ETag, Link, Location, Memento-Datetime, Penates-Entries, Penates-Import, Penates-Missing, \
@@ -23,17 +25,17 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE");
 
-/// Seconds for which a browser may keep the answer to a preflight.
+/// How long a browser may keep the response to a preflight, in seconds.
 const PREFLIGHT_LIFE_S: HeaderValue = HeaderValue::from_static("3600");
 
-/// The origins that are let in.
+/// The allowed origins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origins {
     named: Vec<String>,
     is_any: bool,
 }
 
-/// Why an entry of `http.cors_origins` is no origin.
+/// Why an entry of `http.cors_origins` is not an origin.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "`{0}` is not an origin: write a scheme, a host and optionally a port, such as `https://reader.example.org`; or `*` for any"
@@ -52,15 +54,15 @@ impl Origins {
         self.named.is_empty() && !self.is_any
     }
 
-    /// Whether a request comes from a page of an origin that is named: one that may also change things. `*` is not enough for that: a
-    /// browser would send along what a person has once typed in.
+    /// Whether a request comes from a page of a named origin, which may also change things. `*` is
+    /// not enough for that: a browser would send credentials that a person has typed in.
     pub(crate) fn names_origin_of(&self, headers: &HeaderMap) -> bool {
         headers
             .get(header::ORIGIN)
             .is_some_and(|origin| self.named.iter().any(|named| named.as_bytes() == origin.as_bytes()))
     }
 
-    /// What an answer says to the origin of its request; `None`: nothing.
+    /// The value of `Access-Control-Allow-Origin` for a request; `None`: none is sent.
     fn allowed(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(header::ORIGIN)?;
         match (self.names_origin_of(headers), self.is_any) {
@@ -99,7 +101,7 @@ pub(crate) async fn answer(State(origins): State<Arc<Origins>>, request: Request
     response
 }
 
-/// Leave to send what the browser asks about. Whether the request is then carried out is for the token to say that it shows.
+/// Allows a browser to send the request. Its token then decides whether the request is carried out.
 fn preflight(asked: &HeaderMap) -> Response {
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;

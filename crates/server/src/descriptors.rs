@@ -1,12 +1,14 @@
-//! How many connections there may be at once: each takes a descriptor, and the operating system lets a process have only so many.
+//! The number of connections at the same time: each needs a descriptor, and the operating system
+//! limits those of a process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that the store, its files and the listeners may take; where there are few in all, a quarter of them.
+/// Descriptors that are reserved for the store, its files and the listeners. If the limit is low, a
+/// quarter of it is reserved.
 const KEPT_BACK: u64 = 2_048;
 
-/// Raises the process's soft limit of descriptors to its hard one, if the operating system lets it. Answers how many descriptors it may
-/// have; `None`: any number.
+/// Raises the process's soft limit of descriptors to its hard one, if the operating system allows
+/// it. Returns how many descriptors it may have; `None`: any number.
 pub fn raise_descriptor_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
@@ -18,7 +20,7 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     }
 }
 
-/// How many of the connections that are wanted there may be.
+/// The number of connections that are possible, at most `wanted`.
 pub(crate) fn connections(wanted: usize) -> usize {
     let descriptors = raise_descriptor_limit();
     let most = most(wanted, descriptors);
@@ -42,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_descriptors_are_kept_for_the_store() {
+    fn some_descriptors_are_reserved_for_the_store() {
         assert_eq!(most(16_384, None), 16_384);
         assert_eq!(most(16_384, Some(1 << 20)), 16_384);
         assert_eq!(most(16_384, Some(10_000)), 7_952);

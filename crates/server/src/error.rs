@@ -7,36 +7,36 @@ use thiserror::Error;
 
 use crate::config::ConfigError;
 
-/// Why a server does not start, or stops. The messages say what was tried and where.
+/// Why a server does not start, or stops. The messages name the operation and the file or address.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The configuration.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The library, or the store below it.
+    /// The library failed, or the store below it.
     #[error(transparent)]
     Library(#[from] objects::ObjectsError),
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] store::StoreError),
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Bind {
-        /// The address, as it was configured.
+        /// The configured address.
         address: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A file that the server needs.
+    /// A file that the server needs cannot be used.
     #[error("{what} {}: {reason}", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The reason.
         reason: String,
     },
     /// TLS cannot be set up.

@@ -1,9 +1,10 @@
 //! `/healthz`: the process answers. `/readyz`: it can serve.
 //!
-//! Serving means reading, which writes its audit: a server is ready as long as the store takes that ([`Lane::Service`]). While only
-//! the text takes no writes (its disk is nearly full, or a broken block was met), the answer stays 200, so that nobody takes a
-//! server away that has everything to read, and says what is refused; imports are told 503 or 507 by themselves, and
-//! `penates_store_refusing_writes` tells it to monitors.
+//! Serving means reading, and each read writes an audit entry. A server is ready as long as the
+//! store accepts those ([`Lane::Service`]). If only the text lane refuses writes (its disk is
+//! nearly full, or compaction met a broken block), the status stays 200, so that no load balancer
+//! removes a server that can read everything. The response then says what is refused. Imports get
+//! 503 or 507, and `penates_store_refusing_writes` reports it to monitors.
 
 use std::sync::Arc;
 
@@ -17,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::problem;
 
-/// What readiness depends on.
+/// The state that readiness depends on.
 #[derive(Clone)]
 pub(crate) struct Readiness {
     pub(crate) store: Arc<dyn Store>,
-    /// Cancelled once the server has been told to stop.
+    /// Cancelled once the server has been asked to stop.
     pub(crate) stopping: CancellationToken,
 }
 

@@ -1,5 +1,5 @@
-//! The store itself, for commands of the administrator that a server's hold on it keeps from opening it: reading its rows and contents,
-//! and making it read-only.
+//! Access to the store for commands of the administrator, which cannot open it while the server
+//! holds it: reading its rows and contents, and making it read-only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use store::{Call, Class, Deadline, Store, StoreError, read_only};
 
 use crate::problem;
 
-/// How long a call of the store may take.
+/// The time limit of one call of the store.
 const CALL_MAX: Duration = Duration::from_secs(25);
 
 fn call() -> Call {
@@ -51,7 +51,7 @@ struct Range {
     to: u64,
 }
 
-/// `GET /admin/store/contents/ID`: bytes of a content; 404 if there is no such sealed one.
+/// `GET /admin/store/contents/ID`: bytes of a content; 404 if there is no such sealed content.
 async fn read_content(
     State(store): State<Arc<dyn Store>>,
     Path(id): Path<String>,
@@ -81,7 +81,7 @@ struct Reason {
     reason: String,
 }
 
-/// `PUT /admin/read-only`: from its answer on, this server changes nothing but the audit.
+/// `PUT /admin/read-only`: once this has returned, the server changes nothing but the audit.
 async fn make_read_only(
     State(store): State<Arc<dyn Store>>,
     Query(Reason { reason }): Query<Reason>,
@@ -90,7 +90,7 @@ async fn make_read_only(
     Ok(Json(ReadOnly { reason: Some(reason) }))
 }
 
-/// `DELETE /admin/read-only`: it takes changes again.
+/// `DELETE /admin/read-only`: makes the store writable again.
 async fn take_changes(State(store): State<Arc<dyn Store>>) -> Result<Json<ReadOnly>, Response> {
     read_only::set(store.as_ref(), None).await.map_err(refused)?;
     Ok(Json(ReadOnly { reason: None }))

@@ -1,5 +1,6 @@
-//! By which names the server goes. A page of another site can give its own name this machine's address (DNS rebinding), and a
-//! browser then takes what the server answers for that site's own. The name in `Host` gives it away.
+//! The names of the server. A page of another site can give its own name this machine's address
+//! (DNS rebinding). A browser then takes the server's responses for that site's own. The name in
+//! `Host` reveals it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,32 +16,32 @@ use crate::config::HttpConfig;
 use crate::listen::Peer;
 use crate::problem;
 
-/// The entry that stands for every name.
+/// The entry that means every name.
 const ANY: &str = "*";
 
-/// The names that are served.
+/// The accepted names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hosts {
-    /// None: any name, except on a loopback address.
+    /// Empty: any name, except on a loopback address.
     names: Vec<Name>,
     is_any: bool,
 }
 
-/// A host that is served at a port, or at each.
+/// A host that is accepted at one port or at every port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Name {
     host: String,
     port: Option<u16>,
 }
 
-/// Why an entry of `http.hosts` names no host.
+/// Why an entry of `http.hosts` is not a host.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "`{0}` is not a host: write a name or an address, with or without a port, such as `books.example.org`; or `*` for any"
 )]
 pub(crate) struct InvalidHost(String);
 
-/// Why a request is refused for the host that it names.
+/// Why a request is refused because of its host.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 enum Refusal {
     #[error("the request names no host: it needs exactly one `Host` field")]
@@ -56,7 +57,7 @@ enum Refusal {
 }
 
 impl Hosts {
-    /// Those that are set; where clients see the server under `origin`, its host too.
+    /// The configured hosts, and the host of `origin`, under which clients see the server.
     pub(crate) fn of(config: &HttpConfig, origin: &str) -> Result<Self, InvalidHost> {
         let is_any = config.hosts.iter().any(|name| name == ANY);
         let mut names = config.hosts.iter().filter(|name| *name != ANY).map(|name| Name::parse(name));
@@ -67,10 +68,10 @@ impl Hosts {
         Ok(Self { names, is_any })
     }
 
-    /// Refuses a request that does not say which host it means, or means another.
+    /// Refuses a request that names no host, several, or another one.
     fn check(&self, request: &Request) -> Result<(), Refusal> {
         let authority = named(request)?;
-        // Probes ask by whatever address they know, and learn nothing of what is stored.
+        // Probes use any address that they know, and learn nothing of the stored data.
         let is_probe = matches!(request.uri().path(), "/healthz" | "/readyz");
         let Some(authority) = authority.filter(|_| !is_probe) else { return Ok(()) };
         let on_loopback = request.extensions().get::<Peer>().is_some_and(|peer| peer.on_loopback);
@@ -96,19 +97,21 @@ impl Name {
     }
 }
 
-/// A host and perhaps a port, and nothing before them.
+/// A host, perhaps with a port, and without user information.
 fn authority(text: &str) -> Option<Authority> {
     let authority: Authority = text.parse().ok()?;
     let is_host = !authority.host().is_empty() && !text.contains('@') && !text.ends_with(':');
     is_host.then_some(authority)
 }
 
-/// A name as it is compared: names have no case, and the dot at the end of an absolute one says nothing here.
+/// A name in the form in which it is compared: in lower case, without the final dot of an absolute
+/// name.
 fn plain(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
-/// Whether a name means this machine for everybody (RFC 6761, section 6.3), so that nobody else can have given it an address.
+/// Whether a name always means this machine (RFC 6761, section 6.3), so that nobody else can have
+/// given it an address.
 fn is_loopback_name(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
@@ -117,8 +120,9 @@ fn is_loopback_name(host: &str) -> bool {
 
 /// The host that a request names. `None`: none, as HTTP/1.0 allows.
 ///
-/// RFC 9112, section 3.2: HTTP/1.1 has exactly one `Host`, and the host of an absolute target counts before it. RFC 9113, section
-/// 8.3.1: HTTP/2 has `:authority` (here in the URI) or `Host`, and they are equal if both are there.
+/// RFC 9112, section 3.2: HTTP/1.1 has exactly one `Host`, and the host of an absolute target takes
+/// precedence. RFC 9113, section 8.3.1: HTTP/2 has `:authority` (here in the URI) or `Host`, and
+/// they are equal if both exist.
 fn named(request: &Request) -> Result<Option<Authority>, Refusal> {
     let mut fields = request.headers().get_all(header::HOST).iter();
     let (field, more) = (fields.next(), fields.next());
@@ -142,7 +146,7 @@ fn read(field: &HeaderValue) -> Result<Authority, Refusal> {
     authority(text).ok_or_else(|| Refusal::Malformed(String::from_utf8_lossy(field.as_bytes()).into_owned()))
 }
 
-/// A layer: refuses what is meant for another host.
+/// A layer: refuses requests for another host.
 pub(crate) async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
     match hosts.check(&request) {
         Ok(()) => next.run(request).await,
@@ -169,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loopback_address_serves_loopback_names_and_those_that_are_set() {
+    fn a_loopback_address_serves_loopback_names_and_configured_ones() {
         let hosts = hosts(&["Books.example.org", "other.example.org:8443"]);
         for name in [
             "localhost",
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn another_address_serves_any_name_until_names_are_set() {
+    fn another_address_serves_any_name_until_names_are_configured() {
         assert!(serves(&hosts(&[]), "books.example.org", false));
         assert!(!serves(&hosts(&[]), "books.example.org", true));
         let named = hosts(&["books.example.org"]);
@@ -214,14 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn the_host_of_the_origin_is_served_where_names_are_set() {
+    fn the_host_of_the_origin_is_served_beside_configured_names() {
         let config = HttpConfig { hosts: vec!["a.example".to_owned()], ..HttpConfig::default() };
         let hosts = Hosts::of(&config, "https://books.example.org").unwrap();
         assert!(serves(&hosts, "books.example.org", true) && serves(&hosts, "a.example", true));
     }
 
     #[test]
-    fn what_is_no_host_cannot_be_set() {
+    fn a_text_that_is_not_a_host_cannot_be_configured() {
         for text in ["", "https://a.example", "a.example/", "user@a.example", "a b", "a.example:", ":80"] {
             let config = HttpConfig { hosts: vec![text.to_owned()], ..HttpConfig::default() };
             assert_eq!(Hosts::of(&config, ""), Err(InvalidHost(text.to_owned())), "{text}");
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn http_1_names_one_host_and_an_absolute_target_counts_before_it() {
+    fn http_1_names_one_host_and_an_absolute_target_takes_precedence() {
         let host = |name: &str| Ok(Some(name.to_owned()));
         assert_eq!(asked(Version::HTTP_11, "/", &["a"]), host("a"));
         assert_eq!(asked(Version::HTTP_11, "http://b/", &["a"]), host("b"));

@@ -1,16 +1,18 @@
-//! The server: listeners, TLS, tokens, limits, metrics, logs, and a page for people. It wires the doors to a library. It knows no engine:
-//! its caller has opened the store.
+//! The server: listeners, TLS, tokens, limits, metrics, logs, and a page for people. It wires the
+//! doors to a library. It knows no engine: its caller has opened the store.
 //!
 //! How to read it:
 //!
 //! - [`config`]: the settings, and where each value comes from.
-//! - [`App`] (`app.rs`): a library with its doors and the layers of a request, in order. It has no listeners, so tests and commands can
-//!   use it within the process. `access.rs` checks rights, `tokens.rs` keeps the tokens. `request_id.rs`, `trace_context.rs` and
-//!   `telemetry.rs` identify requests (`logging.rs` writes their lines). `linger.rs` lets a client read an early response, `pace.rs` ends
-//!   slow bodies. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`, `stat.rs`, `admin.rs` and `page.rs` are the server's
-//!   own routes.
-//! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs` has the certificate, `background.rs`
-//!   collects and sweeps, `systemd.rs` notifies the service manager.
+//! - [`App`] (`app.rs`): a library with its doors and the layers of a request, in order. It has no
+//!   listeners, so tests and commands can use it within the process. `access.rs` checks rights,
+//!   `tokens.rs` keeps the tokens. `request_id.rs`, `trace_context.rs` and `telemetry.rs` identify
+//!   requests (`logging.rs` writes their lines). `linger.rs` lets a client read an early response,
+//!   `pace.rs` ends slow bodies. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
+//!   `stat.rs`, `admin.rs` and `page.rs` are the server's own routes.
+//! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
+//!   has the certificate, `background.rs` collects and sweeps, `systemd.rs` notifies the service
+//!   manager.
 
 pub mod config;
 

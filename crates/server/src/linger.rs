@@ -1,10 +1,11 @@
-//! An answer that comes before the end of its request.
+//! Delivers a response that is sent before the end of its request.
 //!
-//! Over HTTP/1.1 the server closes the connection after an answer that did not wait for the request's body (401, 413 and the
-//! like). If bytes of it are still coming in, the client's system is told of a reset and may drop the answer unread: the client
-//! sees a broken pipe and not the reason. On HTTP/2 it is the stream that is reset, and clients such as curl 7 then forget the
-//! answer. So the rest of the body is taken, up to a bound, and thrown away (RFC 9112, section 9.6, asks for the like of servers
-//! that close).
+//! Over HTTP/1.1 the server closes the connection after a response that did not wait for the
+//! request's body (such as 401 or 413). If more of the body arrives then, the server's system sends
+//! a reset, and the client's system may drop the unread response. The client sees a broken pipe
+//! instead of the reason. On HTTP/2 the stream is reset, and clients such as curl 7 then forget the
+//! response. So the rest of the body is read, up to a bound, and discarded (RFC 9112, section 9.6,
+//! recommends the like for servers that close).
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,12 +21,13 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::oneshot;
 
-/// Bytes that are taken for nothing. A body that goes on beyond that costs more than its client's understanding is worth.
+/// The greatest number of discarded bytes. Receiving more costs too much for the sake of one error
+/// message.
 const LINGER_BYTES_MAX: usize = 64 << 20;
 
-/// A layer: takes what is left of a request's body for as long as `time_max` after the answer.
+/// A layer: reads the rest of a request's body for at most `time_max` after the response.
 pub(crate) async fn linger(State(time_max): State<Duration>, request: Request, next: Next) -> Response {
-    // Who expects 100 has sent nothing yet and waits for the word.
+    // A client that expects 100 has sent nothing yet and waits for it.
     if request.headers().contains_key(header::EXPECT) || request.body().is_end_stream() {
         return next.run(request).await;
     }
@@ -50,9 +52,9 @@ async fn drain(mut body: Body) {
     }
 }
 
-/// A body that is given back when nobody wants more of it, unless it has ended.
+/// A body that is given back when its reader drops it, unless it has ended.
 struct Lent {
-    /// There until it is given back.
+    /// `None` after it is given back.
     body: Option<Body>,
     give_back: Option<oneshot::Sender<Body>>,
 }
@@ -85,7 +87,7 @@ impl Drop for Lent {
         if let (Some(body), Some(give_back)) = (self.body.take(), self.give_back.take())
             && !body.is_end_stream()
         {
-            // Nobody takes it back if the connection is gone.
+            // Nobody receives it if the connection is gone.
             drop(give_back.send(body));
         }
     }

@@ -1,5 +1,6 @@
-//! The log: lines on standard error. Those of requests are written together, because a system call for each of them took a tenth of
-//! the time of a small request; warnings and errors, and all that stands before them, are written at once.
+//! The log: lines on standard error. Lines of requests are written together, because a system call
+//! for each took a tenth of the time of a small request. Warnings and errors, with all lines before
+//! them, are written at once.
 
 use std::io::{self, IsTerminal, Stderr, Write};
 use std::sync::Arc;
@@ -16,10 +17,11 @@ use crate::error::ServerError;
 /// How long a line waits for others.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// So many bytes of lines are written at once, without waiting.
+/// This number of bytes is written at once, without waiting.
 const WAITING_BYTES_MAX: usize = 64 << 10;
 
-/// Begins to log to standard error. For the process as a whole, once. What is dropped last: lines that wait are written then.
+/// Starts logging to standard error, once per process. Drop the result last: it then writes the
+/// lines that wait.
 #[must_use = "lines that wait are written when it is dropped"]
 pub fn init_logging(config: &LogConfig) -> Result<Logging, ServerError> {
     let failed = |error: String| ServerError::Telemetry(format!("logging: {error}"));
@@ -41,7 +43,7 @@ pub fn init_logging(config: &LogConfig) -> Result<Logging, ServerError> {
     Ok(Logging(lines))
 }
 
-/// The log of the process: dropping it writes what waits.
+/// The log of the process. Dropping it writes the lines that wait.
 #[must_use = "lines that wait are written when it is dropped"]
 pub struct Logging(Arc<Lines<Stderr>>);
 
@@ -51,10 +53,10 @@ impl Drop for Logging {
     }
 }
 
-/// Lines on their way out.
+/// Lines that wait to be written.
 struct Lines<W> {
     waiting: Mutex<Waiting<W>>,
-    /// Told when a line begins to wait.
+    /// Notified when a line begins to wait.
     begun: Condvar,
 }
 
@@ -64,7 +66,8 @@ struct Waiting<W> {
 }
 
 impl<W: Write> Waiting<W> {
-    /// Writes what waits. A log that cannot be written is no reason to stop, and there is nowhere to say so.
+    /// Writes the lines that wait. A failure does not stop the server, and there is nowhere to
+    /// report it.
     fn write(&mut self) {
         let _ = self.out.write_all(&self.lines);
         let _ = self.out.flush();
@@ -88,7 +91,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// Writes lines that have waited long enough, for as long as the process lives.
+    /// Writes lines that have waited long enough, as long as the process lives.
     fn write_in_time(&self) {
         loop {
             {
@@ -101,10 +104,10 @@ impl<W: Write> Lines<W> {
     }
 }
 
-/// Where the subscriber writes to.
+/// The writer of the subscriber.
 struct Log<W>(Arc<Lines<W>>);
 
-/// Takes one line: the subscriber writes a line with one call.
+/// Takes one line: the subscriber writes each line with one call.
 struct Line<'log, W> {
     lines: &'log Lines<W>,
     is_urgent: bool,
@@ -138,7 +141,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// What was written, call by call.
+    /// The written bytes, call by call.
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<String>>>);
 
@@ -153,7 +156,7 @@ mod tests {
         }
     }
 
-    /// The log while `work` runs; nobody writes in time.
+    /// The log of `work`, without the thread that writes in time.
     fn logged(work: impl FnOnce()) -> (Vec<String>, Arc<Lines<Written>>) {
         let written = Written::default();
         let lines = Arc::new(Lines::new(written.clone()));
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_many_wait_no_longer() {
+    fn many_lines_are_written_without_waiting() {
         let text = "x".repeat(1_000);
         let (written, lines) = logged(|| (0..100).for_each(|_| tracing::info!("{text}")));
         let [together] = &written[..] else { panic!("{} writes", written.len()) };
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_alone_is_written_in_time() {
+    fn a_single_line_is_written_in_time() {
         let written = Written::default();
         let lines = Arc::new(Lines::new(written.clone()));
         let writing = lines.clone();

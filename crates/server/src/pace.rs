@@ -1,7 +1,8 @@
-//! How slowly the body of a request may come in: one that comes drop by drop holds memory and a connection for as long as it likes.
+//! Limits how slowly the body of a request may arrive: a very slow one would hold memory and a
+//! connection for as long as it likes.
 //!
-//! Only the time counts in which the server asks for more and nothing is there. While it does not read, because it writes what came
-//! or waits for memory, the client cannot send.
+//! Only the time counts in which the server waits for more data. While it does not read, because it
+//! writes data or waits for memory, the client cannot send.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,12 +23,12 @@ use tokio::time::{Instant, Sleep};
 use crate::config::LimitsConfig;
 use crate::problem;
 
-/// The least that a client must send.
+/// The least speed of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// The longest that nothing may come.
+    /// The longest pause.
     pause: Duration,
-    /// Bytes that must come within each `pause` of waiting.
+    /// Bytes that must arrive within each `pause` of waiting.
     least_bytes: u64,
 }
 
@@ -37,13 +38,13 @@ impl Pace {
         Self { pause: limits.body_pause, least_bytes }
     }
 
-    /// The longest that nothing may come.
+    /// The longest pause.
     pub(crate) fn pause(self) -> Duration {
         self.pause
     }
 }
 
-/// A layer: gives up a body that comes too slowly, and says so (408).
+/// A layer: gives up a body that arrives too slowly, and responds with 408.
 pub(crate) async fn keep(State(pace): State<Pace>, request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
@@ -67,15 +68,15 @@ pub(crate) async fn keep(State(pace): State<Pace>, request: Request, next: Next)
     response
 }
 
-/// A body that ends with an error when too little of it comes.
+/// A body that ends with an error if too little of it arrives.
 struct PacedBody {
-    /// `None`: it came too slowly and was let go.
+    /// `None`: it was too slow and was dropped.
     body: Option<Body>,
     pace: Pace,
     is_too_slow: Arc<AtomicBool>,
-    /// Since when the server waits for the client; `None`: it does not.
+    /// Since when the server waits for the client; `None`: it does not wait.
     waiting_since: Option<Instant>,
-    /// How long it waited since the least was last counted from nothing, and what came in that time.
+    /// The time waited since counting began, and the bytes that arrived in it.
     waited: Duration,
     received_bytes: u64,
     alarm: Option<Pin<Box<Sleep>>>,
@@ -87,7 +88,7 @@ impl PacedBody {
         Self { body: Some(body), pace, is_too_slow, waiting_since: None, waited, received_bytes, alarm: None }
     }
 
-    /// Counts what came; false: it is too little.
+    /// Counts bytes that arrived. Returns false if they are too few.
     fn keeps_pace(&mut self, bytes: usize) -> bool {
         self.waited += self.waiting_since.take().map_or(Duration::ZERO, |since| since.elapsed());
         self.received_bytes += bytes as u64;
@@ -102,10 +103,10 @@ impl PacedBody {
     fn give_up(&mut self) -> BoxError {
         self.body = None;
         self.is_too_slow.store(true, Ordering::Relaxed);
-        "the body came too slowly".into()
+        "the body arrived too slowly".into()
     }
 
-    /// Until when something more must come.
+    /// The time by which more data must arrive.
     fn deadline(&mut self) -> Instant {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         let owes = self.received_bytes < self.pace.least_bytes;
@@ -122,7 +123,7 @@ impl HttpBody for PacedBody {
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         if let Poll::Ready(frame) = Pin::new(body).poll_frame(context) {
             let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
-            // What has come to its end is not late any more.
+            // A body that has ended cannot be late.
             return match this.keeps_pace(bytes) || frame.is_none() {
                 true => Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
                 false => Poll::Ready(Some(Err(this.give_up()))),
@@ -156,7 +157,7 @@ mod tests {
 
     const PACE: Pace = Pace { pause: Duration::from_secs(30), least_bytes: 30 << 10 };
 
-    /// Pieces of so many bytes, each after so long.
+    /// Pieces of given sizes, each after a given pause.
     fn paced(pieces: Vec<(Duration, usize)>) -> PacedBody {
         let pieces = futures::stream::iter(pieces).then(|(pause, bytes)| async move {
             tokio::time::sleep(pause).await;
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_comes_drop_by_drop_is_given_up_also_after_a_good_beginning() {
+    async fn a_body_that_slows_down_is_given_up() {
         let begun = Instant::now();
         let drops = || vec![(Duration::from_secs(10), 100); 100];
         assert_eq!(taken(paced(drops())).await, Err(200));
@@ -193,12 +194,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_keeps_the_least_rate_is_taken_however_long_it_takes() {
+    async fn a_body_at_the_least_rate_is_accepted_however_long_it_takes() {
         assert_eq!(taken(paced(vec![(Duration::from_secs(1), 1 << 10); 1_000])).await, Ok(1_000 << 10));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_in_which_the_server_does_not_read_is_not_the_clients() {
+    async fn time_in_which_the_server_does_not_read_does_not_count() {
         let mut body = paced(vec![(Duration::from_secs(5), 1); 3]);
         for _ in 0..3 {
             tokio::time::sleep(10 * PACE.pause).await;

@@ -1,15 +1,17 @@
-//! The page for people at `/`: embedded, without a build step, and without requests to anybody else.
+//! The page for people at `/`: embedded, without a build step, and without requests to other
+//! servers.
 
 use axum::Router;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
 
-/// Only what this server itself serves: a text that holds markup cannot load or run anything.
+/// Allows only what this server serves, so that markup in a stored text can neither load nor run
+/// anything.
 const SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                                form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Changes with the program, so a browser asks again after each start; the files are small.
+/// The files change with the program, so a browser checks them at each visit; they are small.
 const CACHE: &str = "no-cache";
 
 pub(crate) fn routes() -> Router {

@@ -1,10 +1,11 @@
-//! Files of a server are for its owner alone.
+//! Makes the files of a server private to its owner.
 
 use rustix::fs::Mode;
 use rustix::process::umask;
 
-/// From now on, whatever this process makes is closed to other users, whichever library makes it. For processes that serve: what others
-/// write is for their user, who may want to share it.
+/// From now on, all files that this process makes are closed to other users, whichever library
+/// makes them. This is for processes that serve: other processes write for their user, who may want
+/// to share files.
 pub fn keep_files_private() {
     umask(Mode::RWXG | Mode::RWXO);
 }

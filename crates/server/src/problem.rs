@@ -6,10 +6,11 @@ use http::{HeaderValue, StatusCode, header};
 use objects::ObjectsError;
 use serde_json::json;
 
-/// When a client that was turned away for now may come again.
+/// When a refused client may retry, in seconds.
 const RETRY_AFTER_S: &str = "2";
 
-/// A response that says what is wrong. `type` is left out: it is `about:blank`, so that `title` is the status's own.
+/// A response with an error. `type` is left out: it is `about:blank`, so `title` is that of the
+/// status.
 pub(crate) fn respond(status: StatusCode, detail: &str) -> Response {
     let body = json!({ "title": status.canonical_reason(), "status": status.as_u16(), "detail": detail });
     let mut response = Response::new(Body::from(body.to_string()));
@@ -21,7 +22,7 @@ pub(crate) fn respond(status: StatusCode, detail: &str) -> Response {
     response
 }
 
-/// Why the library does not answer one of the server's own routes.
+/// The response to an error of the library on one of the server's own routes.
 pub(crate) fn of_library(error: &ObjectsError) -> Response {
     let status = if error.is_passing() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::INTERNAL_SERVER_ERROR };
     respond(status, &error.to_string())

@@ -1,4 +1,5 @@
-//! Each request has an id: the client's, if it sent a harmless one, or a fresh one. It is in logs, the audit, and the answer.
+//! Gives each request an id: the client's, if it sent a harmless one, or a fresh one. The id is in
+//! logs, the audit, and the response.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue};
 
-/// The header that it comes and goes by.
+/// The header of the id, in requests and responses.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 const BYTES_MAX: usize = 64;
@@ -21,7 +22,7 @@ impl RequestId {
         &self.0
     }
 
-    /// Takes a client's id only if it cannot be mistaken for anything else in a log line.
+    /// Accepts a client's id only if it cannot be mistaken for anything else in a log line.
     fn taken(value: &HeaderValue) -> Option<Self> {
         let text = value.to_str().ok()?;
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_harmless_id_is_taken() {
+    fn only_a_harmless_id_is_accepted() {
         for text in ["a", "A.b_c-9", &"x".repeat(BYTES_MAX)] {
             let taken = HeaderValue::from_str(text).ok().and_then(|value| RequestId::taken(&value));
             assert_eq!(taken.as_ref().map(RequestId::as_str), Some(text));

@@ -1,4 +1,4 @@
-//! A server from its beginning to its end.
+//! Runs a server from start to stop.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::error::ServerError;
 use crate::listen::{Addresses, Listeners};
 use crate::systemd;
 
-/// Serves a store that the caller has opened: binds every listener or none, says where by `ready`, and goes on until `shutdown`.
-/// Then it stops accepting, lets responses end for as long as `limits.shutdown_time` allows, and closes the store, which it does
-/// also if it does not come to serving.
+/// Serves a store that the caller has opened: binds every listener or none, reports their addresses
+/// by `ready`, and serves until `shutdown`. Then it stops accepting, lets responses end for at most
+/// `limits.shutdown_time`, and closes the store. It closes the store even if it never served.
 pub async fn serve(
     config: Config,
     store: Arc<dyn Store>,

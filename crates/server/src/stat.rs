@@ -1,4 +1,4 @@
-//! `GET /stat`: how much is stored.
+//! `GET /stat`: the amount of stored data.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use crate::problem;
 
-/// The answer.
+/// The response.
 #[derive(Serialize)]
 pub(crate) struct Stored {
     volumes: u64,
     pages: u64,
-    /// Of the pages' texts.
+    /// Bytes of the pages' texts.
     size_bytes: u64,
-    /// Of the same, as they are stored.
+    /// Bytes of the same texts as stored.
     frame_bytes: u64,
     damaged_volumes: u64,
     /// Pages, METS and records with damage marks.
@@ -24,7 +24,7 @@ pub(crate) struct Stored {
     damaged_resources: u64,
 }
 
-/// Counts by reading each volume's head.
+/// Counts by reading the head of each volume.
 pub(crate) async fn stored(State(library): State<Library>) -> Result<Json<Stored>, Response> {
     let statistics = library.statistics().await.map_err(|error| problem::of_library(&error))?;
     Ok(Json(Stored {

@@ -1,5 +1,5 @@
-//! Tells systemd how the server stands, where it runs as a service of `Type=notify` (sd_notify(3)): one datagram to the socket
-//! that `NOTIFY_SOCKET` names.
+//! Reports the server's state to systemd if it runs as a service of `Type=notify` (sd_notify(3)):
+//! one datagram to the socket that `NOTIFY_SOCKET` names.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,19 +7,19 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Where systemd listens; not set where nobody does.
+/// The variable that names systemd's socket, if there is one.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// How the server stands.
+/// The state of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It serves.
     Ready,
-    /// It was told to stop.
+    /// It was asked to stop.
     Stopping,
 }
 
-/// Tells it, if somebody listens. That it cannot be told is logged and stops nothing.
+/// Reports it, if systemd listens. A failure is logged and stops nothing.
 pub(crate) fn tell(state: State) {
     let Some(socket) = std::env::var_os(SOCKET_VARIABLE) else { return };
     if let Err(error) = send(&socket, state) {
@@ -27,7 +27,7 @@ pub(crate) fn tell(state: State) {
     }
 }
 
-/// Sends a state to a socket: a path, or, after `@`, a name in Linux's abstract namespace (unix(7)).
+/// Sends a state to a socket: a path or, after `@`, a name in Linux's abstract namespace (unix(7)).
 fn send(socket: &OsStr, state: State) -> io::Result<()> {
     let address = match socket.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn that_nobody_listens_is_an_error_and_no_more() {
+    fn a_missing_listener_is_only_an_error() {
         assert!(send(OsStr::new("/nowhere/notify"), State::Ready).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! What the server says of each request, in its log and its metrics. No label and no log line holds a secret; no label holds an
-//! address or an id, so that their number is bounded.
+//! Logs and metrics of each request. No label and no log line contains a secret. No label contains
+//! an address or an id, so that the number of labels is bounded.
 
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ use crate::error::ServerError;
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
-/// Seconds until the head of a response. OpenTelemetry's name for it, as Prometheus writes it.
+/// Seconds until the head of a response. The name is OpenTelemetry's, in Prometheus's notation.
 const DURATION: &str = "http_server_request_duration_seconds";
 const ACTIVE: &str = "http_server_active_requests";
 const OPEN: &str = "http_server_open_connections";
@@ -38,7 +38,7 @@ const FREE: &str = "penates_store_free_bytes";
 const UNKNOWN: &str = "penates_store_unknown_contents";
 const REPLICATION_LAG: &str = "penates_store_replication_lag_seconds";
 
-/// Bounds of the histogram's buckets, seconds: from a cached page to a big plan.
+/// Bounds of the histogram's buckets in seconds: from a cached page to a big plan.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
 /// The process's metrics; the recorder is installed at the first call.
@@ -68,7 +68,7 @@ fn install() -> Result<PrometheusHandle, String> {
     Ok(handle)
 }
 
-/// The text of `/metrics`, with how the library feels at this moment.
+/// The text of `/metrics`, with the library's present state.
 pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Response {
     tell(library.store().health().await);
     gauge!(AUDIT_LAG).set(library.auditor().lag().as_secs_f64());
@@ -96,7 +96,7 @@ fn tell(health: Health) {
     }
 }
 
-/// Counts a connection for as long as it lives.
+/// Counts a connection as long as it lives.
 pub(crate) struct OpenConnection(());
 
 impl OpenConnection {
@@ -120,7 +120,7 @@ pub(crate) async fn observe(request: Request, next: Next) -> response::Response 
     response.map(|body| Body::new(ObservedBody { body, observed }))
 }
 
-/// One request, from its beginning to the end of its response's body.
+/// A request, from its beginning to the end of its response's body.
 struct Observed {
     method: Method,
     path: String,
@@ -168,7 +168,7 @@ impl Observed {
         histogram!(DURATION, &labels).record(self.answered_after.as_secs_f64());
     }
 
-    /// A body whose length is known need not be asked for its end.
+    /// A body of known length need not be polled for its end.
     fn is_whole(&self) -> bool {
         self.is_ended || self.bytes_promised == Some(self.bytes_sent)
     }
@@ -198,7 +198,7 @@ impl Drop for Observed {
     }
 }
 
-/// What a streamed body does not say of itself, its header does.
+/// The length of a streamed body is in its header.
 fn content_length(response: &Response) -> Option<u64> {
     response.headers().get(http::header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -207,7 +207,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The methods that a route may know, so that a client cannot make labels by making up methods.
+/// The known methods, so that a client cannot make labels by inventing methods.
 fn method_label(method: &Method) -> &str {
     match *method {
         Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::DELETE | Method::OPTIONS => method.as_str(),
@@ -215,7 +215,7 @@ fn method_label(method: &Method) -> &str {
     }
 }
 
-/// A response body that is counted.
+/// A response body whose bytes are counted.
 struct ObservedBody {
     body: Body,
     observed: Observed,
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_far_each_other_data_center_is_behind_is_a_gauge() {
+    fn the_lag_of_each_other_data_center_is_a_gauge() {
         let handle = metrics().unwrap();
         let lags = [("dc2", 1_500), ("dc3", 0)].map(|(name, ms)| (name.to_owned(), Duration::from_millis(ms)));
         tell(Health { replication_lag: lags.into(), ..Health::default() });
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_is_whole_when_all_of_it_was_taken_and_not_before() {
+    async fn a_response_is_whole_once_all_of_it_is_taken() {
         assert!(!observed(Method::GET, stream(), 2).await.is_whole());
         let whole = observed(Method::GET, stream(), 3).await;
         assert!(whole.is_whole());
@@ -308,7 +308,7 @@ mod tests {
         assert!(observed(Method::HEAD, stream(), 0).await.is_whole(), "nothing of it is sent");
     }
 
-    /// What is logged while `work` runs, on this thread.
+    /// The log of `work`, on this thread.
     fn logged(work: impl FnOnce()) -> String {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let subscriber = tracing_subscriber::fmt().json().with_writer(Lines(lines.clone())).finish();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_logged_with_the_trace_it_belongs_to_and_without_its_secrets() {
+    fn a_request_is_logged_with_its_trace_and_without_its_secrets() {
         let line = logged(|| {
             let request = Request::builder()
                 .uri("/volumes?volumeIDs=a.secret")

@@ -1,5 +1,6 @@
-//! The certificate, given or made for loopback, and how TLS is spoken: rustls with ring, HTTP/2 and HTTP/1.1 by ALPN
-//! (RFC 7301). Client certificates are not asked for, so a client that has one does no harm.
+//! TLS: the certificate, configured or made for loopback, and the settings of rustls with ring,
+//! HTTP/2 and HTTP/1.1 by ALPN (RFC 7301). Client certificates are not requested, so a client that
+//! has one does no harm.
 
 use std::fs;
 use std::io::Write;
@@ -15,14 +16,14 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use crate::config::{Config, Place};
 use crate::error::ServerError;
 
-/// The names that a self-made certificate is good for.
+/// The names in a self-made certificate.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// How TLS is spoken, and the file with the certificate that is shown, if it is in one.
+/// The TLS settings, and the file of the certificate, if it is in one.
 pub(crate) type Identity = (Arc<ServerConfig>, Option<PathBuf>);
 
-/// The configured certificate; else the one in the data folder, which is made if it is not there yet; else one that is made for this
-/// run.
+/// The configured certificate; otherwise the one in the data folder, which is made if it is
+/// missing; otherwise one made for this run.
 pub(crate) fn identity(config: &Config) -> Result<Identity, ServerError> {
     let pair = match (&config.listen.tls_cert, &config.listen.tls_key, config.store.place()) {
         (Some(cert), Some(key), _) => KeyPair { cert: cert.clone(), key: key.clone() },
@@ -56,7 +57,7 @@ fn server_config(
     Ok(Arc::new(config))
 }
 
-/// Where a certificate and its key are.
+/// The files of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyPair {
     cert: PathBuf,
@@ -64,7 +65,7 @@ struct KeyPair {
 }
 
 impl KeyPair {
-    /// The pair in a folder, which is made if it is not there yet.
+    /// The pair in a folder, which is made if it is missing.
     fn in_folder(folder: &Path) -> Result<Self, ServerError> {
         let pair = Self { cert: folder.join("cert.pem"), key: folder.join("key.pem") };
         if !pair.cert.exists() || !pair.key.exists() {
@@ -73,7 +74,7 @@ impl KeyPair {
         Ok(pair)
     }
 
-    /// How to speak TLS with this pair.
+    /// The TLS settings with this pair.
     fn server_config(&self) -> Result<Arc<ServerConfig>, ServerError> {
         let certificates: Vec<_> = CertificateDer::pem_file_iter(&self.cert)
             .and_then(Iterator::collect)
@@ -83,7 +84,8 @@ impl KeyPair {
         server_config(certificates, key, &self.cert.display().to_string())
     }
 
-    /// Makes a pair for loopback. The certificate is written last, so that a crash in between leaves no pair that does not fit.
+    /// Makes a pair for loopback. The certificate is written last, so that a crash leaves no pair
+    /// that does not match.
     fn make(&self, folder: &Path) -> Result<(), ServerError> {
         let made = self_signed()?;
         fs::DirBuilder::new()
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_is_made_anew() {
+    fn half_a_pair_is_made_again() {
         let folder = tempfile::tempdir().unwrap();
         let config = config_in(folder.path());
         let cert = identity(&config).unwrap().1.unwrap();
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_data_folder_a_certificate_is_made_and_no_file() {
+    fn without_a_data_folder_a_certificate_is_made_but_no_file() {
         let config = config_in(Path::new("cassandra://127.0.0.1/books"));
         assert_eq!(identity(&config).unwrap().1, None);
         assert!(!Path::new("cassandra:").exists());

@@ -1,7 +1,8 @@
-//! Access tokens: 256 random bits each, shown once, kept as a hash.
+//! Access tokens: 256 random bits each, shown once, stored as a hash.
 //!
-//! They are rows of one partition, guarded, keyed by name. A name is given once and for all, also after its token was revoked:
-//! the audit says *who* by it. All of them are held in memory, since there are few.
+//! They are guarded rows of one partition, keyed by name. A name is never reused, even after its
+//! token was revoked: the audit identifies clients by it. All tokens are held in memory, since
+//! there are few.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use subtle::ConstantTimeEq;
 use thiserror::Error;
 use tokio::sync::Mutex;
 
-/// What a token's text begins with, so that a secret scanner can find one that was published by mistake.
+/// The beginning of a token's text, by which secret scanners find a token that was published by
+/// mistake.
 const PREFIX: &str = "penates_";
 
 const PARTITION: Bytes = Bytes::from_static(b"tokens");
@@ -49,10 +51,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A token as it is listed: everything but its text.
+/// A token in a list: everything but its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenInfo {
-    /// Its name: who it is, in the audit.
+    /// Its name, which identifies the client in the audit.
     pub name: String,
     /// When it was made.
     pub created: UnixMillis,
@@ -60,7 +62,7 @@ pub struct TokenInfo {
     pub revoked: Option<UnixMillis>,
 }
 
-/// Why not.
+/// Why an operation failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -70,16 +72,16 @@ pub enum TokenError {
     /// A token has or had this name.
     #[error("there is or was a token `{0}`; names are not reused, because the audit records them")]
     Exists(String),
-    /// Not a name.
+    /// The text is not a name.
     #[error("a token's name has 1 to {NAME_BYTES_MAX} letters, digits, or `.`, `_`, `-`, `@`")]
     Name,
-    /// Somebody else changed it at the same time, or it is unknown whether the change was made.
+    /// Somebody else changed it at the same time, or the outcome is unknown.
     #[error("{0}: list the tokens to see the current ones")]
     Unsure(String),
-    /// No randomness.
+    /// No random bytes are available.
     #[error("the operating system gave no random bytes: {0}")]
     Random(String),
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -97,19 +99,21 @@ pub struct Tokens {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     cached: RwLock<Vec<(Record, Stamp)>>,
-    /// Held while tokens are read or changed, so that what was read before a revocation is not taken for what stands after it.
+    /// Held while tokens are read or changed, so that rows read before a revocation do not replace
+    /// newer ones.
     turn: Mutex<()>,
 }
 
 impl Tokens {
-    /// Reads them all.
+    /// Reads all tokens.
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, TokenError> {
         let tokens = Self { store, clock, cached: RwLock::default(), turn: Mutex::default() };
         tokens.refresh().await?;
         Ok(tokens)
     }
 
-    /// The name of the token with this text, unless there is none or it was revoked. Takes the same time for any text.
+    /// The name of the token with this text; `None` if there is none or it was revoked. Takes the
+    /// same time for any text.
     pub fn name_of(&self, text: &str) -> Option<String> {
         let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
         let cached = self.cached.read();
@@ -122,14 +126,14 @@ impl Tokens {
         found
     }
 
-    /// All of them, by name, also those that were revoked; read anew.
+    /// Reads all tokens again and returns them by name, including revoked ones.
     pub async fn list(&self) -> Result<Vec<TokenInfo>, TokenError> {
         let _turn = self.turn.lock().await;
         self.refresh().await?;
         Ok(self.cached.read().iter().map(|(record, _)| record.info.clone()).collect())
     }
 
-    /// Makes a token.
+    /// Creates a token.
     pub async fn create(&self, name: &str) -> Result<Secret, TokenError> {
         if !is_name(name) {
             return Err(TokenError::Name);
@@ -147,7 +151,7 @@ impl Tokens {
         }
     }
 
-    /// Revokes a token; revoking it again changes nothing.
+    /// Revokes a token. Revoking it again changes nothing.
     pub async fn revoke(&self, name: &str) -> Result<TokenInfo, TokenError> {
         let _turn = self.turn.lock().await;
         self.refresh().await?;
@@ -165,7 +169,8 @@ impl Tokens {
         }
     }
 
-    /// Writes a record. What was applied is in force from then on, whether or not the store can be read just now.
+    /// Writes a record. An applied change is in force from then on, even if the store cannot be
+    /// read just now.
     async fn write(&self, record: Record, expect: Expect) -> Result<Outcome, TokenError> {
         let payload = serde_json::to_vec(&record).map_err(|error| StoreError::Invalid(error.to_string()))?;
         let stamp = Stamp::fresh();
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_names_whoever_shows_it_until_it_is_revoked() {
+    async fn a_token_identifies_its_client_until_it_is_revoked() {
         let (tokens, _faults, _folder) = tokens().await;
         let secret = tokens.create("importer").await.unwrap();
         let other = tokens.create("other").await.unwrap();
@@ -245,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_token_whose_making_is_unknown_nobody_has_the_text_and_it_can_be_revoked() {
+    async fn a_token_with_an_unknown_outcome_is_not_shown_and_can_be_revoked() {
         let (tokens, faults, _folder) = tokens().await;
         faults.next(Kind::Run, Fault::UnknownApplied);
         assert!(matches!(tokens.create("a").await, Err(TokenError::Unsure(_))));
@@ -258,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_secret_does_not_show_itself_in_a_log() {
+    async fn a_secret_is_not_shown_in_a_log() {
         let (tokens, _faults, _folder) = tokens().await;
         let secret = tokens.create("a").await.unwrap();
         assert_eq!(format!("{secret:?}"), "Secret");

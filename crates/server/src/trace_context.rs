@@ -1,14 +1,15 @@
-//! The trace that a request belongs to: `traceparent` of W3C Trace Context (Recommendation, section 3.2), as clients that trace
-//! send it. It stands in the log, so that a line here is found from a trace elsewhere. There is nobody to pass it on to.
+//! The trace of a request: `traceparent` of W3C Trace Context (Recommendation, section 3.2), as
+//! sent by clients that trace. The log contains it, so that a line here can be found from a trace
+//! elsewhere. It is not passed on.
 
 use http::{HeaderMap, HeaderName};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Characters of version 00; later versions may go on after a `-`.
+/// Characters of version 00; later versions may continue after a `-`.
 const CHARS: usize = 55;
 
-/// What a valid header says.
+/// The contents of a valid header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TraceParent {
     /// 32 hexadecimal digits.
@@ -18,7 +19,7 @@ pub(crate) struct TraceParent {
 }
 
 impl TraceParent {
-    /// That of a request; none if there is none, more than one, or one that is not valid.
+    /// The trace of a request; `None` if there is no header, more than one, or an invalid one.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(TRACEPARENT).iter();
         let (value, None) = (values.next()?, values.next()) else { return None };
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_valid_is_left_alone() {
+    fn an_invalid_header_is_ignored() {
         for text in [
             "",
             &EXAMPLE[1..],

@@ -1,4 +1,4 @@
-//! `docs/configuration.md` names every setting with its default, and no other.
+//! `docs/configuration.md` lists every setting with its default, and no others.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use server::config::Config;
 
-/// Rows of the tables: `section.key` and its default as it is written there.
+/// Rows of the tables: `section.key` and its default, as documented.
 fn documented() -> BTreeMap<String, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let text = std::fs::read_to_string(path).unwrap();
@@ -19,7 +19,7 @@ fn documented() -> BTreeMap<String, String> {
     settings.collect()
 }
 
-/// `section.key` of every setting, and its default as the document writes it.
+/// `section.key` of every setting, and its default in the notation of the document.
 fn declared() -> BTreeMap<String, String> {
     let config = serde_json::to_value(Config::default()).unwrap();
     let settings = config.as_object().unwrap().iter().flat_map(|(section, values)| {
@@ -29,7 +29,7 @@ fn declared() -> BTreeMap<String, String> {
     settings.collect()
 }
 
-/// A dash where nothing is set.
+/// A dash if nothing is set.
 fn written(value: &Value) -> String {
     match value {
         Value::Null => "–".to_owned(),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{ConfigError, refused};
 
-/// A secret that is never printed, neither in a log nor by `penates config`.
+/// A secret that neither a log nor `penates config` ever prints.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Hidden(String);
@@ -74,7 +74,8 @@ pub struct CassandraConfig {
     pub password: Option<Hidden>,
     /// A file that holds the password of `user`, instead of `password`.
     pub password_file: Option<PathBuf>,
-    /// CA certificates (PEM) that sign the nodes' certificates, which name the nodes' IP addresses. Not set: no TLS.
+    /// CA certificates (PEM) that sign the nodes' certificates, which name the nodes' IP addresses.
+    /// Not set: no TLS.
     pub tls_ca: Option<PathBuf>,
     /// The local data center; required if there are several.
     pub datacenter: Option<String>,
@@ -96,7 +97,8 @@ pub struct CassandraConfig {
     pub audit_write: Consistency,
     /// Which replicas decide heads.
     pub serial: SerialConsistency,
-    /// The data center that switches heads, with `LOCAL_SERIAL`; servers elsewhere refuse to. Required if several have copies.
+    /// The data center that switches heads, with `LOCAL_SERIAL`; servers elsewhere refuse to.
+    /// Required if several have copies.
     pub home_datacenter: Option<String>,
     /// Time without an answer after which a read asks a second node; 0s: never.
     #[serde(with = "humantime_serde")]
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn user_and_password_belong_together_and_the_password_is_said_once() {
+    fn user_and_password_belong_together_and_only_one_password_is_allowed() {
         assert!(CassandraConfig { password: None, ..with_password() }.check().is_err());
         assert!(CassandraConfig { user: None, ..with_password() }.check().is_err());
         assert!(CassandraConfig { password_file: Some("file".into()), ..with_password() }.check().is_err());

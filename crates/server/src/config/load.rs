@@ -1,4 +1,5 @@
-//! Layers of a configuration: defaults, then a TOML file, then the environment, then flags, each overriding the one before.
+//! Layers of a configuration: defaults, then a TOML file, then the environment, then flags, each
+//! overriding the one before.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use super::{Config, ConfigError};
 /// Variables are `PENATES_SECTION__KEY`. Those without `__` are not configuration.
 const ENV_PREFIX: &str = "PENATES_";
 
-/// A configuration that is in force, and where its values came from.
+/// The configuration in force, and the origin of its values.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The configuration.
@@ -22,7 +23,7 @@ pub struct Loaded {
     figment: Figment,
 }
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "from", content = "name")]
 pub enum Origin {
@@ -58,8 +59,8 @@ pub struct Setting {
     pub origin: Origin,
 }
 
-/// Reads the layers and checks what they make. A file that is named must be there; `flags` hold `section.key` values that
-/// were given on the command line, and only those.
+/// Reads the layers and checks what they make. A file that is named must be there; `flags` hold
+/// `section.key` values that were given on the command line, and only those.
 pub fn load(file: Option<&Path>, flags: impl Provider) -> Result<Loaded, ConfigError> {
     let mut figment = Figment::from(Defaults);
     if let Some(path) = file {

@@ -1,4 +1,5 @@
-//! The settings, in sections, with defaults. `load.rs` reads them. `docs/configuration.md` lists them; a test compares the two.
+//! The settings, in sections, with defaults. `load.rs` reads them. `docs/configuration.md` lists
+//! them; a test compares the two.
 
 pub mod cassandra;
 mod load;
@@ -141,8 +142,8 @@ pub struct ListenConfig {
     /// Address of HTTPS, or `off`.
     #[serde(with = "text::address")]
     pub tls: Option<SocketAddr>,
-    /// The certificate chain, PEM. By default the server makes a certificate for loopback and keeps it in the data folder. Without a
-    /// folder it makes one at each start.
+    /// The certificate chain, PEM. By default the server makes a certificate for loopback and keeps
+    /// it in the data folder. Without a folder it makes one at each start.
     pub tls_cert: Option<PathBuf>,
     /// The certificate's private key, PEM.
     pub tls_key: Option<PathBuf>,
@@ -159,11 +160,12 @@ impl Default for ListenConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// The names that `Host` may carry, with a port (only at that one) or without (at each); `*`: any. On loopback addresses the server
-    /// also answers loopback's own names, and only those by default. On other addresses the default is any name.
+    /// The names that `Host` may carry, with a port (only at that one) or without (at each); `*`:
+    /// any. On loopback addresses the server also answers loopback's own names, and only those by
+    /// default. On other addresses the default is any name.
     pub hosts: Vec<String>,
-    /// The origins (`https://reader.example.org`) whose pages may use the server from a browser; `*`: any, for reading. By default only
-    /// its own.
+    /// The origins (`https://reader.example.org`) whose pages may use the server from a browser;
+    /// `*`: any, for reading. By default only its own.
     pub cors_origins: Vec<String>,
 }
 
@@ -201,7 +203,8 @@ impl Default for AuthConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDamage {
-    /// It ends visibly broken, because its length was promised. The next request gets a whole archive, with `ERROR.err`.
+    /// It ends visibly broken, because its length was promised. The next request gets a whole
+    /// archive, with `ERROR.err`.
     Break,
     /// It promises no length, leaves out what is damaged, and names it in `ERROR.err`.
     Report,
@@ -219,7 +222,8 @@ pub struct DataConfig {
     pub max_pages: u64,
     /// Most pages of one volume in one request; 0: no limit.
     pub max_pages_per_volume: u64,
-    /// Most volumes, and pages by number, that one request may name, existing or not, because each takes memory; 0: no limit.
+    /// Most volumes, and pages by number, that one request may name, existing or not, because each
+    /// takes memory; 0: no limit.
     pub ids_max: u64,
     /// Whether a bulk POST creates a selection, through which it can be resumed.
     pub post_selection: bool,
@@ -304,7 +308,8 @@ pub enum DefaultModel {
 pub struct LdpConfig {
     /// Path of the repository.
     pub base: String,
-    /// Scheme and authority under which clients see this server, such as `https://example.org`; empty: those of each request.
+    /// Scheme and authority under which clients see this server, such as `https://example.org`;
+    /// empty: those of each request.
     pub origin: String,
     /// The default model of a graph: `container` or `rdf-source`.
     pub default_model: DefaultModel,
@@ -318,7 +323,8 @@ pub struct LdpConfig {
     /// Most bytes of a content; 0: no limit.
     #[serde(with = "text::size")]
     pub binary_max: u64,
-    /// Prefixes of addresses (`https://example.org/scans/`, `file:///srv/scans/`) whose content may be stored elsewhere; none: it may not.
+    /// Prefixes of addresses (`https://example.org/scans/`, `file:///srv/scans/`) whose content may
+    /// be stored elsewhere; none: it may not.
     pub external: Vec<String>,
 }
 
@@ -427,11 +433,13 @@ pub struct LimitsConfig {
     /// Longest pause within the body of a request.
     #[serde(with = "humantime_serde")]
     pub body_pause: Duration,
-    /// Least bytes per second of a body, averaged over each `body_pause` in which the server waits for it; 0: any.
+    /// Least bytes per second of a body, averaged over each `body_pause` in which the server waits
+    /// for it; 0: any.
     #[serde(with = "text::size")]
     pub body_rate: u64,
-    /// Memory that clients together may take with bodies, lists of ids, plans and graphs; a request that finds too little waits a while
-    /// and is then told to come again. No token and no address has more of it than it leaves free.
+    /// Memory that clients together may take with bodies, lists of ids, plans and graphs; a request
+    /// that finds too little waits a while and is then asked to retry. No token and no address
+    /// has more of it than it leaves free.
     #[serde(with = "text::size")]
     pub memory: u64,
     /// How long a client may take nothing of a response before the response ends.
@@ -469,7 +477,8 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Refuses what would break a promise: listening beyond loopback without authentication, a grace that is too short.
+    /// Refuses what would break a promise: listening beyond loopback without authentication, a
+    /// grace that is too short.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_addresses()?;
         self.cassandra.check()?;

@@ -1,4 +1,5 @@
-//! How sizes and addresses are written in a configuration: `64MiB`, `127.0.0.1:8080`, `off`. (Times are `humantime`'s: `10ms`, `1h`.)
+//! How sizes and addresses are written in a configuration: `64MiB`, `127.0.0.1:8080`, `off`. (Times
+//! are `humantime`'s: `10ms`, `1h`.)
 
 /// Bytes as text such as `64MiB`, read leniently (also a bare number) and written exactly.
 pub(crate) mod size {
@@ -7,7 +8,8 @@ pub(crate) mod size {
 
     const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
 
-    /// The greatest binary unit that divides the size, so that reading it back gives the same number.
+    /// The greatest binary unit that divides the size, so that reading it back gives the same
+    /// number.
     pub(crate) fn format(bytes: u64) -> String {
         UNITS
             .iter()
@@ -58,7 +60,7 @@ mod tests {
     use super::size::format;
 
     #[test]
-    fn a_size_is_written_so_that_nothing_of_it_is_lost() {
+    fn a_size_is_written_exactly() {
         assert_eq!(format(64 << 20), "64MiB");
         assert_eq!(format(1_536), "1536B");
         assert_eq!(format(3 << 9 << 10), "1536KiB");

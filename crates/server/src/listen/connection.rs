@@ -1,4 +1,4 @@
-//! One connection: HTTP/1.1 or HTTP/2, whichever the client speaks, until it ends, stalls, or the server stops.
+//! Serves one connection, over HTTP/1.1 or HTTP/2, until it ends, stalls, or the server stops.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -26,25 +26,27 @@ use super::sending::{OWN_BYTES, Sending, SendingBody};
 use crate::config::LimitsConfig;
 use crate::telemetry::OpenConnection;
 
-/// Bytes of a request's head, and of what is buffered of a response. A URL of hyper's is at most 64 KiB, so a long list of ids
-/// in a URL gets as far on HTTP/2 as on HTTP/1.1.
+/// Bytes of a request's head, and of the buffer of a response. hyper's limit of a URL is 64 KiB, so
+/// a long list of ids in a URL can be as long on HTTP/2 as on HTTP/1.1.
 const HEAD_BYTES_MAX: u32 = 128 << 10;
 
-/// Bytes of a response that one HTTP/2 stream may hold for its client. Small, since there may be many streams.
+/// Bytes of a response that one HTTP/2 stream may hold for its client. Few, since there may be many
+/// streams.
 const HTTP2_SEND_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes that a client may send ahead of whoever reads them, on a stream and on all streams of a connection. They are no part of
-/// `limits.memory`; a body that waits for its share of that is not read, so that no more than this of it comes.
+/// Bytes that a client may send before they are read, on a stream and on all streams of a
+/// connection. They do not count towards `limits.memory`. A body that waits for its share of that
+/// memory is not read, so no more than this of it arrives.
 const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
 
-/// The part of `limits.memory` that is the budget for what is on its way to clients: one of so many.
+/// The budget for data on its way to clients is one part in this number of `limits.memory`.
 const SENDING_ONE_OF: u64 = 4;
 
-/// How often a quiet HTTP/2 connection is asked whether it is alive, and how long it may take to say so.
+/// How often an idle HTTP/2 connection is pinged, and how long the reply may take.
 const HTTP2_PING: Duration = Duration::from_secs(20);
 
-/// Where a request came from: an extension of each request that came over a network.
+/// The origin of a request: an extension of each request that came over a network.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
@@ -52,16 +54,16 @@ pub(crate) struct Peer {
     pub(crate) on_loopback: bool,
 }
 
-/// How connections are served; the same for all listeners.
+/// The settings of connections, the same for all listeners.
 #[derive(Clone)]
 pub(crate) struct Connections {
     http: Builder<TokioExecutor>,
     limits: Arc<LimitsConfig>,
-    /// For what is on its way to clients.
+    /// For data on its way to clients.
     budget: Memory,
-    /// Finish what is under way, take nothing new.
+    /// Cancelled to let requests finish and accept no new ones.
     pub(crate) stop: CancellationToken,
-    /// End now.
+    /// Cancelled to end at once.
     pub(crate) cut: CancellationToken,
 }
 
@@ -71,7 +73,7 @@ impl Connections {
         http.http1()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_time)
-            // Some old clients compare names of fields as they are commonly written.
+            // Some old clients compare names of fields case-sensitively.
             .title_case_headers(true)
             .max_buf_size(HEAD_BYTES_MAX as usize);
         http.http2()
@@ -92,7 +94,8 @@ impl Connections {
         &self.limits
     }
 
-    /// Serves `io` until it ends. Errors of a connection are the client's affair and are logged for those who look for them.
+    /// Serves `io` until it ends. Errors of a connection concern the client, and are logged at
+    /// level debug.
     pub(crate) async fn serve<I>(&self, io: I, peer: Option<Peer>, router: Router)
     where
         I: AsyncRead + AsyncWrite + Send + 'static,
@@ -149,9 +152,9 @@ impl Connections {
 struct Requests {
     begun: AtomicU64,
     over_http1: AtomicBool,
-    /// Held by each whose response has not ended, and whose client has not stalled.
+    /// Held by each response that has not ended and whose client has not stalled.
     running: Arc<()>,
-    /// How many pieces of responses the client has taken.
+    /// The number of pieces of responses that the client has taken.
     taken: Arc<AtomicU64>,
 }
 
@@ -165,37 +168,33 @@ impl Requests {
         self.begun.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns once there were none for this time, or at most for twice as long: hyper-util waits without a bound for the first, to see
-    /// which protocol it is, and hyper for another on HTTP/2. On HTTP/1.1 it does not.
+    /// Returns once no request came for this time, or at most for twice as long. hyper-util waits
+    /// without a bound for the first request, to see which protocol it is. On HTTP/2, hyper waits
+    /// without a bound for another one.
     async fn none_for(&self, time: Duration) {
-        let mut known = 0;
-        loop {
-            tokio::time::sleep(time).await;
-            if self.over_http1.load(Ordering::Relaxed) {
-                return std::future::pending().await;
-            }
-            let begun = self.begun.load(Ordering::Relaxed);
-            if begun == known && Arc::strong_count(&self.running) == 1 {
-                return;
-            }
-            known = begun;
-        }
+        self.still_for(time, 0, &self.begun).await;
     }
 
-    /// Returns once nothing is left but what the client does not take: for this time, or at most for twice as long, it took nothing of
-    /// responses that the server is done with. On HTTP/1.1 writing ends such a connection.
+    /// Returns once all that is left are responses that the client does not take: for this time,
+    /// or at most for twice as long, it took nothing of responses that the server has finished.
     async fn stalled_for(&self, time: Duration) {
-        let mut known = self.taken.load(Ordering::Relaxed);
+        self.still_for(time, self.taken.load(Ordering::Relaxed), &self.taken).await;
+    }
+
+    /// Returns once no request is running and `counter` has not changed for this time, or at most
+    /// for twice as long. On HTTP/1.1 it never returns: hyper bounds the wait for a request itself,
+    /// and a write that times out ends a connection that stalls.
+    async fn still_for(&self, time: Duration, mut known: u64, counter: &AtomicU64) {
         loop {
             tokio::time::sleep(time).await;
             if self.over_http1.load(Ordering::Relaxed) {
                 return std::future::pending().await;
             }
-            let taken = self.taken.load(Ordering::Relaxed);
-            if taken == known && Arc::strong_count(&self.running) == 1 {
+            let count = counter.load(Ordering::Relaxed);
+            if count == known && Arc::strong_count(&self.running) == 1 {
                 return;
             }
-            known = taken;
+            known = count;
         }
     }
 }
@@ -212,7 +211,8 @@ fn respond(
     async move {
         let response = router.oneshot(request.map(Body::new)).await?;
         let is_small = response.body().size_hint().upper().is_some_and(|bytes| bytes <= OWN_BYTES as u64);
-        // What is small is never held twice on HTTP/1.1, and its connection ends when it is not taken.
+        // A small response is never held twice on HTTP/1.1, and its connection ends if it is not
+        // taken.
         Ok(if response.body().is_end_stream() || (is_small && sending.stall.is_none()) {
             response
         } else {

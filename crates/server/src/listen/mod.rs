@@ -1,4 +1,4 @@
-//! Where the server listens: HTTP, HTTPS, and the administrator's Unix socket in the data folder.
+//! Listeners: HTTP, HTTPS, and the administrator's Unix socket in the data folder.
 
 mod connection;
 mod sending;
@@ -25,22 +25,24 @@ use crate::tls;
 use connection::Connections;
 pub(crate) use connection::Peer;
 
-/// The name of the administrator's socket in the data folder. Whoever may open it is the administrator.
+/// The name of the administrator's socket in the data folder. Any process that may open it is the
+/// administrator.
 pub const SOCKET_NAME: &str = "penates.sock";
 
-/// How long to wait after the operating system has refused a connection for want of something (descriptors, say).
+/// The pause after the operating system could not accept a connection because a resource is
+/// exhausted (such as descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where a server listens.
+/// The addresses of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// Plain HTTP.
     pub http: Option<SocketAddr>,
     /// HTTPS.
     pub tls: Option<SocketAddr>,
-    /// The certificate that HTTPS shows.
+    /// The file of the HTTPS certificate.
     pub tls_cert: Option<PathBuf>,
-    /// The administrator's socket, where there is a data folder.
+    /// The administrator's socket, if there is a data folder.
     pub socket: Option<PathBuf>,
 }
 
@@ -54,7 +56,8 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Binds all of them or none. The data folder must be held by this process: an old socket in it is replaced.
+    /// Binds all of them or none. This process must hold the data folder: an old socket in it is
+    /// replaced.
     pub(crate) async fn bind(config: &Config) -> Result<Self, ServerError> {
         let http = match config.listen.http {
             Some(address) => Some(bind_tcp(address).await?),
@@ -73,7 +76,7 @@ impl Listeners {
                     .map_err(|source| ServerError::Bind { address: path.display().to_string(), source })?;
                 (Some(socket), Some(path))
             }
-            // Nobody has to be asked for leave: any process may open the store itself.
+            // No server is needed: any process may open the store itself.
             Place::Cluster(_) => (None, None),
         };
         let addresses = Addresses {
@@ -89,7 +92,8 @@ impl Listeners {
         &self.addresses
     }
 
-    /// Accepts until `shutdown`, then stops accepting, lets responses end for as long as the limits allow, and cuts the rest.
+    /// Accepts until `shutdown`. Then it stops accepting, lets responses end within the limits, and
+    /// cuts the rest.
     pub(crate) async fn serve(self, network: Router, admin: Router, shutdown: impl Future<Output = ()>) {
         let Self { http, tls, socket, addresses, connections } = self;
         let places = Arc::new(Semaphore::new(descriptors::connections(connections.limits().connections)));
@@ -105,11 +109,11 @@ impl Listeners {
             _ = accepting => {}
             () = shutdown => {}
         }
-        // The listeners are closed by now, since the future that owned them is gone.
+        // The listeners are closed now, since the future that owned them is gone.
         connections.stop.cancel();
         tasks.close();
         if tokio::time::timeout(connections.limits().shutdown_time, tasks.wait()).await.is_err() {
-            tracing::warn!(connections = tasks.len(), "cutting what has not ended in time");
+            tracing::warn!(connections = tasks.len(), "cutting connections that have not ended in time");
             connections.cut.cancel();
             tasks.wait().await;
         }
@@ -119,7 +123,8 @@ impl Listeners {
     }
 }
 
-/// A place is taken after accepting, since a listener that waits for a client with a place in its hand keeps it from the other.
+/// Accepts first and then takes a permit: a listener that held a permit while waiting would keep it
+/// from the other listener.
 async fn accept_http(
     listener: Option<TcpListener>,
     connections: &Connections,
@@ -168,7 +173,7 @@ async fn accept_tls(
     }
 }
 
-/// The administrator has no cap: it must be possible to look at a server that is full.
+/// The administrator has no limit: a full server must still be reachable.
 async fn accept_socket(
     listener: Option<UnixListener>,
     connections: &Connections,
@@ -193,7 +198,7 @@ async fn accept_tcp(listener: &TcpListener) -> Option<(TcpStream, Peer)> {
     let on_loopback = local_address(Some(listener)).is_some_and(config::is_loopback);
     match listener.accept().await {
         Ok((stream, address)) => {
-            // A page is small and should not wait for more to send.
+            // A page is small and should not wait for more data.
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "TCP_NODELAY was refused");
             }
@@ -206,7 +211,8 @@ async fn accept_tcp(listener: &TcpListener) -> Option<(TcpStream, Peer)> {
     }
 }
 
-/// A client that left before it was accepted is nothing; want of descriptors needs a pause, or the loop burns a processor.
+/// A client that left before it was accepted is no error. Exhausted descriptors need a pause, or
+/// the loop would use all of a core.
 async fn accept_failed(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
@@ -223,10 +229,11 @@ fn local_address(listener: Option<&TcpListener>) -> Option<SocketAddr> {
     listener.and_then(|listener| listener.local_addr().ok())
 }
 
-/// Binds a socket that only its owner may open from the first moment on: it is made in a private folder and moved into place,
-/// which also replaces the one that a killed process has left.
+/// Binds a socket that only its owner may open, from the first moment on. It is made in a private
+/// folder and moved into place, which also replaces the socket of a killed process.
 fn bind_private_socket(folder: &Path, path: &Path) -> io::Result<UnixListener> {
-    // The place where it is bound is shorter: what nobody could connect to is refused here.
+    // The path where it is bound is shorter than its final one, which is checked here: clients must
+    // be able to connect to it.
     std::os::unix::net::SocketAddr::from_pathname(path).map_err(|_| {
         let reason = "the path is too long for a socket; name the data folder by a shorter or a relative path";
         io::Error::new(io::ErrorKind::InvalidInput, reason)

@@ -1,13 +1,15 @@
-//! What is on its way to a client: how much of it the server holds, and for how long.
+//! Data on its way to a client: how much of it the server holds, and for how long.
 //!
-//! hyper and h2 take pieces of a response from its body and hold them until the client takes them; a client of HTTP/2 may hold back
-//! the window of each stream for as long as its connection lives. So each response may have a little on its way, and more only as
-//! its share of a budget that all responses have; no address has more of that than it leaves free.
+//! hyper and h2 take pieces of a response from its body and hold them until the client takes them.
+//! An HTTP/2 client may withhold the window of each stream for as long as its connection lives. So
+//! each response may have a small amount on its way. More needs a share of a budget for all
+//! responses, of which no address has more than it leaves free.
 //!
-//! A client that takes nothing of its response is cut off, so that it stops costing anything. On HTTP/1.1 the connection's writes
-//! stop making progress, and [`tokio_io_timeout`] ends it. On HTTP/2 they need not. There nobody asks the response's body for more,
-//! which [`SendingBody`] notices: it lets go of the body, and with it of all that the body holds. What is on its way by then
-//! cannot be taken back, but with the connection.
+//! A client that takes nothing of its response is cut off, so that it costs nothing more. On
+//! HTTP/1.1 the connection's writes make no progress, and [`tokio_io_timeout`] ends it. On HTTP/2
+//! they may. There nothing polls the response's body, and [`SendingBody`] notices: it drops the
+//! body, with everything that the body holds. Data that is on its way by then is freed only when
+//! the connection ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,22 +30,23 @@ use tokio_util::task::AbortOnDropHandle;
 /// Bytes that each response may have on its way without a share of the budget.
 pub(super) const OWN_BYTES: usize = 16 << 10;
 
-/// What holds for all responses of a connection.
+/// The settings of all responses of a connection.
 #[derive(Clone)]
 pub(super) struct Sending {
-    /// The budget for what is on its way.
+    /// The budget for data on its way.
     pub(super) budget: Memory,
-    /// Who shares it.
+    /// The party whose share it is.
     pub(super) party: Party,
-    /// How long the client may take nothing of a response; `None`: somebody else sees to it.
+    /// How long the client may take nothing of a response; `None`: another mechanism handles that.
     pub(super) stall: Option<Duration>,
     /// Held by each response that has not ended, and whose client has not stalled.
     pub(super) running: Arc<()>,
-    /// How many pieces the client has taken.
+    /// The number of pieces that the client has taken.
     pub(super) taken: Arc<AtomicU64>,
 }
 
-/// A response body that has a bounded part of it on its way, and is dropped when nobody has asked for more of it for too long.
+/// A response body with a bounded amount on its way. It is dropped if nothing polls it for too
+/// long.
 pub(super) struct SendingBody {
     shared: Arc<Mutex<Shared>>,
     budget: Memory,
@@ -53,23 +56,23 @@ pub(super) struct SendingBody {
 }
 
 struct Shared {
-    /// `None`: the client stalled, and this was let go.
+    /// `None`: the client stalled, and the response was dropped.
     response: Option<Response>,
-    /// Since when it is the client's turn; `None`: it is the server's.
+    /// Since when the server waits for the client; `None`: the client waits for the server.
     clients_turn_since: Option<Instant>,
 }
 
 struct Response {
     body: Body,
-    /// What the body has given that is not on its way yet.
+    /// Bytes from the body that are not on their way yet.
     rest: Bytes,
     _running: Arc<()>,
 }
 
-/// What a response has on its way without a share of the budget.
+/// The data on its way without a share of the budget.
 struct OnItsWay {
     own_bytes: AtomicUsize,
-    /// Whoever waits until that is nothing.
+    /// The task that waits until there is none.
     waiting: AtomicWaker,
     taken: Arc<AtomicU64>,
 }
@@ -83,7 +86,7 @@ struct Piece {
 }
 
 impl SendingBody {
-    /// Bounds what `body` has on its way; must be called within a runtime.
+    /// Bounds the data of `body` on its way. Must be called within a runtime.
     pub(super) fn new(body: Body, sending: Sending) -> Self {
         let Sending { budget, party, stall, running, taken } = sending;
         let response = Response { body, rest: Bytes::new(), _running: running };
@@ -94,7 +97,8 @@ impl SendingBody {
         Self { shared, budget, party, on_its_way, _watch: watch }
     }
 
-    /// Sends as much of `rest` as may be on its way now; `None`: nothing until the client has taken something.
+    /// Sends as much of `rest` as may be on its way now; `None`: nothing until the client has taken
+    /// something.
     fn send(&self, rest: &mut Bytes, cx: &Context<'_>) -> Option<Bytes> {
         let on_its_way = self.on_its_way.clone();
         let own_bytes = on_its_way.own_bytes.load(Ordering::Acquire);
@@ -109,14 +113,14 @@ impl SendingBody {
                 return None;
             }
         }
-        // A copy: what is cut out of a large piece would keep all of it.
+        // A copy, because a slice of a large piece would keep all of it.
         let bytes = Bytes::copy_from_slice(&rest.split_to(rest.len().min(OWN_BYTES)));
         on_its_way.own_bytes.fetch_add(bytes.len(), Ordering::AcqRel);
         Some(Bytes::from_owner(Piece { own_bytes: bytes.len(), bytes, on_its_way, _share: None }))
     }
 }
 
-/// Waits until the client has stalled, and lets go of the response then.
+/// Waits until the client has stalled, and then drops the response.
 async fn watch(shared: Arc<Mutex<Shared>>, stall: Duration) {
     loop {
         let since = shared.lock().clients_turn_since.unwrap_or_else(Instant::now);
@@ -152,7 +156,7 @@ impl HttpBody for SendingBody {
                 None => return Poll::Ready(None),
             }
         }
-        // While nothing may be sent it is still the client's turn.
+        // While nothing may be sent, the server still waits for the client.
         let Some(piece) = self.send(rest, cx) else { return Poll::Pending };
         *clients_turn_since = Some(Instant::now());
         Poll::Ready(Some(Ok(Frame::data(piece))))
@@ -210,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Two pieces; the second takes its time.
+    /// Two pieces; the second comes late.
     fn slow_body(pause: Duration) -> (Body, std::sync::Weak<()>) {
         let held = Arc::new(());
         let weak = Arc::downgrade(&held);
@@ -231,29 +235,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_asks_for_nothing_makes_the_body_go() {
+    async fn the_body_is_dropped_when_the_client_asks_for_nothing() {
         let (body, held) = slow_body(Duration::ZERO);
         let sending = sending(1 << 20);
         let running = sending.running.clone();
         let mut body = SendingBody::new(body, sending);
         assert!(body.frame().await.unwrap().is_ok());
         tokio::time::sleep(STALL - Duration::from_millis(10)).await;
-        assert!(held.upgrade().is_some(), "let go too early");
+        assert!(held.upgrade().is_some(), "dropped too early");
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(held.upgrade().is_none(), "still held");
-        assert_eq!(Arc::strong_count(&running), 1, "the connection need not stay for it");
+        assert_eq!(Arc::strong_count(&running), 1, "it does not keep the connection");
         assert!(body.frame().await.unwrap().is_err());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_needs_long_is_not_the_clients_fault() {
+    async fn a_slow_server_does_not_count_against_the_client() {
         let (body, _held) = slow_body(3 * STALL);
         let whole = SendingBody::new(body, sending(1 << 20)).collect().await.unwrap().to_bytes();
         assert_eq!(whole, "onetwo");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_client_that_goes_on_is_left_alone() {
+    async fn a_slow_client_that_makes_progress_is_not_cut_off() {
         let (body, _held) = slow_body(Duration::ZERO);
         let mut body = SendingBody::new(body, sending(1 << 20));
         tokio::time::sleep(STALL / 2).await;
@@ -264,13 +268,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pieces_are_on_their_way_as_long_as_there_is_a_share_for_them() {
+    async fn pieces_are_sent_as_long_as_there_is_a_share_for_them() {
         let sending = sending(512 << 10);
         let budget = sending.budget.clone();
         let mut body = SendingBody::new(large_body(), sending);
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((first.len(), budget.taken_bytes()), (256 << 10, 256 << 10));
-        // Another share would be more than what is left for others.
+        // Another share would be more than it leaves free for others.
         let own = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((own.len(), budget.taken_bytes()), (OWN_BYTES, 256 << 10));
         assert!(body.frame().now_or_never().is_none(), "more than its own is on its way");
@@ -292,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_of_what_is_on_its_way_makes_the_rest_go() {
+    async fn the_rest_is_dropped_when_the_client_takes_nothing() {
         let mut body = SendingBody::new(large_body(), sending(0));
         let held = body.frame().await.unwrap().unwrap();
         assert!(body.frame().now_or_never().is_none());
@@ -302,7 +306,7 @@ mod tests {
         drop(held);
     }
 
-    /// Takes all of a body, one piece after the other.
+    /// Reads a body to its end, one piece after the other.
     trait Fold {
         async fn fold(self, whole: Vec<u8>) -> Vec<u8>;
     }

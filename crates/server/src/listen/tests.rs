@@ -1,4 +1,4 @@
-//! Real sockets on loopback, with routes of the tests' own: how connections begin, stall, and end.
+//! Real sockets on loopback, with the tests' own routes: how connections begin, stall, and end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// Bounds every wait of a test; no test is right or wrong by how long something takes below it.
+/// The time limit of every wait; no test depends on how long anything takes within it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -89,7 +89,7 @@ async fn whole_answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, path: &s
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// A connection of HTTP/2 without TLS, whose client takes little before it is asked for.
+/// An HTTP/2 connection without TLS, whose client accepts little in advance.
 async fn http2(stream: TcpStream) -> hyper::client::conn::http2::SendRequest<Empty<Bytes>> {
     let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(64 << 10)
@@ -104,7 +104,8 @@ fn request(path: &str) -> Request<Empty<Bytes>> {
     Request::get(format!("http://test{path}")).body(Empty::new()).unwrap()
 }
 
-/// `/endless` streams for ever; the weak reference lives as long as a response does. `/short` answers at once.
+/// `/endless` streams forever; the weak reference lives as long as a response does. `/short`
+/// responds at once.
 fn endless() -> (Router, Weak<()>) {
     let held = Arc::new(());
     let weak = Arc::downgrade(&held);
@@ -131,7 +132,7 @@ async fn one_port_speaks_http_1_and_http_2() {
 }
 
 #[tokio::test]
-async fn https_shows_the_self_made_certificate_and_agrees_on_http_2() {
+async fn https_uses_the_self_made_certificate_and_negotiates_http_2() {
     let (router, _) = endless();
     let running = Running::start(router, |_| {}).await;
     let mut roots = RootCertStore::empty();
@@ -155,7 +156,7 @@ async fn https_shows_the_self_made_certificate_and_agrees_on_http_2() {
 }
 
 #[tokio::test]
-async fn the_administrators_socket_is_private_and_takes_the_place_of_a_stale_one() {
+async fn the_administrators_socket_is_private_and_replaces_a_stale_one() {
     let (router, _) = endless();
     let mut running = Running::start(router, |config| {
         let path = config.store.path.join(SOCKET_NAME);
@@ -172,7 +173,7 @@ async fn the_administrators_socket_is_private_and_takes_the_place_of_a_stale_one
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_named() {
+async fn an_address_in_use_is_named() {
     let (router, _) = endless();
     let running = Running::start(router, |_| {}).await;
     let mut config = Config::default();
@@ -184,7 +185,7 @@ async fn an_address_that_is_taken_is_named() {
 #[tokio::test]
 async fn a_data_folder_whose_path_is_too_long_for_a_socket_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    // 107 bytes are what `sun_path` holds of a name; the folder alone fits.
+    // `sun_path` holds a path of 107 bytes; the folder alone fits.
     let fill = 100_usize.checked_sub(folder.path().as_os_str().len() + 1).unwrap();
     let mut config = Config::default();
     config.store.path = folder.path().join("x".repeat(fill));
@@ -194,7 +195,7 @@ async fn a_data_folder_whose_path_is_too_long_for_a_socket_is_refused() {
     assert!(message.contains(SOCKET_NAME), "{message}");
 }
 
-/// A route whose response is what the test sends, piece by piece.
+/// A route with a response that the test sends, piece by piece.
 fn fed() -> (Router, mpsc::Sender<&'static str>) {
     let (sender, receiver) = mpsc::channel::<&'static str>(1);
     let receiver = Arc::new(tokio::sync::Mutex::new(Some(receiver)));
@@ -207,7 +208,7 @@ fn fed() -> (Router, mpsc::Sender<&'static str>) {
 }
 
 #[tokio::test]
-async fn a_response_that_is_under_way_ends_whole_when_the_server_stops() {
+async fn a_response_under_way_ends_whole_when_the_server_stops() {
     let (router, feed) = fed();
     let mut running = Running::start(router, |_| {}).await;
     let mut client = running.connect().await;
@@ -254,7 +255,7 @@ async fn a_client_that_reads_nothing_is_cut_on_http_1() {
     let mut client = running.connect().await;
     client.write_all(b"GET /endless HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     client.read_u8().await.unwrap();
-    until("the response being let go", || held.strong_count() == 0).await;
+    until("the response being dropped", || held.strong_count() == 0).await;
 }
 
 #[tokio::test]
@@ -263,7 +264,7 @@ async fn a_client_that_reads_nothing_of_one_stream_is_cut_there_and_not_elsewher
     let running = Running::start(router, |config| config.limits.stall = Duration::from_millis(100)).await;
     let mut sender = http2(running.connect().await).await;
     let stalled = soon("an answer", sender.send_request(request("/endless"))).await.unwrap();
-    until("the response being let go", || held.strong_count() == 0).await;
+    until("the response being dropped", || held.strong_count() == 0).await;
     let other = soon("an answer", sender.send_request(request("/short"))).await.unwrap();
     assert_eq!(other.into_body().collect().await.unwrap().to_bytes(), "short");
     assert!(
@@ -287,7 +288,7 @@ async fn a_client_that_does_not_finish_the_head_of_a_request_is_cut() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_kept_open_for_nothing_is_cut() {
+async fn an_idle_connection_is_cut() {
     let (router, _) = endless();
     let running = Running::start(router, |config| config.limits.header_time = Duration::from_millis(100)).await;
     let mut client = running.connect().await;
@@ -298,7 +299,7 @@ async fn a_connection_that_is_kept_open_for_nothing_is_cut() {
 }
 
 #[tokio::test]
-async fn a_connection_of_http_2_that_asks_for_nothing_more_ends_and_one_that_is_answered_does_not() {
+async fn an_idle_http_2_connection_ends_and_one_with_a_response_under_way_does_not() {
     let (router, feed) = fed();
     let router = router.route("/short", get(async || "short"));
     let running = Running::start(router, |config| config.limits.header_time = Duration::from_millis(50)).await;
@@ -306,7 +307,7 @@ async fn a_connection_of_http_2_that_asks_for_nothing_more_ends_and_one_that_is_
     let response = soon("an answer", answered.send_request(request("/fed"))).await.unwrap();
     let mut quiet = http2(running.connect().await).await;
     soon("an answer", quiet.send_request(request("/short"))).await.unwrap();
-    // The other one has been quiet for as long, or longer.
+    // The other one has been idle for as long or longer.
     soon("the end of the quiet one", async {
         while quiet.ready().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -319,7 +320,7 @@ async fn a_connection_of_http_2_that_asks_for_nothing_more_ends_and_one_that_is_
 }
 
 #[tokio::test]
-async fn one_connection_more_than_the_cap_waits_until_another_ends() {
+async fn a_connection_over_the_limit_waits_until_another_ends() {
     let first_left = Arc::new(AtomicBool::new(false));
     let too_early = Arc::new(AtomicUsize::new(0));
     let answer = {
@@ -337,7 +338,8 @@ async fn one_connection_more_than_the_cap_waits_until_another_ends() {
     first.write_all(b"GET /first HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     first.read_u8().await.unwrap();
     let second = tokio::spawn(whole_answer(running.connect().await, "/second"));
-    // The administrator's socket has no cap; its answer also gives a second connection that is not held back time to be answered.
+    // The administrator's socket has no limit. Its response also gives a second connection, if it
+    // is not held back, time to be served.
     let admin =
         whole_answer(UnixStream::connect(running.addresses.socket.as_ref().unwrap()).await.unwrap(), "/first").await;
     assert!(admin.ends_with("first"), "{admin}");
@@ -347,7 +349,7 @@ async fn one_connection_more_than_the_cap_waits_until_another_ends() {
     assert_eq!(too_early.load(Ordering::SeqCst), 0);
 }
 
-/// A piece of a response; the number says how many there are.
+/// A piece of a response; the number counts the pieces.
 struct Counted(Vec<u8>, Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Counted {
@@ -362,7 +364,7 @@ impl Drop for Counted {
     }
 }
 
-/// `/piece` answers with one piece of 512 KiB; the number says how many of them there are in memory.
+/// `/piece` responds with one piece of 512 KiB; the number counts those in memory.
 fn pieces() -> (Router, Arc<AtomicUsize>) {
     let held = Arc::new(AtomicUsize::new(0));
     let counted = held.clone();
@@ -373,7 +375,7 @@ fn pieces() -> (Router, Arc<AtomicUsize>) {
     (Router::new().route("/piece", get(piece)).route("/short", get(async || "short")), held)
 }
 
-/// As many streams as a connection may have, each of which answers with a piece that nobody reads.
+/// As many streams as a connection may have, each with a response that nobody reads.
 async fn unread(running: &Running) -> Vec<http::Response<hyper::body::Incoming>> {
     let mut sender = http2(running.connect().await).await;
     let mut responses = Vec::new();
@@ -384,7 +386,7 @@ async fn unread(running: &Running) -> Vec<http::Response<hyper::body::Incoming>>
 }
 
 #[tokio::test]
-async fn what_the_streams_of_many_connections_do_not_read_stays_within_one_budget() {
+async fn unread_streams_of_many_connections_stay_within_one_budget() {
     let (router, held) = pieces();
     let running = Running::start(router, |config| {
         config.limits.memory = 16 << 20;
@@ -395,15 +397,15 @@ async fn what_the_streams_of_many_connections_do_not_read_stays_within_one_budge
     for _ in 0..4 {
         connections.push(unread(&running).await);
     }
-    // A quarter of `limits.memory` is for what is on its way, of which one address has half at most.
-    until("the rest being let go", || held.load(Ordering::SeqCst) <= 4).await;
+    // A quarter of `limits.memory` is for data on its way, of which one address has at most half.
+    until("the rest being dropped", || held.load(Ordering::SeqCst) <= 4).await;
     let mut other = http2(running.connect().await).await;
     let response = soon("an answer", other.send_request(request("/piece"))).await.unwrap();
     assert_eq!(soon("all of it", response.into_body().collect()).await.unwrap().to_bytes().len(), 512 << 10);
 }
 
 #[tokio::test]
-async fn a_connection_of_http_2_that_reads_none_of_its_streams_ends() {
+async fn an_http_2_connection_that_reads_none_of_its_streams_ends() {
     let (router, held) = pieces();
     let running = Running::start(router, |config| {
         config.limits.header_time = Duration::from_millis(50);
@@ -411,5 +413,5 @@ async fn a_connection_of_http_2_that_reads_none_of_its_streams_ends() {
     })
     .await;
     let _responses = unread(&running).await;
-    until("everything being let go", || held.load(Ordering::SeqCst) == 0).await;
+    until("everything being dropped", || held.load(Ordering::SeqCst) == 0).await;
 }

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Identities and rights.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -15,7 +15,7 @@ fn basic(token: &str) -> String {
     format!("Basic {}", BASE64.encode(format!("anybody:{token}")))
 }
 
-/// Everything that needs the right to read, at the root and under the prefix.
+/// Every path that needs the right to read, at the root and under the prefix.
 fn reading_paths() -> Vec<String> {
     let under =
         ["/volumes/", &format!("/volumes/{VOLUME}"), &format!("/volumes/{VOLUME}/pages/7"), "/volumes?volumeIDs=a.b"];
@@ -24,7 +24,7 @@ fn reading_paths() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn where_reading_is_open_a_token_of_another_maker_does_no_harm() {
+async fn tokens_of_other_issuers_do_no_harm_while_reading_is_open() {
     let (server, _folder) = Server::start(|_| {}).await;
     for path in reading_paths() {
         for shown in ["", "Bearer eyJhbGciOi.of.others", "Basic bm90IG91cnM=", "Negotiate ???"] {
@@ -35,7 +35,7 @@ async fn where_reading_is_open_a_token_of_another_maker_does_no_harm() {
 }
 
 #[tokio::test]
-async fn where_reading_needs_a_token_nothing_is_told_without_one() {
+async fn nothing_is_served_without_a_token_if_reading_needs_one() {
     let (server, _folder) = Server::start(|config| config.auth.read = Access::Token).await;
     let token = server.token("reader").await;
     for path in reading_paths() {
@@ -58,7 +58,7 @@ async fn where_reading_needs_a_token_nothing_is_told_without_one() {
 }
 
 #[tokio::test]
-async fn changing_needs_a_token_that_is_in_force() {
+async fn changing_needs_a_valid_token() {
     let (server, _folder) = Server::start(|_| {}).await;
     let (good, revoked) = (server.token("good").await, server.token("revoked").await);
     assert_eq!(server.admin(Method::DELETE, "/admin/tokens/revoked").await.status, StatusCode::OK);
@@ -81,7 +81,7 @@ async fn changing_needs_a_token_that_is_in_force() {
 }
 
 #[tokio::test]
-async fn where_changing_is_open_it_needs_no_token() {
+async fn changing_needs_no_token_if_it_is_open() {
     let (server, _folder) = Server::start(|config| config.auth.write = Access::Open).await;
     let answer = server.ask(Method::DELETE, &format!("/volumes/{VOLUME}"), &[]).await;
     assert_eq!(answer.status, StatusCode::NO_CONTENT, "{}", answer.text());
@@ -98,7 +98,7 @@ async fn a_page_of_another_site_cannot_make_a_browser_change_anything() {
         assert_eq!(answer.status, status, "{site}: {}", answer.text());
     }
     let read = server.ask(Method::GET, "/volumes/", &[("sec-fetch-site", "cross-site")]).await;
-    assert_eq!(read.status, StatusCode::OK, "a link to a volume may stand anywhere");
+    assert_eq!(read.status, StatusCode::OK, "any page may link to a volume");
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn the_administrators_socket_needs_no_token() {
 }
 
 #[tokio::test]
-async fn a_token_is_shown_once_and_its_name_is_given_once() {
+async fn a_token_is_shown_once_and_its_name_is_never_reused() {
     let (server, _folder) = Server::start(|_| {}).await;
     let token = server.token("once").await;
     let listed = server.admin(Method::GET, "/admin/tokens").await;
@@ -165,7 +165,7 @@ async fn tokens_outlive_the_server() {
 }
 
 #[tokio::test]
-async fn the_audit_says_who_by_the_tokens_name_or_the_address() {
+async fn the_audit_identifies_clients_by_token_name_or_address() {
     let (server, _folder) = Server::start(|_| {}).await;
     let token = server.token("historian").await;
     let path = format!("/volumes/{VOLUME}/pages/7");

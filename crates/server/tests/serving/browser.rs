@@ -1,4 +1,4 @@
-//! The page for people, in a real browser, where there is one.
+//! The page for people, in a real browser, if one is installed.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use crate::support::{PATIENCE, Server, VOLUME, config_for, import_samples, not_r
 /// The names under which Chromium is installed.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// The browser, or `None` after saying that the test did not run.
+/// The browser, or `None` after reporting that the test did not run.
 fn browser() -> Option<&'static str> {
     let found = BROWSERS.into_iter().find(|name| {
         Command::new(name)
@@ -23,7 +23,7 @@ fn browser() -> Option<&'static str> {
     found
 }
 
-/// The document as it stands once the page's scripts have come to rest.
+/// The document after the page's scripts have finished.
 async fn document(browser: &'static str, address: String) -> String {
     let profile = tempfile::tempdir().unwrap();
     let mut command = tokio::process::Command::new(browser);

@@ -1,4 +1,4 @@
-//! One data folder: who holds it, and what stays in it.
+//! The data folder: its lock and its contents.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ async fn a_second_server_on_a_folder_is_refused_and_the_first_goes_on() {
 }
 
 #[tokio::test]
-async fn what_was_stored_is_there_after_a_restart() {
+async fn stored_data_survives_a_restart() {
     let (server, folder) = Server::start(|_| {}).await;
     let path = format!("/volumes/{VOLUME}/pages/7");
     let before = server.get(&path).await;
@@ -34,7 +34,7 @@ async fn what_was_stored_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_listen_lets_go_of_the_folder() {
+async fn a_server_that_cannot_listen_releases_the_folder() {
     let (first, _first_folder) = Server::start(|_| {}).await;
     let folder = tempfile::tempdir().unwrap();
     let mut config = config_for(folder.path());
@@ -46,7 +46,7 @@ async fn a_server_that_cannot_listen_lets_go_of_the_folder() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_would_open_the_text_to_everybody_is_refused() {
+async fn a_configuration_that_opens_the_text_to_everybody_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config_for(folder.path());
     config.listen.http = Some("0.0.0.0:0".parse().unwrap());

@@ -1,4 +1,4 @@
-//! Clients that mean to cost: what they take stays within bounds, and others are served meanwhile.
+//! Malicious clients: their resources stay bounded, and others are served meanwhile.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
@@ -16,14 +16,14 @@ const UNFINISHED: usize = 150;
 const FORM_BYTES: usize = 15 << 20;
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Bytes of `limits.memory` that are taken, as `/metrics` has it.
+/// Bytes of `limits.memory` in use, according to `/metrics`.
 async fn taken_bytes(server: &Server) -> u64 {
     let metrics = server.get("/metrics").await.text();
     let line = metrics.lines().find_map(|line| line.strip_prefix("penates_memory_taken_bytes "));
     line.unwrap().parse::<f64>().unwrap() as u64
 }
 
-/// Waits until unfinished bodies have taken a good part of the budget, and looks at what they take then.
+/// Waits until unfinished bodies have taken a good part of the budget. Returns what they have then.
 async fn filled(server: &Server) -> u64 {
     soon("bodies that are held", async {
         loop {
@@ -37,8 +37,8 @@ async fn filled(server: &Server) -> u64 {
     .await
 }
 
-/// A small list of ids is answered with its archive, and a page with its text.
-async fn small_requests_go_through(server: &Server) {
+/// A small list of ids gets its archive, and a page its text.
+async fn small_requests_succeed(server: &Server) {
     let mut client = TcpStream::connect(server.http()).await.unwrap();
     let form = format!("volumeIDs={}", "psia.ark%3A%2F13960%2Ft0ks80527");
     let head = "POST /volumes HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
@@ -51,7 +51,7 @@ async fn small_requests_go_through(server: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unfinished_forms_stay_within_the_memory_for_all_and_small_requests_go_through() {
+async fn unfinished_forms_stay_within_the_shared_memory_and_small_requests_succeed() {
     let (server, _folder) = Server::start(|_| {}).await;
     let form = Bytes::from(vec![b'a'; FORM_BYTES - 1]);
     let mut unfinished = tokio::task::JoinSet::new();
@@ -62,7 +62,7 @@ async fn unfinished_forms_stay_within_the_memory_for_all_and_small_requests_go_t
             let head = format!(
                 "POST /volumes HTTP/1.1\r\nhost: localhost\r\ncontent-type: {FORM}\r\ncontent-length: {FORM_BYTES}\r\n\r\n"
             );
-            // Who is refused meanwhile is cut off.
+            // A client that is refused meanwhile is cut off.
             let _ = client.write_all(head.as_bytes()).await;
             let _ = client.write_all(&form).await;
             std::future::pending::<()>().await;
@@ -71,7 +71,7 @@ async fn unfinished_forms_stay_within_the_memory_for_all_and_small_requests_go_t
     }
     let taken = filled(&server).await;
     assert!(taken <= 512 << 20, "{taken}");
-    small_requests_go_through(&server).await;
+    small_requests_succeed(&server).await;
     drop(unfinished);
     soon("the memory being given back", async {
         while taken_bytes(&server).await > 0 {
@@ -82,7 +82,7 @@ async fn unfinished_forms_stay_within_the_memory_for_all_and_small_requests_go_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_streams_of_one_connection_stay_within_the_memory_for_all() {
+async fn the_streams_of_one_connection_stay_within_the_shared_memory() {
     let (server, _folder) = Server::start(|_| {}).await;
     let stream = TcpStream::connect(server.http()).await.unwrap();
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
@@ -94,11 +94,11 @@ async fn the_streams_of_one_connection_stay_within_the_memory_for_all() {
             .chain(stream::pending())
             .map(|piece| Ok::<_, std::convert::Infallible>(Frame::data(piece)));
         let request = Request::post("http://localhost/volumes").header("content-type", FORM);
-        // No length is announced: the share grows as the body comes in.
+        // No length is announced: the share grows as the body arrives.
         answers.spawn(sender.send_request(request.body(StreamBody::new(pieces)).unwrap()));
     }
     let taken = filled(&server).await;
     assert!(taken <= 512 << 20, "{taken}");
-    small_requests_go_through(&server).await;
+    small_requests_succeed(&server).await;
     drop(answers);
 }

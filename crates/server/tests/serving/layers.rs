@@ -1,4 +1,4 @@
-//! What every request meets.
+//! The layers that every request passes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::support::{Server, VOLUME, soon};
 
 #[tokio::test]
-async fn every_answer_carries_its_request_id_and_forbids_guessing_its_type() {
+async fn every_response_has_its_request_id_and_forbids_guessing_its_type() {
     let (server, _folder) = Server::start(|_| {}).await;
     let paths = ["/", "/healthz", "/volumes/", "/volumes/no.such", "/nowhere", "/volumes?x=y"];
     for path in paths {
@@ -29,7 +29,7 @@ async fn every_answer_carries_its_request_id_and_forbids_guessing_its_type() {
 }
 
 #[tokio::test]
-async fn what_is_nowhere_is_a_problem() {
+async fn an_unknown_path_is_a_problem() {
     let (server, _folder) = Server::start(|_| {}).await;
     let answer = server.get("/nowhere").await;
     assert_eq!((answer.status, answer.header("content-type")), (StatusCode::NOT_FOUND, "application/problem+json"));
@@ -37,7 +37,7 @@ async fn what_is_nowhere_is_a_problem() {
 }
 
 #[tokio::test]
-async fn what_a_path_does_not_do_is_a_problem_that_says_what_it_does() {
+async fn an_unsupported_method_is_a_problem_that_names_the_supported_ones() {
     let (server, _folder) = Server::start(|_| {}).await;
     for (method, path, allowed) in [
         (Method::GET, "/tokencount", "POST"),
@@ -52,7 +52,7 @@ async fn what_a_path_does_not_do_is_a_problem_that_says_what_it_does() {
 }
 
 #[tokio::test]
-async fn metrics_count_by_route_and_name_neither_ids_nor_addresses() {
+async fn metrics_count_by_route_and_contain_neither_ids_nor_addresses() {
     let (server, _folder) = Server::start(|_| {}).await;
     for path in
         [format!("/volumes/{VOLUME}"), format!("/data-api/volumes/{VOLUME}/pages/7"), "/made-up-path".to_owned()]
@@ -82,7 +82,7 @@ async fn metrics_count_by_route_and_name_neither_ids_nor_addresses() {
 }
 
 #[tokio::test]
-async fn it_is_alive_and_ready_and_tells_how_much_it_holds() {
+async fn the_server_is_alive_and_ready_and_reports_how_much_it_stores() {
     let (server, _folder) = Server::start(|_| {}).await;
     assert_eq!(server.get("/healthz").await.status, StatusCode::OK);
     assert_eq!(server.get("/readyz").await.status, StatusCode::OK);
@@ -103,7 +103,7 @@ async fn a_request_body_that_pauses_for_too_long_is_given_up_with_the_connection
 }
 
 #[tokio::test]
-async fn a_long_list_in_a_url_is_answered_on_http_1_and_http_2_alike() {
+async fn a_long_list_in_a_url_is_served_on_http_1_and_http_2() {
     let (server, _folder) = Server::start(|_| {}).await;
     let ids: Vec<String> = (0..2_500).map(|number| format!("lib.volume{number:08}")).collect();
     let path = format!("/volumes?volumeIDs={}", ids.join("%7C"));
@@ -119,7 +119,8 @@ async fn a_long_list_in_a_url_is_answered_on_http_1_and_http_2_alike() {
     assert!(response.into_body().collect().await.unwrap().to_bytes().starts_with(b"PK"));
 }
 
-/// Sends all of a request before it reads the answer, as simple clients do; answers the answer's first line.
+/// Sends all of a request before it reads the response, as simple clients do. Returns the status
+/// line.
 async fn status_line(server: &Server, head: &str, body_bytes: usize) -> String {
     let mut client = TcpStream::connect(server.http()).await.unwrap();
     let head = format!("{head}\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {body_bytes}\r\n\r\n");
@@ -134,7 +135,7 @@ async fn status_line(server: &Server, head: &str, body_bytes: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_all_before_it_listens_hears_why_it_is_refused() {
+async fn a_client_that_sends_everything_before_it_reads_gets_the_reason_of_a_refusal() {
     let (server, _folder) = Server::start(|_| {}).await;
     let form = "content-type: application/x-www-form-urlencoded";
     for (head, status) in [

@@ -1,4 +1,5 @@
-//! The repository over real sockets: clients that stop, lie about lengths, are slow, or say nothing at all.
+//! The repository over real sockets: clients that stop, lie about lengths, are slow, or send
+//! nothing at all.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{PATIENCE, Server, VOLUME, soon};
 
-/// More than goes into a row.
+/// More than fits into a row.
 const LARGE_BYTES: usize = 300_000;
 
 async fn open_to_writers() -> (Server, tempfile::TempDir) {
@@ -36,7 +37,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     soon(what, wait).await;
 }
 
-/// Sends the head of a PUT and some of its body; answers the connection.
+/// Sends the head of a PUT and some of its body. Returns the connection.
 async fn begin_put(server: &Server, name: &str, announced_bytes: usize, sent_bytes: usize) -> TcpStream {
     let mut client = TcpStream::connect(server.http()).await.unwrap();
     let head = format!(
@@ -58,7 +59,7 @@ async fn a_client_that_stops_half_way_through_a_gigabyte_leaves_nothing() {
             "closed" => drop(client),
             _ => {
                 let mut answer = Vec::new();
-                soon("an answer to who says nothing more", client.read_to_end(&mut answer)).await.unwrap();
+                soon("a response to a silent client", client.read_to_end(&mut answer)).await.unwrap();
                 assert!(answer.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&answer));
             }
         }
@@ -69,7 +70,7 @@ async fn a_client_that_stops_half_way_through_a_gigabyte_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_shorter_than_it_said_is_not_kept_and_what_follows_is_a_request_of_its_own() {
+async fn a_body_shorter_than_announced_is_not_stored_and_the_next_request_is_separate() {
     let (server, _folder) = open_to_writers().await;
     let mut client = begin_put(&server, "short", LARGE_BYTES, LARGE_BYTES - 1).await;
     client.shutdown().await.unwrap();
@@ -96,16 +97,16 @@ async fn what_is_shorter_than_it_said_is_not_kept_and_what_follows_is_a_request_
 }
 
 #[tokio::test]
-async fn slow_senders_and_readers_and_those_who_say_nothing_keep_nobody_else_waiting() {
+async fn slow_and_silent_clients_keep_nobody_else_waiting() {
     let (server, _folder) = Server::start(|config| {
         config.auth.write = Access::Open;
         config.limits.connections = 64;
         config.limits.header_time = Duration::from_millis(200);
     })
     .await;
-    // Bytes that come one by one are slow, and arrive all the same.
+    // Bytes that arrive one by one are slow, and arrive all the same.
     let mut slow = begin_put(&server, "slow", 20, 0).await;
-    // Five times as many as there are places: each is let go of when it has said nothing for a while.
+    // Five times as many as there are places: each is dropped when it has sent nothing for a while.
     let mut idle = Vec::new();
     for _ in 0..320 {
         idle.push(TcpStream::connect(server.http()).await.unwrap());
@@ -128,7 +129,7 @@ async fn slow_senders_and_readers_and_those_who_say_nothing_keep_nobody_else_wai
     assert_eq!(server.get("/rest/slow").await.text(), "s".repeat(20));
     drop(idle);
 
-    // Who reads nothing of a large answer is in nobody's way either.
+    // A client that reads nothing of a large response blocks nobody either.
     let mut large = begin_put(&server, "large", 8 << 20, 8 << 20).await;
     let mut answer = [0; 12];
     soon("an answer to the large one", large.read_exact(&mut answer)).await.unwrap();
@@ -143,7 +144,7 @@ async fn slow_senders_and_readers_and_those_who_say_nothing_keep_nobody_else_wai
 }
 
 #[tokio::test]
-async fn volumes_are_listed_in_pages_with_a_tag_and_as_far_as_that_is_wanted() {
+async fn volumes_are_listed_in_pages_with_a_tag_as_preferred() {
     let (server, _folder) = open_to_writers().await;
     let get = |path: &'static str, headers: &'static [(&str, &str)]| server.ask(http::Method::GET, path, headers);
     let whole = get("/rest/volumes", &[("accept", "application/n-triples")]).await;
@@ -184,7 +185,7 @@ async fn volumes_are_listed_in_pages_with_a_tag_and_as_far_as_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn members_of_a_volume_say_what_can_be_done_with_them() {
+async fn members_of_a_volume_list_their_allowed_methods() {
     let (server, _folder) = open_to_writers().await;
     for (member, allowed) in
         [("pages/7", "GET, HEAD, OPTIONS, PUT"), ("mets", "GET, HEAD, OPTIONS, PUT"), ("record", "GET, HEAD, OPTIONS")]
@@ -216,7 +217,7 @@ async fn members_of_a_volume_say_what_can_be_done_with_them() {
 }
 
 #[tokio::test]
-async fn members_of_a_volume_are_replaced_under_a_condition_where_one_is_asked_for() {
+async fn members_of_a_volume_are_replaced_only_under_a_condition_if_one_is_required() {
     let (server, _folder) = Server::start(|config| {
         config.auth.write = Access::Open;
         config.ldp.require_condition = true;
@@ -234,19 +235,19 @@ async fn members_of_a_volume_are_replaced_under_a_condition_where_one_is_asked_f
             let mut links = refused.headers.get_all("link").iter().map(|link| link.to_str().unwrap());
             assert!(links.any(|link| link.contains("ldp#constrainedBy")), "{:?}", refused.headers);
         }
-        assert_eq!(server.get(&path).await.header("etag"), tag, "what is refused changes nothing");
+        assert_eq!(server.get(&path).await.header("etag"), tag, "a refused request changes nothing");
     }
     let page = format!("/rest/volumes/{VOLUME}/pages/7");
     assert_eq!(put(&page, &[("if-match", "\"other\"")]).await.status, StatusCode::PRECONDITION_FAILED);
     let tag = server.get(&page).await.header("etag").to_owned();
     assert_eq!(put(&page, &[("if-match", &tag)]).await.status, StatusCode::NO_CONTENT);
     let by_the_data_door = put(&format!("/volumes/{VOLUME}/pages/7"), &[]).await;
-    assert_eq!(by_the_data_door.status, StatusCode::NO_CONTENT, "its clients know of no such rule");
+    assert_eq!(by_the_data_door.status, StatusCode::NO_CONTENT, "the rule does not apply to its clients");
     server.end().await;
 }
 
 #[tokio::test]
-async fn a_page_that_is_replaced_under_rest_is_in_the_next_archive() {
+async fn a_page_replaced_in_the_repository_is_in_the_next_archive() {
     let (server, _folder) = open_to_writers().await;
     let mut client = TcpStream::connect(server.http()).await.unwrap();
     let head = format!(

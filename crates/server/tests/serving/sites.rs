@@ -1,4 +1,4 @@
-//! Other sites: by which name the server is asked, whose pages ask, and what a page may do that was stored.
+//! Other sites: names of the server, origins of pages, and what stored content may do in a browser.
 
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Empty};
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{Server, VOLUME, soon};
 
-/// What a server answers to a request as it stands here, to its end.
+/// The whole response to a request that is sent exactly as given.
 async fn raw(server: &Server, request: &str) -> String {
     let mut client = TcpStream::connect(server.http()).await.unwrap();
     client.write_all(request.as_bytes()).await.unwrap();
@@ -24,7 +24,7 @@ async fn status(server: &Server, path: &str, fields: &str) -> String {
 }
 
 #[tokio::test]
-async fn on_loopback_only_loopback_names_and_those_that_are_set_are_answered() {
+async fn on_loopback_only_loopback_names_and_configured_ones_are_served() {
     let (server, _folder) = Server::start(|config| config.http.hosts = vec!["books.example.org".to_owned()]).await;
     for (host, expected) in [
         ("localhost", "200"),
@@ -56,7 +56,7 @@ async fn a_request_names_one_host() {
 }
 
 #[tokio::test]
-async fn a_probe_may_ask_by_any_name_and_the_administrator_too() {
+async fn probes_and_the_administrator_may_use_any_name() {
     let (server, _folder) = Server::start(|_| {}).await;
     for path in ["/healthz", "/readyz"] {
         assert_eq!(status(&server, path, "host: 192.0.2.1:8080\r\n").await, "200", "{path}");
@@ -66,7 +66,7 @@ async fn a_probe_may_ask_by_any_name_and_the_administrator_too() {
 }
 
 #[tokio::test]
-async fn http_2_is_asked_by_the_same_names() {
+async fn http_2_accepts_the_same_names() {
     let (server, _folder) = Server::start(|_| {}).await;
     let stream = TcpStream::connect(server.http()).await.unwrap();
     let (mut sender, connection) =
@@ -90,7 +90,7 @@ async fn http_2_is_asked_by_the_same_names() {
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_are_answered_without_leave_unless_their_origin_is_set() {
+async fn pages_of_other_sites_get_no_cors_headers_unless_their_origin_is_configured() {
     let (server, _folder) = Server::start(|config| {
         config.auth.write = Access::Open;
         config.http.cors_origins = vec!["https://reader.example.org".to_owned()];
@@ -116,7 +116,7 @@ async fn pages_of_other_sites_are_answered_without_leave_unless_their_origin_is_
     assert_eq!(none.header("access-control-allow-methods"), "");
 
     let options = server.ask(Method::OPTIONS, "/rest/", &[mine]).await;
-    assert!(options.header("allow").contains("POST"), "what is no preflight is answered by the door");
+    assert!(options.header("allow").contains("POST"), "the door responds to OPTIONS without a preflight");
     assert_eq!(options.header("access-control-allow-origin"), mine.1);
 
     let site = ("sec-fetch-site", "cross-site");
@@ -126,14 +126,14 @@ async fn pages_of_other_sites_are_answered_without_leave_unless_their_origin_is_
 }
 
 #[tokio::test]
-async fn without_configuration_no_answer_speaks_of_origins() {
+async fn without_configuration_no_response_has_cors_headers() {
     let (server, _folder) = Server::start(|_| {}).await;
     let answer = server.ask(Method::GET, "/volumes/", &[("origin", "https://reader.example.org")]).await;
     assert!(!answer.headers.keys().any(|name| name.as_str().starts_with("access-control-")), "{:?}", answer.headers);
 }
 
 #[tokio::test]
-async fn every_origin_may_read_where_all_are_set_and_none_may_change_anything() {
+async fn every_origin_may_read_if_all_are_configured_and_none_may_change_anything() {
     let (server, _folder) = Server::start(|config| {
         config.auth.write = Access::Open;
         config.http.cors_origins = vec!["*".to_owned()];
@@ -155,7 +155,7 @@ async fn names_of_fields_are_written_as_old_clients_expect_them() {
 }
 
 #[tokio::test]
-async fn no_page_runs_what_was_stored() {
+async fn no_page_runs_stored_content() {
     let (server, _folder) = Server::start(|config| config.auth.write = Access::Open).await;
     let put = [("content-type", "text/html"), ("link", "<http://www.w3.org/ns/ldp#NonRDFSource>; rel=\"type\"")];
     let made = server.ask(Method::PUT, "/rest/page", &put).await;

@@ -1,4 +1,4 @@
-//! A server to test, and a client that shows everything.
+//! A server to test, and a client that returns whole responses.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -21,17 +21,18 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Bounds every wait; nothing is right or wrong by how long it takes below that.
+/// The time limit of every wait; no test depends on how long anything takes within it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The sample volume that tests read: its id in its cleaned form.
+/// The sample volume that tests read: its cleaned id.
 pub const VOLUME: &str = "psia.ark+=13960=t0ks80527";
 
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
 }
 
-/// Tells whoever runs all tests what was left out: in the file that `PENATES_NOT_RUN` names. Where `CI` is set nothing may be.
+/// Reports a test that was left out, in the file that `PENATES_NOT_RUN` names. If `CI` is set, no
+/// test may be left out.
 pub fn not_run(what: &str) {
     assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {what}");
     eprintln!("not run: {what}");
@@ -50,8 +51,9 @@ pub fn config_for(folder: &Path) -> Config {
     config
 }
 
-/// Opens a store that nobody holds. A program that another test is just starting shares this process's files until it runs, and
-/// with them the lock of a folder that was let go of: that is waited for.
+/// Opens a store that nobody holds. A program that another test is just starting shares this
+/// process's files until it runs, and with them the lock of a folder that was released. This waits
+/// for it.
 pub fn open_store(folder: &Path) -> Arc<dyn Store> {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -112,7 +114,7 @@ impl Server {
         soon("the end of the server", self.serving).await.unwrap().unwrap();
     }
 
-    /// Asks over the network.
+    /// Sends a request over the network.
     pub async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
         ask(TcpStream::connect(self.http()).await.unwrap(), method, path, headers).await
     }
@@ -121,12 +123,12 @@ impl Server {
         self.ask(Method::GET, path, &[]).await
     }
 
-    /// Asks over the administrator's socket.
+    /// Sends a request over the administrator's socket.
     pub async fn admin(&self, method: Method, path: &str) -> Answer {
         ask(UnixStream::connect(self.addresses.socket.as_ref().unwrap()).await.unwrap(), method, path, &[]).await
     }
 
-    /// Makes a token.
+    /// Creates a token.
     pub async fn token(&self, name: &str) -> String {
         let answer = self.admin(Method::POST, &format!("/admin/tokens?name={name}")).await;
         assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text());

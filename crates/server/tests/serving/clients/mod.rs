@@ -1,4 +1,4 @@
-//! Clients as they are in the field, unchanged: in their own languages, over real connections.
+//! Existing clients, unchanged: in their own languages, over real connections.
 
 mod rdf;
 
@@ -12,7 +12,7 @@ use crate::support::{PATIENCE, Server, config_for, import_samples, not_run, open
 const MACMAHON: &str = "uc2.ark:/13960/t8ff3zh99";
 const SALMON: &str = "psia.ark:/13960/t0ks80527";
 
-/// Whether a client's language is installed; says so if not.
+/// Whether a client's language is installed. If not, that is reported.
 fn is_there(program: &str, what: &str) -> bool {
     let tried = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let is_there = tried.is_ok_and(|end| end.success());
@@ -32,7 +32,7 @@ async fn output(program: &str, source: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Two volumes, read by anybody and changed by nobody.
+/// Two volumes, readable by anybody and writable by nobody.
 async fn server(tls: bool) -> (Server, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = open_store(folder.path());
@@ -97,7 +97,7 @@ async fn a_python_client_with_a_certificate_of_its_own_is_served_over_tls() {
 }
 
 #[tokio::test]
-async fn curl_hears_over_either_version_of_http_why_what_it_is_still_sending_is_refused() {
+async fn curl_gets_the_reason_while_it_still_sends_over_both_versions_of_http() {
     if !is_there("curl", "curl as a client that is refused while it sends") {
         return;
     }

@@ -1,4 +1,4 @@
-//! A library of RDF that many clients are made with: what it reads, changes and writes back is taken.
+//! A popular library of RDF clients: the server accepts what it reads, changes and writes back.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,17 +9,18 @@ use server::config::Access;
 use super::output;
 use crate::support::{Server, not_run};
 
-/// The library, as its registry has it.
+/// The library, as its registry names it.
 const RDFLIB: &str = "rdflib==7.6.0";
 
-/// A Python that has the library: it is fetched once, and kept from run to run.
+/// A Python with the library, which is fetched once and kept from run to run.
 fn python() -> Result<PathBuf, String> {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let kept = cache.join(RDFLIB.replace("==", "-"));
     let python = |folder: &Path| folder.join("bin/python3");
     let has_library = |python: &Path| run(Command::new(python).args(["-c", "import rdflib"])).is_ok();
     if !has_library(&python(&kept)) {
-        // Another run may make it at the same time; scripts in it name where it is, so that it is made in its place.
+        // Another run may make it at the same time. Its scripts contain its path, so it is made in
+        // its final place.
         run(Command::new("python3").args(["-m", "venv"]).arg(&kept))?;
         run(Command::new(python(&kept)).args(["-m", "pip", "install", "--quiet", RDFLIB]))?;
     }
@@ -35,7 +36,7 @@ fn run(command: &mut Command) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn what_rdflib_read_and_changed_is_taken_back_in_every_syntax_and_again() {
+async fn graphs_that_rdflib_read_and_changed_are_accepted_in_every_syntax() {
     let python = match tokio::task::spawn_blocking(python).await.unwrap() {
         Ok(python) => python,
         Err(reason) => return not_run(&format!("a real library of RDF as a client: {reason}")),
