@@ -1,4 +1,5 @@
-//! What each handler extracts from a request first: the requester, and the volume or page in the path.
+//! What each handler extracts from a request first: the requester, and the volume or page in the
+//! path.
 
 use std::collections::HashMap;
 
@@ -33,11 +34,12 @@ impl<S: Send + Sync> FromRequestParts<S> for VolumePath {
     }
 }
 
-/// Characters that are not encoded in a segment of a path (RFC 3986, section 2.3: the unreserved characters).
+/// Characters that are not encoded in a segment of a path (RFC 3986, section 2.3: the unreserved
+/// characters).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// An id as one segment of a path: itself, percent-encoded; or its cleaned form, if the id itself could be read as the cleaned form of
-/// another.
+/// An id as one segment of a path: itself, percent-encoded; or its cleaned form, if the id itself
+/// could be read as the cleaned form of another.
 pub fn segment(id: &VolumeId) -> String {
     let reads_back = VolumeId::from_path_segment(id.as_str()).is_ok_and(|read| read == *id);
     let cleaned = id.cleaned();
@@ -73,7 +75,8 @@ fn volume(segments: &HashMap<String, String>) -> Result<VolumeId, DoorError> {
     Ok(VolumeId::from_path_segment(segments.get("id").map(String::as_str).unwrap_or_default())?)
 }
 
-/// The path under which this door is mounted, as the client sees it: the part before `/volumes`, `/pages` or `/selections`.
+/// The path under which this door is mounted, as the client sees it: the part before `/volumes`,
+/// `/pages` or `/selections`.
 pub struct Mount(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Mount {
@@ -81,7 +84,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Mount {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let original = parts.extensions.get::<OriginalUri>().map_or(parts.uri.path(), |OriginalUri(uri)| uri.path());
-        // Nesting removes the mount from the path, so the mount is what the original path has in addition.
+        // Nesting removes the mount from the path, so the mount is what the original path has in
+        // addition.
         Ok(Self(original.strip_suffix(parts.uri.path()).unwrap_or_default().to_owned()))
     }
 }
@@ -99,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_written_as_itself_where_it_can_be() {
+    fn an_id_is_written_as_itself_if_possible() {
         assert_eq!(segment(&"uc2.ark:/13960/t8ff3zh99".parse().unwrap()), "uc2.ark%3A%2F13960%2Ft8ff3zh99");
         assert_eq!(segment(&"x.a=b".parse().unwrap()), "x.a%5E3db", "`x.a=b` is the cleaned form of `x.a/b`");
     }

@@ -1,5 +1,6 @@
-//! Audit records besides those of [`Library::stream`] and [`objects::Auditor::page`]: requests that are answered without a text (HEAD,
-//! 304, a new selection), and members of a volume that are not pages.
+//! Audit records besides those of [`Library::stream`] and [`objects::Auditor::page`]: requests that
+//! are answered without a text (HEAD, 304, a new selection), and members of a volume that are not
+//! pages.
 
 use hathi::{Seq, VolumeId};
 use objects::{AuditAction, AuditedVolume, BulkPlan, Library, MissingPart, Requester};

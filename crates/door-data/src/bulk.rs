@@ -1,5 +1,5 @@
-//! Many volumes or pages as one ZIP: `GET|HEAD|POST /volumes` and `/pages`, compatible with the HTRC Data API. Also turns the plan of a
-//! ZIP or of a selection into a response.
+//! Many volumes or pages as one ZIP: `GET|HEAD|POST /volumes` and `/pages`, compatible with the
+//! HTRC Data API. Also turns the plan of a ZIP or of a selection into a response.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -124,8 +124,8 @@ pub struct Asked<'door> {
     pub _share: Share,
 }
 
-/// Reads a request, and checks the policies as far as that is possible without the store. With `None` the parameters decide between
-/// volumes and pages.
+/// Reads a request, and checks the policies as far as that is possible without the store. With
+/// `None` the parameters decide between volumes and pages.
 pub async fn read_request<'door>(
     door: &'door DataDoor,
     retrieval: Option<Retrieval>,
@@ -137,7 +137,8 @@ pub async fn read_request<'door>(
     policies::check_length(&door.settings, &params)?;
     let turn = door.library.planning(params.named_at_most(), party).await?;
     share.resize(share.bytes() + params.named_at_most() * NAMED_BYTES)?;
-    // A list may have 100,000 ids and more: reading it would block a thread that serves other requests.
+    // A list may have 100,000 ids and more: reading it would block a thread that serves other
+    // requests.
     let read = tokio::task::spawn_blocking(move || {
         let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;
         params.bulk(retrieval).map(|bulk| (bulk, params))
@@ -155,7 +156,8 @@ impl Asked<'_> {
         Ok(plan)
     }
 
-    /// Checks the policies about pages for callers that make no plan. It makes a plan only if there are such policies.
+    /// Checks the policies about pages for callers that make no plan. It makes a plan only if there
+    /// are such policies.
     pub async fn check_pages(&self, door: &DataDoor) -> Result<(), DoorError> {
         if policies::limits_pages(&door.settings) {
             self.plan(door).await?;

@@ -4,10 +4,11 @@ use hathi::VolumeId;
 use objects::damage::WHOLE_VOLUME;
 use objects::{Library, ObjectsError, ObjectsResult};
 
-/// Reads something of a volume's current revision. Damage is marked, so that later requests know of it.
+/// Reads something of a volume's current revision. Damage is marked, so that later requests know of
+/// it.
 ///
-/// Damaged data is read again at a known revision, and that revision is marked. So a volume that was replaced meanwhile is not marked
-/// for its predecessor.
+/// Damaged data is read again at a known revision, and that revision is marked. So a volume that
+/// was replaced meanwhile is not marked for its predecessor.
 pub async fn noted<T, F>(library: &Library, id: &VolumeId, read: impl Fn(Library, VolumeId) -> F) -> ObjectsResult<T>
 where
     F: Future<Output = ObjectsResult<T>>,

@@ -1,5 +1,6 @@
-//! Digests of responses: `Repr-Digest` (RFC 9530, section 3) and, for older clients, `Digest` (RFC 3230 with the algorithms of RFC
-//! 5843). Both cover the selected representation, including its content coding.
+//! Digests of responses: `Repr-Digest` (RFC 9530, section 3) and, for older clients, `Digest` (RFC
+//! 3230 with the algorithms of RFC 5843). Both cover the selected representation, including its
+//! content coding.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_rfc_9530_comes_out() {
+    fn the_digest_of_the_example_in_rfc_9530_is_right() {
         // Appendix B.1: the representation `{"hello": "world"}` and a line feed.
         let mut headers = HeaderMap::new();
         insert(&mut headers, &Sha256::digest(b"{\"hello\": \"world\"}\n").into());

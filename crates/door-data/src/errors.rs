@@ -1,7 +1,7 @@
 //! Errors of requests: one total match from the reason to the status.
 //!
-//! The routes of the HTRC Data API answer plain text, as the original did ([`AsText`]); the others answer
-//! `application/problem+json` (RFC 9457, [`AsProblem`]).
+//! The routes of the HTRC Data API respond with plain text, as the original did ([`AsText`]); the
+//! others answer `application/problem+json` (RFC 9457, [`AsProblem`]).
 
 use std::io::ErrorKind;
 
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_turned_away_for_load_is_told_when_to_come_again() {
+    fn a_client_refused_because_of_load_is_told_when_to_retry() {
         let response = AsText::from(ObjectsError::Overloaded("busy".into())).into_response();
         assert_eq!(response.headers()[header::RETRY_AFTER], "2");
     }
@@ -268,20 +268,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_went_wrong_inside_is_not_told_outside() {
+    async fn internal_errors_are_not_revealed() {
         let error = ObjectsError::Internal("/secret/path".into());
         assert!(!text(AsProblem::from(error).into_response()).await.contains("secret"));
     }
 
     #[tokio::test]
-    async fn a_message_that_quotes_a_huge_request_is_cut() {
+    async fn a_message_that_quotes_a_huge_request_is_truncated() {
         let error = ListError::MalformedVolume { token: "ä".repeat(1 << 20) };
         let message = text(AsText::from(error).into_response()).await;
         assert!(message.starts_with("Malformed Volume ID list. Offending token: ä") && message.len() < 5_000);
     }
 
     #[tokio::test]
-    async fn an_unsatisfiable_range_tells_the_length() {
+    async fn an_unsatisfiable_range_reports_the_length() {
         let response = AsProblem::from(DoorError::from(RangeNotSatisfiable { len_bytes: 7 })).into_response();
         assert_eq!(response.status(), StatusCode::RANGE_NOT_SATISFIABLE);
         assert_eq!(response.headers()[header::CONTENT_RANGE], "bytes */7");

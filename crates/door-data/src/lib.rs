@@ -1,15 +1,17 @@
-//! The data door: the HTRC Data API and its extensions over HTTP. It knows the domain (`objects`), and of the seam (`store`) only its
-//! errors and its time. It knows no engine, listener, token or configuration file.
+//! The data door: the HTRC Data API and its extensions over HTTP. It knows the domain (`objects`),
+//! and of the seam (`store`) only its errors and its time. It knows no engine, listener, token or
+//! configuration file.
 //!
 //! How to read it:
 //!
-//! - [`routes`] below lists all routes. Reading and writing routes are separate, so that the server can require a right for each. The
-//!   requester is a request extension, [`objects::Requester`].
-//! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request), `asking.rs` (requester and path).
-//! - One file per subject: `bulk.rs` and `selections.rs` (ZIPs, whole and in ranges), `tokens.rs`, `listing.rs`, `volume.rs`,
-//!   `page.rs`, `upload.rs`, `replace.rs`.
-//! - HTTP for all of them: `negotiate.rs`, `digest.rs`, `representation.rs` (and the crate `door-http`). `damage.rs` marks damage.
-//!   `audit.rs` records requests that stream nothing.
+//! - [`routes`] below lists all routes. Reading and writing routes are separate, so that the server
+//!   can require a right for each. The requester is a request extension, [`objects::Requester`].
+//! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request),
+//!   `asking.rs` (requester and path).
+//! - One file per subject: `bulk.rs` and `selections.rs` (ZIPs, whole and in ranges), `tokens.rs`,
+//!   `listing.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`.
+//! - HTTP for all of them: `negotiate.rs`, `digest.rs`, `representation.rs` (and the crate
+//!   `door-http`). `damage.rs` marks damage. `audit.rs` records requests that stream nothing.
 //! - `errors.rs`: each reason and its status, in one match.
 
 mod asking;
@@ -54,11 +56,13 @@ pub struct DataDoor {
 pub struct Routes {
     /// Routes that need the right to read, including selections.
     pub read: Router,
-    /// Routes that need the right to write: those that change text, and verification, which marks damage.
+    /// Routes that need the right to write: those that change text, and verification, which marks
+    /// damage.
     pub write: Router,
 }
 
-/// The routes of members of volumes: pages, METS and records. Another door serves them as resources.
+/// The routes of members of volumes: pages, METS and records. Another door serves them as
+/// resources.
 pub fn member_routes(door: Arc<DataDoor>) -> Routes {
     let read = Router::new()
         .route("/volumes/{id}/pages/{seq}", get(page::page))
@@ -72,7 +76,8 @@ pub fn member_routes(door: Arc<DataDoor>) -> Routes {
     Routes { read, write }
 }
 
-/// Makes the routes. They can be mounted at `/` and also nested under a prefix. Addresses in responses follow the mount.
+/// Makes the routes. They can be mounted at `/` and also nested under a prefix. Addresses in
+/// responses follow the mount.
 pub fn routes(door: Arc<DataDoor>) -> Routes {
     let members = member_routes(door.clone());
     let read = Router::new()

@@ -1,7 +1,8 @@
-//! `GET /volumes/`: all volumes, streamed in the order of the store, which is stable and not alphabetical.
+//! `GET /volumes/`: all volumes, streamed in the order of the store, which is stable and not
+//! alphabetical.
 //!
-//! With `limit=N` (at most 10,000) it is one part of the list. The end of a part names the next (`next`, and `Link` with
-//! `rel="next"`), for `after=`.
+//! With `limit=N` (at most 10,000) it is one part of the list. The end of a part names the next
+//! (`next`, and `Link` with `rel="next"`), for `after=`.
 
 use std::sync::Arc;
 
@@ -113,7 +114,8 @@ const HTML_BEGIN: &str = "<!doctype html>
 <ul>
 ";
 
-/// Allows only the style in the page, by its digest. Ids come from outside, and one that contains markup must not load or run anything.
+/// Allows only the style in the page, by its digest. Ids come from outside, and one that contains
+/// markup must not load or run anything.
 const SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'sha256-5AlqGz71WP0ISsAEYGU5bXkosq9UBRejGFPAaGmjUoA='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
@@ -247,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_security_policy_lets_through_the_style_of_the_page_and_no_other() {
+    fn the_security_policy_allows_only_the_style_of_the_page() {
         let style = HTML_BEGIN.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
         let source = format!("style-src 'sha256-{}';", STANDARD.encode(Sha256::digest(style)));
         assert!(SECURITY_POLICY.to_str().unwrap().contains(&source), "the digest of the style is {source}");

@@ -1,9 +1,11 @@
-//! Content negotiation (RFC 9110, section 12): which of the offered representations the client prefers.
+//! Content negotiation (RFC 9110, section 12): which of the offered representations the client
+//! prefers.
 
 use http::{HeaderMap, HeaderName, header};
 
-/// The offered media type that `Accept` prefers; offers are in the server's order of preference. Of the ranges that match, the most
-/// specific one counts (section 12.5.1). Without `Accept` it is the first. `None` if none is acceptable.
+/// The offered media type that `Accept` prefers; offers are in the server's order of preference. Of
+/// the ranges that match, the most specific one counts (section 12.5.1). Without `Accept` it is the
+/// first. `None` if none is acceptable.
 pub fn media_type(headers: &HeaderMap, offered: &[&'static str]) -> Option<&'static str> {
     let ranges = weighted(headers, &header::ACCEPT);
     if ranges.is_empty() {
@@ -44,8 +46,8 @@ pub enum Coding {
     Gzip,
 }
 
-/// The coding to send (section 12.5.3): gzip if the client prefers it at least as much as the plain text. `None` if neither is
-/// acceptable.
+/// The coding to send (section 12.5.3): gzip if the client prefers it at least as much as the plain
+/// text. `None` if neither is acceptable.
 pub fn coding(headers: &HeaderMap) -> Option<Coding> {
     let codings = weighted(headers, &header::ACCEPT_ENCODING);
     let named = |names: &[&str]| {
@@ -53,7 +55,8 @@ pub fn coding(headers: &HeaderMap) -> Option<Coding> {
     };
     let any = named(&["*"]);
     let gzip = named(&["gzip", "x-gzip"]).or(any).unwrap_or(0);
-    // Identity is acceptable unless excluded. A coding that the client names ranks at least as high as one that it does not name.
+    // Identity is acceptable unless excluded. A coding that the client names ranks at least as high
+    // as one that it does not name.
     let identity = named(&["identity"]).or(any);
     match (gzip, identity) {
         (0, Some(0)) => None,
@@ -63,7 +66,8 @@ pub fn coding(headers: &HeaderMap) -> Option<Coding> {
     }
 }
 
-/// The elements of a list with qualities in thousandths, in lower case, without other parameters. Malformed elements are skipped.
+/// The elements of a list with qualities in thousandths, in lower case, without other parameters.
+/// Malformed elements are skipped.
 fn weighted(headers: &HeaderMap, name: &HeaderName) -> Vec<(String, u16)> {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     let element = |element: &str| {
@@ -96,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_liked_type_is_sent_and_the_servers_order_decides_among_equals() {
+    fn the_preferred_type_is_sent_and_the_servers_order_decides_among_equals() {
         assert_eq!(media_type(&HeaderMap::new(), &OFFERED), Some("text/plain"));
         assert_eq!(liked("*/*"), Some("text/plain"));
         assert_eq!(liked("application/json"), Some("application/json"));
@@ -111,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_sent_only_to_those_who_ask_for_it() {
+    fn gzip_is_sent_only_to_clients_that_ask_for_it() {
         assert_eq!(coding(&HeaderMap::new()), Some(Coding::Identity));
         for value in ["gzip", "deflate, gzip;q=0.5, br", "*", "x-gzip", "gzip;q=0.8, identity;q=0.8"] {
             assert_eq!(coded(value), Some(Coding::Gzip), "{value}");

@@ -18,7 +18,8 @@ use crate::negotiate::{self, Coding};
 use crate::representation::Described;
 use door_http::conditional::last_modified;
 
-/// The page's text, or its gzip form: the stored frame with a header and a trailer. Nothing is compressed here.
+/// The page's text, or its gzip form: the stored frame with a header and a trailer. Nothing is
+/// compressed here.
 pub async fn page(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,

@@ -1,7 +1,8 @@
 //! Parameters of a request: in the query, in a form, or as a plain-text list of ids.
 //!
-//! A parameter may be in the query or in the form. Ids of both, and of repeated parameters, are combined. Of other repeated parameters
-//! the last one counts. Unknown parameters are ignored, as in the original service.
+//! A parameter may be in the query or in the form. Ids of both, and of repeated parameters, are
+//! combined. Of other repeated parameters the last one counts. Unknown parameters are ignored, as
+//! in the original service.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -81,7 +82,8 @@ impl Params {
         Self { pairs: form_urlencoded::parse(query.as_bytes()).into_owned().collect(), lines: None }
     }
 
-    /// The parameters of the query and of a body of at most `body_bytes_max`, with the share of memory that they take for a party.
+    /// The parameters of the query and of a body of at most `body_bytes_max`, with the share of
+    /// memory that they take for a party.
     ///
     /// A body without a type is read as a form, because some clients omit it.
     pub async fn of_request(
@@ -117,7 +119,8 @@ impl Params {
         (pairs + self.lines.as_ref().map_or(0, String::len)) as u64
     }
 
-    /// Adds the parameters of a form (`application/x-www-form-urlencoded`). Any bytes are a valid form.
+    /// Adds the parameters of a form (`application/x-www-form-urlencoded`). Any bytes are a valid
+    /// form.
     pub fn add_form(&mut self, form: &[u8]) {
         self.pairs.extend(form_urlencoded::parse(form).into_owned());
     }
@@ -135,7 +138,8 @@ impl Params {
         values.map(|(_, value)| value.trim()).next().filter(|value| !value.is_empty())
     }
 
-    /// A list: all values of a parameter, joined. An empty value is a list too, though a malformed one.
+    /// A list: all values of a parameter, joined. An empty value is a list too, though a malformed
+    /// one.
     fn list(&self, name: &str) -> Option<Cow<'_, str>> {
         let values: Vec<&str> = self.pairs.iter().filter(|(other, _)| other == name).map(|(_, v)| v.as_str()).collect();
         match values[..] {
@@ -166,7 +170,8 @@ impl Params {
         self.value(name).map(parse).transpose()
     }
 
-    /// An upper bound for the number of volumes, and pages by number: counted by separators, without parsing.
+    /// An upper bound for the number of volumes, and pages by number: counted by separators,
+    /// without parsing.
     pub fn named_at_most(&self) -> u64 {
         let separators = |list: &str| list.bytes().filter(|byte| matches!(byte, b'|' | b',' | b'\n')).count() as u64;
         let lists = self.pairs.iter().filter(|(name, _)| [VOLUME_IDS, PAGE_IDS].contains(&name.as_str()));
@@ -198,8 +203,8 @@ impl Params {
         Ok(parse_page_ids(&list)?.into_iter().map(wanted).collect())
     }
 
-    /// Whether a selection is of volumes or of pages, by the parameter that is present. With a plain text, `ids=pages` means that its
-    /// lines name pages.
+    /// Whether a selection is of volumes or of pages, by the parameter that is present. With a
+    /// plain text, `ids=pages` means that its lines name pages.
     pub fn retrieval(&self) -> Result<Retrieval, DoorError> {
         let of_lines = self.keyword("ids", "volumes or pages", |word| match word {
             "volumes" => Some(Retrieval::Volumes),

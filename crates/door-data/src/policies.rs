@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_volume_that_passes_the_limit_is_named() {
+    fn the_volume_that_exceeds_the_limit_is_named() {
         let settings = DataSettings { max_volumes: 2, ..DataSettings::default() };
         assert_eq!(refusal(&settings, &[("a.1", 0), ("a.2", 0)]), None);
         let expected = "Request too greedy. Request violates Max Volumes Allowed 2. Offending ID: a.3";

@@ -1,4 +1,5 @@
-//! Replacing a page or the METS of a volume: `PUT /volumes/{id}/pages/{seq}` and `PUT /volumes/{id}/mets`.
+//! Replacing a page or the METS of a volume: `PUT /volumes/{id}/pages/{seq}` and `PUT
+//! /volumes/{id}/mets`.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ use crate::errors::{AsProblem, DoorError};
 /// Number of tries of a replacement while others change the same volume.
 const TRIES_MAX: u32 = 4;
 
-/// `PUT /volumes/{id}/pages/{seq}`: replaces the page's text by another one in UTF-8. The METS, which describes the scan, stays.
+/// `PUT /volumes/{id}/pages/{seq}`: replaces the page's text by another one in UTF-8. The METS,
+/// which describes the scan, stays.
 pub async fn page(
     State(door): State<Arc<DataDoor>>,
     PagePath(id, seq): PagePath,
@@ -54,7 +56,8 @@ pub async fn mets(
     Ok(replace(&door, &id, &headers, replacement).await?)
 }
 
-/// Replaces under the conditions of the request, which are checked again whenever another writer was faster.
+/// Replaces under the conditions of the request, which are checked again whenever another writer
+/// was faster.
 async fn replace(
     door: &DataDoor,
     id: &VolumeId,
@@ -105,7 +108,8 @@ fn etag(sha256: &[u8; 32]) -> Option<ETag> {
     conditional::strong_etag(&hex::encode(sha256))
 }
 
-/// Reads a body into memory and checks its announced digests. It takes twice its length, because it is copied.
+/// Reads a body into memory and checks its announced digests. It takes twice its length, because it
+/// is copied.
 async fn whole(door: &DataDoor, asking: Asking, head: &HeaderMap, body: Body, max: u64) -> Result<Held, DoorError> {
     let announced = digests::announced(head)?;
     let held = body::held(door.library.memory(), &Party::of(&asking.0), body, max, 2).await?;

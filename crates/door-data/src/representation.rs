@@ -1,4 +1,5 @@
-//! Representations that are small enough for memory: one page, a METS, a record. They have a digest, and entity tags made of it.
+//! Representations that are small enough for memory: one page, a METS, a record. They have a
+//! digest, and entity tags made of it.
 
 use std::future;
 use std::ops::Range;
@@ -29,7 +30,8 @@ pub struct Described {
 }
 
 impl Described {
-    /// Evaluates the conditions: whether the client has it already (the response is then complete), or refuses it.
+    /// Evaluates the conditions: whether the client has it already (the response is then complete),
+    /// or refuses it.
     pub fn unless_known(&self, headers: &HeaderMap) -> Result<Option<Response>, DoorError> {
         let etag = self.etag();
         Ok(match conditional::evaluate(headers, self.validators(etag.as_ref()))? {
@@ -53,7 +55,8 @@ impl Described {
         self.insert_validators(headers);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        // Uploaded content must not act as this server's own page in a browser; XML can contain HTML.
+        // Uploaded content must not act as this server's own page in a browser; XML can contain
+        // HTML.
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
         if self.coding == Some(Coding::Gzip) {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -1,5 +1,6 @@
-//! Selections: `POST /selections` stores a plan and answers with an address whose bytes stay the same until it ends;
-//! `GET|HEAD|DELETE /selections/{selection}`. Any client that knows the address may use it: it cannot be guessed.
+//! Selections: `POST /selections` stores a plan and answers with an address whose bytes stay the
+//! same until it ends; `GET|HEAD|DELETE /selections/{selection}`. Any client that knows the address
+//! may use it: it cannot be guessed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,8 @@ use crate::time::rfc3339;
 const ZIP: &str = "application/zip";
 const JSON: &str = "application/json";
 
-/// Longest lifetime of a selection that the client did not request: enough to resume a broken download.
+/// Longest lifetime of a selection that the client did not request: enough to resume a broken
+/// download.
 const UNASKED_LIFE: Duration = Duration::from_secs(24 * 3_600);
 
 /// The address of a selection, as the client sees it.
@@ -64,7 +66,8 @@ impl Told {
     }
 }
 
-/// `POST /selections`: the parameters of `/volumes` or `/pages`, and `life_s`, its lifetime in seconds.
+/// `POST /selections`: the parameters of `/volumes` or `/pages`, and `life_s`, its lifetime in
+/// seconds.
 pub async fn create(
     State(door): State<Arc<DataDoor>>,
     Asking(requester): Asking,
@@ -97,8 +100,8 @@ fn life(door: &DataDoor, params: &Params) -> Result<Option<Duration>, DoorError>
     params.keyword("life_s", "a number of seconds within the limit of selections", within)
 }
 
-/// A plan with a selection of it, if the requester may have another one; otherwise the plan alone. For clients that do not know of
-/// selections, and must not fail for lack of one.
+/// A plan with a selection of it, if the requester may have another one; otherwise the plan alone.
+/// For clients that do not know of selections, and must not fail for lack of one.
 pub async fn select_if_allowed(
     door: &DataDoor,
     asked: &Asked<'_>,
@@ -112,14 +115,14 @@ pub async fn select_if_allowed(
     match asked.turn.select(&asked.bulk, requester, SelectionTerms { life, owned_max, reuse: true }).await {
         Ok(selection) => Ok((selection.plan, Some(selection.info.id))),
         Err(error) => {
-            tracing::debug!(%error, "an answer goes without a selection");
+            tracing::debug!(%error, "a response names no selection");
             Ok((asked.plan(door).await?, None))
         }
     }
 }
 
-/// Most selections without a request for one, of the `max` that a requester may have (0: any number): half. `None` if there is room for
-/// only one, which is left to explicit requests.
+/// Most selections without a request for one, of the `max` that a requester may have (0: any
+/// number): half. `None` if there is room for only one, which is left to explicit requests.
 fn unasked_max(max: u64) -> Option<u64> {
     match max {
         0 => Some(0),

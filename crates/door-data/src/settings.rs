@@ -14,11 +14,11 @@ pub struct DataSettings {
     pub max_pages: u64,
     /// Most pages of one volume in a request; 0: no limit.
     pub max_pages_per_volume: u64,
-    /// Most volumes, and pages by number, that one request may name, existing or not; 0: no limit. Unlike the three above this protects
-    /// memory: each id takes some hundred bytes.
+    /// Most volumes, and pages by number, that one request may name, existing or not; 0: no limit.
+    /// Unlike the three above this protects memory: each id takes some hundred bytes.
     pub ids_max: u64,
-    /// Whether the response to a POST of ids names a selection, through which it can be resumed for a day. Such selections take at most
-    /// half of `selections_per_requester_max`.
+    /// Whether the response to a POST of ids names a selection, through which it can be resumed for
+    /// a day. Such selections take at most half of `selections_per_requester_max`.
     pub post_selection: bool,
     /// What to do when a stream meets new damage.
     pub on_damage: OnDamage,
@@ -31,7 +31,8 @@ pub struct DataSettings {
 }
 
 impl DataSettings {
-    /// Most bytes of memory of one request: to read a list of ids, or to hold a METS while it is copied.
+    /// Most bytes of memory of one request: to read a list of ids, or to hold a METS while it is
+    /// copied.
     pub fn memory_bytes_max(&self) -> u64 {
         let ids = if self.ids_max == 0 { self.form_bytes_max } else { self.ids_max };
         let list = self.form_bytes_max.saturating_mul(2).saturating_add(ids.saturating_mul(NAMED_BYTES));

@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_told_in_utc() {
+    fn a_time_is_written_in_utc() {
         assert_eq!(rfc3339(UnixMillis(784_111_777_500)), "1994-11-06T08:49:37.5Z");
         assert_eq!(rfc3339(UnixMillis(u64::MAX)), "");
     }

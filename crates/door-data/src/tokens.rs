@@ -50,7 +50,8 @@ fn level(params: &Params) -> TokenLevel {
     }
 }
 
-/// The order of `sortBy`, descending if `sortOrder` begins with `desc`. Without `sortBy`: by code points, ascending.
+/// The order of `sortBy`, descending if `sortOrder` begins with `desc`. Without `sortBy`: by code
+/// points, ascending.
 fn order(params: &Params) -> Result<TokenOrder, DoorError> {
     let by = params.keyword("sortBy", "token or count", |word| match word {
         "token" => Some(SortBy::Token),
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_falls_only_where_it_begins_with_desc() {
+    fn an_order_is_descending_only_if_it_begins_with_desc() {
         let order = |by, descending| TokenOrder { by, descending };
         assert_eq!(read("sortBy=count&sortOrder=DESCENDING").1, order(SortBy::Count, true));
         assert_eq!(read("sortBy=count&sortOrder=down").1, order(SortBy::Count, false));

@@ -1,4 +1,5 @@
-//! `PUT /volumes/{id}`: a volume as `multipart/form-data` with the parts `zip`, `mets` and, optional, `record` (RFC 7578).
+//! `PUT /volumes/{id}`: a volume as `multipart/form-data` with the parts `zip`, `mets` and,
+//! optional, `record` (RFC 7578).
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -35,7 +36,8 @@ const FRAMING_BYTES_MAX: u64 = 64 << 10;
 /// Result of the import: `new`, `replaced` or `unchanged`.
 const PENATES_IMPORT: HeaderName = HeaderName::from_static("penates-import");
 
-/// The handler. `?force=true` imports a volume again that is stored already; `?check=true` only checks.
+/// The handler. `?force=true` imports a volume again that is stored already; `?check=true` only
+/// checks.
 pub async fn put(
     State(door): State<Arc<DataDoor>>,
     VolumePath(id): VolumePath,
@@ -64,7 +66,7 @@ pub async fn put(
         }
         Imported::Replaced { .. } => "replaced",
         Imported::Unchanged { .. } => {
-            // The CRCs in the ZIP's directory say so. Whether its pages match them was not checked yet.
+            // By the CRCs in the ZIP's directory. Whether its pages match them was not checked yet.
             objects::check(parts.source(&id)).await?;
             "unchanged"
         }
@@ -177,7 +179,7 @@ fn boundary(headers: &HeaderMap) -> Result<String, DoorError> {
 fn once<T>(place: &mut Option<T>, value: T) -> Result<(), DoorError> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err(DoorError::Multipart("a part is there twice".to_owned())),
+        Some(_) => Err(DoorError::Multipart("a part is repeated".to_owned())),
     }
 }
 

@@ -204,7 +204,8 @@ struct Report {
 /// A damaged member.
 #[derive(Serialize)]
 struct Damage {
-    /// The index of a page in METS order; the number of pages for METS, one more for the record; none for the whole volume.
+    /// The index of a page in METS order; the number of pages for METS, one more for the record;
+    /// none for the whole volume.
     member: Option<u32>,
     detail: String,
 }

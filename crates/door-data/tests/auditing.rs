@@ -1,4 +1,4 @@
-//! The audit: whatever way something is asked for, it tells who asked for what, and what was about to be sent.
+//! The audit records who requested what, by every kind of request, and what was about to be sent.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -18,7 +18,7 @@ fn path(id: &str) -> String {
     format!("/volumes/{}", segment(&id.parse().unwrap()))
 }
 
-/// What is in the audit, one `ACTION volume[pages]…` a record.
+/// The entries of the audit, as `ACTION volume[pages]…`.
 async fn audited(fixture: &Fixture) -> Vec<String> {
     let records = fixture.library.audit_read(UnixMillis(0), UnixMillis(u64::MAX / 2));
     let line = |record: AuditRecord| {
@@ -32,7 +32,7 @@ async fn audited(fixture: &Fixture) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_was_requested_and_then_accessed() {
+async fn a_sent_volume_is_recorded_as_requested_and_then_as_accessed() {
     let fixture = fixture().await;
     fixture.get(&format!("{}/pages/5", path(SALMON))).await;
     fixture.get(&format!("/volumes?volumeIDs={MACMAHON}|none.such")).await;
@@ -53,12 +53,12 @@ async fn a_request_for_several_ranges_is_one_request() {
     assert_eq!(request.answer().await.status, http::StatusCode::PARTIAL_CONTENT);
     let audited = audited(&fixture).await;
     let of = |action: &str| audited.iter().filter(|line| line.starts_with(action)).count();
-    // The last range is of the central directory alone.
+    // The last range contains only the central directory.
     assert_eq!((of("REQUESTED"), of("ACCESSED")), (1, 2), "{audited:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn asking_how_large_an_archive_would_be_is_a_request() {
+async fn a_head_request_for_an_archive_is_recorded_as_a_request() {
     let fixture = fixture().await;
     let asked = format!("/pages?pageIDs={SALMON}[2,99]|none.such[1]");
     fixture.head(&asked).await;
@@ -67,7 +67,7 @@ async fn asking_how_large_an_archive_would_be_is_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_makes_a_selection_is_told_with_what_is_in_it_and_asks_for_it_when_it_is_read() {
+async fn a_selection_is_recorded_with_its_contents_and_requested_when_it_is_read() {
     let fixture = fixture().await;
     let made = fixture.post("/selections", &format!("volumeIDs={SALMON}|none.such")).await;
     let selected = format!("SELECTED {SALMON} none.such");
@@ -80,7 +80,7 @@ async fn who_makes_a_selection_is_told_with_what_is_in_it_and_asks_for_it_when_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_client_has_already_was_asked_for_and_not_accessed() {
+async fn a_representation_that_the_client_has_is_recorded_as_requested_only() {
     let fixture = fixture().await;
     for (asked, line) in [
         (format!("{}/pages/7", path(SALMON)), format!("REQUESTED {SALMON}[7]")),

@@ -1,4 +1,4 @@
-//! `/volumes` and `/pages`: what clients of the HTRC Data API send, and what they find in the ZIP.
+//! `/volumes` and `/pages`: requests of HTRC Data API clients, and the contents of the ZIP.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -11,7 +11,7 @@ async fn fixture() -> Fixture {
     with_samples(DataSettings::default(), &[MACMAHON, SALMON]).await
 }
 
-/// The entries of a volume with its pages apart.
+/// The entries of a volume in the layout `pages`.
 fn pages_apart(id: &str) -> Vec<(String, String)> {
     let cleaned = cleaned(id);
     let pages = sample_pages(id).into_iter().map(|(seq, text)| (format!("{cleaned}/{seq:08}.txt"), text));
@@ -27,7 +27,7 @@ fn mets(id: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn volumes_come_in_the_order_of_first_mention_each_after_its_directory_entry() {
+async fn volumes_are_in_the_order_of_first_mention_each_after_its_directory_entry() {
     let fixture = fixture().await;
     let answer = fixture.get(&format!("/volumes?volumeIDs={SALMON}|{MACMAHON}|{SALMON}&version=7")).await;
     assert_eq!(answer.status, StatusCode::OK);
@@ -40,7 +40,7 @@ async fn volumes_come_in_the_order_of_first_mention_each_after_its_directory_ent
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streaming_java_readers_find_what_they_need_in_each_local_header() {
+async fn each_local_header_has_what_streaming_java_readers_need() {
     let fixture = fixture().await;
     let answer = fixture.get(&format!("/volumes?volumeIDs={SALMON}&mets=true")).await;
     let mut zip = answer.zip();
@@ -82,7 +82,7 @@ async fn layouts_and_their_older_form_name_entries_as_the_original_did() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_come_in_the_order_asked_for_by_their_sequence_and_not_by_their_file_name() {
+async fn pages_are_in_the_requested_order_by_sequence_and_not_by_file_name() {
     let fixture = with_samples(DataSettings::default(), &[TAYLOR, SALMON]).await;
     let page = |id: &str, seq: u32| {
         let (_, text) = sample_pages(id).into_iter().find(|(number, _)| *number == seq).unwrap();
@@ -101,7 +101,7 @@ async fn pages_come_in_the_order_asked_for_by_their_sequence_and_not_by_their_fi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_missing_is_named_last_and_breaks_nothing() {
+async fn missing_volumes_are_named_last_and_break_nothing() {
     let fixture = fixture().await;
     let answer = fixture.get(&format!("/pages?pageIDs=none.such[1]|{SALMON}[1,25,99]")).await;
     let entries = answer.entries();
@@ -115,7 +115,7 @@ async fn what_is_missing_is_named_last_and_breaks_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_found_at_all_is_a_zip_with_its_errors_alone() {
+async fn a_request_that_finds_nothing_gets_a_zip_with_errors_alone() {
     let fixture = fixture().await;
     let answer = fixture.get("/volumes?volumeIDs=none.such|none.other&layout=wordseq").await;
     assert_eq!((answer.status, answer.names()), (StatusCode::OK, vec!["ERROR.err".to_owned()]));
@@ -129,9 +129,9 @@ fn last_word(line: &str) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_with_literal_bars_and_a_foreign_token_gets_what_get_gets() {
+async fn a_form_with_literal_bars_and_a_foreign_token_gets_the_same_as_get() {
     let fixture = fixture().await;
-    // As the Scala client sends it: each id encoded, a bar between them as it is.
+    // As the Scala client sends it: each id is encoded, the bar between them is not.
     let form = format!("volumeIDs={}|{}&mets=true", encoded(SALMON), encoded(MACMAHON));
     let ask = fixture.ask(Method::POST, "/data-api/volumes").header(header::AUTHORIZATION, "Bearer of-another-maker");
     let ask = ask.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded; charset=UTF-8");
@@ -147,7 +147,7 @@ fn encoded(id: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_ids_as_plain_text_will_do() {
+async fn a_list_of_ids_as_plain_text_is_accepted() {
     let fixture = fixture().await;
     let plain = |path: &str, body: String| {
         fixture.ask(Method::POST, path).header(header::CONTENT_TYPE, "text/plain").body(body).answer()
@@ -159,7 +159,7 @@ async fn a_list_of_ids_as_plain_text_will_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_level_holds_the_same_texts() {
+async fn every_level_contains_the_same_texts() {
     let fixture = fixture().await;
     let query = format!("volumeIDs={SALMON}|none.such&mets=true");
     let auto = fixture.get(&format!("/volumes?{query}&level=auto")).await;
@@ -175,7 +175,7 @@ async fn every_level_holds_the_same_texts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn head_tells_what_get_tells_and_sends_nothing() {
+async fn head_has_the_headers_of_get_and_sends_nothing() {
     let fixture = fixture().await;
     for path in [
         format!("/volumes?volumeIDs={SALMON}|none.such"),
@@ -194,7 +194,7 @@ async fn head_tells_what_get_tells_and_sends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_are_400_in_plain_text_with_the_originals_words() {
+async fn errors_are_400_in_plain_text_with_the_original_messages() {
     let fixture = fixture().await;
     let page_conflict = "Conflicting parameters in page retrieval. Offending Parameters: concat, mets";
     for (path, expected) in [
@@ -222,7 +222,7 @@ async fn errors_are_400_in_plain_text_with_the_originals_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn policies_are_kept_before_anything_is_sent() {
+async fn policies_are_checked_before_anything_is_sent() {
     let settings = DataSettings { max_volumes: 2, max_pages: 100, max_pages_per_volume: 95, ..DataSettings::default() };
     let fixture = with_samples(settings, &[MACMAHON, SALMON, TAYLOR]).await;
     let greedy = |policy: &str, id: &str| format!("Request too greedy. Request violates {policy}. Offending ID: {id}");
@@ -270,7 +270,7 @@ async fn a_hundred_thousand_ids_in_one_body_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_would_take_memory_beyond_measure_is_refused() {
+async fn a_list_that_would_take_too_much_memory_is_refused() {
     let settings = DataSettings { ids_max: 3, ..DataSettings::default() };
     let fixture = with_samples(settings, &[SALMON]).await;
     for (route, list) in [
@@ -329,11 +329,11 @@ async fn report_mode_promises_no_length() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_does_not_wait_behind_archives_that_nobody_takes() {
+async fn a_page_does_not_wait_behind_archives_that_nobody_reads() {
     let fixture = fixture().await;
     let mut held = Vec::new();
     for _ in 0..50 {
-        // Answers whose bodies are kept and never read, as of clients that are slow.
+        // Responses whose bodies are kept and never read, like those of slow clients.
         held.push(fixture.ask(Method::GET, &format!("/volumes?volumeIDs={MACMAHON}|{SALMON}&level=0")).sent().await);
     }
     assert!(held.iter().all(|(status, ..)| *status == StatusCode::OK));

@@ -1,4 +1,4 @@
-//! What goes wrong below: damage, failures that pass, a full disk, outcomes that are unknown.
+//! Failures below the door: damage, passing failures, a full disk, unknown outcomes.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -18,7 +18,7 @@ fn path(id: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damage_breaks_the_stream_that_finds_it_and_the_next_one_comes_whole() {
+async fn damage_breaks_the_stream_that_finds_it_and_the_next_one_is_whole() {
     for harm in [Harm::FlippedBit, Harm::Lost] {
         let fixture = fixture().await;
         fixture.damage_a_pack(MACMAHON, harm, false).await;
@@ -26,7 +26,10 @@ async fn damage_breaks_the_stream_that_finds_it_and_the_next_one_comes_whole() {
         let (status, headers, body) = fixture.ask(Method::GET, &path).sent().await;
         assert_eq!(status, StatusCode::OK);
         assert!(headers.contains_key(header::CONTENT_LENGTH));
-        assert!(to_bytes(body, usize::MAX).await.is_err(), "what was promised cannot be kept: the end must be visible");
+        assert!(
+            to_bytes(body, usize::MAX).await.is_err(),
+            "the promised length cannot be kept, so the response must end visibly broken"
+        );
         let again = fixture.get(&path).await;
         let entries = again.entries();
         let (name, errors) = entries.last().unwrap();
@@ -41,7 +44,7 @@ async fn damage_breaks_the_stream_that_finds_it_and_the_next_one_comes_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_report_mode_what_is_damaged_is_left_out_and_named() {
+async fn in_report_mode_damaged_pages_are_left_out_and_named() {
     let settings = DataSettings { on_damage: objects::OnDamage::Report, ..DataSettings::default() };
     let fixture = with_samples(settings, &[MACMAHON, SALMON]).await;
     fixture.damage_a_pack(MACMAHON, Harm::FlippedBit, false).await;
@@ -55,7 +58,7 @@ async fn in_report_mode_what_is_damaged_is_left_out_and_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_page_is_told_marked_and_never_sent() {
+async fn a_damaged_page_is_reported_and_marked_and_never_sent() {
     for coding in ["identity", "gzip"] {
         let fixture = fixture().await;
         fixture.damage_a_pack(SALMON, Harm::FlippedBit, false).await;
@@ -68,13 +71,13 @@ async fn a_damaged_page_is_told_marked_and_never_sent() {
         assert_eq!(fixture.get(&path(SALMON)).await.json()["damaged"], 1);
         fixture.faults.heal();
         let report = fixture.ask(Method::POST, &format!("{}/verify", path(SALMON))).answer().await.json();
-        assert_eq!(report["sound"], true, "what reads well again is no longer marked");
+        assert_eq!(report["sound"], true, "a member that is sound again is no longer marked");
         assert_eq!(fixture.get(&path(SALMON)).await.json()["damaged"], 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn verifying_names_what_is_damaged() {
+async fn verifying_names_damaged_members() {
     let fixture = fixture().await;
     fixture.damage_a_pack(SALMON, Harm::FlippedBit, false).await;
     let report = fixture.ask(Method::POST, &format!("{}/verify", path(SALMON))).answer().await.json();
@@ -83,7 +86,7 @@ async fn verifying_names_what_is_damaged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_bad_replica_is_no_damage() {
+async fn one_bad_replica_is_not_damage() {
     let fixture = fixture().await;
     fixture.damage_a_pack(SALMON, Harm::FlippedBit, true).await;
     assert_eq!(fixture.get(&format!("{}/pages/3", path(SALMON))).await.text(), sample_pages(SALMON)[2].1);
@@ -92,7 +95,7 @@ async fn one_bad_replica_is_no_damage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_out_of_reach_is_503_and_nothing_is_lost_by_it() {
+async fn an_unreachable_store_is_503_and_nothing_is_lost() {
     let fixture = fixture().await;
     let bulk = format!("/volumes?volumeIDs={SALMON}");
     let before = fixture.get(&bulk).await;
@@ -115,7 +118,7 @@ async fn a_store_out_of_reach_is_503_and_nothing_is_lost_by_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_is_507_and_what_is_stored_stays() {
+async fn a_full_disk_is_507_and_stored_volumes_stay() {
     let fixture = fixture().await;
     let before = fixture.get(&path(SALMON)).await.json();
     fixture.faults.set_full(true);
@@ -125,7 +128,7 @@ async fn a_full_disk_is_507_and_what_is_stored_stays() {
     assert_eq!((put.status, &put.json()["kind"]), (StatusCode::INSUFFICIENT_STORAGE, &"full".into()));
     let delete = fixture.ask(Method::DELETE, &path(SALMON)).answer().await;
     assert_eq!(delete.status, StatusCode::INSUFFICIENT_STORAGE);
-    // Rather no service than service that is not in the audit.
+    // Nothing is served that cannot be audited.
     let unaudited = fixture.get(&format!("{}/pages/3", path(SALMON))).await;
     assert!(unaudited.status.is_server_error(), "{}", unaudited.status);
     assert_eq!(fixture.get(&path(SALMON)).await.json(), before);
@@ -135,7 +138,7 @@ async fn a_full_disk_is_507_and_what_is_stored_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outcome_that_is_unknown_is_found_out() {
+async fn an_unknown_outcome_is_found_out() {
     for fault in [Fault::UnknownApplied, Fault::UnknownNotApplied] {
         let fixture = fixture().await;
         let source = support::volume("t.a", &["one"]);
@@ -150,7 +153,7 @@ async fn an_outcome_that_is_unknown_is_found_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outcome_that_cannot_be_found_out_is_told_so() {
+async fn an_outcome_that_cannot_be_found_out_is_reported_as_unknown() {
     let fixture = fixture().await;
     fixture.faults.set_rates(1, Rates { unknown_not_applied: 1.0, ..Rates::default() });
     let delete = fixture.ask(Method::DELETE, &path(SALMON)).answer().await;

@@ -1,4 +1,4 @@
-//! `PUT /volumes/{id}`: what is right comes in, what is wrong changes nothing and is told.
+//! `PUT /volumes/{id}`: valid volumes are imported; invalid ones change nothing and are reported.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -46,7 +46,7 @@ async fn a_volume_is_new_then_unchanged_then_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_keeps_nothing() {
+async fn a_check_stores_nothing() {
     let fixture = empty(DataSettings::default()).await;
     let checked = fixture.put(&format!("{}?check=true", path(SALMON)), parts_of(&sample(SALMON))).await;
     assert_eq!((checked.status, checked.header("penates-import")), (StatusCode::NO_CONTENT, None));
@@ -100,12 +100,12 @@ fn md5_of(text: &str) -> [u8; 16] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_zip_that_was_damaged_under_way_is_told_also_where_the_volume_is_stored_already() {
+async fn a_zip_damaged_in_transit_is_reported_even_if_the_volume_is_stored_already() {
     let fixture = empty(DataSettings::default()).await;
     let source = sample(SALMON);
     fixture.put(&path(SALMON), parts_of(&source)).await;
     let mut broken = sample(SALMON);
-    // Within the data of a page: the directory at the end still promises what is stored.
+    // Within the data of a page: the directory at the end still describes the stored pages.
     broken.zip.get_mut()[3_000..3_050].iter_mut().for_each(|byte| *byte ^= 0xff);
     let answer = fixture.put(&path(SALMON), parts_of(&broken)).await;
     assert_eq!((answer.status.as_u16(), &answer.json()["kind"]), (422, &"zip".into()));
@@ -113,7 +113,7 @@ async fn a_zip_that_was_damaged_under_way_is_told_also_where_the_volume_is_store
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_replacement_leaves_what_was_there() {
+async fn a_failed_replacement_changes_nothing() {
     let fixture = empty(DataSettings::default()).await;
     fixture.put(&path("t.a"), parts_of(&volume("t.a", &["one", "two"]))).await;
     let mut broken = volume("t.a", &["uno", "due"]);
@@ -123,7 +123,7 @@ async fn a_failed_replacement_leaves_what_was_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_upload_is_refused() {
+async fn a_body_that_is_not_an_upload_is_refused() {
     let fixture = empty(DataSettings { import_bytes_max: 10_000, ..DataSettings::default() }).await;
     let (zip, mets): (&[u8], &[u8]) = (b"zip", b"mets");
     for (body, status, kind) in [
@@ -148,7 +148,7 @@ async fn what_is_no_upload_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_vanishes_leaves_nothing_behind() {
+async fn a_client_that_disappears_leaves_nothing_behind() {
     let fixture = empty(DataSettings::default()).await;
     let body = parts_of(&sample(SALMON));
     let sent = Bytes::copy_from_slice(&body[..body.len() / 2]);
@@ -159,9 +159,9 @@ async fn a_client_that_vanishes_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_zip_beyond_what_is_kept_in_memory_comes_in_too() {
+async fn a_zip_too_large_for_memory_is_imported() {
     let fixture = empty(DataSettings::default()).await;
-    // Text that does not compress, so that the ZIP is larger than the memory for it.
+    // Text that does not compress, so that the ZIP does not fit into its memory.
     let mut state = 1_u64;
     let mut word = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -176,7 +176,7 @@ async fn a_zip_beyond_what_is_kept_in_memory_comes_in_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_importers_each_is_told_how_it_went_and_no_mixture_is_kept() {
+async fn two_importers_each_get_their_outcome_and_no_mixture_is_stored() {
     for round in 0..5 {
         let fixture = empty(DataSettings::default()).await;
         let (one, two) = (["one", "1", "I"], ["two", "2", "II", "ii"]);

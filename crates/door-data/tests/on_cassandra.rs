@@ -1,6 +1,7 @@
-//! The door's tests once more, over a real Cassandra node that they share; each library in a keyspace of its own.
+//! The door's tests again, over a real Cassandra node that they share; each library has its own
+//! keyspace.
 
-#![allow(clippy::duplicate_mod)] // Each of these files names the support that it needs, as it does where it is a test by itself.
+#![allow(clippy::duplicate_mod)] // Each file names the support that it needs, because it is also a test of its own.
 
 #[path = "auditing.rs"]
 mod auditing;

@@ -1,4 +1,4 @@
-//! Replacing pages and METS of volumes that are there.
+//! Replaces pages and METS of existing volumes.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -25,7 +25,7 @@ async fn replace(fixture: &Fixture, path: &str, body: &str, condition: Option<&s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replaced_page_is_in_the_next_archive_and_everything_else_is_as_it_was() {
+async fn a_replaced_page_is_in_the_next_archive_and_nothing_else_changes() {
     let fixture = with_samples(DataSettings::default(), &[SALMON]).await;
     let bulk = format!("/volumes?volumeIDs={SALMON}&mets=true");
     let (before, first) = (fixture.get(&bulk).await, fixture.get(&page(7)).await);
@@ -45,7 +45,7 @@ async fn a_replaced_page_is_in_the_next_archive_and_everything_else_is_as_it_was
     assert_eq!(changed[0].1.1, "What stood here was misread.");
     let verified = fixture.library.verify(&SALMON.parse().unwrap()).await.unwrap();
     assert!(verified.damaged.is_empty(), "{verified:?}");
-    // An import of the original brings it back.
+    // An import of the original restores it.
     fixture.library.import(sample(SALMON), objects::Unchanged::Skip, |_| {}).await.unwrap();
     assert_eq!(fixture.get(&page(7)).await.text(), first.text());
 }
@@ -56,7 +56,7 @@ async fn a_replaced_mets_changes_labels_and_order() {
     let parts = volume("a.b", &["one", "two", "three"]);
     let mets = String::from_utf8(parts.mets.clone()).unwrap();
     fixture.library.import(parts, objects::Unchanged::Skip, |_| {}).await.unwrap();
-    // The files change places, and one its label.
+    // The files change places, and one changes its label.
     let new = mets.replace(r#"ORDER="1" ORDERLABEL="p1"#, r#"ORDER="9" ORDERLABEL="last"#);
     let replaced = replace(&fixture, "/volumes/a.b/mets", &new, None).await;
     assert_eq!(replaced.status, StatusCode::NO_CONTENT, "{}", replaced.text());
@@ -68,13 +68,13 @@ async fn a_replaced_mets_changes_labels_and_order() {
     assert_eq!(fixture.get("/volumes/a.b/pages/9").await.text(), "one");
     assert_eq!(fixture.get("/volumes/a.b/pages/1").await.status, StatusCode::NOT_FOUND);
     assert_eq!(fixture.get("/volumes?volumeIDs=a.b&layout=wordseq").await.entries()[0].1, "twothreeone");
-    // The same again changes nothing that is seen.
+    // The same METS again changes nothing visible.
     assert_eq!(replace(&fixture, "/volumes/a.b/mets", &new, None).await.status, StatusCode::NO_CONTENT);
     assert!(fixture.library.verify(&"a.b".parse().unwrap()).await.unwrap().damaged.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_is_refused_and_changes_nothing() {
+async fn an_invalid_replacement_is_refused_and_changes_nothing() {
     let fixture = with_samples(DataSettings::default(), &[SALMON]).await;
     let revision = async || fixture.library.volume(&SALMON.parse().unwrap()).await.unwrap().revision;
     let before = revision().await;
@@ -104,7 +104,7 @@ async fn what_does_not_fit_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damage_is_not_taken_over_and_a_damaged_page_can_be_replaced() {
+async fn damage_is_not_copied_and_a_damaged_page_can_be_replaced() {
     let fixture = empty(DataSettings::default()).await;
     // Each page fills packs of its own.
     let noise = |mut state: u64| -> String {

@@ -1,4 +1,5 @@
-//! Ranges, conditions and selections: a download that breaks at any byte goes on and ends byte-identical.
+//! Ranges, conditions and selections: a download that breaks at any byte can be resumed and is
+//! byte-identical.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -91,7 +92,7 @@ fn parts(body: &[u8], boundary: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn if_range_and_conditions_go_by_the_tag() {
+async fn if_range_and_conditions_compare_the_tag() {
     let fixture = fixture().await;
     let path = format!("/volumes?volumeIDs={SALMON}");
     let whole = fixture.get(&path).await;
@@ -182,7 +183,7 @@ async fn a_selection_ends_by_itself_or_when_it_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn selections_are_limited_but_the_older_post_never_fails_for_it() {
+async fn selections_are_limited_but_a_plain_post_never_fails_because_of_it() {
     let settings = DataSettings { selections_per_requester_max: 2, ..DataSettings::default() };
     let fixture = with_samples(settings, &[SALMON]).await;
     let form = format!("volumeIDs={SALMON}");
@@ -199,7 +200,7 @@ async fn selections_are_limited_but_the_older_post_never_fails_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn posts_of_older_clients_leave_room_for_selections_that_are_asked_for() {
+async fn posts_of_older_clients_leave_room_for_explicit_selections() {
     let settings = DataSettings { selections_per_requester_max: 4, ..DataSettings::default() };
     let fixture = with_samples(settings, &[SALMON]).await;
     let form = format!("volumeIDs={SALMON}");
@@ -222,7 +223,7 @@ async fn posts_of_older_clients_leave_room_for_selections_that_are_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_posts_the_same_again_is_named_the_same_selection() {
+async fn the_same_post_again_names_the_same_selection() {
     let fixture = with_samples(DataSettings::default(), &[SALMON]).await;
     let form = format!("volumeIDs={SALMON}");
     let first = fixture.post("/volumes", &form).await;
@@ -233,7 +234,7 @@ async fn who_posts_the_same_again_is_named_the_same_selection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_selection_can_be_is_refused_with_a_problem() {
+async fn an_impossible_selection_is_refused_with_a_problem() {
     let fixture = fixture().await;
     for (form, status) in
         [("", 400), ("volumeIDs=nodot", 400), ("volumeIDs=a.1&pageIDs=yale.1[1]", 400), ("volumeIDs=a.1&level=3", 400)]

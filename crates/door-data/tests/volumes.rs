@@ -86,7 +86,7 @@ async fn the_raw_id_as_one_segment_and_the_cleaned_id_name_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_are_found_by_their_sequence_where_file_names_are_otherwise() {
+async fn pages_are_found_by_their_sequence_even_if_file_names_differ() {
     let fixture = fixture().await;
     let pages = sample_pages(TAYLOR);
     for (seq, text) in [&pages[0], &pages[9], &pages[411]] {
@@ -99,7 +99,7 @@ async fn pages_are_found_by_their_sequence_where_file_names_are_otherwise() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_is_known_is_not_sent_again() {
+async fn a_page_that_the_client_has_is_not_sent_again() {
     let fixture = fixture().await;
     let page = format!("{}/pages/5", path(SALMON));
     let first = fixture.get(&page).await;
@@ -122,13 +122,13 @@ async fn a_page_that_is_known_is_not_sent_again() {
             assert_eq!((answer.header("etag"), answer.body.len()), (Some(etag), 0));
         }
     }
-    // The tag goes by the text: the same text in a new revision has the same one.
+    // The tag depends on the text: the same text in a new revision has the same tag.
     fixture.library.import(sample(SALMON), Unchanged::Force, |_| {}).await.unwrap();
     assert_eq!(fixture.get(&page).await.header("etag"), Some(etag));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_has_ranges_of_what_is_selected() {
+async fn a_page_has_ranges_of_its_selected_representation() {
     let fixture = fixture().await;
     let page = format!("{}/pages/5", path(SALMON));
     for coding in ["identity", "gzip"] {
@@ -141,7 +141,7 @@ async fn a_page_has_ranges_of_what_is_selected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_known_of_a_volume_is_told() {
+async fn a_volume_is_described_with_its_metadata() {
     let fixture = fixture().await;
     let info = fixture.get(&path(SALMON)).await.json();
     let texts = sample_pages(SALMON);
@@ -155,7 +155,7 @@ async fn what_is_known_of_a_volume_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_of_pages_says_what_mets_says() {
+async fn the_list_of_pages_matches_mets() {
     let fixture = fixture().await;
     let list = fixture.get(&format!("{}/pages/", path(TAYLOR))).await.json();
     let mets = hathi::Mets::parse(&sample(TAYLOR).mets).unwrap();
@@ -174,7 +174,7 @@ async fn the_list_of_pages_says_what_mets_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mets_and_record_come_as_they_came_in() {
+async fn mets_and_record_are_returned_as_imported() {
     let fixture = fixture().await;
     let source = sample(SALMON);
     let mets = fixture.get(&format!("{}/mets", path(SALMON))).await;
@@ -190,7 +190,7 @@ async fn mets_and_record_come_as_they_came_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn absent_and_deleted_volumes_are_told_apart() {
+async fn absent_and_deleted_volumes_are_distinguished() {
     let fixture = fixture().await;
     for (id, status) in [("none.such".to_owned(), 404), (SALMON.to_owned(), 204), (SALMON.to_owned(), 410)] {
         let answer = fixture.ask(Method::DELETE, &path(&id)).answer().await;
@@ -213,7 +213,7 @@ async fn verifying_reports_that_everything_is_sound() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn volumes_are_listed_in_the_form_that_is_asked_for() {
+async fn volumes_are_listed_in_the_requested_format() {
     let fixture = with_samples(DataSettings::default(), &[SALMON, TAYLOR, MACMAHON]).await;
     let accepting = |media_type| fixture.ask(Method::GET, "/volumes/").header(header::ACCEPT, media_type).answer();
     let text = fixture.get("/volumes/").await;
@@ -237,7 +237,7 @@ async fn volumes_are_listed_in_the_form_that_is_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_can_be_read_in_stretches() {
+async fn a_list_can_be_read_in_parts() {
     let fixture = empty(DataSettings::default()).await;
     for number in 0..7 {
         fixture.library.import(volume(&format!("t.{number}<&>"), &["x"]), Unchanged::Skip, |_| {}).await.unwrap();

@@ -1,5 +1,5 @@
-//! Addresses: which resource a path names, and which IRI a resource has. Resources are stored under IRIs that begin with [`KEPT`], so the
-//! server's name can change.
+//! Addresses: which resource a path names, and which IRI a resource has. Resources are stored under
+//! IRIs that begin with [`KEPT`], so the server's name can change.
 
 use std::fmt::Write as _;
 
@@ -183,7 +183,8 @@ pub fn kept_volume(id: &VolumeId) -> String {
     format!("{KEPT}{VOLUMES}/{}", utf8_percent_encode(&id.cleaned().to_string(), SEGMENT))
 }
 
-/// The resource that a stored IRI names, or names a part of; `None` if it is not of this repository.
+/// The resource that a stored IRI names, or names a part of; `None` if it is not of this
+/// repository.
 pub fn path_of_kept(iri: &str) -> Option<ResourcePath> {
     let rest = iri.strip_prefix(KEPT)?;
     let end = rest.find(['#', '?']).unwrap_or(rest.len());
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_becomes_one_name() {
+    fn a_proposed_name_becomes_one_valid_name() {
         for (slug, name) in [
             ("letters", Some("letters")),
             ("My first letter", Some("My-first-letter")),
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_below_the_base_is_of_this_repository() {
+    fn only_addresses_below_the_base_belong_to_this_repository() {
         let site = site();
         assert_eq!(site.kept("http://example.org:81/rest/a#b").as_deref(), Some("penates:/a#b"));
         assert_eq!(site.kept("http://example.org:81/rest").as_deref(), Some("penates:/"));

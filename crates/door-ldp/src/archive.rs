@@ -1,7 +1,9 @@
-//! A container with its contents as a ZIP, made while it is sent: bytes under their names, descriptions in Turtle beside them.
+//! A container with its contents as a ZIP, made while it is sent: bytes under their names,
+//! descriptions in Turtle beside them.
 //!
-//! A container is a folder. Its description is `fcr%3Ametadata.ttl` in it, and those of its children are `fcr%3Ametadata/<name>.ttl`: no
-//! resource has a name with this prefix. Names are percent-encoded as in addresses.
+//! A container is a folder. Its description is `fcr%3Ametadata.ttl` in it, and those of its
+//! children are `fcr%3Ametadata/<name>.ttl`: no resource has a name with this prefix. Names are
+//! percent-encoded as in addresses.
 
 use std::io;
 
@@ -70,7 +72,8 @@ enum ArchiveError {
 }
 
 impl Asked {
-    /// Sends a container as an archive, without a length and ranges. `depth` in the query limits how deep it goes.
+    /// Sends a container as an archive, without a length and ranges. `depth` in the query limits
+    /// how deep it goes.
     pub async fn get_archive(&self, container: &Resource) -> Result<Response, LdpError> {
         let depth_max = self.archive_depth()?;
         let mut response = empty(StatusCode::OK);
@@ -101,7 +104,7 @@ impl Asked {
             match archive.write(top).await {
                 Ok(()) | Err(ArchiveError::Gone) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "an archive of a container was broken off");
+                    tracing::warn!(%error, "an archive of a container ended early");
                     // The response ends with this error, unless the client is gone.
                     let _ = pieces.send(Err(error.into())).await;
                 }
@@ -212,7 +215,8 @@ impl Archive {
         Ok(Folder { path, prefix, depth, after: None })
     }
 
-    /// Writes some children of a container. Returns where to continue, and the containers among them.
+    /// Writes some children of a container. Returns where to continue, and the containers among
+    /// them.
     async fn some_children(&mut self, folder: Folder) -> Result<(Option<Folder>, Vec<Folder>), ArchiveError> {
         let Folder { path, prefix, depth, after } = folder;
         let Some(container) = self.found(&path).await? else { return Ok((None, Vec::new())) };
@@ -243,18 +247,19 @@ impl Archive {
                 let folder = self.begin_folder_of(child.path().clone(), &text, inner, depth + 1).await?;
                 match depth < self.depth_max {
                     true => below.push(folder),
-                    false => self.left_out.add(format!("too deep: what is in /{}", child.path())),
+                    false => self.left_out.add(format!("too deep: the contents of /{}", child.path())),
                 }
                 continue;
             }
             self.entry(&format!("{prefix}fcr%3Ametadata/{name}.ttl"), &text).await?;
             if let Kind::Binary(binary) = child.kind() {
                 if let Some(elsewhere) = binary.elsewhere() {
-                    self.left_out.add(format!("kept elsewhere: /{} at {}", child.path(), elsewhere.url));
+                    self.left_out.add(format!("stored elsewhere: /{} at {}", child.path(), elsewhere.url));
                     continue;
                 }
                 let mut content = match self.library.content(&child, binary, 0..binary.len_bytes).await {
-                    // Damage that is found later ends the archive. It is marked, and the next archive leaves it out.
+                    // Damage that is found later ends the archive. It is marked, and the next
+                    // archive leaves it out.
                     Err(error) if error.is_damage() => {
                         self.left_out.add(format!("damaged: /{}", child.path()));
                         continue;

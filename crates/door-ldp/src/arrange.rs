@@ -1,13 +1,16 @@
-//! The order of a resource's statements: all of one subject together, and within it all of one predicate. So flattened JSON-LD has one
-//! node object per subject (JSON-LD 1.1, section 5.3), and the other formats are short.
+//! The order of a resource's statements: all of one subject together, and within it all of one
+//! predicate. So flattened JSON-LD has one node object per subject (JSON-LD 1.1, section 5.3), and
+//! the other formats are short.
 //!
-//! Listings are streams. Containment, and members of a resource, have one subject and one predicate, and are written in their place.
-//! Statements from the member (`ldp:isMemberOfRelation`) have a subject each. They come after all others, and other statements about a
-//! member are held until it comes.
+//! Listings are streams. Containment, and members of a resource, have one subject and one
+//! predicate, and are written in their place. Statements from the member (`ldp:isMemberOfRelation`)
+//! have a subject each. They come after all others, and other statements about a member are held
+//! until it comes.
 //!
-//! Two cases would need the whole listing in memory, and break the order instead. Children of an Indirect Container may name the same
-//! member, or the resource itself, with statements from the member: then it is a subject once for each. Descriptions of other resources
-//! (`Prefer`) come last, each as stored, and may repeat a subject.
+//! Two cases would need the whole listing in memory, and break the order instead. Children of an
+//! Indirect Container may name the same member, or the resource itself, with statements from the
+//! member: then it is a subject once for each. Descriptions of other resources (`Prefer`) come
+//! last, each as stored, and may repeat a subject.
 
 use std::collections::VecDeque;
 
@@ -35,8 +38,8 @@ struct Group {
     listings: Vec<Section>,
 }
 
-/// Arranges statements, and those that follow by these rules from the contents of containers. The subject of the first statement is the
-/// described resource.
+/// Arranges statements, and those that follow by these rules from the contents of containers. The
+/// subject of the first statement is the described resource.
 pub fn arranged(triples: Graph, listings: Vec<(Membership, Resource)>) -> Arranged {
     let lists = Lists::of(&triples);
     let mut subjects: IndexMap<NamedOrBlankNode, IndexMap<NamedNode, Group>> = IndexMap::new();

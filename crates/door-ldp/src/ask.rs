@@ -24,8 +24,8 @@ use crate::{Encrypted, LdpDoor, constraints, links};
 /// Name of the container of volumes in the root.
 const VOLUMES: &str = objects::library::VOLUMES;
 
-/// Number of tries of a change while others change the same resource. A try fails only if another change succeeded, so this many changes
-/// at once all succeed.
+/// Number of tries of a change while others change the same resource. A try fails only if another
+/// change succeeded, so this many changes at once all succeed.
 pub const TRIES_MAX: u32 = 64;
 
 /// A resource was changed by others in each try.
@@ -70,8 +70,9 @@ pub async fn answer(State(door): State<Arc<LdpDoor>>, request: Request) -> Respo
     }
 }
 
-/// The address without the slash at its end; `None` if it has none, or is that of the root, which ends with one. Addresses here end
-/// without a slash; after one, relative IRIs would have another meaning.
+/// The address without the slash at its end; `None` if it has none, or is that of the root, which
+/// ends with one. Addresses here end without a slash; after one, relative IRIs would have another
+/// meaning.
 fn without_slash(uri: &Uri, base: &str) -> Option<String> {
     let path = uri.path().strip_suffix('/').filter(|path| path.len() > base.len())?;
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -146,7 +147,7 @@ impl Asked {
 
     /// The client for content stored elsewhere, if that is allowed.
     pub fn external(&self) -> Result<&External, LdpError> {
-        let none = || LdpError::External("content that is kept elsewhere is not taken here".to_owned());
+        let none = || LdpError::External("links to content stored elsewhere are not enabled on this server".to_owned());
         self.door.external.as_ref().ok_or_else(none)
     }
 
@@ -158,7 +159,8 @@ impl Asked {
         LdpError::NotAllowed { method: self.method.clone(), allow: allow.to_owned() }
     }
 
-    /// Adds `Content-Location` of the root, whose address ends with a slash, if the request omitted the slash.
+    /// Adds `Content-Location` of the root, whose address ends with a slash, if the request omitted
+    /// the slash.
     fn name_root(&self, headers: &mut HeaderMap) {
         let iri = self.site.iri(self.path());
         if self.method.is_safe()
@@ -239,7 +241,8 @@ pub fn refuse_volumes(path: &ResourcePath) -> Result<(), LdpError> {
     }
 }
 
-/// A response without its body (HEAD, 304) and of unknown length, so that it has no `Content-Length` (RFC 9110, section 8.6).
+/// A response without its body (HEAD, 304) and of unknown length, so that it has no
+/// `Content-Length` (RFC 9110, section 8.6).
 pub fn unsent(mut response: Response) -> Response {
     *response.body_mut() = Body::from_stream(stream::empty::<Result<Bytes, Infallible>>());
     response

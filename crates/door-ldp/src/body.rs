@@ -1,4 +1,5 @@
-//! Request bodies. Graphs are read whole, within limits and within the memory budget. Bytes go to the store as they arrive.
+//! Request bodies. Graphs are read whole, within limits and within the memory budget. Bytes go to
+//! the store as they arrive.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use crate::errors::LdpError;
 use crate::links::values;
 use crate::settings::LdpSettings;
 
-/// A received graph that is not parsed yet, because its relative IRIs have a meaning only once it has an address.
+/// A received graph that is not parsed yet, because its relative IRIs have a meaning only once it
+/// has an address.
 #[derive(Clone, Debug)]
 pub struct GraphBody {
     bytes: Bytes,
@@ -59,7 +61,8 @@ impl GraphBody {
         let text = self.content_type.charset.to_utf8(&self.bytes);
         let graph = rdf::parse(&text, self.content_type.syntax, base, &limits)?;
         if let Some(share) = &self.share {
-            // At most one graph per thread is parsed at once, each within its limits. Graphs that wait for the store hold a share.
+            // At most one graph per thread is parsed at once, each within its limits. Graphs that
+            // wait for the store hold a share.
             share.lock().resize(self.bytes.len() as u64 + GRAPHS_AT_ONCE * bytes_of(&graph))?;
         }
         Ok(crate::statements::map(graph, |iri| site.kept(iri)))
@@ -69,7 +72,8 @@ impl GraphBody {
 /// Graphs of one body in memory at the same time: as sent, and with stored IRIs.
 const GRAPHS_AT_ONCE: u64 = 2;
 
-/// Bytes per statement besides the text of its terms: itself, its place in the graph, and rounding of the allocator.
+/// Bytes per statement besides the text of its terms: itself, its place in the graph, and rounding
+/// of the allocator.
 pub const STATEMENT_BYTES: u64 = 256;
 
 /// Approximate bytes of a graph in memory.
@@ -97,9 +101,13 @@ pub async fn whole(body: Body, asked: &Asked, bytes_max: usize) -> Result<Held, 
     Ok(held)
 }
 
-/// Refuses digests of a body that is processed while it arrives, because the check would come too late.
+/// Refuses digests of a body that is processed while it arrives, because the check would come too
+/// late.
 pub fn refuse_digests(headers: &HeaderMap) -> Result<(), LdpError> {
-    let why = || "of many resources in one body no digest is checked, because each is created as it comes".to_owned();
+    let why = || {
+        "the digest of a body with many resources cannot be checked, because each resource is created as it arrives"
+            .to_owned()
+    };
     let names = [digests::DIGEST, digests::REPR_DIGEST, digests::CONTENT_DIGEST];
     match names.iter().any(|name| headers.contains_key(name)) {
         true => Err(LdpError::Header { name: "digest", why: why() }),

@@ -1,8 +1,10 @@
-//! Statements of containment and membership in a client's body. The server manages them. They are accepted if they are true, or were true
-//! when the client read them, and refused if they never were.
+//! Statements of containment and membership in a client's body. The server manages them. They are
+//! accepted if they are true, or were true when the client read them, and refused if they never
+//! were.
 //!
-//! A head says whether something is or was a child. Only the listing of an Indirect Container says which members its children name. It is
-//! read as far as necessary, which costs what it cost the client to learn of those members.
+//! A head says whether something is or was a child. Only the listing of an Indirect Container says
+//! which members its children name. It is read as far as necessary, which costs what it cost the
+//! client to learn of those members.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,9 @@
 //! Conditions and validators (RFC 9110, section 13).
 //!
-//! The entity tag of a graph begins with the revision of its description, and `If-Match` compares only that. So a new child changes the
-//! tag of its container and fails no writer's `If-Match`. The rest distinguishes representations: when the listing changed, and the
-//! format. A binary's tag is the revision of its bytes.
+//! The entity tag of a graph begins with the revision of its description, and `If-Match` compares
+//! only that. So a new child changes the tag of its container and fails no writer's `If-Match`. The
+//! rest distinguishes representations: when the listing changed, and the format. A binary's tag is
+//! the revision of its bytes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -41,12 +42,14 @@ impl Validators {
         Self { revision, etag: format!("\"{revision}\""), modified: revision.time() }
     }
 
-    /// Those of bytes stored elsewhere, where they may change. The tag is weak, and serves to change their description here.
+    /// Those of bytes stored elsewhere, where they may change. The tag is weak, and serves to
+    /// change their description here.
     pub fn of_bytes_elsewhere(revision: RevisionId) -> Self {
         Self { revision, etag: format!("W/\"{revision}\""), modified: revision.time() }
     }
 
-    /// Those of a graph in the representation named by `variant`. A streaming listing may change meanwhile, so its tag is weak.
+    /// Those of a graph in the representation named by `variant`. A streaming listing may change
+    /// meanwhile, so its tag is weak.
     pub fn of_graph(revision: RevisionId, listing: Option<Option<RevisionId>>, variant: &str) -> Self {
         let (etag, changed) = match listing {
             None => (format!("\"{revision}-{variant}\""), None),
@@ -79,7 +82,8 @@ impl Validators {
         }
     }
 
-    /// Evaluates the conditions of a change. `If-Modified-Since` applies only to reading (section 13.1.3).
+    /// Evaluates the conditions of a change. `If-Modified-Since` applies only to reading (section
+    /// 13.1.3).
     pub fn writing(&self, headers: &HeaderMap) -> Result<(), LdpError> {
         self.protecting(headers)?;
         let known = tags(headers, &header::IF_NONE_MATCH).iter().any(|tag| tag == "*" || self.is_of(tag));
@@ -119,8 +123,8 @@ pub fn creating(headers: &HeaderMap) -> Result<(), LdpError> {
     if headers.contains_key(header::IF_MATCH) { Err(PreconditionFailed::if_match_of_nothing().into()) } else { Ok(()) }
 }
 
-/// Whether a change has a condition that prevents lost updates. `If-Unmodified-Since` does not: it cannot distinguish two changes within a
-/// second (section 8.8.2.2).
+/// Whether a change has a condition that prevents lost updates. `If-Unmodified-Since` does not: it
+/// cannot distinguish two changes within a second (section 8.8.2.2).
 pub fn is_conditional(headers: &HeaderMap) -> bool {
     headers.contains_key(header::IF_MATCH) || headers.contains_key(header::IF_NONE_MATCH)
 }
@@ -152,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_changes_the_tag_of_a_container_and_breaks_no_condition_on_its_description() {
+    fn a_child_changes_the_tag_of_a_container_and_fails_no_condition_on_its_description() {
         let before = Validators::of_graph(REVISION, Some(None), "t");
         let after = Validators::of_graph(REVISION, Some(Some(CHANGE)), "t");
         assert_ne!(before.etag, after.etag);
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_any_representation_lets_its_writer_through_and_no_other_does() {
+    fn a_writer_may_use_the_tag_of_any_representation_and_no_other() {
         let stands = Validators::of_graph(REVISION, None, "t");
         for tag in [
             &*stands.etag,
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_another_representation_does_not_have_it_already() {
+    fn a_client_that_requests_another_representation_does_not_have_it_already() {
         let turtle = Validators::of_graph(REVISION, None, "t");
         let json = Validators::of_graph(REVISION, None, "j");
         assert_eq!(json.reading(&with(header::IF_NONE_MATCH, &turtle.etag)).unwrap(), Reading::Send);

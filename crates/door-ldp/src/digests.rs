@@ -1,10 +1,12 @@
-//! Digests of responses: `Digest` and `Want-Digest` (RFC 3230, with the algorithms of RFC 5843); `Repr-Digest`, `Content-Digest` and
-//! the headers that request them (RFC 9530).
+//! Digests of responses: `Digest` and `Want-Digest` (RFC 3230, with the algorithms of RFC 5843);
+//! `Repr-Digest`, `Content-Digest` and the headers that request them (RFC 9530).
 //!
-//! Bytes stored here have digests. `Digest` and `Repr-Digest` cover all bytes of a resource, whichever are sent. `Content-Digest` covers
-//! the content of the response. It is sent only with all bytes; there is no coding, so it is the same digest. A response to HEAD has no
-//! content, and a range would have to be read before it is sent: these have no `Content-Digest`. Graphs, which are written while they are
-//! sent, and archives have no digests. Bytes stored elsewhere are read for a digest if the client asks for one.
+//! Bytes stored here have digests. `Digest` and `Repr-Digest` cover all bytes of a resource,
+//! whichever are sent. `Content-Digest` covers the content of the response. It is sent only with
+//! all bytes; there is no coding, so it is the same digest. A response to HEAD has no content, and
+//! a range would have to be read before it is sent: these have no `Content-Digest`. Graphs, which
+//! are written while they are sent, and archives have no digests. Bytes stored elsewhere are read
+//! for a digest if the client asks for one.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +53,8 @@ impl Field {
     }
 }
 
-/// The algorithm that a client prefers, by the header that requests it; `Ok(None)` if it requests none.
+/// The algorithm that a client prefers, by the header that requests it; `Ok(None)` if it requests
+/// none.
 fn wanted(headers: &HeaderMap, wish: &'static str) -> Result<Option<DigestAlgorithm>, LdpError> {
     let values = values(headers, &HeaderName::from_static(wish));
     if values.is_empty() {
@@ -76,8 +79,8 @@ fn wanted(headers: &HeaderMap, wish: &'static str) -> Result<Option<DigestAlgori
 }
 
 impl Asked {
-    /// Sets digests of a resource's bytes: SHA-256, which is stored, and other requested ones, which are computed. `all_are_sent`: whether
-    /// the response has all bytes.
+    /// Sets digests of a resource's bytes: SHA-256, which is stored, and other requested ones,
+    /// which are computed. `all_are_sent`: whether the response has all bytes.
     pub async fn insert_digests(
         &self,
         resource: &Resource,
@@ -110,7 +113,8 @@ impl Asked {
 }
 
 impl Asked {
-    /// Sets the requested digests of bytes stored elsewhere. They are read there for that, and only for that. Returns the promised digests.
+    /// Sets the requested digests of bytes stored elsewhere. They are read there for that, and only
+    /// for that. Returns the promised digests.
     pub async fn insert_digests_elsewhere(
         &self,
         elsewhere: &Elsewhere,
@@ -140,7 +144,8 @@ impl Asked {
     }
 }
 
-/// A body that ends with an error if it does not have these digests: content stored elsewhere may change between two readings.
+/// A body that ends with an error if it does not have these digests: content stored elsewhere may
+/// change between two readings.
 pub fn kept_to(body: Body, promised: Digests) -> Body {
     if promised.is_empty() {
         return body;
@@ -166,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_liked_algorithm_that_is_known_is_given() {
+    fn the_preferred_known_algorithm_is_used() {
         let wanted = |value: &str| {
             let header = HeaderName::from_static("want-digest");
             wanted(&HeaderMap::from_iter([(header, value.parse().unwrap())]), "want-digest")

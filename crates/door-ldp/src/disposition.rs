@@ -20,8 +20,9 @@ const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'|')
     .remove(b'~');
 
-/// The value of a request, as it is stored and sent again; `None` if there is none. ASCII is stored unchanged. A name with other letters,
-/// sent as UTF-8 (many clients) or ISO 8859-1 (old ones), is rewritten as in RFC 8187.
+/// The value of a request, as it is stored and sent again; `None` if there is none. ASCII is stored
+/// unchanged. A name with other letters, sent as UTF-8 (many clients) or ISO 8859-1 (old ones), is
+/// rewritten as in RFC 8187.
 pub fn of(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_DISPOSITION)?;
     if let Ok(text) = value.to_str() {
@@ -48,7 +49,8 @@ fn with_name(kind: &str, name: &str) -> String {
     }
 }
 
-/// The name in a value; `None` if there is none. The extended form takes precedence (RFC 6266, section 4.3).
+/// The name in a value; `None` if there is none. The extended form takes precedence (RFC 6266,
+/// section 4.3).
 pub fn filename(disposition: &str) -> Option<String> {
     let parameters: Vec<_> = split(disposition, ';').into_iter().filter_map(parameter).collect();
     let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
@@ -81,14 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_ascii_is_kept_as_it_is() {
+    fn a_value_in_ascii_is_stored_unchanged() {
         for value in ["attachment; filename=\"page 1.png\"", "inline", "attachment; filename*=UTF-8''%C3%BC.txt"] {
             assert_eq!(kept(value.as_bytes()).as_deref(), Some(value));
         }
     }
 
     #[test]
-    fn a_name_with_other_letters_is_spelled_as_every_client_understands_it() {
+    fn a_name_with_other_letters_is_encoded_for_every_client() {
         let expected = "attachment; filename=\"_ber \\uE000.pdf\"; filename*=UTF-8''%C3%BCber%20%EE%80%80.pdf";
         let expected = expected.replace("\\uE000", "_");
         assert_eq!(kept("attachment; filename=\"über \u{E000}.pdf\"".as_bytes()).unwrap(), expected);
@@ -98,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_that_says_its_letters_goes_first() {
+    fn the_extended_name_takes_precedence() {
         for (value, name) in [
             ("attachment; filename=\"a.txt\"; filename*=UTF-8'en'%C3%A4.txt", Some("ä.txt")),
             ("attachment; FILENAME*=iso-8859-1''%E4.txt; filename=a.txt", Some("ä.txt")),
@@ -114,7 +116,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_is_read_as_it_was_written(name in "[^\\x00-\\x1F\\x7F]{1,20}") {
+        fn every_name_is_read_back_unchanged(name in "[^\\x00-\\x1F\\x7F]{1,20}") {
             let value = attachment(&name);
             prop_assert!(HeaderValue::try_from(&value).is_ok());
             prop_assert_eq!(filename(&value), Some(name));

@@ -211,7 +211,8 @@ impl LdpError {
         }
     }
 
-    /// Whether the client gets the details of an internal error: of damaged data it may have a copy.
+    /// Whether the client gets the details of an internal error: of damaged data it may have a
+    /// copy.
     fn tells_inside(&self) -> bool {
         matches!(self, Self::Resource(ResourceError::Objects(ObjectsError::DamagedResource { .. })))
     }
@@ -233,7 +234,8 @@ impl LdpError {
         (status, Problem::new(status, kind, self, self.tells_inside()).into_detail())
     }
 
-    /// Whether to link to the page about constraints. LDP 1.0, section 4.2.1.6, requires it for every refused body.
+    /// Whether to link to the page about constraints. LDP 1.0, section 4.2.1.6, requires it for
+    /// every refused body.
     pub fn is_explained(&self) -> bool {
         matches!(
             self,

@@ -1,6 +1,6 @@
-//! Content stored elsewhere (Fedora API, section 3.9): copied when it is linked, proxied on each request, or redirected to. The server
-//! requests only addresses with a configured prefix. Anything else would let strangers explore the server's network, or (`files.rs`) its
-//! files.
+//! Content stored elsewhere (Fedora API, section 3.9): copied when it is linked, proxied on each
+//! request, or redirected to. The server requests only addresses with a configured prefix. Anything
+//! else would let strangers explore the server's network, or (`files.rs`) its files.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Redirections that are followed.
 const REDIRECTIONS_MAX: usize = 5;
-/// Contents whose digests are computed at the same time.
+/// Contents that are read for their digests at the same time.
 const SUMMED_UP_AT_ONCE: usize = 4;
 
 /// A request's link to content stored elsewhere.
@@ -72,7 +72,7 @@ impl Named {
         let link = match &named[..] {
             [] => return Ok(None),
             [link] => link,
-            _ => return Err(LdpError::External("content is named once".to_owned())),
+            _ => return Err(LdpError::External("only one link to content is allowed".to_owned())),
         };
         let parameters = |wanted: &str| {
             let of_name = link.parameters.iter().filter(|(name, _)| name == wanted);
@@ -82,7 +82,7 @@ impl Named {
             ["copy"] => Wanted::Copy,
             ["proxy"] => Wanted::Kept(Handling::Proxy),
             ["redirect"] => Wanted::Kept(Handling::Redirect),
-            _ => return Err(LdpError::External("`handling` is one of copy, proxy and redirect".to_owned())),
+            _ => return Err(LdpError::External("`handling` must be copy, proxy or redirect".to_owned())),
         };
         let media_type = parameters("type").first().filter(|said| !said.is_empty()).map(|said| (*said).to_owned());
         Ok(Some(Self { url: link.target.clone(), wanted, media_type }))
@@ -146,8 +146,9 @@ fn place(uri: &Uri) -> Option<(Scheme, String, Option<u16>)> {
     Some((scheme, authority.host().to_ascii_lowercase(), authority.port_u16().filter(|port| *port != usual)))
 }
 
-/// An address with the same meaning for every server: nothing in its path leads to a parent or hides a separator. This includes servers
-/// that decode twice (`%252e`), remove parameters of segments (`..;x`), or strip dots and spaces from their ends.
+/// An address with the same meaning for every server: nothing in its path leads to a parent or
+/// hides a separator. This includes servers that decode twice (`%252e`), remove parameters of
+/// segments (`..;x`), or strip dots and spaces from their ends.
 fn plain_uri(text: &str) -> Option<Uri> {
     if text.contains(['#', '\\']) {
         return None;
@@ -185,7 +186,8 @@ fn leads_up(path: &str) -> bool {
 #[derive(Clone)]
 pub struct External {
     prefixes: Arc<[ExternalPrefix]>,
-    /// Limits the contents whose digests are computed at the same time: each is read whole for a client that may not read the response.
+    /// Limits the contents whose digests are computed at the same time: each is read whole for a
+    /// client that may not read the response.
     summing: Arc<Semaphore>,
     client: Client<HttpsConnector<HttpConnector<OutsideResolver>>, Body>,
 }
@@ -204,9 +206,9 @@ impl External {
     /// Refuses an address that is not allowed, or cannot be handled this way.
     pub fn check(&self, url: &str, handling: Handling) -> Result<(), LdpError> {
         match (files::is_file(url), handling) {
-            (true, Handling::Redirect) => {
-                Err(LdpError::External("no client can be sent to a file of this machine: use copy or proxy".to_owned()))
-            }
+            (true, Handling::Redirect) => Err(LdpError::External(
+                "a client cannot be redirected to a file of this machine: use copy or proxy".to_owned(),
+            )),
             (true, Handling::Proxy) => self.file(url).map(|_| ()),
             (false, _) => self.allowed(url).map(|_| ()),
         }
@@ -255,29 +257,29 @@ impl External {
             range.into_iter().for_each(|range| _ = request.headers_mut().insert(header::RANGE, range.clone()));
             let failed = |why: String| LdpError::Elsewhere { url: url.to_owned(), why };
             let response = timeout(PAUSE_MAX, self.client.request(request)).await;
-            let response = response.map_err(|_| failed("it does not answer".to_owned()))?;
+            let response = response.map_err(|_| failed("it does not respond".to_owned()))?;
             let response = response.map_err(|error| failed(error.to_string()))?;
             if !response.status().is_redirection() {
                 return match response.status() {
                     StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
                         Ok(response.map(patient))
                     }
-                    status => Err(failed(format!("it answers {status}"))),
+                    status => Err(failed(format!("it responds with {status}"))),
                 };
             }
             let location = response.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
-            let location = location.ok_or_else(|| failed("it was moved, and does not say where".to_owned()))?;
+            let location = location.ok_or_else(|| failed("it was moved without a new address".to_owned()))?;
             let target = rdf::Iri::parse(uri.to_string()).and_then(|base| base.resolve(location));
             let target = target.map_err(|error| failed(error.to_string()))?;
             uri =
                 self.allowed(&target).map_err(|_| failed(format!("it was moved to {target}, which is not allowed")))?;
         }
-        Err(LdpError::Elsewhere { url: url.to_owned(), why: "it was moved too often".to_owned() })
+        Err(LdpError::Elsewhere { url: url.to_owned(), why: "it was redirected too often".to_owned() })
     }
 }
 
 fn not_allowed(url: &str) -> LdpError {
-    LdpError::External(format!("content at {url} is not taken: it is not among what is allowed"))
+    LdpError::External(format!("content at {url} is refused: no configured prefix allows it"))
 }
 
 /// A body that ends with an error if nothing arrives for a while.
@@ -289,12 +291,13 @@ fn patient(body: hyper::body::Incoming) -> Body {
             Ok(Some(Ok(piece))) => Some((Ok(piece), Some(pieces))),
             Ok(Some(Err(error))) => Some((Err(error), None)),
             Ok(None) => None,
-            Err(_) => Some((Err(axum::Error::new("nothing more came for a while")), None)),
+            Err(_) => Some((Err(axum::Error::new("no more data arrived for a while")), None)),
         }
     }))
 }
 
-/// Resolves host names, but never to this machine under another name: a prefix for this machine must name it as such.
+/// Resolves host names, but never to this machine under another name: a prefix for this machine
+/// must name it as such.
 #[derive(Clone)]
 struct OutsideResolver(GaiResolver);
 
@@ -338,7 +341,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_begins_as_it_is_set_is_asked() {
+    async fn only_addresses_with_a_configured_prefix_are_requested() {
         let external = external(&["https://example.org/data/", "http://127.0.0.1:8081/"]);
         for url in [
             "https://example.org/data/a",
@@ -396,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_ends_where_a_name_ends() {
+    fn a_prefix_ends_with_a_whole_name() {
         for text in [
             "https://example.org",
             "https://example.org/data",
@@ -409,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_another_machine_does_not_lead_to_this_one() {
+    fn a_foreign_host_name_does_not_lead_to_this_machine() {
         let is_outside = |address: &str| is_outside(&address.parse().unwrap());
         for address in
             ["127.0.0.1:80", "[::1]:80", "0.0.0.0:80", "169.254.169.254:80", "[::ffff:127.0.0.1]:80", "[fe80::1]:80"]
@@ -420,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_done_is_said_once() {
+    fn the_handling_is_stated_once() {
         let named = |link: &str| {
             let link = link.replace("ext", &format!("rel=\"{EXTERNAL_CONTENT}\""));
             Named::of(&HeaderMap::from_iter([(header::LINK, link.parse().unwrap())]))

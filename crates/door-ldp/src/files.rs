@@ -1,7 +1,8 @@
 //! Content in files of this machine, below configured folders (`file:///srv/scans/`).
 //!
-//! No address leads out of such a folder. Each name of an address is opened in the folder before it, and no symbolic link is followed. Only
-//! regular files are opened, never a device, a pipe or a socket.
+//! No address leads out of such a folder. Each name of an address is opened in the folder before
+//! it, and no symbolic link is followed. Only regular files are opened, never a device, a pipe or a
+//! socket.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -48,7 +49,8 @@ impl Folder {
         (!names.is_empty()).then_some(Self { names })
     }
 
-    /// The names on the path from here to a file; `None` if the address is not a plain one of a file below here.
+    /// The names on the path from here to a file; `None` if the address is not a plain one of a
+    /// file below here.
     pub fn below(&self, url: &str) -> Option<Vec<OsString>> {
         let names = names(url)?;
         let below = names.strip_prefix(&self.names[..])?;
@@ -64,7 +66,8 @@ impl Folder {
         for name in folders {
             folder = openat(&folder, name, folder_flags | OFlags::NOFOLLOW, Mode::empty())?;
         }
-        // Opening a device may have effects, and opening a pipe may wait. So its type is checked before, and again once it is open.
+        // Opening a device may have effects, and opening a pipe may wait. So its type is checked
+        // before, and again once it is open.
         let stat = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("it is no regular file"));
@@ -153,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with files in it, and something beside it that is nobody's business.
+    /// A folder with files in it, and a file beside it that nobody may read.
     fn folder() -> (tempfile::TempDir, Folder) {
         let outside = tempfile::tempdir().unwrap();
         let inside = outside.path().join("open");
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_folder_is_read_and_nothing_leads_out_of_it() {
+    fn files_in_the_folder_are_read_and_nothing_leads_out_of_it() {
         let (_outside, folder) = folder();
         assert_eq!(read(&folder, "deep/a%20scan").as_deref(), Some("a scan"));
         for below in [
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_below_the_folder_are_of_it() {
+    fn only_addresses_below_the_folder_belong_to_it() {
         let folder = Folder::parse("file:///srv/scans/").unwrap();
         assert_eq!(folder.below("file:///srv/scans/a/b").unwrap(), ["a", "b"]);
         for url in

@@ -40,7 +40,8 @@ impl Format {
         negotiated(headers, Vec::new())?.ok_or_else(none)
     }
 
-    /// The same for a resource that is also offered as an archive; `None` if the client prefers the archive.
+    /// The same for a resource that is also offered as an archive; `None` if the client prefers the
+    /// archive.
     pub fn negotiated_or_archive(headers: &HeaderMap) -> Result<Option<Self>, LdpError> {
         negotiated(headers, vec![Offer::new(ZIP, None)])
     }
@@ -61,7 +62,8 @@ impl Format {
         }
     }
 
-    /// Its media type, without a charset if the specification of the syntax fixes UTF-8 (RFC 9110, section 8.3).
+    /// Its media type, without a charset if the specification of the syntax fixes UTF-8 (RFC 9110,
+    /// section 8.3).
     pub fn insert(self, headers: &mut HeaderMap) {
         let value = match self {
             Self::Html => {

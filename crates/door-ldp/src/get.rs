@@ -143,8 +143,9 @@ impl Asked {
         Ok(told)
     }
 
-    /// The statements on a page, and where the next one begins. The first page describes the container itself. Each page has some children,
-    /// with the membership statements that follow from them.
+    /// The statements on a page, and where the next one begins. The first page describes the
+    /// container itself. Each page has some children, with the membership statements that follow
+    /// from them.
     async fn told_on_page(
         &self,
         resource: &Resource,
@@ -241,7 +242,8 @@ impl Asked {
 }
 
 impl Asked {
-    /// Proxies bytes stored elsewhere, or redirects to them. Ranges of them are left to the server that stores them.
+    /// Proxies bytes stored elsewhere, or redirects to them. Ranges of them are left to the server
+    /// that stores them.
     async fn get_elsewhere(&self, elsewhere: &Elsewhere, mut response: Response) -> Result<Response, LdpError> {
         let headers = response.headers_mut();
         // Clients need not know where a file is on this machine.
@@ -254,7 +256,8 @@ impl Asked {
             *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
             return Ok(response);
         }
-        // The tag here is not that of the bytes there, so a range under a condition is not passed on.
+        // The tag here is not that of the bytes there, so a range under a condition is not passed
+        // on.
         let range = self.headers.get(header::RANGE).filter(|_| !self.headers.contains_key(header::IF_RANGE));
         let (there, body) = self.external()?.ask(self.method.clone(), &elsewhere.url, range).await?.into_parts();
         for name in [header::CONTENT_LENGTH, header::CONTENT_RANGE, header::ACCEPT_RANGES] {

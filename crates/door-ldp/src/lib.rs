@@ -1,19 +1,24 @@
-//! The repository door: a Linked Data Platform (W3C LDP 1.0) over HTTP. It knows the domain (`objects`), graphs (`rdf`), and of the seam
-//! (`store`) only its times. It knows no engine, listener, token or configuration file.
+//! The repository door: a Linked Data Platform (W3C LDP 1.0) over HTTP. It knows the domain
+//! (`objects`), graphs (`rdf`), and of the seam (`store`) only its times. It knows no engine,
+//! listener, token or configuration file.
 //!
 //! How to read it, in the order in which a request is processed:
 //!
-//! - [`routes`] below: reading and writing routes are separate, so that the server can require a right for each. All requests arrive in
-//!   `ask.rs`, which finds the resource (`address.rs`: paths and IRIs) and responds.
-//! - One file per method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`, `delete.rs`. `returned.rs` is the response
-//!   to a change.
-//! - Headers: `links.rs`, `model.rs` (the interaction model), `conditions.rs`, `prefer.rs`, `digests.rs`, `disposition.rs`. `paging.rs` has
-//!   pages of containers.
-//! - From a body to the stored form and back: `body.rs`, `managed.rs` and `claims.rs` (server-managed statements), `membership.rs`,
-//!   `statements.rs` (the statements of a response, as a stream), `arrange.rs` (their order), `format.rs` (their format).
-//! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many resources in one request. `archive.rs`: a
-//!   container with its contents as a ZIP. `volumes.rs`, `volume_members.rs`: volumes as resources. `verify.rs`: verification.
-//! - `errors.rs`: each reason and its status, in one match. `constraints.rs`: the page that explains refusals.
+//! - [`routes`] below: reading and writing routes are separate, so that the server can require a
+//!   right for each. All requests arrive in `ask.rs`, which finds the resource (`address.rs`: paths
+//!   and IRIs) and responds.
+//! - One file per method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`,
+//!   `delete.rs`. `returned.rs` is the response to a change.
+//! - Headers: `links.rs`, `model.rs` (the interaction model), `conditions.rs`, `prefer.rs`,
+//!   `digests.rs`, `disposition.rs`. `paging.rs` has pages of containers.
+//! - From a body to the stored form and back: `body.rs`, `managed.rs` and `claims.rs`
+//!   (server-managed statements), `membership.rs`, `statements.rs` (the statements of a response,
+//!   as a stream), `arrange.rs` (their order), `format.rs` (their format).
+//! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many
+//!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
+//!   `volume_members.rs`: volumes as resources. `verify.rs`: verification.
+//! - `errors.rs`: each reason and its status, in one match. `constraints.rs`: the page that
+//!   explains refusals.
 
 mod address;
 mod archive;
@@ -75,7 +80,8 @@ pub struct LdpDoor {
 }
 
 impl LdpDoor {
-    /// A door to this library. It fails if content elsewhere is allowed and the system has no root certificates.
+    /// A door to this library. It fails if content elsewhere is allowed and the system has no root
+    /// certificates.
     pub fn new(library: Library, settings: LdpSettings) -> io::Result<Self> {
         let external = match settings.external.is_empty() {
             true => None,

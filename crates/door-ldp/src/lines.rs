@@ -1,4 +1,5 @@
-//! Many resources in one request as lines of JSON. Each line is a JSON-LD object and becomes one resource.
+//! Many resources in one request as lines of JSON. Each line is a JSON-LD object and becomes one
+//! resource.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +12,9 @@ use serde::de::IgnoredAny;
 
 use crate::errors::LdpError;
 
-/// The non-empty lines of a body, as they arrive. They end at a line that is longer than `bytes_max` or than the memory budget allows, and
-/// if the body breaks off. `share` covers the part of an incomplete line in memory.
+/// The non-empty lines of a body, as they arrive. They end at a line that is longer than
+/// `bytes_max` or than the memory budget allows, and if the body breaks off. `share` covers the
+/// part of an incomplete line in memory.
 pub fn of(body: Body, bytes_max: usize, share: Share) -> impl Stream<Item = Result<Bytes, LdpError>> + Send + 'static {
     let (body, least_bytes) = (body.into_data_stream(), share.bytes());
     let state = Some(Lines { body, held: BytesMut::new(), searched: 0, bytes_max, share, least_bytes });
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_the_same_however_they_come_in_pieces() {
+    async fn lines_are_the_same_for_any_pieces() {
         let expected = vec![Ok("one".to_owned()), Ok("two".to_owned()), Ok("three".to_owned())];
         assert_eq!(lines(&["one\ntwo\n\nthree\n"], 9).await, expected);
         assert_eq!(lines(&["o", "ne\nt", "wo", "\n", " \n", "thr", "ee"], 9).await, expected);
@@ -132,13 +134,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_is_too_long_ends_them_before_it_is_held_whole() {
+    async fn a_line_that_is_too_long_ends_the_lines_before_it_is_held_whole() {
         let read = lines(&["one\n", "0123456789", "0123456789", "never read\n"], 15).await;
         assert_eq!(read, [Ok("one".to_owned()), Err("the body is larger than 15 bytes".to_owned())]);
     }
 
     #[tokio::test]
-    async fn a_line_for_which_there_is_no_memory_ends_them_and_what_was_held_is_given_back() {
+    async fn a_line_without_enough_memory_ends_the_lines_and_releases_their_share() {
         let memory = Memory::new(1 << 20);
         let share = memory.try_reserve(&Party::Local, 1_000).unwrap();
         let endless = stream::repeat_with(|| Ok::<_, LdpError>(Bytes::from(vec![b'x'; 10_000])));
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_what_it_is_about_and_keeps_its_values_as_they_were_written() {
+    fn a_line_has_a_subject_and_keeps_its_values_unchanged() {
         let parsed = |line: &'static str| Line::parse(&Bytes::from_static(line.as_bytes()));
         let named = parsed("{\"@id\": \"a/b\", \"n\": 12345678901234567890.10}\n").unwrap();
         assert_eq!(named.id.as_deref(), Some("a/b"));

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_told_apart_whatever_stands_in_quotes_and_brackets() {
+    fn links_are_separated_despite_quotes_and_brackets() {
         let mut headers = HeaderMap::new();
         let value = r#"<http://a/?x=1,2>; rel="type next"; title="a, \"b\"", <http://b>;REL=type"#;
         headers.append(header::LINK, HeaderValue::from_static(value));

@@ -1,5 +1,6 @@
-//! Server-managed statements. Times, sizes, digests and types in a body are ignored, because a client that sends back what it read uses its
-//! own spelling, and states what was true then. Containment and membership are checked, and so is a type of another interaction model. Wrong
+//! Server-managed statements. Times, sizes, digests and types in a body are ignored, because a
+//! client that sends back what it read uses its own spelling, and states what was true then.
+//! Containment and membership are checked, and so is a type of another interaction model. Wrong
 //! statements are refused by name.
 
 use std::collections::HashSet;
@@ -28,7 +29,8 @@ const HAS_MIME_TYPE: NamedNodeRef<'static> =
 const FILENAME: NamedNodeRef<'static> =
     NamedNodeRef::new_unchecked("http://www.ebu.ch/metadata/ontologies/ebucore/ebucore#filename");
 
-/// The server-managed statements about a resource, except those that follow from its children, with stored IRIs.
+/// The server-managed statements about a resource, except those that follow from its children, with
+/// stored IRIs.
 pub fn statements(resource: &Resource) -> Vec<Triple> {
     let subject = NamedNode::new_unchecked(kept_iri(resource.path()));
     let say = |predicate: NamedNodeRef<'_>, object: Term| Triple::new(subject.clone(), predicate.into_owned(), object);
@@ -73,20 +75,22 @@ pub struct Standing<'a> {
     pub model: Model,
     /// The existing resource.
     pub resource: Option<&'a Resource>,
-    /// The rules for its containment and membership statements, with the containers from whose children they follow: its own rules, and
-    /// those of containers that give it members.
+    /// The rules for its containment and membership statements, with the containers from whose
+    /// children they follow: its own rules, and those of containers that give it members.
     pub rules: &'a [(Membership, ResourcePath)],
     /// Whether the client asks to ignore server-managed statements.
     pub lenient: bool,
 }
 
 impl Standing<'_> {
-    /// Removes server-managed statements from a graph (with stored IRIs), if they state nothing new.
+    /// Removes server-managed statements from a graph (with stored IRIs), if they state nothing
+    /// new.
     pub async fn strip(&self, library: &Library, graph: Graph) -> Result<Graph, LdpError> {
         let (mut graph, mut wrong, claims) = self.take_apart(graph);
         let mut never_so = claims::never_so(library, claims).await?;
         if let (Some(resource), false) = (self.resource, never_so.is_empty()) {
-            // Statements that were stored before a container began to state them stay the resource's own.
+            // Statements that were stored before a container began to state them stay the
+            // resource's own.
             let kept = kept_description(library, resource).await?;
             graph.extend(never_so.extract_if(.., |triple| kept.contains(triple)));
         }
@@ -106,7 +110,7 @@ impl Standing<'_> {
             return Ok(graph);
         }
         let statements = wrong.iter().map(ToString::to_string).collect();
-        Err(LdpError::Constraint { why: "these statements are the server's and are not so", statements })
+        Err(LdpError::Constraint { why: "the server manages these statements, and they are wrong", statements })
     }
 
     /// The client's own statements; wrong ones; those that are true if something is in a container.
@@ -130,8 +134,8 @@ impl Standing<'_> {
         (graph, wrong, claims)
     }
 
-    /// Refuses an update that would delete containment or membership. The graph that an update runs on has no such statements, so they are
-    /// recognised by the update's text.
+    /// Refuses an update that would delete containment or membership. The graph that an update runs
+    /// on has no such statements, so they are recognised by the update's text.
     pub async fn refuse_removing(&self, library: &Library, removals: &[Removal]) -> Result<(), LdpError> {
         let mut statements = Vec::new();
         let mut meant = Vec::new();
@@ -152,7 +156,7 @@ impl Standing<'_> {
         if statements.is_empty() || self.lenient {
             return Ok(());
         }
-        Err(LdpError::Constraint { why: "these statements are the server's and cannot be taken away", statements })
+        Err(LdpError::Constraint { why: "the server manages these statements, and they cannot be deleted", statements })
     }
 
     /// The owner of a statement about the resource itself.
@@ -190,7 +194,8 @@ enum Whose {
     Wrong,
 }
 
-/// The rules of `resource`: for its containment, its own membership rule, and those of other containers that give it members.
+/// The rules of `resource`: for its containment, its own membership rule, and those of other
+/// containers that give it members.
 pub async fn rules(library: &Library, resource: &Resource) -> Result<Vec<(Membership, ResourcePath)>, LdpError> {
     let mut rules = vec![(membership::of_containment(resource.path()), resource.path().clone())];
     if let Kind::Container { membership, .. } = resource.kind()
@@ -210,7 +215,8 @@ pub async fn giving_members(library: &Library, resource: &Resource) -> Result<Ve
     let mut recorded = Backlinks::giving_members_to(resource.path().clone());
     while let Some(paths) = library.more_backlinks(&mut recorded).await? {
         for path in paths {
-            // A deleted container, or one that now gives its members to another resource, gives none.
+            // A deleted container, or one that now gives its members to another resource, gives
+            // none.
             let Ok(container) = library.resource(&path).await else { continue };
             let Kind::Container { membership, .. } = container.kind() else { continue };
             if membership.rule().is_some_and(|rule| is_about(rule, resource.path())) {

@@ -1,6 +1,7 @@
-//! Many resources in one request, posted to a container: N-Quads with one resource per graph, or lines of JSON-LD with one resource each.
-//! The response has a line per resource, written when it is created. It starts while the request still arrives, and waits for a client
-//! that does not read yet.
+//! Many resources in one request, posted to a container: N-Quads with one resource per graph, or
+//! lines of JSON-LD with one resource each. The response has a line per resource, written when it
+//! is created. It starts while the request still arrives, and waits for a client that does not read
+//! yet.
 
 use std::sync::Arc;
 
@@ -140,8 +141,8 @@ impl Asked {
         self.told(Some(name.as_str()), made)
     }
 
-    /// Creates the resource of a line of JSON-LD. Returns its line. The base of relative IRIs is the container, or, without an `@id`, the
-    /// new resource.
+    /// Creates the resource of a line of JSON-LD. Returns its line. The base of relative IRIs is
+    /// the container, or, without an `@id`, the new resource.
     async fn create_line(&self, container: &Resource, model: Option<Model>, sent: &Bytes, share: Share) -> String {
         let Line { id, json_ld } = match Line::parse(sent) {
             Ok(line) => line,
@@ -205,7 +206,8 @@ impl Asked {
     }
 }
 
-/// The resources in a body, as they arrive. They end at an error, or if the memory budget does not allow more.
+/// The resources in a body, as they arrive. They end at an error, or if the memory budget does not
+/// allow more.
 fn resources(
     body: Body,
     limits: Limits,

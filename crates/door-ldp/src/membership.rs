@@ -1,4 +1,5 @@
-//! Membership (LDP 1.0, sections 5.4 and 5.5): the rule in a container's description, and the statements that follow from it.
+//! Membership (LDP 1.0, sections 5.4 and 5.5): the rule in a container's description, and the
+//! statements that follow from it.
 
 use objects::ResourcePath;
 use objects::resources::{Child, MemberRule, Membership, Relation};
@@ -19,7 +20,8 @@ pub fn rule_of(graph: &mut Graph, path: &ResourcePath, model: Model) -> Result<M
     }
 }
 
-/// The rule of a container, by its description (with stored IRIs). By default its members are its own, by `ldp:member`.
+/// The rule of a container, by its description (with stored IRIs). By default its members are its
+/// own, by `ldp:member`.
 fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Membership, LdpError> {
     if members == Members::Basic {
         return Ok(Membership::Basic);
@@ -37,7 +39,7 @@ fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Memb
         (None, None) => Relation::HasMember(say(graph, &own, ldp::HAS_MEMBER_RELATION, ldp::MEMBER.as_str())),
         (Some(_), Some(_)) => {
             return Err(LdpError::Constraint {
-                why: "a container has one relation of membership, either way",
+                why: "a container has one membership relation, in one direction",
                 statements: statements(graph, &own, &[ldp::HAS_MEMBER_RELATION, ldp::IS_MEMBER_OF_RELATION]),
             });
         }
@@ -45,7 +47,7 @@ fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Memb
     let (Relation::HasMember(iri) | Relation::IsMemberOf(iri)) = &relation;
     if is_servers(iri) {
         return Err(LdpError::Constraint {
-            why: "what this relation says is the server's, and no membership",
+            why: "the server manages statements with this relation, so it cannot express membership",
             statements: statements(graph, &own, &[ldp::HAS_MEMBER_RELATION, ldp::IS_MEMBER_OF_RELATION]),
         });
     }
@@ -60,8 +62,8 @@ fn rule(graph: &mut Graph, path: &ResourcePath, members: Members) -> Result<Memb
     Ok(Membership::Indirect(rule, inserted))
 }
 
-/// Whether the server manages statements with this relation: all of the vocabularies of LDP and Fedora except `ldp:member`, which is made
-/// for membership.
+/// Whether the server manages statements with this relation: all of the vocabularies of LDP and
+/// Fedora except `ldp:member`, which is made for membership.
 fn is_servers(relation: &str) -> bool {
     let term = NamedNodeRef::new_unchecked(relation);
     let is_reserved = relation.starts_with(ldp::NAMESPACE) || fedora::is_of(term) || term == rdf::vocab::rdf::TYPE;
@@ -74,7 +76,8 @@ pub fn of_containment(container: &ResourcePath) -> Membership {
     Membership::Direct(MemberRule { resource: kept_iri(container), relation })
 }
 
-/// The resource of this repository, other than the container itself, to which a container gives members.
+/// The resource of this repository, other than the container itself, to which a container gives
+/// members.
 pub fn members_for(membership: &Membership, container: &ResourcePath) -> Option<ResourcePath> {
     path_of_kept(&membership.rule()?.resource).filter(|path| path != container)
 }
@@ -162,7 +165,7 @@ fn only(graph: &Graph, subject: &str, predicate: NamedNodeRef<'_>) -> Result<Opt
         [] => Ok(None),
         [Term::NamedNode(object)] => Ok(Some(object.as_str().to_owned())),
         _ => Err(LdpError::Constraint {
-            why: "this is said once, of an IRI",
+            why: "this is allowed once, and its object must be an IRI",
             statements: statements(graph, subject, &[predicate]),
         }),
     }

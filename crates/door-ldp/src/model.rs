@@ -1,4 +1,5 @@
-//! Interaction models (LDP 1.0, sections 4 and 5): which one a client requests, and which types express it.
+//! Interaction models (LDP 1.0, sections 4 and 5): which one a client requests, and which types
+//! express it.
 
 use http::HeaderMap;
 use objects::resources::{Kind, Membership};
@@ -25,9 +26,9 @@ pub enum Model {
 pub enum Members {
     /// Not at all.
     Basic,
-    /// Of each child.
+    /// For each child.
     Direct,
-    /// Of what each child names.
+    /// For the member that each child names.
     Indirect,
 }
 
@@ -41,7 +42,7 @@ impl Members {
         }
     }
 
-    /// That of a container.
+    /// The kind of a container, by its rule.
     pub fn of(membership: &Membership) -> Self {
         match membership {
             Membership::Basic => Self::Basic,
@@ -52,7 +53,7 @@ impl Members {
 }
 
 impl Model {
-    /// That of a resource.
+    /// The model of a resource, by its kind.
     pub fn of(kind: &Kind) -> Self {
         match kind {
             Kind::RdfSource => Self::RdfSource,
@@ -70,8 +71,9 @@ impl Model {
         }
     }
 
-    /// Refuses links to features that this server does not have: access rules for a resource (Web Access Control), and types that are not
-    /// interaction models. Ignoring them would mislead the client.
+    /// Refuses links to features that this server does not have: access rules for a resource (Web
+    /// Access Control), and types that are not interaction models. Ignoring them would mislead the
+    /// client.
     pub fn refuse_unknown(headers: &HeaderMap) -> Result<(), LdpError> {
         let links = links::of(headers);
         if links.iter().any(|link| link.has_rel("acl")) {
@@ -84,7 +86,7 @@ impl Model {
             class.starts_with(ldp::NAMESPACE) || of_every_kind.iter().any(|known| known.as_str() == class)
         };
         match links.iter().find(|link| link.has_rel("type") && !is_known(&link.target)) {
-            Some(link) => Err(LdpError::Model(format!("{} is no interaction model here", link.target))),
+            Some(link) => Err(LdpError::Model(format!("{} is not an interaction model here", link.target))),
             None => Ok(()),
         }
     }
@@ -95,7 +97,8 @@ impl Model {
         container.contains(&class) || class == ldp::NON_RDF_SOURCE
     }
 
-    /// The model that a request names by `Link: rel="type"`; `None` if it names none. `is_graph`: the body could be a graph.
+    /// The model that a request names by `Link: rel="type"`; `None` if it names none. `is_graph`:
+    /// the body could be a graph.
     pub fn asked(headers: &HeaderMap, is_graph: bool) -> Result<Option<Self>, LdpError> {
         let types: Vec<_> = links::of(headers)
             .into_iter()
@@ -127,7 +130,7 @@ impl Model {
                 "BasicContainer" => Some(Members::Basic),
                 "DirectContainer" => Some(Members::Direct),
                 "IndirectContainer" => Some(Members::Indirect),
-                other => return Err(LdpError::Model(format!("ldp:{other} is no interaction model"))),
+                other => return Err(LdpError::Model(format!("ldp:{other} is not an interaction model"))),
             };
             container = match (container, members) {
                 (Some(Some(known)), Some(another)) if known != another => {
@@ -147,7 +150,8 @@ impl Model {
         }
     }
 
-    /// The model of a graph whose client requested none: the container type that the graph states, or the configured default.
+    /// The model of a graph whose client requested none: the container type that the graph states,
+    /// or the configured default.
     pub fn of_graph(graph: &Graph, subject: &str, default: DefaultModel) -> Result<Self, LdpError> {
         let said = types_in(graph, subject).into_iter().filter(|name| name.ends_with("Container")).collect::<Vec<_>>();
         Ok(Self::of_types(&said, true)?.unwrap_or(match default {
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_special_type_is_the_model() {
+    fn the_most_specific_type_is_the_model() {
         assert_eq!(asked(&[], true).unwrap(), None);
         assert_eq!(asked(&["Resource"], true).unwrap(), Some(Model::RdfSource));
         assert_eq!(asked(&["Resource"], false).unwrap(), Some(Model::Binary));
@@ -192,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_excludes_itself_or_is_unknown_is_refused() {
+    fn contradictory_and_unknown_types_are_refused() {
         for types in [
             &["NonRDFSource", "Container"][..],
             &["NonRDFSource", "RDFSource"],

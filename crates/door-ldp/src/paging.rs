@@ -1,4 +1,5 @@
-//! Pages of a container's members (W3C LDP Paging 1.0): which page a query requests, and the links to the others.
+//! Pages of a container's members (W3C LDP Paging 1.0): which page a query requests, and the links
+//! to the others.
 
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};

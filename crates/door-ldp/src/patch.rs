@@ -86,7 +86,7 @@ impl Asked {
                 .collect();
             if !missing.is_empty() {
                 return Err(LdpError::Constraint {
-                    why: "these statements are the server's and cannot be taken away",
+                    why: "the server manages these statements, and they cannot be deleted",
                     statements: missing,
                 });
             }

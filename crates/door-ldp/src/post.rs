@@ -43,7 +43,7 @@ impl Asked {
         refuse_codings(&self.headers)?;
         if let Some(named) = Named::of(&self.headers)? {
             if !matches!(Model::asked(&self.headers, false)?, None | Some(Model::Binary)) {
-                return Err(LdpError::Model("what is kept elsewhere is bytes".to_owned()));
+                return Err(LdpError::Model("content stored elsewhere is bytes".to_owned()));
             }
             return self.take_in_named(named, path).await.map(Incoming::Binary);
         }
@@ -239,7 +239,8 @@ impl Asked {
         Ok(self.returned(&written.path, response).await)
     }
 
-    /// The entity tag for the writer's next change, and whether the response is minimal as preferred.
+    /// The entity tag for the writer's next change, and whether the response is minimal as
+    /// preferred.
     pub fn confirm(&self, written: &Written, incoming: &Incoming, headers: &mut HeaderMap) {
         Preferences::confirm_minimal(&self.headers, headers);
         match incoming {

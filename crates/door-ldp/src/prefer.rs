@@ -108,8 +108,8 @@ impl Preferences {
         Self { contained_descriptions: false, inbound_references: false, is_understood, ..self }
     }
 
-    /// The `Preference-Applied` of a response that follows these; none if some part was not understood, because its syntax cannot express
-    /// parts of a preference.
+    /// The `Preference-Applied` of a response that follows these; none if some part was not
+    /// understood, because its syntax cannot express parts of a preference.
     pub fn applied(&self) -> Option<&'static str> {
         self.answer.filter(|_| self.is_understood).map(Answer::name)
     }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_included_and_omitted_is_what_the_client_says() {
+    fn the_client_chooses_what_is_included_and_omitted() {
         let listed =
             |preferences: Preferences| (preferences.containment, preferences.membership, preferences.applied());
         assert_eq!(listed(of("respond-async")), (true, true, None));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_understood_is_not_said_to_be_applied() {
+    fn an_unknown_preference_is_not_reported_as_applied() {
         for parameter in ["include", "omit"] {
             let preferences = choosing(parameter, &["http://example.org/unknown", CONTAINMENT]);
             assert_eq!(preferences.applied(), None);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn representations_that_differ_have_other_tags() {
+    fn different_representations_have_different_tags() {
         let all = [
             of(""),
             of("return=minimal"),

@@ -1,4 +1,5 @@
-//! The response to a change as its client prefers it (RFC 7240, section 4.2): minimal, or with the current representation.
+//! The response to a change as its client prefers it (RFC 7240, section 4.2): minimal, or with the
+//! current representation.
 
 use axum::response::Response;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -19,9 +20,10 @@ const ABOUT_THE_CHANGE: [HeaderName; 6] = [
 ];
 
 impl Asked {
-    /// The response to a change of the resource at `path`: with its representation, by `Accept`, if the client prefers that. The change is
-    /// made by then, and a preference is not a condition. If no acceptable representation can be sent with 200, the response stays minimal
-    /// and does not claim to follow the preference.
+    /// The response to a change of the resource at `path`: with its representation, by `Accept`, if
+    /// the client prefers that. The change is made by then, and a preference is not a condition. If
+    /// no acceptable representation can be sent with 200, the response stays minimal and does not
+    /// claim to follow the preference.
     pub async fn returned(&self, path: &ResourcePath, short: Response) -> Response {
         if Preferences::of(&self.headers).answer != Some(Answer::Representation) {
             return short;
@@ -31,7 +33,7 @@ impl Asked {
             Ok(whole) if whole.status() == StatusCode::OK => reading.answered(short, whole),
             Ok(_) => short,
             Err(error) => {
-                tracing::debug!(%error, "what came of a change is not sent along");
+                tracing::debug!(%error, "the representation after a change is not sent");
                 short
             }
         }

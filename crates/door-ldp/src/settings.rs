@@ -17,7 +17,8 @@ pub enum DefaultModel {
 pub struct LdpSettings {
     /// Path of the repository, without a slash at its end.
     pub base: String,
-    /// Scheme and authority under which clients see the server, as in `https://example.org`; `None`: what each request says.
+    /// Scheme and authority under which clients see the server, as in `https://example.org`;
+    /// `None`: what each request says.
     pub origin: Option<String>,
     /// The default model of a graph.
     pub default_model: DefaultModel,

@@ -1,5 +1,6 @@
-//! Output that waits for a client that does not read yet: in memory if it is little, otherwise in a temporary file. Many clients read
-//! nothing of a response before they have sent the whole request, and the server must not wait for them.
+//! Output that waits for a client that does not read yet: in memory if it is little, otherwise in a
+//! temporary file. Many clients read nothing of a response before they have sent the whole request,
+//! and the server must not wait for them.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
@@ -98,7 +99,7 @@ impl State {
             return match self.end {
                 None => Ok(Next::Later),
                 Some(End::Whole) => Ok(Next::End),
-                Some(End::Broken) => Err(io::Error::other("what makes the answer went away")),
+                Some(End::Broken) => Err(io::Error::other("the response was not completed")),
             };
         }
         let mut piece = vec![0; waiting_bytes.min(PIECE_BYTES as u64) as usize];
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_nobody_reads_yet_waits_however_much_it_is() {
+    async fn any_amount_of_unread_output_waits() {
         let (writer, pieces) = new();
         let line = [b'x'; 1_000];
         (0..3_000).for_each(|_| writer.write(&line).unwrap());
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_reads_along_gets_everything_in_order_and_the_end() {
+    async fn a_reader_gets_everything_in_order_and_the_end() {
         let (writer, pieces) = new();
         let writing = tokio::spawn(async move {
             for n in 0..500 {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_writer_that_goes_away_breaks_the_answer_off() {
+    async fn a_dropped_writer_breaks_the_response() {
         let (writer, pieces) = new();
         writer.write(b"some").unwrap();
         drop(writer);

@@ -1,4 +1,5 @@
-//! The statements of a response, as a stream. The contents of a container are read and written page by page, whatever their number.
+//! The statements of a response, as a stream. The contents of a container are read and written page
+//! by page, whatever their number.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
@@ -69,7 +70,8 @@ fn replace(node: &mut NamedNode, change: &impl Fn(&str) -> Option<String>) {
 pub enum Section {
     /// Statements with stored IRIs.
     Triples(Vec<Triple>),
-    /// Statements that follow by a rule, of containment or membership, from the contents of a container.
+    /// Statements that follow by a rule, of containment or membership, from the contents of a
+    /// container.
     Children(Membership, Box<Resource>),
     /// The descriptions of a container's children.
     ContainedDescriptions(Box<Resource>),
@@ -189,7 +191,8 @@ impl Statements {
         Ok(true)
     }
 
-    /// Writes the statements that follow from some more children. Returns false if these were the last.
+    /// Writes the statements that follow from some more children. Returns false if these were the
+    /// last.
     async fn list(&mut self, membership: &Membership, container: &Resource) -> Result<bool, LdpError> {
         let page = self.library.children(container, self.after.as_ref(), PAGE_CHILDREN).await?;
         for child in &page.children {
@@ -201,7 +204,8 @@ impl Statements {
         Ok(self.after.is_some())
     }
 
-    /// Writes the descriptions of some resources, or only the statements in them that refer to one. Skips what was deleted meanwhile.
+    /// Writes the descriptions of some resources, or only the statements in them that refer to one.
+    /// Skips what was deleted meanwhile.
     async fn describe(&mut self, paths: Vec<ResourcePath>, about: Option<&ResourcePath>) -> Result<(), LdpError> {
         let library = self.library.clone();
         let read = stream::iter(paths).map(|path| {
@@ -299,8 +303,8 @@ async fn next(ready: Option<Bytes>, rest: Rest) -> Result<Option<(Bytes, (Option
     Ok(Some((rest.writer.finish(), (None, None))))
 }
 
-/// The resource of this repository that a statement (with stored IRIs) refers to, or to a part of it. `None` if there is none, or only the
-/// data door changes it.
+/// The resource of this repository that a statement (with stored IRIs) refers to, or to a part of
+/// it. `None` if there is none, or only the data door changes it.
 fn refers_to(triple: &Triple) -> Option<ResourcePath> {
     let Term::NamedNode(object) = &triple.object else { return None };
     path_of_kept(object.as_str()).filter(|path| path.names().next() != Some(VOLUMES))

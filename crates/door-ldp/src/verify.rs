@@ -1,5 +1,5 @@
-//! Verifying resources: a list of all resources, page by page, and a report on one. Both are extensions of this server, in JSON, for
-//! `penates verify` and other clients.
+//! Verifying resources: a list of all resources, page by page, and a report on one. Both are
+//! extensions of this server, in JSON, for `penates verify` and other clients.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::LdpDoor;
 use crate::errors::LdpError;
 
-/// The routes. They need the right to write: verifying marks damage, and the list includes resources in deleted containers.
+/// The routes. They need the right to write: verifying marks damage, and the list includes
+/// resources in deleted containers.
 pub fn routes(door: Arc<LdpDoor>) -> Router {
     let base = &door.settings.base;
     Router::new()
@@ -51,7 +52,7 @@ async fn list(State(door): State<Arc<LdpDoor>>, Query(query): Query<ListQuery>) 
 fn token(text: &str) -> Result<Bytes, LdpError> {
     let byte = |at: usize| text.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
     let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(byte).collect();
-    bytes.map(Bytes::from).ok_or(LdpError::Query("`after` is not what an earlier page said"))
+    bytes.map(Bytes::from).ok_or(LdpError::Query("`after` is not the `next` of an earlier page"))
 }
 
 #[derive(Deserialize)]

@@ -1,5 +1,6 @@
-//! Pages, METS and records of volumes as resources. The data door sends and replaces their bytes, through routes that are mounted here too.
-//! This module wraps those routes with the headers of resources and with this door's conditions for changes.
+//! Pages, METS and records of volumes as resources. The data door sends and replaces their bytes,
+//! through routes that are mounted here too. This module wraps those routes with the headers of
+//! resources and with this door's conditions for changes.
 
 use std::sync::Arc;
 
@@ -32,8 +33,9 @@ const REFUSED_BODIES: [StatusCode; 6] = [
     StatusCode::PRECONDITION_REQUIRED,
 ];
 
-/// Mounts the routes that send or replace bytes of volumes at this door's addresses. It requires a condition if this door does, adds the
-/// headers of resources to responses, and links to the page of constraints if a body is refused.
+/// Mounts the routes that send or replace bytes of volumes at this door's addresses. It requires a
+/// condition if this door does, adds the headers of resources to responses, and links to the page
+/// of constraints if a body is refused.
 pub fn members(settings: &LdpSettings, routes: Router) -> Router {
     let LdpSettings { base, require_condition, .. } = settings.clone();
     let routes = routes.layer(from_fn(move |request: Request, next: Next| {

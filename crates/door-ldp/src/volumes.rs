@@ -1,5 +1,5 @@
-//! The volumes of the library as resources: a container of all of them, and each as a container of its pages, its METS and its
-//! record (`volume_members.rs`). The data door changes them.
+//! The volumes of the library as resources: a container of all of them, and each as a container of
+//! its pages, its METS and its record (`volume_members.rs`). The data door changes them.
 
 use std::sync::Arc;
 

@@ -33,7 +33,7 @@ async fn posted(content_type: Option<&'static str>, body: impl Into<Body>) -> Re
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn a_missing_parameter_is_named() {
     assert_eq!(refusal(volumes("concat=true")), "Missing required parameter volumeIDs");
     assert_eq!(refusal(pages("volumeIDs=a.1")), "Missing required parameter pageIDs");
 }
@@ -55,7 +55,7 @@ fn ids_are_separated_by_literal_or_encoded_bars() {
 }
 
 #[test]
-fn pages_stand_in_the_order_asked_for() {
+fn pages_are_in_the_requested_order() {
     let request = pages("pageIDs=yale.1[4,2]|yale.2%5B1%5D|yale.1[2,9]").unwrap();
     let numbers =
         |wanted: &Wanted| wanted.pages.as_ref().unwrap().iter().map(|seq: &Seq| seq.get()).collect::<Vec<_>>();
@@ -101,7 +101,7 @@ fn levels_are_auto_or_one_digit() {
 }
 
 #[test]
-fn a_truth_value_that_is_none_is_refused() {
+fn an_invalid_boolean_is_refused() {
     let expected = "Malformed parameter mets. Offending value: perhaps (expected true or false)";
     assert_eq!(refusal(volumes("volumeIDs=a.1&mets=perhaps")), expected);
     assert!(!volumes("volumeIDs=a.1&mets=").unwrap().mets);
@@ -118,7 +118,7 @@ async fn a_form_may_have_literal_bars_and_any_charset_parameter() {
 }
 
 #[tokio::test]
-async fn plain_text_is_one_id_a_line() {
+async fn plain_text_is_one_id_per_line() {
     let params = posted(Some("text/plain; charset=utf-8"), "\u{feff}b.2\r\n\r\n a.1 \nb.2\n").await.unwrap();
     assert_eq!(ids(&params.bulk(Retrieval::Volumes).unwrap()), ["b.2", "a.1"]);
     let params = posted(Some(PLAIN), "yale.1[3,1]\nyale.2[1]\n").await.unwrap();
@@ -147,13 +147,13 @@ fn a_selection_is_of_volumes_or_of_pages_but_not_of_both() {
 
 proptest! {
     #[test]
-    fn whatever_stands_in_a_query_is_read_or_refused(query in ".{0,200}") {
+    fn any_query_is_read_or_refused(query in ".{0,200}") {
         let params = Params::of_query(Some(&query));
         let _ = (params.bulk(Retrieval::Volumes), params.bulk(Retrieval::Pages), params.retrieval());
     }
 
     #[test]
-    fn each_id_comes_out_once_in_the_order_of_first_mention(numbers in prop::collection::vec(0_u8..20, 1..60)) {
+    fn each_id_is_listed_once_in_the_order_of_first_mention(numbers in prop::collection::vec(0_u8..20, 1..60)) {
         let list: Vec<String> = numbers.iter().map(|number| format!("x.{number}")).collect();
         let request = volumes(&format!("volumeIDs={}", list.join("|"))).unwrap();
         let mut expected: Vec<&str> = Vec::new();

@@ -1,4 +1,5 @@
-//! What the tests of this crate share: the door over a fresh store, requests without a socket, and small volumes made up.
+//! Shared by the tests: the door over a fresh store, requests without a socket, and small synthetic
+//! volumes.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::io::{Cursor, Read, Write};
@@ -30,7 +31,7 @@ pub const TAYLOR: &str = "yale.39002015008130";
 pub const HEADING: &str = "Caught the following errors while generating the ZIP file.  \
                            This ZIP file is likely to be incomplete and missing some entries.\n";
 
-/// The door, mounted at `/` and under `/data-api`, over a store of its own, in whose way faults can be put.
+/// The door, mounted at `/` and under `/data-api`, over a store of its own that can inject faults.
 pub struct Fixture {
     pub router: Router,
     pub library: Library,
@@ -54,8 +55,8 @@ pub async fn empty(settings: DataSettings) -> Fixture {
     Fixture { router, library, clock, faults, folder }
 }
 
-/// The engine under the door. In `on_cassandra.rs`, which has the same tests again, it is Cassandra; where no node can be started that was told,
-/// and what is left to test is tested on the embedded engine.
+/// The engine under the door. In `on_cassandra.rs`, which contains the same tests again, it is
+/// Cassandra. If no node can be started, that is reported, and the tests use the embedded engine.
 async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     if env!("CARGO_CRATE_NAME") == "on_cassandra"
         && let Some(store) = store_cassandra::testing::fresh_store(clock.clone()).await
@@ -89,7 +90,7 @@ pub fn sample(id: &str) -> VolumeParts<Cursor<Vec<u8>>> {
     VolumeParts { id: parts.id, zip: Cursor::new(zip), mets: parts.mets, record: parts.record }
 }
 
-/// The texts of a sample volume's pages with their sequences, in METS order, as the source has them.
+/// The texts of a sample volume's pages with their sequences, in METS order, from the source.
 pub fn sample_pages(id: &str) -> Vec<(u32, String)> {
     let mut reader = VolumeReader::new(sample(id)).unwrap();
     (0..reader.page_count())
@@ -127,7 +128,7 @@ pub fn volume(id: &str, texts: &[&str]) -> VolumeParts<Cursor<Vec<u8>>> {
     VolumeParts { id: Some(id), zip: zip.finish().unwrap(), mets: mets.into_bytes(), record: None }
 }
 
-/// What parts of a multipart body are set apart by.
+/// The boundary between the parts of a multipart body.
 const BOUNDARY: &str = "----a-boundary";
 
 /// A multipart/form-data body of parts with their names.
@@ -143,7 +144,7 @@ pub fn form(parts: &[(&str, &[u8])]) -> Vec<u8> {
     body
 }
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -186,7 +187,7 @@ impl Answer {
     }
 }
 
-/// A request that is being put together.
+/// A request under construction.
 pub struct Ask<'a> {
     fixture: &'a Fixture,
     request: http::request::Builder,
@@ -206,7 +207,8 @@ impl Fixture {
         self.ask(Method::HEAD, path).answer().await
     }
 
-    /// Damages the first pack of a volume, as it stands, on the disk or (where strong reads are whole) on one replica only.
+    /// Damages the first pack of a volume, in all replicas or (if strong reads are whole) in one
+    /// only.
     pub async fn damage_a_pack(&self, id: &str, harm: Harm, strong_reads_are_whole: bool) {
         let id: VolumeId = id.parse().unwrap();
         let generation = self.library.volume(&id).await.unwrap().body.generation;
@@ -238,13 +240,13 @@ impl Ask<'_> {
         self
     }
 
-    /// The answer, whose body must end well.
+    /// The response, whose body must end without an error.
     pub async fn answer(self) -> Answer {
         let (status, headers, body) = self.sent().await;
         Answer { status, headers, body: to_bytes(body, usize::MAX).await.unwrap() }
     }
 
-    /// The answer with its body still to be read.
+    /// The response, whose body is not read yet.
     pub async fn sent(self) -> (StatusCode, HeaderMap, Body) {
         let response = self.fixture.router.clone().oneshot(self.request.body(self.body).unwrap()).await.unwrap();
         let (head, body) = response.into_parts();

@@ -1,4 +1,4 @@
-//! Containers with all that is in them, as archives.
+//! Containers with their contents as archives.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
@@ -32,7 +32,7 @@ async fn tree(fixture: &Fixture) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_is_an_archive_of_all_that_is_in_it() {
+async fn a_container_is_sent_as_an_archive_of_its_contents() {
     let fixture = fixture().await;
     tree(&fixture).await;
     let ask = || fixture.ask(Method::GET, "/rest/box").header("accept", "application/zip");
@@ -67,7 +67,7 @@ async fn a_container_is_an_archive_of_all_that_is_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archive_goes_as_deep_as_it_is_asked_to_and_names_what_it_leaves_out() {
+async fn an_archive_has_the_requested_depth_and_names_omitted_resources() {
     let fixture = fixture().await;
     tree(&fixture).await;
     let ask = async |depth: &str| {
@@ -76,17 +76,17 @@ async fn an_archive_goes_as_deep_as_it_is_asked_to_and_names_what_it_leaves_out(
     };
     let shallow = entries(&ask("1").await);
     assert!(shallow.contains_key("box/in/fcr%3Ametadata.ttl") && !shallow.contains_key("box/in/large"));
-    assert_eq!(shallow["ERROR.err"], "too deep: what is in /box/in\n");
+    assert_eq!(shallow["ERROR.err"], "too deep: the contents of /box/in\n");
     let deeper = entries(&ask("2").await);
     assert!(deeper.contains_key("box/in/large"));
-    assert_eq!(deeper["ERROR.err"], "too deep: what is in /box/in/deep\n");
+    assert_eq!(deeper["ERROR.err"], "too deep: the contents of /box/in/deep\n");
     for depth in ["0", "65", "x"] {
         assert_eq!(ask(depth).await.status, StatusCode::BAD_REQUEST, "{depth}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_children_are_all_in_the_archive_and_what_is_no_container_is_none() {
+async fn many_children_are_all_in_the_archive_and_other_resources_have_none() {
     let fixture = fixture().await;
     fixture.make("/rest/many", "BasicContainer", "").await;
     for n in 0..600 {

@@ -1,4 +1,4 @@
-//! Bytes, and what is said of them.
+//! Bytes and their descriptions.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -44,7 +44,7 @@ async fn bytes_of_any_size_come_back_with_their_type_digest_and_ranges() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn digests_are_given_as_wanted_and_checked_as_announced() {
+async fn digests_are_sent_on_request_and_checked_if_announced() {
     let fixture = fixture().await;
     let bytes = bytes_of(50_000);
     let sha256 = hex::encode(Sha256::digest(&bytes));
@@ -54,7 +54,7 @@ async fn digests_are_given_as_wanted_and_checked_as_announced() {
     assert_eq!(wrong.status, StatusCode::CONFLICT);
     assert!(wrong.detail().contains(&sha256));
     assert_eq!(fixture.get("/rest/b").await.status, StatusCode::NOT_FOUND);
-    assert_eq!(fixture.contents().await, 0, "nothing is kept of what was refused");
+    assert_eq!(fixture.contents().await, 0, "nothing of a refused body is stored");
     assert_eq!(put("crc32=1".to_owned()).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(put(format!("sha-256={sha256}")).await.status, StatusCode::CREATED);
     assert_eq!(fixture.contents().await, 1);
@@ -77,7 +77,7 @@ async fn a_client_that_stops_half_way_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_over_the_limit_is_refused_while_it_comes() {
+async fn a_body_over_the_limit_is_refused_while_it_arrives() {
     let settings = door_ldp::LdpSettings { binary_bytes_max: 100_000, ..Default::default() };
     let fixture = crate::support::fixture_with(settings).await;
     let pieces = (0..1_000).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![1; 1_000])));
@@ -89,7 +89,7 @@ async fn what_is_over_the_limit_is_refused_while_it_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_binary_has_a_description_that_is_changed_apart_from_it() {
+async fn a_binary_has_a_description_that_changes_separately() {
     let fixture = fixture().await;
     put_bytes(&fixture, "/rest/b", bytes_of(10)).await;
     let (tag, described) = (fixture.get("/rest/b").await.etag(), fixture.get("/rest/b/fcr:metadata").await);
@@ -100,18 +100,18 @@ async fn a_binary_has_a_description_that_is_changed_apart_from_it() {
     let put = fixture.put("/rest/b/fcr:metadata", &title).header("if-match", &described.etag()).answer().await;
     assert_eq!(put.status, StatusCode::NO_CONTENT, "{}", put.text());
     assert!(fixture.get("/rest/b/fcr:metadata").await.says("<b> dc:title \"A page\" ."));
-    assert_eq!(fixture.get("/rest/b").await.etag(), tag, "the bytes are what they were");
+    assert_eq!(fixture.get("/rest/b").await.etag(), tag, "the bytes have not changed");
     let replaced = fixture.ask(Method::PUT, "/rest/b").header("if-match", &tag).body("new").answer().await;
     assert_eq!(replaced.status, StatusCode::NO_CONTENT);
     assert_eq!(fixture.get("/rest/b").await.text(), "new");
-    assert!(fixture.get("/rest/b/fcr:metadata").await.says("<b> dc:title \"A page\" ."), "what is said of it stays");
+    assert!(fixture.get("/rest/b/fcr:metadata").await.says("<b> dc:title \"A page\" ."), "its description stays");
     assert_eq!(fixture.get("/rest/fcr:metadata").await.status, StatusCode::NOT_FOUND);
     let patched = fixture.ask(Method::PATCH, "/rest/b").answer().await;
     assert_eq!(patched.status, StatusCode::METHOD_NOT_ALLOWED);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn turtle_stays_bytes_if_that_is_asked_for_and_what_has_no_type_is_bytes() {
+async fn turtle_is_bytes_on_request_and_a_body_without_type_is_bytes() {
     let fixture = fixture().await;
     let made = fixture.post("/rest/", "not turtle").of_class("NonRDFSource").header("slug", "t").answer().await;
     assert_eq!(made.status, StatusCode::CREATED);
@@ -130,7 +130,7 @@ const DIGESTS_OF_ABC: [(&str, &str); 4] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_digest_is_checked_in_every_header_and_given_where_it_is_wanted() {
+async fn each_digest_is_checked_in_every_header_and_sent_on_request() {
     let fixture = fixture().await;
     for (name, value) in DIGESTS_OF_ABC {
         for (header, announced) in [
@@ -157,7 +157,7 @@ async fn each_digest_is_checked_in_every_header_and_given_where_it_is_wanted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_digest_of_a_content_is_given_where_that_is_all_of_a_resource() {
+async fn a_content_digest_is_sent_if_the_content_is_the_whole_resource() {
     let fixture = fixture().await;
     fixture.ask(Method::PUT, "/rest/abc").body("abc").answer().await;
     let digest = "sha-256=:ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=:";
@@ -177,7 +177,7 @@ async fn the_digest_of_a_content_is_given_where_that_is_all_of_a_resource() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_with_any_letters_is_sent_as_every_client_understands_it_and_is_in_the_description() {
+async fn a_name_with_any_letters_is_encoded_for_every_client_and_is_in_the_description() {
     let fixture = fixture().await;
     let filename = |answer: &crate::support::Answer| {
         let graph = answer.graph();

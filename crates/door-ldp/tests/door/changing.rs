@@ -1,4 +1,4 @@
-//! Replacing and updating, under conditions and without.
+//! Replaces and updates, with conditions and without.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn with_source() -> Fixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_put_replaces_and_its_tag_lets_the_writer_go_on() {
+async fn a_put_replaces_and_its_tag_serves_the_next_write() {
     let fixture = with_source().await;
     let mut tag = fixture.get("/rest/s").await.etag();
     for title in ["second", "third"] {
@@ -32,7 +32,7 @@ async fn a_put_replaces_and_its_tag_lets_the_writer_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_wants_a_short_answer_to_a_change_is_told_that_it_is_one() {
+async fn a_minimal_response_to_a_change_says_so_on_request() {
     let fixture = with_source().await;
     for path in ["/rest/s", "/rest/new"] {
         let put = fixture.put(path, &format!("{TITLE} \"t\" .")).header("prefer", "return=minimal").answer().await;
@@ -42,7 +42,7 @@ async fn who_wants_a_short_answer_to_a_change_is_told_that_it_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_date_lets_a_writer_through_only_if_nothing_changed_after_it() {
+async fn a_condition_on_a_date_holds_only_if_nothing_changed_after_it() {
     let fixture = with_source().await;
     let put = |date: &str| fixture.put("/rest/s", TITLE_OF_ALL).header("if-unmodified-since", date).answer();
     assert_eq!(put("Sun, 06 Nov 1994 08:49:37 GMT").await.status, StatusCode::PRECONDITION_FAILED);
@@ -61,7 +61,7 @@ async fn a_lost_update_is_impossible() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn children_that_come_meanwhile_do_not_fail_a_writer_of_their_containers_description() {
+async fn new_children_do_not_fail_a_writer_of_their_containers_description() {
     let fixture = fixture().await;
     fixture.make("/rest/c", "BasicContainer", "").await;
     let read = fixture.get("/rest/c").await;
@@ -74,7 +74,7 @@ async fn children_that_come_meanwhile_do_not_fail_a_writer_of_their_containers_d
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn conditions_on_what_is_not_there_are_about_that() {
+async fn conditions_on_an_absent_resource_report_the_absence() {
     let fixture = with_source().await;
     let put = |path, name, value| fixture.put(path, "").header(name, value).answer();
     let refused = put("/rest/new", "if-match", "*").await;
@@ -94,7 +94,7 @@ async fn conditions_on_what_is_not_there_are_about_that() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_condition_can_be_asked_for() {
+async fn a_condition_can_be_required() {
     let fixture = fixture_with(LdpSettings { require_condition: true, ..LdpSettings::default() }).await;
     assert_eq!(fixture.put("/rest/s", "").answer().await.status, StatusCode::CREATED);
     let refused = fixture.put("/rest/s", "").answer().await;
@@ -105,7 +105,7 @@ async fn a_condition_can_be_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_the_servers_to_say_is_refused_with_the_statements_named() {
+async fn wrong_server_managed_statements_are_refused_by_name() {
     let fixture = fixture().await;
     fixture.put("/rest/c/child", "").answer().await;
     let contains = |child: &str| format!("<> <http://www.w3.org/ns/ldp#contains> <http://test/rest/c/{child}> .");
@@ -118,7 +118,7 @@ async fn what_is_the_servers_to_say_is_refused_with_the_statements_named() {
     assert_eq!(fixture.put("/rest/c", &contains("child")).answer().await.status, StatusCode::NO_CONTENT);
     let literal = fixture.put("/rest/c", "<> <http://www.w3.org/ns/ldp#contains> \"child\" .").answer().await;
     assert_eq!(literal.status, StatusCode::CONFLICT);
-    assert!(literal.detail().contains("<http://test/rest/c>"), "told by its address: {}", literal.detail());
+    assert!(literal.detail().contains("<http://test/rest/c>"), "named by its address: {}", literal.detail());
     let other = "<> a <http://www.w3.org/ns/ldp#DirectContainer> .";
     assert_eq!(fixture.put("/rest/c", other).answer().await.status, StatusCode::CONFLICT);
     let lenient = fixture.put("/rest/c", &contains("stranger")).header("prefer", "handling=lenient").answer().await;
@@ -126,13 +126,14 @@ async fn what_is_the_servers_to_say_is_refused_with_the_statements_named() {
     assert!(!fixture.get("/rest/c").await.text().contains("stranger"));
 }
 
-/// What the server knows by itself, with values that are not so; as old copies, and as libraries write it that spell times otherwise.
+/// Server-managed statements with wrong values: from old copies, and from libraries that write
+/// times differently.
 const MANAGED: &str = "@prefix fedora: <http://fedora.info/definitions/v4/repository#> . @prefix ldp: <http://www.w3.org/ns/ldp#> . \
      <> a ldp:Resource, ldp:RDFSource, ldp:Page, fedora:Resource, fedora:Binary ; fedora:created \"2001-01-01T00:00:51.999000+00:00\" ; \
      fedora:lastModified \"2001-01-01\", 1 ; fedora:createdBy \"stranger\" ; fedora:writable true ; ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_knows_by_itself_is_passed_over_whatever_is_said_of_it_and_never_kept() {
+async fn server_managed_properties_in_a_body_are_ignored_and_never_stored() {
     let fixture = with_source().await;
     fixture.put("/rest/c/child", "").answer().await;
     fixture.ask(Method::PUT, "/rest/b").header("content-type", "image/png").body("bytes").answer().await;
@@ -170,7 +171,7 @@ async fn what_the_server_knows_by_itself_is_passed_over_whatever_is_said_of_it_a
     assert_eq!(of_no_bytes.status, StatusCode::NO_CONTENT);
     assert!(
         fixture.get("/rest/s").await.text().contains("text/x-other"),
-        "of what is no bytes it is the sender's to say"
+        "the statement is the client's own unless the resource is bytes"
     );
 }
 
@@ -232,11 +233,11 @@ async fn an_update_changes_statements_and_nothing_else() {
         let refused = patch(text).await;
         assert_eq!(refused.status, status, "{text}: {}", refused.text());
     }
-    assert_eq!(fixture.get("/rest/s").await.etag(), read.etag(), "what is refused changes nothing");
+    assert_eq!(fixture.get("/rest/s").await.etag(), read.etag(), "a refused update changes nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn updates_that_come_at_once_without_a_condition_are_all_carried_out() {
+async fn concurrent_updates_without_a_condition_are_all_carried_out() {
     let fixture = with_source().await;
     let patches = (0..20).map(|n| {
         let update = format!("INSERT DATA {{ <> <http://purl.org/dc/terms/subject> \"{n}\" }}");
@@ -263,8 +264,8 @@ async fn a_resource_keeps_its_model() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Any interleaving of writers leaves each acknowledged write visible, and breaks nobody's condition but where two wrote the
-    /// same description.
+    /// In any interleaving of writers each acknowledged write stays visible, and a condition fails
+    /// only if two writers changed the same description.
     #[test]
     fn any_interleaving_of_writers_loses_nothing(writers in prop::collection::vec((0..3_u8, 0..3_u8), 2..12)) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! Creating things in containers, and telling what is in them.
+//! Creates resources in containers, and lists their contents.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn the_root_is_a_basic_container_that_cannot_be_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_posted_is_contained_at_once_under_the_name_that_was_wished_for() {
+async fn a_posted_resource_is_contained_at_once_under_the_proposed_name() {
     let fixture = fixture().await;
     let made = fixture.post("/rest/", "<> dc:title \"Letters\" .").header("slug", "My letters").answer().await;
     assert_eq!(made.status, StatusCode::BAD_REQUEST, "the prefix is not known: {}", made.text());
@@ -38,7 +38,7 @@ async fn what_is_posted_is_contained_at_once_under_the_name_that_was_wished_for(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_is_taken_gives_a_fresh_one_and_no_wish_gives_one_too() {
+async fn a_used_or_missing_name_gives_a_fresh_one() {
     let fixture = fixture().await;
     let mut locations = Vec::new();
     for slug in ["a", "a", "a", "..", ""] {
@@ -62,7 +62,7 @@ async fn a_put_makes_the_containers_above_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_a_container_can_have_something_in_it() {
+async fn only_a_container_can_have_children() {
     let fixture = fixture().await;
     fixture.make("/rest/source", "RDFSource", "").await;
     let posted = fixture.post("/rest/source", "").answer().await;
@@ -101,7 +101,7 @@ async fn a_child_of_a_child_does_not_change_a_container() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_prefers_it_is_told_of_a_container_without_what_is_in_it() {
+async fn a_client_may_prefer_a_container_without_its_contents() {
     let fixture = fixture().await;
     fixture.put("/rest/a/b", "").answer().await;
     let a = format!("{ROOT}a");
@@ -142,15 +142,15 @@ async fn n_quads_make_a_resource_for_each_graph_with_a_line_for_each() {
     let lines: Vec<serde_json::Value> = answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines[..200].iter().all(|line| line["status"] == 201), "{}", answer.text());
     let rest: Vec<_> = lines[200..].iter().map(|line| line["status"].as_u64().unwrap()).collect();
-    assert_eq!(rest[..2], [409, 409], "outside of the container");
-    assert_eq!(*rest.last().unwrap(), 400, "what cannot be read ends it");
+    assert_eq!(rest[..2], [409, 409], "outside the container");
+    assert_eq!(*rest.last().unwrap(), 400, "a malformed statement ends the request");
     assert_eq!(fixture.get("/rest/q").await.objects(&format!("{ROOT}q"), "contains").len(), 201);
     assert!(fixture.get("/rest/q/17").await.says("<q/17> dc:title \"17\" ; a ldp:RDFSource ."));
     assert_eq!(fixture.get("/rest/elsewhere").await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_resources_are_made_while_nobody_reads_what_is_said_of_them() {
+async fn many_resources_are_made_while_nobody_reads_the_response() {
     let fixture = fixture().await;
     fixture.make("/rest/q", "BasicContainer", "").await;
     let quads: String =
@@ -198,7 +198,7 @@ async fn lines_of_json_ld_make_a_resource_each_with_a_line_for_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn annotations_and_their_containers_come_as_the_web_annotation_protocol_says() {
+async fn annotations_and_their_containers_follow_the_web_annotation_protocol() {
     let fixture = fixture().await;
     let profile = "application/ld+json; profile=\"http://www.w3.org/ns/anno.jsonld\"";
     let post =
@@ -230,10 +230,10 @@ async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
     }
     for accept in ["text/turtle", "application/ld+json", "application/n-triples", "application/rdf+xml"] {
         let answer = fixture.ask(Method::GET, "/rest/big").header("accept", accept).answer().await;
-        assert_eq!(answer.header("content-length"), None, "{accept}: it is not held to be measured");
+        assert_eq!(answer.header("content-length"), None, "{accept}: it is streamed without a length");
         assert_eq!(answer.objects(&format!("{ROOT}big"), "contains").len(), 2_500, "{accept}");
     }
-    // Pages of a size of the client's choice, each child on one of them.
+    // Pages of a size that the client chooses; each child is on one of them.
     let first = fixture
         .ask(Method::GET, "/rest/big")
         .header("prefer", "return=representation; max-member-count=\"1000\"")
@@ -258,7 +258,7 @@ async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
     let told = last.objects(&format!("{ROOT}big"), "contains");
     assert!(last.links("next").is_empty() && !told.is_empty() && told.len() <= 1_000, "{}", told.len());
     assert!(told.iter().all(|child| children.contains(child)));
-    // With one member a page, it is the last one that a client gets that goes from page to page.
+    // With one member per page, the last page has the last member that a client gets page by page.
     let one = fixture.get("/rest/big?limit=1&last=true").await.objects(&format!("{ROOT}big"), "contains");
     assert_eq!(one.len(), 1);
     assert!(told.contains(&one[0]));
@@ -268,7 +268,7 @@ async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wish_may_have_any_letters() {
+async fn a_proposed_name_may_have_any_letters() {
     let fixture = fixture().await;
     for (slug, name) in [("Übersicht", "%C3%9Cbersicht"), ("%C3%84rger", "%C3%84rger"), ("日本", "%E6%97%A5%E6%9C%AC")]
     {
@@ -291,7 +291,7 @@ const MINIMAL: &str = "http://www.w3.org/ns/ldp#PreferMinimalContainer";
 const APPLIED: Option<&str> = Some("return=representation");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_client_would_not_have_told_is_left_out_and_only_then_said_to_be() {
+async fn omitted_statements_are_left_out_and_only_then_reported_as_omitted() {
     let fixture = fixture().await;
     fixture.make("/rest/c", "BasicContainer", "<> <http://purl.org/dc/terms/title> \"t\" .").await;
     fixture.make("/rest/c/child", "RDFSource", "").await;
@@ -322,7 +322,7 @@ async fn what_a_client_would_not_have_told_is_left_out_and_only_then_said_to_be(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn descriptions_of_what_is_contained_come_along_where_they_are_wanted() {
+async fn descriptions_of_children_are_included_on_request() {
     let fixture = fixture().await;
     let with_blank = |title: &str| {
         format!("<> <http://purl.org/dc/terms/creator> [ <http://purl.org/dc/terms/title> \"{title}\" ] .")
@@ -337,7 +337,7 @@ async fn descriptions_of_what_is_contained_come_along_where_they_are_wanted() {
     assert_eq!(whole.header("preference-applied"), APPLIED);
     assert!(whole.says("<c/bytes> a ldp:NonRDFSource . <c> ldp:contains <c/1> . <c/1> a ldp:RDFSource ."));
     let graph = whole.graph();
-    // Each has a creator of its own, though all of them were labelled alike.
+    // Each has its own creator, although all their blank nodes had the same label.
     for (subject, title) in
         (1..20).map(|n| (format!("{ROOT}c/{n}"), format!("of {n}"))).chain([(format!("{ROOT}c"), "own".to_owned())])
     {
@@ -357,7 +357,7 @@ async fn descriptions_of_what_is_contained_come_along_where_they_are_wanted() {
     let known = known.header("if-modified-since", "Fri, 31 Dec 9999 23:59:59 GMT").answer().await;
     assert_eq!(known.status, StatusCode::OK);
     let put = fixture.put("/rest/c", "").header("if-match", &whole.etag()).answer().await;
-    assert_eq!(put.status, StatusCode::NO_CONTENT, "its tag lets a writer of the container through: {}", put.text());
+    assert_eq!(put.status, StatusCode::NO_CONTENT, "a writer of the container can use its tag: {}", put.text());
 
     let page = fixture.ask(Method::GET, "/rest/c?limit=5").header("prefer", &wish).answer().await;
     let contained = page.objects(&format!("{ROOT}c"), "contains");
@@ -376,7 +376,7 @@ async fn descriptions_of_what_is_contained_come_along_where_they_are_wanted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_refers_to_a_resource_is_told_where_that_is_wanted() {
+async fn references_to_a_resource_are_included_on_request() {
     const INBOUND: &str = "include=\"http://fedora.info/definitions/fcrepo#PreferInboundReferences\"";
     let fixture = fixture().await;
     let part_of = |target: &str| format!("<> <http://purl.org/dc/terms/isPartOf> <http://test/rest/{target}> .");
@@ -393,7 +393,7 @@ async fn who_refers_to_a_resource_is_told_where_that_is_wanted() {
     let patch = fixture.ask(Method::PATCH, "/rest/six").header("content-type", "application/sparql-update");
     let update = "INSERT DATA { [] <http://purl.org/dc/terms/references> <http://test/rest/book> }";
     assert_eq!(patch.body(update).answer().await.status, StatusCode::NO_CONTENT);
-    // The subjects of all that is said about the book or the bytes; blank nodes as `_`.
+    // The subjects of all statements about the book or the bytes; blank nodes as `_`.
     let refers = |answer: &Answer| {
         let graph = answer.graph();
         let is_about = |triple: &&rdf::Triple| triple.object.to_string().starts_with("<http://test/rest/b");
@@ -405,7 +405,7 @@ async fn who_refers_to_a_resource_is_told_where_that_is_wanted() {
         subjects.sort();
         subjects
     };
-    assert_eq!(refers(&fixture.get("/rest/book").await), ["book"], "only who asks is told");
+    assert_eq!(refers(&fixture.get("/rest/book").await), ["book"], "only clients that prefer it get them");
     let book = preferring(&fixture, "/rest/book", INBOUND).await;
     assert_eq!(book.header("preference-applied"), APPLIED);
     assert_eq!(refers(&book), ["_", "book", "c/one", "four", "two"], "{}", book.text());
@@ -416,7 +416,7 @@ async fn who_refers_to_a_resource_is_told_where_that_is_wanted() {
     fixture.put("/rest/three", &part_of("book")).answer().await;
     fixture.make("/rest/later", "RDFSource", &part_of("book")).await;
     let book = preferring(&fixture, "/rest/book", INBOUND).await;
-    assert_eq!(refers(&book), ["_", "book", "c/one", "later", "three", "two"], "as it is said now");
+    assert_eq!(refers(&book), ["_", "book", "c/one", "later", "three", "two"], "the present statements");
     fixture.put("/rest/four", &part_of("book")).answer().await;
     let book = preferring(&fixture, "/rest/book", INBOUND).await;
     assert!(refers(&book).contains(&"four".to_owned()), "and again: {}", book.text());
@@ -424,7 +424,7 @@ async fn who_refers_to_a_resource_is_told_where_that_is_wanted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_may_refer_to_more_others_than_a_list_of_steps_holds() {
+async fn a_resource_may_refer_to_more_others_than_fit_into_a_list_of_steps() {
     const INBOUND: &str = "include=\"http://fedora.info/definitions/fcrepo#PreferInboundReferences\"";
     let fixture = fixture().await;
     let part = |n: usize| format!("<> <http://purl.org/dc/terms/hasPart> <http://test/rest/p{n}> . ");
@@ -441,7 +441,7 @@ async fn a_resource_may_refer_to_more_others_than_a_list_of_steps_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_is_made_of_a_body_that_turns_out_to_be_empty() {
+async fn a_streamed_empty_body_makes_a_container() {
     let fixture = fixture().await;
     let pieces = |pieces: &[&'static str]| {
         let pieces: Vec<_> = pieces.iter().map(|piece| Ok::<_, std::io::Error>(*piece)).collect();

@@ -1,4 +1,4 @@
-//! Deleting, tombstones, and names that are used again.
+//! Deletion, tombstones, and reused names.
 
 use http::{Method, StatusCode};
 
@@ -9,7 +9,7 @@ async fn delete(fixture: &Fixture, path: &str) -> StatusCode {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_deleted_is_gone_until_its_tombstone_is_removed() {
+async fn a_deleted_resource_is_gone_until_its_tombstone_is_removed() {
     let fixture = fixture().await;
     fixture.put("/rest/a", "").answer().await;
     assert_eq!(delete(&fixture, "/rest/a").await, StatusCode::NO_CONTENT);
@@ -19,16 +19,12 @@ async fn what_was_deleted_is_gone_until_its_tombstone_is_removed() {
     assert_eq!(fixture.put("/rest/a", "").answer().await.status, StatusCode::GONE);
     assert_eq!(delete(&fixture, "/rest/a").await, StatusCode::GONE);
     let posted = fixture.post("/rest/", "").header("slug", "a").answer().await;
-    assert_ne!(
-        posted.header("location"),
-        Some(&*format!("{ROOT}a")),
-        "the name of something that was is not used again"
-    );
+    assert_ne!(posted.header("location"), Some(&*format!("{ROOT}a")), "the name of a deleted resource is not reused");
     assert_eq!(delete(&fixture, "/rest/a/fcr:tombstone").await, StatusCode::NO_CONTENT);
     assert_eq!(fixture.get("/rest/a").await.status, StatusCode::NOT_FOUND);
     assert_eq!(delete(&fixture, "/rest/a/fcr:tombstone").await, StatusCode::NOT_FOUND);
     assert_eq!(fixture.put("/rest/a", "").answer().await.status, StatusCode::CREATED);
-    assert_eq!(delete(&fixture, "/rest/a/fcr:tombstone").await, StatusCode::NOT_FOUND, "what is there has none");
+    assert_eq!(delete(&fixture, "/rest/a/fcr:tombstone").await, StatusCode::NOT_FOUND, "an existing resource has none");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,7 +38,7 @@ async fn a_tombstone_can_be_overwritten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_goes_with_all_that_is_in_it_and_comes_back_empty() {
+async fn a_container_is_deleted_with_its_contents_and_made_again_empty() {
     let fixture = fixture().await;
     for path in ["/rest/c/d/e", "/rest/c/d/f", "/rest/c/g"] {
         fixture.put(path, "").answer().await;
@@ -64,7 +60,7 @@ async fn a_container_goes_with_all_that_is_in_it_and_comes_back_empty() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_keeps_to_its_condition() {
+async fn a_deletion_respects_its_condition() {
     let fixture = fixture().await;
     fixture.put("/rest/a", "").answer().await;
     let ask = |tag: &str| fixture.ask(Method::DELETE, "/rest/a").header("if-match", tag).answer();

@@ -1,4 +1,4 @@
-//! Content that is kept elsewhere: on a server of the test's own.
+//! Content stored elsewhere: on a server that the test runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::support::*;
 
 const REL: &str = "http://fedora.info/definitions/fcrepo#ExternalContent";
 
-/// A server with something to have, and how often it was asked.
+/// A server with some content, and a count of its requests.
 async fn elsewhere() -> (String, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
@@ -51,7 +51,7 @@ async fn put(fixture: &Fixture, name: &str, url: &str, handling: &str, digest: O
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_is_kept_here() {
+async fn a_copy_is_stored_here() {
     let (address, asked) = elsewhere().await;
     let fixture = allowing(&address).await;
     for name in ["scan", "moved"] {
@@ -74,7 +74,7 @@ async fn a_copy_is_kept_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stays_elsewhere_is_passed_on_or_pointed_to() {
+async fn content_stored_elsewhere_is_proxied_or_redirected_to() {
     let (address, asked) = elsewhere().await;
     let fixture = allowing(&address).await;
     let url = format!("{address}/open/scan");
@@ -93,11 +93,11 @@ async fn what_stays_elsewhere_is_passed_on_or_pointed_to() {
     assert_eq!((pointed.status, pointed.header("location")), (StatusCode::TEMPORARY_REDIRECT, Some(url.as_str())));
     let described = fixture.get("/rest/passed/fcr:metadata").await;
     assert_eq!(described.status, StatusCode::OK);
-    assert!(!described.text().contains("hasSize"), "nobody here knows: {}", described.text());
+    assert!(!described.text().contains("hasSize"), "the size is unknown here: {}", described.text());
     let other =
         put(&fixture, "other", &url, "proxy", Some("sha-256=yqQCovsvXdIFGxUZsJ0wMWlTXw3RC16/U1WWyhLd7vA=")).await;
-    assert_eq!(other.status, StatusCode::CONFLICT, "another digest is found before anything is kept");
-    // It can be replaced by bytes, and these by it.
+    assert_eq!(other.status, StatusCode::CONFLICT, "a wrong digest is detected before anything is stored");
+    // The link can be replaced by bytes, and the bytes by the link.
     let replaced = fixture.ask(Method::PUT, "/rest/passed").header("content-type", "text/plain").body("here now");
     assert_eq!(replaced.answer().await.status, StatusCode::NO_CONTENT);
     assert_eq!(fixture.get("/rest/passed").await.text(), "here now");
@@ -106,7 +106,7 @@ async fn what_stays_elsewhere_is_passed_on_or_pointed_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_asked_that_is_not_allowed_and_nobody_is_lured_there() {
+async fn addresses_that_are_not_allowed_are_neither_requested_nor_redirected_to() {
     let (address, asked) = elsewhere().await;
     let fixture = allowing(&address).await;
     for url in [
@@ -132,7 +132,7 @@ async fn nothing_is_asked_that_is_not_allowed_and_nobody_is_lured_there() {
     let shown = fixture.ask(Method::OPTIONS, "/rest/").answer().await;
     assert_eq!(shown.header("accept-external-content-handling"), Some("copy,redirect,proxy"));
 
-    // Where nothing is set, nothing is allowed.
+    // Without a setting nothing is allowed.
     let closed = fixture_with(LdpSettings::default()).await;
     assert_eq!(
         put(&closed, "scan", &format!("{address}/open/scan"), "copy", None).await.status,
@@ -154,7 +154,7 @@ fn base64_of(bytes: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn digests_of_what_stays_elsewhere_are_found_out_for_who_asks_for_them() {
+async fn digests_of_content_stored_elsewhere_are_computed_on_request() {
     let (address, asked) = elsewhere().await;
     let fixture = allowing(&address).await;
     let url = format!("{address}/open/scan");
@@ -182,11 +182,11 @@ async fn digests_of_what_stays_elsewhere_are_found_out_for_who_asks_for_them() {
     let response = fixture.ask(Method::GET, "/rest/changing").header("want-digest", "sha-256").response().await;
     assert_eq!(response.status(), StatusCode::OK);
     let read = axum::body::to_bytes(response.into_body(), usize::MAX).await;
-    assert!(read.is_err(), "what has another digest than was said breaks off: {read:?}");
+    assert!(read.is_err(), "a content with another digest than promised ends with an error: {read:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_said_of_its_type_the_server_that_has_it_says() {
+async fn the_type_comes_from_the_other_server_if_the_link_has_none() {
     let (address, _) = elsewhere().await;
     let fixture = allowing(&address).await;
     let url = format!("{address}/open/scan");
@@ -209,7 +209,7 @@ async fn what_nobody_said_of_its_type_the_server_that_has_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_below_a_folder_that_is_allowed_are_content_and_no_others() {
+async fn only_files_below_an_allowed_folder_are_content() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("open/deep")).unwrap();
     std::fs::write(folder.path().join("open/deep/scan 1"), "a scan in a file").unwrap();
@@ -225,7 +225,7 @@ async fn files_below_a_folder_that_is_allowed_are_content_and_no_others() {
         let whole = fixture.get(&path).await;
         assert_eq!((whole.text(), whole.header("content-length")), ("a scan in a file", Some("16")));
         assert_eq!(whole.header("content-type"), Some("application/octet-stream"));
-        assert_eq!(whole.header("content-location"), None, "where it is here is nobody's business");
+        assert_eq!(whole.header("content-location"), None, "its path here is not revealed");
         let part = fixture.ask(Method::GET, &path).header("range", "bytes=2-5").answer().await;
         assert_eq!((part.status, part.text()), (StatusCode::PARTIAL_CONTENT, "scan"));
         assert_eq!(part.header("content-range"), Some("bytes 2-5/16"));

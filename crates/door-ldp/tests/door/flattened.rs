@@ -1,4 +1,5 @@
-//! Flattened JSON-LD: one node object for each subject (JSON-LD 1.1, section 5.3), whatever is told of it and by whom.
+//! Flattened JSON-LD: one node object per subject (JSON-LD 1.1, section 5.3), whatever the sources
+//! of its statements.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +15,15 @@ async fn make(fixture: &Fixture, path: &str, class: &str, turtle: &str) {
     fixture.make(path, class, &format!("{PREFIX}{turtle}")).await;
 }
 
-/// The subjects of the node objects, each as often as it is one.
+/// The subjects of the node objects, with repetitions.
 fn subjects(answer: &Answer) -> Vec<String> {
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
     let nodes: Vec<serde_json::Value> = serde_json::from_slice(&answer.body).unwrap();
     nodes.iter().map(|node| node["@id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Checks that each subject is one node object, and that these say what Turtle says; answers the subjects.
+/// Checks that each subject is one node object, and that the statements match Turtle. Returns the
+/// subjects.
 async fn assert_flattened(fixture: &Fixture, path: &str) -> BTreeSet<String> {
     let flattened = fixture.ask(Method::GET, path).header("accept", FLATTENED).answer().await;
     let all = subjects(&flattened);
@@ -32,7 +34,7 @@ async fn assert_flattened(fixture: &Fixture, path: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_of_a_resource_by_whomever_is_one_node() {
+async fn all_statements_about_a_resource_are_one_node() {
     let fixture = fixture().await;
     let book =
         "<> a dc:Text ; dc:title \"B\" ; dc:hasPart <own> . <#x> dc:title \"X\" . <> dc:creator [ dc:title \"N\" ] .";
@@ -58,7 +60,7 @@ async fn what_is_said_of_a_resource_by_whomever_is_one_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_of_a_member_stands_with_its_membership() {
+async fn statements_about_a_member_are_with_its_membership() {
     let fixture = fixture().await;
     make(&fixture, "/rest/book", "RDFSource", "").await;
     let rule = "<> ldp:membershipResource <book> ; ldp:isMemberOfRelation dc:isPartOf . \
@@ -76,7 +78,7 @@ async fn what_is_said_of_a_member_stands_with_its_membership() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_that_is_a_stream_is_of_one_node_too() {
+async fn a_streamed_listing_is_one_node_too() {
     let fixture = fixture().await;
     make(&fixture, "/rest/big", "DirectContainer", "<> a dc:Collection ; dc:title \"Big\" . <other> dc:title \"O\" .")
         .await;

@@ -1,4 +1,4 @@
-//! Clients that leave while the server is at work for them: nothing goes on.
+//! Clients that leave while the server works for them: the work stops.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::support::Fixture;
 
-/// Bounds every wait.
+/// The time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Every call takes as good as for ever.
+/// Every call takes practically forever.
 const STUCK: Rates = Rates {
     delay: 1.0,
     max_delay: Duration::from_secs(1 << 40),
@@ -25,7 +25,7 @@ const STUCK: Rates = Rates {
     unknown_not_applied: 0.0,
 };
 
-/// A container of 40 graphs and a scan of 1 MiB, over a store whose calls can be held up.
+/// A container of 40 graphs and a scan of 1 MiB, over a store whose calls can be delayed.
 async fn over_faults() -> (Fixture, Arc<Faults>) {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
@@ -43,8 +43,8 @@ async fn over_faults() -> (Fixture, Arc<Faults>) {
     (fixture, faults)
 }
 
-/// Asks again and again, and leaves after one read of the answer, then after more and more. Returns after
-/// how many reads the last client left before the answer was complete.
+/// Sends requests and leaves, each time after more reads of the store. Returns after how many reads
+/// the last client left before the response was complete.
 async fn leaves(path: &str, header: (&str, &str)) -> usize {
     let (fixture, faults) = over_faults().await;
     let (mut reads, mut left_after) = (0, 0);
@@ -58,7 +58,7 @@ async fn leaves(path: &str, header: (&str, &str)) -> usize {
                 assert_eq!(answer.status, StatusCode::OK);
                 break true;
             }
-            // A read that is let through waits for no time, and does not hold up the request.
+            // A read that is let through waits for no time, and does not delay the request.
             tokio::task::yield_now().await;
             if faults.delayed() > 0 && !faults.is_scripted() {
                 break false;

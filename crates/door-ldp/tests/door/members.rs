@@ -13,7 +13,7 @@ async fn with_book() -> Fixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_in_a_direct_container_is_a_member_of_another_resource() {
+async fn a_child_of_a_direct_container_is_a_member_of_another_resource() {
     let fixture = with_book().await;
     let rule = format!("{PREFIX}<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart .");
     fixture.make("/rest/pages", "DirectContainer", &rule).await;
@@ -36,7 +36,7 @@ async fn what_is_in_a_direct_container_is_a_member_of_another_resource() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_tells_membership_of_the_children_on_it_as_far_as_that_is_wanted() {
+async fn a_page_has_the_membership_of_its_children_on_request() {
     let fixture = with_book().await;
     let rule = format!("{PREFIX}<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart .");
     fixture.make("/rest/pages", "DirectContainer", &rule).await;
@@ -81,7 +81,7 @@ async fn membership_can_point_the_other_way_and_to_the_container_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_in_an_indirect_container_names_its_member() {
+async fn a_child_of_an_indirect_container_names_the_member() {
     let fixture = with_book().await;
     let rule = format!(
         "{PREFIX}<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart ; ldp:insertedContentRelation dc:references ."
@@ -114,7 +114,7 @@ fn assert_refused(answer: &Answer, named: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_no_child_names_is_refused_and_one_that_a_child_named_does_no_harm() {
+async fn a_member_that_no_child_named_is_refused_and_a_former_one_does_no_harm() {
     let fixture = with_book().await;
     fixture.make("/rest/proxies", "IndirectContainer", &format!("{PREFIX}{INDIRECT}")).await;
     for n in 1..=3 {
@@ -128,7 +128,7 @@ async fn a_member_that_no_child_names_is_refused_and_one_that_a_child_named_does
     let lenient = fixture.put("/rest/book", &invented).header("prefer", "handling=lenient").answer().await;
     assert_eq!(lenient.status, StatusCode::NO_CONTENT);
     assert!(!fixture.get("/rest/book").await.text().contains("page/9"));
-    // What a client was sent does no harm, also where a child is gone since.
+    // Statements that a client was sent do no harm, even if a child is gone since.
     fixture.ask(Method::DELETE, "/rest/proxies/2").answer().await;
     for path in ["/rest/book", "/rest/proxies"] {
         let sent =
@@ -141,7 +141,7 @@ async fn a_member_that_no_child_names_is_refused_and_one_that_a_child_named_does
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_that_two_containers_give_by_the_same_relation_can_be_sent_back() {
+async fn members_of_two_containers_with_the_same_relation_can_be_sent_back() {
     let fixture = with_book().await;
     let direct = format!("{PREFIX}<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart .");
     for container in ["pages", "covers"] {
@@ -157,7 +157,7 @@ async fn members_that_two_containers_give_by_the_same_relation_can_be_sent_back(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_said_before_it_was_a_containers_to_say_stays_its_senders() {
+async fn statements_older_than_a_containers_rule_stay_the_clients() {
     let fixture = fixture().await;
     let own = "<book> dc:hasPart <http://example.org/own> .";
     fixture.make("/rest/book", "RDFSource", &format!("{PREFIX}{}", own.replace("<book>", "<>"))).await;
@@ -178,7 +178,7 @@ async fn what_was_said_before_it_was_a_containers_to_say_stays_its_senders() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_is_made_has_no_members_yet() {
+async fn a_new_container_has_no_members() {
     let fixture = with_book().await;
     for (class, rule) in [
         ("DirectContainer", "<> ldp:member <http://example.org/x> ."),
@@ -193,7 +193,7 @@ async fn a_container_that_is_made_has_no_members_yet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_can_be_given_another_rule_with_what_follows_from_it() {
+async fn a_container_can_get_another_rule_together_with_its_consequences() {
     let fixture = with_book().await;
     fixture.make("/rest/pages", "DirectContainer", &format!("{PREFIX}<> ldp:hasMemberRelation dc:hasPart .")).await;
     fixture.put("/rest/pages/1", "").answer().await;
@@ -208,7 +208,7 @@ async fn a_container_can_be_given_another_rule_with_what_follows_from_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_that_would_take_away_what_is_contained_or_a_member_is_refused() {
+async fn an_update_that_would_delete_containment_or_membership_is_refused() {
     let fixture = with_book().await;
     let direct = format!("{PREFIX}<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart .");
     fixture.make("/rest/pages", "DirectContainer", &direct).await;
@@ -244,7 +244,7 @@ async fn an_update_that_would_take_away_what_is_contained_or_a_member_is_refused
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_that_is_not_one_is_refused() {
+async fn an_invalid_rule_is_refused() {
     let fixture = with_book().await;
     for rule in [
         "<> ldp:membershipResource <a>, <b> .",
@@ -263,7 +263,7 @@ async fn a_rule_that_is_not_one_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_cannot_be_given_containment_as_its_membership_later() {
+async fn a_container_cannot_change_its_membership_to_containment() {
     let fixture = with_book().await;
     fixture.make("/rest/pages", "DirectContainer", &format!("{PREFIX}<> ldp:hasMemberRelation ldp:member .")).await;
     let refused = put(&fixture, "/rest/pages", "<> ldp:hasMemberRelation ldp:contains .").await;

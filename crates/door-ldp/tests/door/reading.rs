@@ -1,4 +1,4 @@
-//! What is sent, in which format, with which headers.
+//! Responses to reads: formats and headers.
 
 use http::{Method, StatusCode};
 use rdf::isomorphic;
@@ -41,7 +41,7 @@ async fn a_graph_comes_back_the_same_in_every_format() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_read_can_be_put_back_unchanged_blank_nodes_and_all() {
+async fn a_graph_can_be_put_back_unchanged_with_its_blank_nodes() {
     let fixture = with_source().await;
     for path in ["/rest/a/source", "/rest/a"] {
         let before = fixture.get(path).await;
@@ -56,7 +56,7 @@ async fn what_was_read_can_be_put_back_unchanged_blank_nodes_and_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn head_says_what_get_says_and_options_what_can_be_done() {
+async fn head_has_the_headers_of_get_and_options_lists_the_methods() {
     let fixture = with_source().await;
     for path in ["/rest/a", "/rest/a/source"] {
         let (get, head) = (fixture.get(path).await, fixture.ask(Method::HEAD, path).answer().await);
@@ -76,7 +76,7 @@ async fn head_says_what_get_says_and_options_what_can_be_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_of_what_is_written_while_it_is_sent_says_no_length() {
+async fn head_of_a_streamed_representation_has_no_length() {
     let fixture = with_source().await;
     for (path, accept) in [
         ("/rest/a", "*/*"),
@@ -93,7 +93,7 @@ async fn a_head_of_what_is_written_while_it_is_sent_says_no_length() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_with_a_slash_too_many_leads_to_the_one_without() {
+async fn an_address_with_an_extra_slash_redirects_to_the_one_without() {
     let fixture = with_source().await;
     for (path, location) in [
         ("/rest/a/", "/rest/a"),
@@ -132,7 +132,7 @@ async fn clients_of_fedora_find_its_types() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_it_already_is_told_so() {
+async fn a_client_that_has_the_representation_gets_304() {
     let fixture = with_source().await;
     let read = fixture.get("/rest/a/source").await;
     let again = |name: &'static str, value: String| {
@@ -148,7 +148,7 @@ async fn who_has_it_already_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resources_go_by_whatever_name_the_server_goes_by() {
+async fn resources_have_the_name_under_which_the_server_is_addressed() {
     let fixture = with_source().await;
     let answer = fixture.ask(Method::GET, "http://elsewhere:99/rest/a/source").answer().await;
     assert!(answer.text().contains("<http://elsewhere:99/rest/a/other>"), "{}", answer.text());
@@ -178,7 +178,7 @@ async fn a_browser_gets_a_page_that_runs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graph_is_sent_and_taken_as_n3_and_as_plain_text() {
+async fn a_graph_is_sent_and_accepted_as_n3_and_as_plain_text() {
     let fixture = fixture().await;
     let statement = "<http://test/rest/a> <http://purl.org/dc/terms/title> \"t\" .";
     for (content_type, body) in [("text/n3", "<> <http://purl.org/dc/terms/title> \"t\""), ("text/plain", statement)] {
@@ -192,21 +192,18 @@ async fn a_graph_is_sent_and_taken_as_n3_and_as_plain_text() {
         }
     }
     let changed = fixture.ask(Method::PUT, "/rest/a").header("content-type", "text/plain").body("").answer().await;
-    assert_eq!(changed.status, StatusCode::NO_CONTENT, "what is a graph stays one");
+    assert_eq!(changed.status, StatusCode::NO_CONTENT, "a graph stays a graph");
     let text = fixture.ask(Method::PUT, "/rest/note").header("content-type", "text/plain").body(statement);
     assert_eq!(text.answer().await.status, StatusCode::CREATED);
     let note = fixture.get("/rest/note").await;
-    assert!(
-        note.is("NonRDFSource") && note.text() == statement,
-        "a plain text is bytes unless it is said to be a graph"
-    );
+    assert!(note.is("NonRDFSource") && note.text() == statement, "a plain text is bytes unless it is declared a graph");
     let usual =
         fixture.ask(Method::GET, "/rest/a").header("accept", "application/json, text/plain, */*").answer().await;
-    assert_eq!(usual.header("content-type"), Some("text/turtle"), "those that take anything get what they always did");
+    assert_eq!(usual.header("content-type"), Some("text/turtle"), "clients that accept anything get the default");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_comes_back_as_a_list_of_json_ld() {
+async fn a_list_is_sent_as_a_list_in_json_ld() {
     let fixture = fixture().await;
     fixture.put("/rest/a", "<> <http://a/items> (1 <> \"x\") .").answer().await;
     let read = fixture.ask(Method::GET, "/rest/a").header("accept", "application/ld+json").answer().await;

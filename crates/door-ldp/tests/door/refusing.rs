@@ -1,4 +1,4 @@
-//! Bad input: a clear answer, and nothing changed.
+//! Invalid input gets a clear error and changes nothing.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ async fn path_tricks_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_graph_is_told_with_line_and_column() {
+async fn an_error_in_a_graph_is_reported_with_line_and_column() {
     let fixture = fixture().await;
     let refused = fixture.put("/rest/a", "<> <http://a/b> \"c\" .\n<> <http://a/b> .").answer().await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
@@ -42,7 +42,7 @@ async fn what_is_wrong_with_a_graph_is_told_with_line_and_column() {
     let remote = remote.body("{\"@context\": \"http://example.org/context\", \"a\": 1}").answer().await;
     assert_eq!(remote.status, StatusCode::BAD_REQUEST);
     assert!(remote.detail().contains("http://example.org/context"));
-    assert!(remote.detail().contains("http://www.w3.org/ns/anno.jsonld"), "those that would do: {}", remote.detail());
+    assert!(remote.detail().contains("http://www.w3.org/ns/anno.jsonld"), "the built-in ones: {}", remote.detail());
     assert_eq!(fixture.get("/rest/a").await.status, StatusCode::NOT_FOUND);
 }
 
@@ -57,7 +57,7 @@ async fn bodies_and_graphs_over_the_limit_are_413() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_no_graph_is_refused_where_one_is_wanted() {
+async fn a_body_that_is_not_a_graph_is_refused_where_one_is_needed() {
     let fixture = fixture().await;
     let ask = fixture.ask(Method::PUT, "/rest/a").of_class("BasicContainer").header("content-type", "image/png");
     let refused = ask.body("x").answer().await;
@@ -70,7 +70,7 @@ async fn a_body_that_is_no_graph_is_refused_where_one_is_wanted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_data_door_changes_is_not_changed_here() {
+async fn volumes_cannot_be_changed_in_the_repository() {
     let fixture = fixture().await;
     for path in ["/rest/volumes", "/rest/volumes/a.b"] {
         assert_eq!(fixture.put(path, "").answer().await.status, StatusCode::CONFLICT);
@@ -90,7 +90,7 @@ async fn charsets_of_old_libraries_are_understood() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_are_too_deep_or_become_too_much_are_refused_as_too_large() {
+async fn bodies_that_are_too_deep_or_expand_too_much_are_refused_as_too_large() {
     let fixture = fixture().await;
     let terms: String = (0..2_000).map(|n| format!("\"t{n}\": \"t{}:a\",", n + 1)).collect();
     let chain = format!("{{\"@context\": {{{terms} \"t2000\": \"http://a/\"}}}}");
@@ -104,7 +104,7 @@ async fn bodies_that_are_too_deep_or_become_too_much_are_refused_as_too_large() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_that_may_cost_too_much_is_refused() {
+async fn an_update_that_could_cost_too_much_is_refused() {
     let fixture = fixture().await;
     fixture.put("/rest/a", "<> <http://a/p> \"x\" .").answer().await;
     let product: String = (0..30).map(|n| format!("VALUES ?v{n} {{ 1 2 }} ")).collect();
@@ -120,7 +120,7 @@ async fn an_update_that_may_cost_too_much_is_refused() {
     }
 }
 
-/// Whether an update is being evaluated in this process: each has a thread of its own.
+/// Whether this process is evaluating an update: each evaluation has a thread of its own.
 fn is_evaluating() -> bool {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
@@ -128,7 +128,7 @@ fn is_evaluating() -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_whose_client_leaves_ends_and_changes_nothing() {
+async fn an_update_ends_and_changes_nothing_when_its_client_leaves() {
     let fixture = fixture().await;
     let statements: String = (0..980).map(|n| format!("<#{n}> <http://a/p> {n} . ")).collect();
     assert_eq!(fixture.put("/rest/a", &statements).answer().await.status, StatusCode::CREATED);
@@ -149,7 +149,7 @@ async fn an_update_whose_client_leaves_ends_and_changes_nothing() {
         }
     }
     while is_evaluating() {
-        assert!(Instant::now() < deadline, "it runs on");
+        assert!(Instant::now() < deadline, "it still runs");
         tokio::task::yield_now().await;
     }
     assert_eq!(fixture.get("/rest/a").await.etag(), before);
@@ -160,7 +160,7 @@ const TITLED: &str = "<> <http://purl.org/dc/terms/title> \"t\" .";
 const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graph_or_an_update_that_is_not_what_its_digest_announces_is_refused() {
+async fn a_graph_or_update_with_another_digest_than_announced_is_refused() {
     let fixture = fixture().await;
     let update = "INSERT DATA { <> <http://purl.org/dc/terms/title> \"t\" }";
     fixture.put("/rest/a", "").answer().await;
@@ -195,11 +195,15 @@ async fn a_graph_or_an_update_that_is_not_what_its_digest_announces_is_refused()
     }
     let many = fixture.ask(Method::POST, "/rest/a").header("content-type", "application/n-quads");
     let refused = many.header("digest", "md5=1234").body("").answer().await;
-    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "what is created as it comes cannot be checked before");
+    assert_eq!(
+        refused.status,
+        StatusCode::BAD_REQUEST,
+        "resources that are created as they arrive cannot be checked before"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_exist_here_is_refused_and_not_passed_over() {
+async fn unsupported_features_are_refused_and_not_ignored() {
     let fixture = fixture().await;
     fixture.put("/rest/c", "").answer().await;
     fixture.ask(Method::PUT, "/rest/b").header("content-type", "image/png").body("bytes").answer().await;

@@ -1,4 +1,4 @@
-//! `Prefer: return=representation` on what changes something.
+//! `Prefer: return=representation` on changes.
 
 use http::{Method, StatusCode};
 
@@ -8,7 +8,7 @@ const WISH: &str = "return=representation";
 const TITLE: &str = "<> <http://purl.org/dc/terms/title> \"t\" .";
 const ADD: &str = "INSERT DATA { <> <http://purl.org/dc/terms/creator> \"c\" }";
 
-/// Checks that an answer is what is sent of the resource at `path`, and says so.
+/// Checks that a response is the representation of the resource at `path`, and says so.
 async fn assert_represents(fixture: &Fixture, answer: &Answer, path: &str, accept: &str) {
     assert_eq!(answer.header("preference-applied"), Some(WISH), "{path}: {answer:?}");
     assert_eq!(answer.header("content-location"), Some(&*format!("http://test{path}")));
@@ -20,7 +20,7 @@ async fn assert_represents(fixture: &Fixture, answer: &Answer, path: &str, accep
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_likes_it_is_answered_with_what_became_of_a_graph() {
+async fn a_client_may_prefer_the_changed_graph_in_the_response() {
     let fixture = fixture().await;
     for (name, accept) in
         [("t", "text/turtle"), ("j", "application/ld+json"), ("n", "application/n-triples, */*;q=0.1")]
@@ -48,7 +48,7 @@ async fn who_likes_it_is_answered_with_what_became_of_a_graph() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_posted_comes_back_under_its_own_address() {
+async fn a_posted_resource_is_returned_under_its_own_address() {
     let fixture = fixture().await;
     fixture.make("/rest/c", "BasicContainer", "").await;
     let made = fixture.post("/rest/c", TITLE).header("slug", "new").header("prefer", WISH).answer().await;
@@ -66,7 +66,7 @@ async fn what_is_posted_comes_back_under_its_own_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_client_would_not_have_told_is_left_out_of_the_answer_to_a_change_too() {
+async fn omitted_statements_are_left_out_of_the_response_to_a_change_too() {
     let fixture = fixture().await;
     fixture.put("/rest/c/child", "").answer().await;
     let wish = format!("handling=lenient, {WISH}; omit=\"http://www.w3.org/ns/ldp#PreferContainment\"");
@@ -76,7 +76,7 @@ async fn what_a_client_would_not_have_told_is_left_out_of_the_answer_to_a_change
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_is_made_and_answered_shortly_where_what_is_liked_cannot_be_sent() {
+async fn a_change_gets_a_minimal_response_if_the_preferred_representation_cannot_be_sent() {
     let fixture = fixture().await;
     for (path, accept, prefer) in [
         ("/rest/a", "image/png", WISH),

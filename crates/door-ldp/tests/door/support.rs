@@ -1,4 +1,4 @@
-//! The door over a fresh store, requests without a socket, and answers as graphs.
+//! The door over a fresh store, requests without a socket, and responses as graphs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tower::ServiceExt;
 
 pub const TURTLE: &str = "text/turtle";
 pub const LDP: &str = "http://www.w3.org/ns/ldp#";
-/// What `/rest/` is to clients here.
+/// The IRI of `/rest/` for clients here.
 pub const ROOT: &str = "http://test/rest/";
 
 pub struct Fixture {
@@ -41,8 +41,8 @@ pub async fn fixture_with(settings: LdpSettings) -> Fixture {
     Fixture { router: read.merge(write), library, clock, folder }
 }
 
-/// The engine under the door. In `on_cassandra.rs`, which has the same tests again, it is Cassandra; where no node can be started that was
-/// told, and what is left to test is tested on the embedded engine.
+/// The engine under the door. In `on_cassandra.rs`, which contains the same tests again, it is
+/// Cassandra. If no node can be started, that is reported, and the tests use the embedded engine.
 async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     if env!("CARGO_CRATE_NAME") == "on_cassandra"
         && let Some(store) = store_cassandra::testing::shared_store(clock.clone()).await
@@ -53,7 +53,7 @@ async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     EmbeddedStore::open(folder.path(), options, clock).unwrap()
 }
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -88,7 +88,7 @@ impl Answer {
         of_rel.map(|link| link[1..link.find('>').unwrap()].to_owned()).collect()
     }
 
-    /// Whether it says that it is of a class of LDP.
+    /// Whether it states that it is of a class of LDP.
     pub fn is(&self, class: &str) -> bool {
         self.links("type").contains(&format!("{LDP}{class}"))
     }
@@ -99,7 +99,8 @@ impl Answer {
         rdf::parse(&self.body, content_type.syntax, &base, &Limits::default()).unwrap()
     }
 
-    /// Whether it says these statements, in Turtle with absolute IRIs and the prefixes `ldp` and `dc`.
+    /// Whether it contains these statements, in Turtle with absolute IRIs and the prefixes `ldp`
+    /// and `dc`.
     pub fn says(&self, turtle: &str) -> bool {
         let graph = self.graph();
         parsed(turtle).iter().all(|triple| graph.contains(triple))
@@ -149,13 +150,14 @@ impl Fixture {
         self.ask(Method::POST, path).header("content-type", TURTLE).body(turtle.to_owned())
     }
 
-    /// Makes a container, or what `class` says.
+    /// Makes a container, or a resource of type `class`.
     pub async fn make(&self, path: &str, class: &str, turtle: &str) {
         let answer = self.put(path, turtle).of_class(class).answer().await;
         assert_eq!(answer.status, StatusCode::CREATED, "{path}: {}", answer.text());
     }
 
-    /// Contents that the store keeps, and files of them, whichever are more: on the embedded engine what was broken off would be a file only.
+    /// The contents in the store, or their files if those are more: on the embedded engine an
+    /// interrupted upload would be a file only.
     pub async fn contents(&self) -> usize {
         let call = || Call::new(Class::Content, Deadline::within(Duration::from_secs(10)));
         let store = self.library.store();
@@ -168,7 +170,7 @@ impl Fixture {
         sealed.max(self.content_files())
     }
 
-    /// Files of contents that there are in the store.
+    /// Files of contents in the store.
     fn content_files(&self) -> usize {
         fn count(folder: &std::path::Path) -> usize {
             let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
@@ -184,7 +186,7 @@ impl Ask<'_> {
         self
     }
 
-    /// Asks for an interaction model.
+    /// Requests an interaction model.
     pub fn of_class(self, class: &str) -> Self {
         self.header("link", &format!("<{LDP}{class}>; rel=\"type\""))
     }
@@ -194,7 +196,7 @@ impl Ask<'_> {
         self
     }
 
-    /// The answer, of whose body nothing is read yet.
+    /// The response, whose body is not read yet.
     pub async fn response(self) -> Response {
         self.fixture.router.clone().oneshot(self.request.body(self.body).unwrap()).await.unwrap()
     }

@@ -1,4 +1,4 @@
-//! What the server says by itself: in which terms, and whether anything is left to be inferred.
+//! The server's own statements: their vocabularies, and that none must be inferred.
 
 use http::{Method, StatusCode};
 
@@ -6,7 +6,7 @@ use crate::support::{Fixture, fixture};
 
 const PREFIX: &str = "@prefix ldp: <http://www.w3.org/ns/ldp#> . @prefix dc: <http://purl.org/dc/terms/> . ";
 
-/// One resource of each kind, each with something in it where that can be.
+/// One resource of each kind, each with contents if possible.
 async fn with_each_kind() -> Fixture {
     let fixture = fixture().await;
     fixture.make("/rest/source", "RDFSource", "").await;
@@ -25,7 +25,7 @@ async fn with_each_kind() -> Fixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_says_nothing_in_a_vocabulary_of_its_own() {
+async fn the_server_uses_no_vocabulary_of_its_own() {
     const PUBLISHED: [&str; 6] = [
         "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
         "http://www.w3.org/ns/ldp#",
@@ -52,7 +52,7 @@ async fn the_server_says_nothing_in_a_vocabulary_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ldp_defines_is_said_in_so_many_words() {
+async fn statements_that_ldp_defines_are_explicit() {
     let fixture = with_each_kind().await;
     for (path, said) in [
         ("source", "<source> a ldp:Resource, ldp:RDFSource . <parts/child> dc:isPartOf <source> ."),

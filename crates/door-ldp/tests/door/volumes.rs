@@ -1,4 +1,4 @@
-//! The container of volumes, as what is in the root: which volumes are in it does not matter here.
+//! The container of volumes, as a child of the root: its contents do not matter here.
 
 use std::io::{Cursor, Read};
 
@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use crate::support::{ROOT, fixture};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_walks_from_the_root_finds_the_volumes_unless_that_is_not_wanted() {
+async fn the_volumes_are_found_from_the_root_unless_omitted() {
     let fixture = fixture().await;
     fixture.put("/rest/a", "").answer().await;
     let contained = [format!("{ROOT}a"), format!("{ROOT}volumes")];
@@ -24,7 +24,7 @@ async fn who_walks_from_the_root_finds_the_volumes_unless_that_is_not_wanted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn that_the_root_contains_volumes_is_the_servers_to_say() {
+async fn containment_of_the_volumes_in_the_root_is_server_managed() {
     let fixture = fixture().await;
     let root = fixture.get("/rest/").await;
     let unchanged = fixture.put("/rest/", root.text()).header("if-match", &root.etag()).answer().await;
@@ -40,7 +40,7 @@ async fn that_the_root_contains_volumes_is_the_servers_to_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archive_of_the_root_says_that_volumes_are_not_in_it() {
+async fn an_archive_of_the_root_names_the_volumes_as_omitted() {
     let fixture = fixture().await;
     fixture.put("/rest/a", "").answer().await;
     let answer = fixture.ask(Method::GET, "/rest/").header("accept", "application/zip").answer().await;
@@ -51,7 +51,7 @@ async fn an_archive_of_the_root_says_that_volumes_are_not_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_wants_all_volumes_as_one_archive_is_told_of_selections() {
+async fn a_request_for_all_volumes_as_one_archive_is_referred_to_selections() {
     let fixture = fixture().await;
     let get = |accept| fixture.ask(Method::GET, "/rest/volumes").header("accept", accept).answer();
     let refused = get("application/zip").await;
