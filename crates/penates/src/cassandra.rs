@@ -1,4 +1,4 @@
-//! The configuration of a store in a Cassandra cluster, as the engine wants it.
+//! Turns the configuration of a store in a Cassandra cluster into the engine's options.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use server::config::{CassandraConfig, Config};
 use store::{StoreError, StoreResult};
 use store_cassandra::{CassandraOptions, ClassLevels, Credentials, Level, Levels, Serial};
 
-/// What the configuration says of the store at `address`. Whatever is wrong with it is [`StoreError::Invalid`].
+/// The engine's options for the store at `address`. An invalid value is [`StoreError::Invalid`].
 pub fn options(address: &str, config: &Config) -> StoreResult<CassandraOptions> {
     let address = address.parse().map_err(|error: store_cassandra::AddressError| invalid(error))?;
     let cassandra = &config.cassandra;

@@ -21,27 +21,30 @@ pub struct Cli {
 pub enum Command {
     /// Import the bundled sample volumes and serve them on this machine.
     ///
-    /// Volumes that are stored already are not imported again. It prints commands to try. It serves HTTPS only if you ask for it.
-    /// Ctrl-C ends it.
+    /// Volumes that are stored already are not imported again. It prints commands to try. It serves
+    /// HTTPS only if you ask for it. Ctrl-C ends it.
     Demo(commands::demo::DemoArgs),
     /// Serve a store over HTTP.
     ///
-    /// The server has the data door, the repository door, a page for people, health and metrics. By default it listens on loopback.
+    /// The server has the data door, the repository door, a page for people, health and metrics. By
+    /// default it listens on loopback.
     Serve(commands::serve::ServeArgs),
     /// Create a store.
     ///
-    /// Other commands create a store in a folder by themselves. In a Cassandra cluster this command creates the keyspace and its tables,
-    /// with a number of copies in each data center. --dry-run prints the statements for an administrator.
+    /// Other commands create a store in a folder by themselves. In a Cassandra cluster this command
+    /// creates the keyspace and its tables, with a number of copies in each data center. --dry-run
+    /// prints the statements for an administrator.
     Init(commands::init::InitArgs),
     /// Import volumes from a pairtree, or from ZIP and METS files.
     ///
-    /// Volumes that are stored already with the same digests are skipped. To continue an import that was interrupted or had failures,
-    /// run it again. A volume becomes visible only when all of it is stored.
+    /// Volumes that are stored already with the same digests are skipped. To continue an import
+    /// that was interrupted or had failures, run it again. A volume becomes visible only when all
+    /// of it is stored.
     Import(commands::import::ImportArgs),
     /// Download volumes or pages as a ZIP, resuming broken downloads.
     ///
-    /// With -o FILE the command resumes a broken download by itself, and when you give it again. The ZIP's last entry, ERROR.err,
-    /// names what is missing or damaged; the exit code is then 1.
+    /// With -o FILE the command resumes a broken download by itself, and when you give it again.
+    /// The ZIP's last entry, ERROR.err, names what is missing or damaged; the exit code is then 1.
     Get(commands::get::GetArgs),
     /// List the volumes, or the pages of one volume.
     ///
@@ -51,8 +54,9 @@ pub enum Command {
     Stat(commands::stat::StatArgs),
     /// Check stored data against its digests.
     ///
-    /// Reads some or all volumes and resources, and checks them against the digests that were stored with them. Damage is marked, so
-    /// that downloads name it; a mark that is no longer true is cleared. The exit code is 1 if anything is damaged.
+    /// Reads some or all volumes and resources, and checks them against the digests that were
+    /// stored with them. Damage is marked, so that downloads name it; a mark that is no longer true
+    /// is cleared. The exit code is 1 if anything is damaged.
     Verify(commands::verify::VerifyArgs),
     /// Delete volumes.
     ///
@@ -70,14 +74,16 @@ pub enum Command {
     Tree(commands::tree::TreeArgs),
     /// Copy what can be read of a damaged store into a new one.
     ///
-    /// This is for a data folder whose disk has broken blocks, or that Penates refuses to open. No server may hold it, and it is only
-    /// read. What cannot be read is left out. The command names the volumes that lost something; import them again into the new
-    /// folder. The exit code is 1 if anything is lost.
+    /// This is for a data folder whose disk has broken blocks, or that Penates refuses to open. No
+    /// server may hold it, and it is only read. What cannot be read is left out. The command names
+    /// the volumes that lost something; import them again into the new folder. The exit code is 1
+    /// if anything is lost.
     Salvage(commands::salvage::SalvageArgs),
     /// Copy everything from one store into another, with any engines.
     ///
-    /// The source may serve meanwhile. It becomes read-only for the last changes and stays so, because the target replaces it. To
-    /// continue an interrupted copy, give the same command again. At the end all of both stores is read and compared.
+    /// The source may serve meanwhile. It becomes read-only for the last changes and stays so,
+    /// because the target replaces it. To continue an interrupted copy, give the same command
+    /// again. At the end all of both stores is read and compared.
     Copy(commands::copy::CopyArgs),
     /// Make a store read-only, or writable again.
     ///
@@ -85,7 +91,8 @@ pub enum Command {
     ReadOnly(commands::read_only::ReadOnlyArgs),
     /// Make volumes for load tests from the pages of the bundled ones.
     ///
-    /// Sizes and compressibility stay realistic, because the pages are real. The same seed makes the same volumes.
+    /// Sizes and compressibility stay realistic, because the pages are real. The same seed makes
+    /// the same volumes.
     Synth(commands::synth::SynthArgs),
     /// Show the audit: who requested what.
     ///
@@ -97,12 +104,14 @@ pub enum Command {
     Token(commands::token::TokenArgs),
     /// Run a real Cassandra cluster on this machine, for trials.
     ///
-    /// Its nodes are processes on loopback addresses. The first run fetches Cassandra from Maven Central, unless CASSANDRA_HOME names
-    /// an installation. Java 17 is needed. No node outlives the process that runs the cluster.
+    /// Its nodes are processes on loopback addresses. The first run fetches Cassandra from Maven
+    /// Central, unless CASSANDRA_HOME names an installation. Java 17 is needed. No node outlives
+    /// the process that runs the cluster.
     Cluster(commands::cluster::ClusterArgs),
     /// Print the effective configuration, and where each value comes from.
     ///
-    /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a flag. Each overrides the one before.
+    /// A value is a default, or comes from a file, the environment (PENATES_SECTION__KEY) or a
+    /// flag. Each overrides the one before.
     Config(commands::config::ConfigArgs),
     /// Print a completion script for a shell.
     Completions(commands::completions::CompletionsArgs),
@@ -144,7 +153,8 @@ pub struct ReachArgs {
 }
 
 impl ReachArgs {
-    /// The server to use, if any. A flag that names a store overrides the environment that names a server.
+    /// The server to use, if any. A flag that names a store overrides the environment that names a
+    /// server.
     pub fn server(&self) -> Option<String> {
         let from_environment = || std::env::var("PENATES_SERVER").ok().filter(|url| !url.is_empty());
         self.server.clone().or_else(|| if self.store.store.is_none() { from_environment() } else { None })
@@ -165,14 +175,15 @@ pub const JOBS_PER_PROCESSOR: usize = 4;
 /// How much to do at once.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct JobsArgs {
-    /// Volumes to work on at once [default: four per processor, because each waits for the disk at times; into Cassandra eight per
-    /// processor, because each waits for the nodes most of the time]
+    /// Volumes to work on at once [default: four per processor, because each waits for the disk at
+    /// times; into Cassandra eight per processor, because each waits for the nodes most of the
+    /// time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
 }
 
 impl JobsArgs {
-    /// How many at once; by default this many per processor.
+    /// The number of jobs; by default this many per processor.
     pub fn count(self, per_processor: usize) -> usize {
         let processors = || std::thread::available_parallelism().map_or(2, usize::from);
         self.jobs.map_or_else(|| per_processor * processors(), usize::from)

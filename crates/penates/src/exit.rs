@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use crate::client::ClientError;
 
-/// What every command's exit code means; part of the help.
+/// The exit codes of all commands; part of the help.
 pub const CODES: &str = "Exit codes:
   0    all is well
   1    something failed, is missing or is damaged; what else was asked for is done
@@ -15,7 +15,7 @@ pub const CODES: &str = "Exit codes:
   3    the store or the server cannot be reached, or another process holds the store
   130  interrupted";
 
-/// The exit code for a command line or a configuration that is wrong.
+/// The exit code for an invalid command line or configuration.
 const USAGE: u8 = 2;
 
 /// The exit code for a store or a server that cannot be reached.
@@ -33,7 +33,7 @@ pub enum CliError {
     /// Some operations failed, or something is missing. It was reported already.
     #[error("some operations failed")]
     Incomplete,
-    /// The reader of the output is gone, which is fine (`penates ls | head`).
+    /// The reader of the output has left, which is fine (`penates ls | head`).
     #[error("the output was closed")]
     OutputClosed,
     /// Ctrl-C.
@@ -58,7 +58,7 @@ impl CliError {
     }
 }
 
-/// Prints an error, unless it was told already, and answers with its exit code.
+/// Prints an error, unless it was reported already, and returns its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let known = error.downcast_ref::<CliError>();
     if !known.is_some_and(CliError::is_told) {
@@ -75,7 +75,8 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// An error with its causes, as one line. Some errors tell their cause themselves: it is not told twice.
+/// An error with its causes, as one line. Some errors contain their cause in their message: it is
+/// not repeated.
 pub fn told(error: &(dyn Error + 'static)) -> String {
     let causes = anyhow::Chain::new(error).map(ToString::to_string);
     causes
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_the_error_tells_itself_is_not_told_twice() {
+    fn a_cause_in_the_message_of_an_error_is_not_repeated() {
         let cause = std::io::Error::other("Address already in use");
         let itself = anyhow::Error::new(cause).context("cannot listen: Address already in use");
         assert_eq!(told(itself.as_ref()), "cannot listen: Address already in use");

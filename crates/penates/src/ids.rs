@@ -37,7 +37,7 @@ impl IdArgs {
     }
 }
 
-/// The volume ids in a file, one a line.
+/// The volume ids in a file, one per line.
 pub fn read_ids(file: &Path) -> anyhow::Result<Vec<VolumeId>> {
     parse_lines(&read_text(file)?)
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C and the polite signal to end.
+//! Ctrl-C and the signal that asks a process to end.
 
 use std::io;
 
@@ -17,7 +17,7 @@ impl Signals {
         Ok(Self { interrupted: signal(SignalKind::interrupt())?, terminated: signal(SignalKind::terminate())? })
     }
 
-    /// Completes when one comes.
+    /// Completes when a signal arrives.
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupted.recv() => {}
@@ -26,14 +26,15 @@ impl Signals {
     }
 }
 
-/// Completes when the process is asked to end. From the call on, not only from the first poll, that no longer kills it.
+/// Completes when the process is asked to end. The signal does not kill the process any more, from
+/// the call on, not only from the first poll.
 pub fn asked_to_end() -> io::Result<impl Future<Output = ()>> {
     let mut signals = Signals::catch()?;
     Ok(async move { signals.next().await })
 }
 
-/// A token that is cancelled when the process is asked to end, so that work under way can be ended; asked once more, it ends at
-/// once.
+/// A token that is cancelled when the process is asked to end, so that current work can be
+/// completed. At the second request the process ends at once.
 pub fn stop_token() -> io::Result<CancellationToken> {
     let stop = CancellationToken::new();
     let cancelled = stop.clone();

@@ -2,11 +2,15 @@
 //!
 //! How to read it:
 //!
-//! - `cli.rs`: the commands and their common arguments. Each command is a module in `commands/` with its arguments and its `run`.
-//! - `reach.rs`: how a command reaches the data: through a server elsewhere, through the socket of the server that holds the store, or
-//!   through a router in this process. All three are one [`client::Client`], so a command is written once.
-//! - `settings.rs`, `local.rs`: the effective configuration; a store that this process holds itself.
-//! - `ingest/`: importing many volumes in parallel, into a store of this process or to a server. `download/`: downloads that resume.
+//! - `cli.rs`: the commands and their common arguments. Each command is a module in `commands/`
+//!   with its arguments and its `run`.
+//! - `reach.rs`: how a command reaches the data: through a server elsewhere, through the socket of
+//!   the server that holds the store, or through a router in this process. All three are one
+//!   [`client::Client`], so a command is written once.
+//! - `settings.rs`, `local.rs`: the effective configuration; a store that this process holds
+//!   itself.
+//! - `ingest/`: importing many volumes in parallel, into a store of this process or to a server.
+//!   `download/`: downloads that resume.
 //! - `output.rs`, `progress.rs`, `exit.rs`: output for people and programs.
 
 pub mod cassandra;
@@ -31,7 +35,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Parses the command line, runs the command, prints its error, and answers with the exit code.
+/// Parses the command line, runs the command, prints its error, and returns the exit code.
 pub fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -16,17 +16,19 @@ use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use crate::cassandra;
 use crate::exit::CliError;
 
-/// How often a store that other processes share is looked at for whether it has become read-only.
+/// How often a process checks whether a shared store has become read-only.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long it is relied upon that it has not, while it cannot be looked at.
+/// How long a store is assumed to be writable while it cannot be checked.
 const LOOK_TRUSTED: Duration = Duration::from_secs(10);
 
-/// How long processes that share a store may take to learn that it is read-only, and to end the changes that they have begun.
+/// How long processes that share a store may take to learn that it is read-only, and to end the
+/// changes that they have begun.
 pub const OTHERS_LEARN_WITHIN: Duration = Duration::from_secs(35);
 
-/// Opens the configured store. In a folder, one is made where there is none. While it is read-only, it refuses changes. An unfinished
-/// copy is not opened: it would pass for a library that has lost most of what is in it.
+/// Opens the configured store. In an empty folder it makes one. A read-only store refuses changes.
+/// An unfinished copy is not opened, because it looks like a library that has lost most of its
+/// data.
 pub async fn open_store(config: &Config) -> StoreResult<Arc<dyn Store>> {
     let store = open_ungated(config).await?;
     if let Some(origin) = copying::unfinished(store.as_ref()).await? {
@@ -52,7 +54,8 @@ pub fn unfinished_copy(config: &Config, origin: &str) -> StoreError {
     StoreError::Unreadable { location, detail }
 }
 
-/// Learns whether a shared store has become read-only, for as long as it is open. What cannot be looked at may have.
+/// Checks regularly whether a shared store has become read-only, as long as it is open. A store
+/// that cannot be checked may have.
 async fn keep_looking(gate: Weak<ReadOnlyGate>) {
     let mut looked_at = Instant::now();
     loop {
@@ -66,7 +69,7 @@ async fn keep_looking(gate: Weak<ReadOnlyGate>) {
     }
 }
 
-/// Opens the configured store for a copy, which writes where others may not.
+/// Opens the configured store for a copy, which may write where others may not.
 pub async fn open_ungated(config: &Config) -> StoreResult<Arc<dyn Store>> {
     let engine: Arc<dyn Store> = match config.store.place() {
         Place::Folder(folder) => open_folder(folder, config).await?,
@@ -107,7 +110,7 @@ pub fn cannot_open(error: StoreError) -> anyhow::Error {
     }
 }
 
-/// Whether a folder holds nothing at all: no store was ever made there.
+/// Whether a folder is empty or missing: no store was ever made there.
 pub fn is_vacant(folder: &Path) -> bool {
     match std::fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),

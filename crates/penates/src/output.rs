@@ -1,4 +1,4 @@
-//! What goes to standard output: lines, tables and JSON, for people and for programs.
+//! Standard output: lines, tables and JSON, for people and for programs.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::exit::CliError;
 
-/// Standard output. A reader that has gone is [`CliError::OutputClosed`], which ends the program quietly.
+/// Standard output. If its reader has left, the error is [`CliError::OutputClosed`], which ends the
+/// program quietly.
 pub struct Output {
     stdout: io::BufWriter<io::Stdout>,
 }
@@ -63,7 +64,7 @@ impl Output {
     }
 }
 
-/// Why nothing more can be printed; a reader that went away is no failure.
+/// The error if nothing more can be printed. A reader that left is no failure.
 pub fn closed(error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe => CliError::OutputClosed.into(),
@@ -71,7 +72,8 @@ pub fn closed(error: io::Error) -> anyhow::Error {
     }
 }
 
-/// The fields of an object with those of objects in it, under dotted names; lists are joined by commas, null is left out.
+/// The fields of an object with those of objects in it, under dotted names; lists are joined by
+/// commas, null is left out.
 fn flatten(value: &Value) -> Vec<(String, String)> {
     let Value::Object(fields) = value else { return vec![(String::new(), cell(value))] };
     let mut flat = Vec::new();
@@ -87,7 +89,7 @@ fn flatten(value: &Value) -> Vec<(String, String)> {
     flat
 }
 
-/// A value as a person reads it.
+/// The text of a value for people.
 pub fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -97,7 +99,7 @@ pub fn cell(value: &Value) -> String {
     }
 }
 
-/// Bytes as a person reads them, in decimal units, like the progress bars.
+/// A number of bytes for people, in decimal units, like the progress bars.
 pub fn human_bytes(len_bytes: u64) -> String {
     bytesize::ByteSize::b(len_bytes).display().si().to_string()
 }

@@ -12,12 +12,14 @@ const VOLUMES: &str = "{pos}/{len} volumes{msg}  {per_sec}  {eta} left  {wide_ba
 const RESOURCES: &str = "{pos}/{len} resources{msg}  {per_sec}  {eta} left  {wide_bar}";
 const RESOURCES_WITHOUT_END: &str = "{spinner} {pos} resources{msg}  {per_sec}";
 
-/// How far an import is: what `told` says (volumes and pages), bytes of ZIPs, rate and time left.
+/// The progress of an import: the text of `told` (volumes and pages), bytes of ZIPs, rate and time
+/// left.
 pub fn import(zip_bytes: u64, told: impl ProgressTracker + 'static) -> ProgressBar {
     ProgressBar::new(zip_bytes).with_style(style(IMPORT).with_key("told", told))
 }
 
-/// How far a work measured in bytes is: bytes, rate and time left. Without a known length it shows what is done so far.
+/// The progress of a work measured in bytes: bytes, rate and time left. Without a known length it
+/// shows the bytes so far.
 pub fn bytes(len_bytes: Option<u64>) -> ProgressBar {
     match len_bytes {
         Some(len_bytes) => ProgressBar::new(len_bytes).with_style(style(BYTES)),
@@ -25,17 +27,18 @@ pub fn bytes(len_bytes: Option<u64>) -> ProgressBar {
     }
 }
 
-/// How far a copy is: the stage as its prefix, how many partitions it has seen, and a message of the caller's.
+/// The progress of a copy: the stage as its prefix, the number of compared partitions, and a
+/// message of the caller's.
 pub fn copy() -> ProgressBar {
     ProgressBar::no_length().with_style(style(COPY))
 }
 
-/// How far a work measured in volumes is, and a message of the caller's.
+/// The progress of a work measured in volumes, and a message of the caller's.
 pub fn volumes(count: u64) -> ProgressBar {
     ProgressBar::new(count).with_style(style(VOLUMES))
 }
 
-/// The same measured in resources; of all that are there nobody knows how many those are.
+/// The same measured in resources. Their total number is not known.
 pub fn resources(count: Option<u64>) -> ProgressBar {
     match count {
         Some(count) => ProgressBar::new(count).with_style(style(RESOURCES)),
@@ -43,7 +46,8 @@ pub fn resources(count: Option<u64>) -> ProgressBar {
     }
 }
 
-/// A template that indicatif does not take is a defect, which the tests find; a plain bar is shown then.
+/// indicatif refuses a template only because of a defect, which the tests find. Then a plain bar is
+/// shown.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
@@ -54,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indicatif_takes_every_template() {
+    fn indicatif_accepts_every_template() {
         for template in [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES, RESOURCES, RESOURCES_WITHOUT_END] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }

@@ -1,4 +1,5 @@
-//! How a command gets to the data: a server elsewhere, the server that holds the store, or the store itself.
+//! How a command reaches the data: through a server elsewhere, through the server that holds the
+//! store, or in the store itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,19 +16,19 @@ use crate::exit::CliError;
 use crate::local;
 use crate::settings::{self, Flags};
 
-/// How long a process that holds the store is given to let go of it, or to answer at its socket: it may just be starting or
-/// ending.
+/// How long a process that holds the store may take to release it, or to respond at its socket: it
+/// may just be starting or ending.
 const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The pause between two looks at a held store.
 const HOLDER_PAUSE: Duration = Duration::from_millis(50);
 
-/// What to do where no store has been made yet.
+/// What to do if there is no store yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfVacant {
     /// Make one.
     Create,
-    /// Say so.
+    /// Report it.
     Refuse,
 }
 
@@ -51,7 +52,8 @@ async fn find_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Way
     find_by(args, if_vacant, async |config| local::open_store(config).await).await
 }
 
-/// Finds the way to a store for a copy, which may read it, and change whether it is read-only, also while it is.
+/// Finds the way to a store for a copy, which may read a read-only store and change whether it is
+/// read-only.
 pub async fn find_ungated(args: &StoreArgs) -> anyhow::Result<Way> {
     find_by(args, IfVacant::Refuse, async |config| local::open_ungated(config).await).await
 }
@@ -91,12 +93,12 @@ async fn find_by(
     }
 }
 
-/// Where the server that holds a data folder listens for commands.
+/// The address of the server that holds a data folder, for commands.
 fn socket_path(folder: &Path) -> PathBuf {
     folder.join(server::SOCKET_NAME)
 }
 
-/// A client of whatever has the data, and what has to be closed when the command is done.
+/// A client for the data, and the store to close at the end of the command.
 pub struct Reached {
     /// The client.
     pub client: Client,
@@ -104,7 +106,8 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// Opens a way to the data. If this process holds the store itself, the same doors respond, without a listener.
+    /// Opens a way to the data. If this process holds the store itself, the same doors respond,
+    /// without a listener.
     pub async fn open(args: &ReachArgs) -> anyhow::Result<Self> {
         Self::by(find(args, IfVacant::Refuse).await?).await
     }
@@ -114,7 +117,8 @@ impl Reached {
         Self::by(find(args, IfVacant::Create).await?).await
     }
 
-    /// Opens a way to the data for its administrator: to the store itself, or through the socket of the server that holds it.
+    /// Opens a way to the data for its administrator: to the store itself, or through the socket of
+    /// the server that holds it.
     pub async fn open_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Self> {
         Self::by(find_local(args, if_vacant).await?).await
     }

@@ -1,9 +1,9 @@
-//! Resources of the repository, as commands name them: by their path from its root.
+//! Resources of the repository, named by their paths from its root.
 
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What a name keeps as it is in a path (RFC 3986, section 3.3), but `%`.
+/// Characters of a name that are not encoded in a path (RFC 3986, section 3.3), except `%`.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -15,7 +15,7 @@ const NAME: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b',');
 
-/// The relation by which a container tells what is in it.
+/// The relation from a container to its children.
 pub const CONTAINS: &str = "<http://www.w3.org/ns/ldp#contains>";
 
 /// Where the repository is.
@@ -27,7 +27,8 @@ pub struct BaseArgs {
 }
 
 impl BaseArgs {
-    /// The path to request for a resource that is named from the root of the repository. Slashes separate names.
+    /// The path to request for a resource, given its path from the root of the repository. Slashes
+    /// separate names.
     pub fn address(&self, resource: &str) -> String {
         let names = resource.split('/').filter(|name| !name.is_empty());
         let names: Vec<_> = names.map(|name| utf8_percent_encode(name, NAME).to_string()).collect();
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_asked_for_below_the_base() {
+    fn a_resource_is_requested_below_the_base() {
         let base = BaseArgs { base: "/rest/".to_owned() };
         assert_eq!(base.address(""), "/rest/");
         assert_eq!(base.address("/letters/my first/"), "/rest/letters/my%20first");

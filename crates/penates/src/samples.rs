@@ -8,7 +8,7 @@ use include_dir::{Dir, DirEntry, File, include_dir};
 
 static PAIRTREE: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../samples/pairtree");
 
-/// A sample volume, read out of memory.
+/// A sample volume, read from memory.
 pub type SampleParts = VolumeParts<Cursor<&'static [u8]>>;
 
 /// All sample volumes, in the order of their paths.
@@ -29,7 +29,7 @@ fn collect_zips(folder: &'static Dir<'static>, zips: &mut Vec<&'static File<'sta
     }
 }
 
-/// A ZIP with the METS and the record beside it. Which volume it is, METS and record tell themselves.
+/// A ZIP with the METS and the record beside it, which contain the volume's id.
 fn parts(zip: &'static File<'static>) -> Option<SampleParts> {
     let mets = PAIRTREE.get_file(zip.path().with_extension("mets.xml"))?;
     let record = PAIRTREE.get_file(zip.path().with_extension("json"));

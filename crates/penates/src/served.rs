@@ -16,7 +16,8 @@ use store::{
 
 use crate::client::{self, Client, ClientError};
 
-/// Reads what a server on this machine holds. It writes nothing: whoever changes something asks the server's doors.
+/// Reads a store that a server on this machine holds. It writes nothing: changes go through the
+/// server's doors.
 pub struct ServedStore(Client);
 
 impl ServedStore {
@@ -84,7 +85,7 @@ fn content(
     read.boxed()
 }
 
-/// Why a content could not be read: a response that breaks off does not say whether it met damage.
+/// Why a content could not be read: an interrupted response does not show whether there is damage.
 async fn damage_or(error: StoreError, client: &Client, id: ContentId, unread: Range<u64>) -> StoreError {
     let asked = async {
         let question = wire::encode(&Question::CheckContent(id, unread))?;

@@ -1,4 +1,5 @@
-//! The configuration in force: defaults, file, environment and the flags of a command line, each overriding the one before.
+//! The configuration in force: defaults, file, environment and the flags of a command line, each
+//! overriding the one before.
 
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
@@ -7,7 +8,7 @@ use server::config::Loaded;
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
 
-/// The values that a command line sets, by their dotted names. What comes later overrides what came before.
+/// The values that a command line sets, by their dotted names. Later ones override earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Flags(Vec<Flag>);
 
@@ -20,7 +21,7 @@ struct Flag {
 }
 
 impl Provider for Flag {
-    /// What errors call it.
+    /// Its name in errors.
     fn metadata(&self) -> Metadata {
         Metadata::named("the command line").interpolater(|_, keys| keys.join("."))
     }
@@ -32,7 +33,7 @@ impl Provider for Flag {
 }
 
 impl Flags {
-    /// What the arguments about the store say.
+    /// The values of the arguments about the store.
     pub fn of(store: &StoreArgs) -> anyhow::Result<Self> {
         let mut flags = Self::default();
         for setting in &store.set {
@@ -58,13 +59,13 @@ impl Flags {
     }
 }
 
-/// A value as in the environment: a TOML value where it is one, else the text itself.
+/// A value as in the environment: a TOML value if it is one, otherwise the text itself.
 fn parse_value(text: &str) -> Value {
     let Ok(value) = text.parse();
     value
 }
 
-/// Loads the configuration; whatever is wrong with it is a mistake of usage.
+/// Loads the configuration. An error in it is a mistake of usage.
 pub fn load(store: &StoreArgs, flags: Flags) -> anyhow::Result<Loaded> {
     server::config::load(store.config.as_deref(), flags.figment())
         .map_err(|error| CliError::Usage(error.to_string()).into())

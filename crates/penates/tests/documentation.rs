@@ -1,7 +1,9 @@
-//! The examples of the README and of the guides, run as a reader would run them: against a demo, in a new folder for each document.
+//! The examples of the README and of the guides, run as a reader would: against a demo, in a new
+//! folder for each document.
 //!
-//! A block marked `console` is a session: a line that begins with `$ ` is a command (for bash), and the lines below it are its
-//! output. There, `...` matches anything: alone on a line any lines, within a line any characters.
+//! A block marked `console` is a session: a line that begins with `$ ` is a command (for bash), and
+//! the lines below it are its output. In the output, `...` matches anything: any lines if it is
+//! alone on a line, any characters within a line.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
@@ -12,26 +14,26 @@ use std::process::{Child, Command, Stdio};
 const DOCUMENTED_ADDRESS: &str = "127.0.0.1:8080";
 
 #[test]
-fn every_example_of_the_readme_does_what_it_says() {
+fn every_example_of_the_readme_works() {
     run_examples_of("README.md");
 }
 
 #[test]
-fn every_example_of_the_data_door_guide_does_what_it_says() {
+fn every_example_of_the_data_door_guide_works() {
     run_examples_of("docs/data-door.md");
 }
 
 #[test]
-fn every_example_of_the_repository_door_guide_does_what_it_says() {
+fn every_example_of_the_repository_door_guide_works() {
     run_examples_of("docs/repository-door.md");
 }
 
 #[test]
-fn every_example_of_the_operations_guide_does_what_it_says() {
+fn every_example_of_the_operations_guide_works() {
     run_examples_of("docs/operations.md");
 }
 
-/// Runs the examples of a document, which is named from the workspace's root.
+/// Runs the examples of a document, given its path from the root of the workspace.
 fn run_examples_of(document: &str) {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -60,7 +62,7 @@ fn run_examples_of(document: &str) {
     }
 }
 
-/// A command, and what it prints.
+/// A command, and its output.
 struct Example {
     command: String,
     expected: Vec<String>,
@@ -83,7 +85,7 @@ fn examples(document: &str) -> Vec<Example> {
     examples
 }
 
-/// Whether `printed` matches what is expected (see the top).
+/// Whether `printed` matches the expected lines (see the head of this file).
 fn matches(expected: &[String], printed: &[&str]) -> bool {
     match expected.split_first() {
         None => printed.is_empty(),
@@ -124,7 +126,7 @@ impl Demo {
             .map_while(Result::ok)
             .find_map(|line| address_in(&line))
             .expect("the demo prints its address");
-        // Go on reading, so that the demo never waits for us.
+        // Keeps reading, so that the demo never waits for its reader.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, address }
     }

@@ -1,4 +1,4 @@
-//! Bodies of requests and answers, whatever they travel on.
+//! Bodies of requests and responses, over any transport.
 
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
@@ -6,8 +6,8 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
 
-/// A body. Whatever goes wrong while it is read is an [`std::io::Error`]: of a boxed error the compiler cannot see that what awaits it may
-/// go from thread to thread.
+/// A body. Errors while reading it are [`std::io::Error`]: with a boxed error the compiler could
+/// not see that futures which await it may move between threads.
 pub type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// No body.

@@ -1,4 +1,4 @@
-//! Why a request has no good answer.
+//! Errors of requests.
 
 use std::error::Error;
 use std::io;
@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use super::{Body, whole};
 
-/// Whatever can go wrong on the way.
+/// Any error of a transport.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a request has no good answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -69,7 +69,8 @@ impl ClientError {
         }
     }
 
-    /// Whether other requests of this kind would fail for the same reason: out of reach, not allowed, no room.
+    /// Whether other requests of this kind would fail for the same reason: out of reach, not
+    /// allowed, out of space.
     pub fn stops_all(&self) -> bool {
         match self {
             Self::Unreachable(_) => true,
@@ -80,7 +81,7 @@ impl ClientError {
         }
     }
 
-    /// What the user may do about it, if that is an option of this program.
+    /// What the user may do about it, if an option of this program helps.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Refused { status: StatusCode::UNAUTHORIZED, .. } => {
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_tried_again_when_the_server_says_and_nothing_else_is() {
+    fn passing_errors_are_retried_when_the_server_says_and_no_others() {
         assert_eq!(refused(503, Some(7)).passing_after(), Some(Duration::from_secs(7)));
         assert_eq!(refused(429, None).passing_after(), Some(Duration::ZERO));
         assert_eq!(ClientError::Broken("cut".into()).passing_after(), Some(Duration::ZERO));
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_detail_of_a_problem_document_is_told() {
+    fn the_detail_of_a_problem_document_is_the_reason() {
         assert_eq!(
             told(r#"{"title":"Not Found","detail":"a.b is not in the store"}"#),
             Some("a.b is not in the store".into())
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_is_told_as_it_is_and_an_empty_answer_tells_nothing() {
+    fn plain_text_is_the_reason_and_an_empty_response_has_none() {
         assert_eq!(told("Missing required parameter volumeIDs"), Some("Missing required parameter volumeIDs".into()));
         assert_eq!(told(""), None);
     }

@@ -1,4 +1,5 @@
-//! One client for every way to reach the doors: TCP, TLS, a Unix socket, or a router in this process.
+//! One client for every way to reach the doors: TCP, TLS, a Unix socket, or a router in this
+//! process.
 
 mod body;
 mod error;
@@ -25,7 +26,7 @@ use transport::Transport;
 
 use crate::exit::CliError;
 
-/// Bytes of an answer that is read as a whole (a description, a report, an error).
+/// The greatest length of a response that is read as a whole (a description, a report, an error).
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// A client of the doors of one server, or of the router in this process.
@@ -38,8 +39,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of a server at an `http://` or `https://` address. With `ca_cert`, only what these certificates vouch for is
-    /// trusted, else what the system trusts.
+    /// A client of a server at an `http://` or `https://` address. It trusts the certificates in
+    /// `ca_cert`, or by default those that the system trusts.
     pub fn network(server: &str, token: Option<&str>, ca_cert: Option<&Path>) -> anyhow::Result<Self> {
         let usage = |detail: String| CliError::Usage(format!("--server {server}: {detail}"));
         let uri: Uri = server.parse().map_err(|error: http::uri::InvalidUri| usage(error.to_string()))?;
@@ -61,7 +62,8 @@ impl Client {
         Self { transport: Transport::InProcess(router), base: "http://localhost".to_owned(), authorization: None }
     }
 
-    /// Sends a request for `path` (with its query, percent-encoded) and returns the response, success or not.
+    /// Sends a request for `path` (with its query, percent-encoded) and returns the response,
+    /// success or not.
     pub fn send(
         &self,
         path: &str,
@@ -135,7 +137,7 @@ impl Client {
     }
 }
 
-/// The header that shows a token.
+/// The header with a token.
 fn bearer(token: &str) -> anyhow::Result<HeaderValue> {
     let mut header = HeaderValue::try_from(format!("Bearer {token}"))
         .map_err(|_| CliError::Usage("the token contains invalid characters".to_owned()))?;
@@ -143,13 +145,13 @@ fn bearer(token: &str) -> anyhow::Result<HeaderValue> {
     Ok(header)
 }
 
-/// The whole of an answer.
+/// The whole body of a response.
 pub async fn whole(response: Response<Body>) -> Result<Bytes, ClientError> {
     let limited = http_body_util::Limited::new(response.into_body(), ANSWER_BYTES_MAX);
     Ok(limited.collect().await.map_err(ClientError::Broken)?.to_bytes())
 }
 
-/// The JSON of an answer.
+/// The JSON value of a response.
 pub async fn json<T: DeserializeOwned>(response: Response<Body>) -> Result<T, ClientError> {
     Ok(serde_json::from_slice(&whole(response).await?)?)
 }
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_the_server_told_is_asked_for_below_the_same_prefix() {
+    fn a_path_from_the_server_is_requested_below_the_same_prefix() {
         let client = |server| Client::network(server, None, None).unwrap();
         assert_eq!(client("http://h:1").relative("/selections/7"), "/selections/7");
         assert_eq!(client("http://h:1/data-api/").relative("/data-api/selections/7"), "/selections/7");
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_a_mistake_of_usage() {
+    fn an_invalid_address_is_a_mistake_of_usage() {
         for server in ["localhost:8080", "ftp://here", "http://", "http://h/?a=b", "not an address"] {
             let error = Client::network(server, None, None).err().unwrap();
             assert!(matches!(error.downcast_ref(), Some(CliError::Usage(_))), "{server}: {error}");

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio_util::io::ReaderStream;
 
-/// Bytes read from a file at once.
+/// Bytes per read of a file.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Where a part's bytes are.
+/// The source of a part's bytes.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// In memory.
@@ -36,7 +36,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// A form of these parts, under a boundary that is drawn at random.
+    /// A form of these parts, with a random boundary.
     pub fn new(parts: Vec<Part>) -> Self {
         Self { boundary: format!("penates-{:032x}", rand::random::<u128>()), parts }
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_not_there_fails_the_body() {
+    async fn a_missing_file_fails_the_body() {
         let part =
             Part { name: "zip", content_type: "application/zip", content: Content::File("/nowhere/a.zip".into()) };
         let sent: std::io::Result<Vec<Bytes>> = Form::new(vec![part]).pieces().try_collect().await;

@@ -1,4 +1,4 @@
-//! What a request travels on.
+//! The transports of requests.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use super::{Body, ClientError};
 use crate::client::error::Cause;
 use crate::exit::CliError;
 
-/// What a request travels on.
+/// The transport of a request.
 #[derive(Clone)]
 pub(super) enum Transport {
     /// TCP, with TLS for https addresses.
@@ -34,7 +34,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// TCP, and TLS that trusts the certificates of `ca_cert`, or what the system trusts.
+    /// TCP, with TLS that trusts the certificates of `ca_cert`, or those that the system trusts.
     pub(super) fn network(ca_cert: Option<&Path>) -> anyhow::Result<Self> {
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls_config(ca_cert)?)

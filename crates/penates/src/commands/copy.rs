@@ -23,7 +23,8 @@ use crate::served::ServedStore;
 use crate::settings::{self, Flags};
 use crate::{interrupt, local, progress};
 
-/// Most passes while the source takes changes. A source that is always written to never has a pass without changes.
+/// Most passes while the source takes changes. A source that is always written to never has a pass
+/// without changes.
 const PASSES_MAX: u32 = 6;
 
 /// Most passes once it is read-only. The first finds the changes that were under way.
@@ -39,10 +40,12 @@ const DRAWN_EVERY: Duration = Duration::from_millis(200);
   penates copy --from cassandra://node1,node2/books --to ./data --config cluster.toml
   penates copy --from cassandra://old/books --to cassandra://new/books --config old.toml --to-config new.toml")]
 pub struct CopyArgs {
-    /// The store to copy: a data folder (a server may hold it), or cassandra://HOST[,HOST…]/KEYSPACE.
+    /// The store to copy: a data folder (a server may hold it), or
+    /// cassandra://HOST[,HOST…]/KEYSPACE.
     #[arg(long, value_name = "STORE")]
     from: PathBuf,
-    /// The target: an empty folder, a keyspace that `penates init` created, or the target of an interrupted copy.
+    /// The target: an empty folder, a keyspace that `penates init` created, or the target of an
+    /// interrupted copy.
     #[arg(long, value_name = "STORE")]
     to: PathBuf,
     /// A configuration file (TOML).
@@ -54,7 +57,8 @@ pub struct CopyArgs {
     /// The configuration file for the target, if it needs another (password, TLS).
     #[arg(long, value_name = "FILE")]
     to_config: Option<PathBuf>,
-    /// Let the source take changes again at the end, for a copy that is not a move. (If the copy fails, it does so anyway.)
+    /// Let the source take changes again at the end, for a copy that is not a move. (If the copy
+    /// fails, it does so anyway.)
     #[arg(long)]
     keep_source: bool,
     /// How the summary is printed.
@@ -93,7 +97,7 @@ pub async fn run(args: CopyArgs) -> anyhow::Result<()> {
 
 async fn begin_and_copy(args: &CopyArgs, source: &Source, target: Arc<dyn Store>) -> anyhow::Result<Copied> {
     let copier = Copier::begin(source.store.clone(), target, &source.name, Patience::default());
-    // What is refused here has changed nothing: whether the source takes changes stays as it is.
+    // A refusal here has changed nothing: the source stays read-only or writable, as it was.
     let copier = copier.await.map_err(of_copy)?;
     let stop = interrupt::stop_token()?;
     let copying = std::pin::pin!(copy(args, source, copier));
@@ -206,7 +210,8 @@ impl Source {
         Ok(())
     }
 
-    /// Lets it take changes again, unless it was read-only before for another reason than this copy, which may have been killed.
+    /// Makes it writable again, unless it was read-only before for another reason than this copy,
+    /// which may have been killed.
     async fn leave_as_found(&self, reason_of_copy: &str) -> anyhow::Result<()> {
         match &self.read_only_before {
             Some(before) if before != reason_of_copy => self.make_read_only(before).await,

@@ -98,7 +98,8 @@ fn tell(addresses: &Addresses) -> anyhow::Result<()> {
     output.finish()
 }
 
-/// The address of the examples, and the curl command for it: over HTTPS with the certificate to trust.
+/// The address of the examples, and the curl command for it: over HTTPS with the certificate to
+/// trust.
 fn way_in(addresses: &Addresses) -> Option<(String, String)> {
     match addresses {
         Addresses { http: Some(http), .. } => Some((format!("http://{http}"), "curl".to_owned())),

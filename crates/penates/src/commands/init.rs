@@ -20,7 +20,8 @@ pub struct InitArgs {
     /// Which store.
     #[command(flatten)]
     store: StoreArgs,
-    /// Number of copies in each data center of a Cassandra cluster; required if it has several nodes.
+    /// Number of copies in each data center of a Cassandra cluster; required if it has several
+    /// nodes.
     #[arg(long, value_name = "DC=N[,DC=N…]")]
     replication: Option<Replication>,
     /// Print the statements (CQL), and change nothing.

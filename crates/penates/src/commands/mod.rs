@@ -1,4 +1,4 @@
-//! One module a command: its arguments, its help, its run.
+//! One module per command: its arguments, its help, its run.
 
 pub mod audit;
 pub mod cat;
@@ -60,8 +60,8 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Reports that one of several operations failed: for people on standard error, for programs as a JSON object, where `key` names what
-/// failed. If all others would fail too, it returns the error.
+/// Reports that one of several operations failed: for people on standard error, for programs as a
+/// JSON object, where `key` names what failed. If all others would fail too, it returns the error.
 fn tell_failure(
     key: &str,
     name: &str,

@@ -25,8 +25,8 @@ use crate::resources::BaseArgs;
   penates put letters/ description.ttl
   penates put letters/note - --type text/plain < note.txt")]
 pub struct PutArgs {
-    /// Path of the resource from the root of the repository. Missing containers above it are created. With a slash at its end it is a
-    /// container, which needs a graph.
+    /// Path of the resource from the root of the repository. Missing containers above it are
+    /// created. With a slash at its end it is a container, which needs a graph.
     resource: String,
     /// The content; `-` for standard input.
     file: PathBuf,
@@ -65,7 +65,8 @@ pub async fn run(args: PutArgs) -> anyhow::Result<()> {
     output.finish()
 }
 
-/// A slash at the end means a container, which needs a graph. A user who sends bytes means a place in it.
+/// A slash at the end means a container, which needs a graph. A user who sends bytes means a place
+/// in it.
 fn refuse_bytes_as_container(args: &PutArgs, media_type: &str) -> Result<(), CliError> {
     let PutArgs { resource, file, .. } = args;
     if !resource.ends_with('/') || ContentType::parse(media_type).is_some() {

@@ -18,7 +18,8 @@ use crate::resources::BaseArgs;
   penates rm letters/scan.png
   penates rm --forget letters")]
 pub struct RmArgs {
-    /// Paths of the resources from the root of the repository. Deleting a container deletes everything in it.
+    /// Paths of the resources from the root of the repository. Deleting a container deletes
+    /// everything in it.
     #[arg(required = true)]
     resources: Vec<String>,
     /// Delete their tombstones too, so that the names can be used again.

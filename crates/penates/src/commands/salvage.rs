@@ -44,7 +44,8 @@ pub struct SalvageArgs {
 pub async fn run(args: SalvageArgs) -> anyhow::Result<()> {
     let config = settings::load(&args.store, Flags::of(&args.store)?)?.config;
     let source = config.store.path.clone();
-    // It gets its name when it is whole, so that an interrupted salvage is never taken for one that ended.
+    // It gets its name when it is complete, so that an interrupted salvage is never mistaken for a
+    // finished one.
     let unfinished = unfinished(&args.to)?;
     let salvaged = copy(source, unfinished.clone()).await?;
     let set_right = set_right(&config, &unfinished, &salvaged).await?;
@@ -167,7 +168,7 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
     output.finish()
 }
 
-/// A partition as people know it: the volume's id, if it is one of a volume.
+/// The name of a partition for people: the id, if it belongs to a volume.
 fn place(partition: Option<&bytes::Bytes>) -> Option<String> {
     let partition = partition?;
     Some(match keys::volume_of_partition(partition) {

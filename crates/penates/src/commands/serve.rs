@@ -76,7 +76,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     served.map_err(|error| cannot_serve(error, &listen))
 }
 
-/// The error of a server that does not start. If an address is in use, it names the flag that chooses another.
+/// The error of a server that does not start. If an address is in use, it names the flag that
+/// chooses another.
 pub(super) fn cannot_serve(error: ServerError, listen: &ListenConfig) -> anyhow::Error {
     let flag = match &error {
         ServerError::Bind { address, source } if source.kind() == ErrorKind::AddrInUse => {

@@ -133,7 +133,7 @@ async fn import_all(
 ) -> anyhow::Result<Summary> {
     let stop = interrupt::stop_token()?;
     let target = import::into_target(reach::find(&args.reach, IfVacant::Create).await?).await?;
-    // The bar counts volumes; the one of the ingest would count bytes, whose sum nobody knows yet.
+    // The bar counts volumes. The bar of the ingest would count bytes, whose sum is not known yet.
     let sources = made.map(|volume| Ok(source(volume))).inspect(|_| bar.inc(1));
     let ingest = Ingest {
         target: &target,
@@ -155,7 +155,7 @@ fn source(volume: SynthVolume) -> Source {
     })
 }
 
-/// Runs work that keeps a processor busy for a while.
+/// Runs work that uses a processor for a while.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }

@@ -20,7 +20,8 @@ use crate::resources::{BaseArgs, CONTAINS};
   penates tree letters --depth 1
   penates tree volumes --depth 1")]
 pub struct TreeArgs {
-    /// Path of the container from the root of the repository. The contents of `volumes` are listed only if you name it.
+    /// Path of the container from the root of the repository. The contents of `volumes` are listed
+    /// only if you name it.
     #[arg(default_value = "")]
     resource: String,
     /// How deep to go.
@@ -85,7 +86,7 @@ pub async fn run(args: TreeArgs) -> anyhow::Result<()> {
 async fn tell(client: &Client, args: &TreeArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     let resource = args.resource.trim_matches('/').to_owned();
-    // What is still to be told. A container is told before what is in it.
+    // The nodes that are still to be printed. A container is printed before its contents.
     let mut waiting = vec![Node { address: args.base.address(&resource), resource, depth: 0 }];
     while let Some(node) = waiting.pop() {
         let is_container = match is_container(client, &node.address).await {
@@ -94,7 +95,7 @@ async fn tell(client: &Client, args: &TreeArgs) -> anyhow::Result<()> {
             is_container => is_container?,
         };
         node.print(is_container, args.output, &mut output)?;
-        // Whoever looks around does not mean all pages of a library.
+        // A user who looks around does not want all pages of a library.
         let is_library = node.depth > 0 && node.resource == VOLUMES;
         if is_container && node.depth < args.depth && !is_library {
             let children = match children(client, &node.address).await {
@@ -131,6 +132,6 @@ async fn children(client: &Client, address: &str) -> Result<Vec<String>, ClientE
 fn contained(line: &str) -> Option<String> {
     let (_, said) = line.split_once(' ')?;
     let object = said.strip_prefix(CONTAINS)?.trim_start().strip_prefix('<')?.split_once('>')?.0;
-    // What the server goes by does not matter to who asked it: the path does.
+    // The server's own name does not matter: the path is enough.
     object.splitn(4, '/').nth(3).map(|path| format!("/{path}"))
 }

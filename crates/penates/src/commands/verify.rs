@@ -76,7 +76,8 @@ async fn verify(args: &VerifyArgs, client: &Client) -> anyhow::Result<()> {
     if unsound > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
-/// Verifies objects, several at once, and holds no more of them in memory. Returns how many are not known to be sound.
+/// Verifies objects, several at once, and holds no more of them in memory. Returns how many are not
+/// known to be sound.
 async fn verify_each<Name, Of: Future<Output = Option<Verified>>>(
     args: &VerifyArgs,
     names: impl Stream<Item = anyhow::Result<Name>>,
@@ -158,7 +159,7 @@ enum Report {
     Resource(ResourceReport),
 }
 
-/// Of a volume.
+/// The report on a volume.
 #[derive(Serialize, Deserialize)]
 struct VolumeReport {
     id: VolumeId,
@@ -173,12 +174,13 @@ struct VolumeReport {
 /// A damaged member.
 #[derive(Serialize, Deserialize)]
 struct DamagedMember {
-    /// The place of a page, from 0; the number of pages for METS, one more for the record; none for the whole volume.
+    /// The place of a page, from 0; the number of pages for METS, one more for the record; none for
+    /// the whole volume.
     member: Option<u32>,
     detail: String,
 }
 
-/// Of a resource of the repository.
+/// The report on a resource of the repository.
 #[derive(Serialize, Deserialize)]
 struct ResourceReport {
     resource: String,
@@ -243,7 +245,8 @@ struct Count {
 }
 
 impl Count {
-    /// Counts a report and prints it; reports of sound objects only as JSON. Returns an error that all others would have too.
+    /// Counts a report and prints it; reports of sound objects only as JSON. Returns an error that
+    /// all others would have too.
     fn tell(&mut self, verified: Verified, form: OutputArgs, output: &mut Output) -> anyhow::Result<()> {
         let Verified { kind, name, report } = verified;
         let report = match report {
@@ -273,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_of_members_are_drawn_together() {
+    fn runs_of_members_are_joined() {
         assert_eq!(ranges(&[0, 1, 2, 4, 7, 8]), "0-2,4,7-8");
         assert_eq!(ranges(&[]), "");
     }

@@ -1,8 +1,9 @@
 //! Downloads that resume.
 //!
-//! What is asked for becomes a *selection*: an address whose bytes never change. It is read with `Range` and `If-Range`; where
-//! the connection breaks, the rest is asked for. Into a file `F`, the bytes go to `F.part` first and the selection's address
-//! to `F.part.json`, so that the same command, given again, goes on where an earlier run ended.
+//! A request becomes a *selection*: an address whose bytes never change. It is read with `Range`
+//! and `If-Range`. If the connection breaks, the rest is requested. For a file `F`, the bytes are
+//! written to `F.part` first and the selection's address to `F.part.json`, so that the same command
+//! resumes where an earlier run ended.
 
 mod sink;
 
@@ -31,7 +32,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// The longest pause before another try.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// A selection: what is being downloaded, as the server tells it.
+/// A selection: the download, as the server describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
     /// Its path.
@@ -44,7 +45,7 @@ pub struct Selection {
     pub missing: u64,
 }
 
-/// What is kept of a download that is under way.
+/// The stored state of a download under way.
 #[derive(Serialize, Deserialize)]
 struct State {
     /// The form that was sent, to recognise a later command for the same.
@@ -53,7 +54,8 @@ struct State {
 }
 
 impl State {
-    /// Empties the part and then stores the state beside it, so that it is never beside bytes of another download.
+    /// Empties the part and then stores the state beside it, so that it is never beside bytes of
+    /// another download.
     fn begin(&self, target: &Path) -> anyhow::Result<Part> {
         let part = Part::open(target, true)?;
         let json = serde_json::to_vec(self).context("encoding the state of the download")?;
@@ -109,7 +111,7 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     text(headers, name)?.parse().ok()
 }
 
-/// Where a download goes.
+/// The target of a download.
 pub enum Target<'a> {
     /// Into a pipe, once.
     Pipe(Pipe),
@@ -133,7 +135,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Downloads what `form` selects, and answers with what it was. What breaks is resumed.
+/// Downloads what `form` selects, resuming after errors. Returns the selection.
 pub async fn resumed(client: &Client, form: &str, target: Target<'_>, tries: u32) -> anyhow::Result<Selection> {
     match target {
         Target::Pipe(pipe) => to_pipe(client, form, pipe, tries).await,
@@ -148,7 +150,7 @@ async fn to_pipe(client: &Client, form: &str, mut pipe: Pipe, tries: u32) -> any
     fetched.map(|()| selection)
 }
 
-/// Goes on where an earlier run ended.
+/// Resumes where an earlier run ended.
 async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow::Result<Selection> {
     let (mut selection, mut part) = match resumable(client, form, target).await {
         Some(selection) => {
@@ -163,7 +165,7 @@ async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyh
         if !matches!(error.downcast_ref(), Some(ClientError::Broken(_))) {
             return Err(error.context(unfinished()));
         }
-        // It always ends at the same place: damage was found there, and a new selection leaves it out.
+        // It always ends at the same place: there is damage, and a new selection leaves it out.
         let found = Selection::create(client, form, tries).await?;
         found.discard(client).await;
         if found.etag == selection.etag {
@@ -180,7 +182,7 @@ async fn to_file(client: &Client, form: &str, target: &Path, tries: u32) -> anyh
     Ok(selection)
 }
 
-/// Makes a selection and begins to download it.
+/// Creates a selection and begins to download it.
 async fn begin(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow::Result<(Selection, Part)> {
     let state = State { form: form.to_owned(), selection: Selection::create(client, form, tries).await? };
     match state.begin(target) {
@@ -192,8 +194,8 @@ async fn begin(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow
     }
 }
 
-/// Downloads an archive that has no length and cannot be resumed: what is broken begins anew. Answers with how many bytes came,
-/// and how much of what was wanted is missing.
+/// Downloads an archive that has no length and cannot be resumed: after an error it starts again.
+/// Returns how many bytes arrived, and how many requested members are missing.
 pub async fn unresumable(client: &Client, route: &str, form: &str, target: Target<'_>) -> anyhow::Result<(u64, u64)> {
     let response = client.post_form(route, form.to_owned(), "application/zip").await?;
     let missing = number(response.headers(), "penates-missing").unwrap_or(0);
@@ -210,12 +212,13 @@ pub async fn unresumable(client: &Client, route: &str, form: &str, target: Targe
     Ok((bar.position(), missing))
 }
 
-/// Where the state of a download that is under way is kept.
+/// The path of the state of a download under way.
 fn state_path(target: &Path) -> PathBuf {
     beside(target, ".part.json")
 }
 
-/// What an earlier run left, if it asked for the same, has written some of it, and its selection has not ended.
+/// The selection of an earlier run, if that requested the same, has written some of it, and its
+/// selection has not ended.
 async fn resumable(client: &Client, form: &str, target: &Path) -> Option<Selection> {
     let State { form: begun_with, selection } = serde_json::from_slice(&fs::read(state_path(target)).ok()?).ok()?;
     let begun_bytes = Part::begun_bytes(target)?;
@@ -225,18 +228,18 @@ async fn resumable(client: &Client, form: &str, target: &Path) -> Option<Selecti
     match client.ask(&selection.address, Request::builder().method(Method::HEAD), client::empty()).await {
         Ok(head) => selection.is_in(head.headers()).then_some(selection),
         Err(ClientError::Refused { status: StatusCode::NOT_FOUND | StatusCode::GONE, .. }) => None,
-        // Out of reach for now: what was downloaded is kept.
+        // Out of reach for now: downloaded bytes are kept.
         Err(_) => Some(selection),
     }
 }
 
-/// How long to wait after so many failures without progress, the last of which asked for `least`.
+/// The pause after a number of failures without progress. The last one asked for at least `least`.
 fn pause_after(failures: u32, least: Duration) -> Duration {
     let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
     pause.max(least).min(PAUSE_MAX)
 }
 
-/// Fetches what is not there yet. `tries` is how often it is tried without getting a single byte further.
+/// Fetches the missing bytes. `tries` is the number of tries without a single byte of progress.
 async fn fetch(client: &Client, selection: &Selection, sink: &mut impl Sink, tries: u32) -> anyhow::Result<()> {
     let bar = progress::bytes(Some(selection.len_bytes)).with_position(sink.len_bytes());
     let mut failures = 0;
@@ -278,7 +281,7 @@ async fn attempt(
     Ok(())
 }
 
-/// Copies an answer's body; what arrived before it broke is kept.
+/// Copies the body of a response. Bytes that arrived before an error are kept.
 async fn copy(response: Response<Body>, sink: &mut impl Sink, bar: &ProgressBar) -> anyhow::Result<()> {
     let mut pieces = response.into_body().into_data_stream();
     while let Some(piece) = pieces.next().await {

@@ -1,4 +1,4 @@
-//! Where downloaded bytes go: to standard output, or to a file that is not whole yet.
+//! The targets of downloaded bytes: standard output, or an incomplete file.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -9,22 +9,22 @@ use anyhow::Context;
 
 use crate::exit::CliError;
 
-/// Where the bytes go. It knows how many it has.
+/// A target of bytes. It knows its length.
 pub(super) trait Sink {
     /// Its length in bytes.
     fn len_bytes(&self) -> u64;
-    /// Appends.
+    /// Appends bytes.
     fn append(&mut self, bytes: &[u8]) -> anyhow::Result<()>;
 }
 
-/// What takes bytes once, in order: standard output, a device, a named pipe.
+/// A target that takes bytes once, in order: standard output, a device, a named pipe.
 pub struct Pipe {
     file: File,
     written: u64,
 }
 
 impl Pipe {
-    /// Standard output, without the buffer that looks for ends of lines.
+    /// Standard output, without the buffer that searches for line ends.
     pub fn stdout() -> anyhow::Result<Self> {
         let descriptor = io::stdout().as_fd().try_clone_to_owned().context("opening standard output")?;
         Ok(Self { file: File::from(descriptor), written: 0 })
@@ -52,7 +52,7 @@ impl Sink for Pipe {
     }
 }
 
-/// A file that is not whole yet, beside the one that it will be.
+/// An incomplete file, beside its final path.
 pub(super) struct Part {
     file: File,
     path: PathBuf,
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_whole_lies_beside_the_target() {
+    fn an_incomplete_file_is_beside_the_target() {
         assert_eq!(beside(Path::new("a/b.zip"), ".part"), Path::new("a/b.zip.part"));
     }
 }

@@ -1,4 +1,4 @@
-//! What failed, and why: told to the person, and kept in a list that a program reads.
+//! Failed volumes with reasons, reported to the user and in a list for programs.
 
 use std::fs::File;
 use std::io::Write;
@@ -34,7 +34,7 @@ impl FailedVolume {
         Self { path: None, id: None, kind, reason: exit::told(error), stops_all: false }
     }
 
-    /// Names it.
+    /// Adds path and id.
     pub fn of(mut self, path: Option<&Path>, id: Option<&VolumeId>) -> Self {
         self.path = self.path.or(path.map(|path| path.to_string_lossy().into_owned()));
         self.id = self.id.or(id.cloned());
@@ -99,7 +99,7 @@ impl From<ClientError> for FailedVolume {
     }
 }
 
-/// The list of what failed.
+/// The list of failed volumes.
 pub struct FailedList {
     file: Option<File>,
 }
@@ -111,7 +111,7 @@ impl FailedList {
         Ok(Self { file: file.map(create).transpose()? })
     }
 
-    /// Adds one.
+    /// Adds a volume.
     pub fn add(&mut self, volume: &FailedVolume) -> anyhow::Result<()> {
         let name = volume.id.as_ref().map(ToString::to_string).or(volume.path.clone()).unwrap_or_default();
         eprintln!("failed: {name}: {}", exit::without_name(&volume.reason, &name));

@@ -1,4 +1,4 @@
-//! How far an import is, page by page.
+//! The progress of an import, page by page.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +9,9 @@ use indicatif::{ProgressBar, ProgressState};
 use super::{Done, FailedVolume};
 use crate::progress;
 
-/// How far an import is: bytes of ZIPs, of which the bar makes rate and time left, and volumes, pages and failures, which it
-/// reads whenever it is drawn. Clones show the same.
+/// The progress of an import: bytes of ZIPs, from which the bar computes rate and remaining time,
+/// and volumes, pages and failures, which it reads whenever it is drawn. Clones show the same
+/// progress.
 #[derive(Clone, Debug)]
 pub struct Meter {
     bar: ProgressBar,
@@ -39,7 +40,7 @@ impl Meter {
         let counts = Arc::new(Counts::default());
         let told = counts.clone();
         let key = move |_: &ProgressState, line: &mut dyn Write| {
-            // Failing to draw a bar stops nothing.
+            // A failure to draw a bar stops nothing.
             let _ = line.write_str(&told.told());
         };
         Self { bar: progress::import(zip_bytes, key), counts }
@@ -76,7 +77,8 @@ impl Meter {
     }
 }
 
-/// How far one volume is. Clones count for the same volume; an attempt that begins anew never takes anything back.
+/// The progress of one volume. Clones count for the same volume. A second attempt never moves the
+/// bar back.
 #[derive(Clone, Debug)]
 pub(super) struct VolumeMeter {
     meter: Meter,
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_begins_anew_takes_nothing_back_and_counts_nothing_twice() {
+    fn a_second_attempt_moves_nothing_back_and_counts_nothing_twice() {
         let meter = Meter::hidden();
         let volume = meter.begin(1000);
         volume.sent(600);

@@ -1,4 +1,4 @@
-//! Importing many volumes in parallel: from wherever they come, to a store of this process or to a server.
+//! Imports many volumes in parallel, from any source, into a store of this process or to a server.
 
 mod failed;
 mod meter;
@@ -14,7 +14,7 @@ pub use meter::Meter;
 pub use source::{MemoryVolume, Source, Wanted};
 pub use target::{Mode, Target};
 
-/// How importing one volume ended.
+/// The outcome of importing one volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Result {
     /// It is new.
@@ -27,16 +27,16 @@ pub enum Result {
     Checked,
 }
 
-/// One volume that is done.
+/// An imported volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// How it ended.
+    /// The outcome.
     pub result: Result,
     /// Its pages.
     pub pages: u64,
 }
 
-/// What came of all of them.
+/// The totals of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// New volumes.
@@ -55,7 +55,8 @@ pub struct Summary {
     pub zip_bytes: u64,
     /// Whether Ctrl-C interrupted it before the end.
     pub interrupted: bool,
-    /// Whether it stopped early because no other volume could be imported either (as with a full disk).
+    /// Whether it stopped early because no other volume could be imported either (as with a full
+    /// disk).
     pub given_up: bool,
 }
 
@@ -77,13 +78,13 @@ impl Summary {
     }
 }
 
-/// What importing many volumes needs besides the volumes.
+/// An import of many volumes, except for the volumes.
 pub struct Ingest<'a> {
-    /// Where they go.
+    /// Their target.
     pub target: &'a Target,
     /// What to do with each.
     pub mode: Mode,
-    /// How many at once.
+    /// The number of volumes at the same time.
     pub jobs: usize,
     /// Shows the progress.
     pub meter: Meter,
@@ -92,8 +93,8 @@ pub struct Ingest<'a> {
 }
 
 impl Ingest<'_> {
-    /// Imports all `sources`. A failure is put on the list and stops nothing else, unless nothing else could succeed either: then the
-    /// rest is skipped.
+    /// Imports all `sources`. A failure is added to the list and stops nothing else, unless nothing
+    /// else could succeed either: then the rest is skipped.
     pub async fn run(
         &self,
         sources: impl Stream<Item = std::result::Result<Source, FailedVolume>>,

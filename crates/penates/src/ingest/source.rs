@@ -1,4 +1,4 @@
-//! Where volumes come from.
+//! The sources of volumes.
 
 use std::fs;
 use std::io::{Cursor, Read, Seek};
@@ -25,7 +25,7 @@ pub struct MemoryVolume {
     pub record: Option<Bytes>,
 }
 
-/// A volume that is to be imported.
+/// A volume to import.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// Its files.
@@ -89,7 +89,7 @@ fn zip_bytes(files: &VolumeFiles) -> u64 {
     fs::metadata(&files.zip).map_or(0, |metadata| metadata.len())
 }
 
-/// Which volumes are to be found in the file system.
+/// The volumes to find in the file system.
 #[derive(Clone, Debug)]
 pub enum Wanted {
     /// All volumes at these paths or below.
@@ -112,8 +112,8 @@ impl Wanted {
         }
     }
 
-    /// Calls `size` with the bytes of each ZIP. This runs ahead of the import, so that the remaining time is known early without
-    /// remembering millions of paths.
+    /// Calls `size` with the bytes of each ZIP. This runs ahead of the import, so that the
+    /// remaining time is known early without remembering millions of paths.
     pub fn measure(self, size: impl Fn(u64) + Send + 'static) {
         tokio::task::spawn_blocking(move || self.find().flatten().for_each(|files| size(zip_bytes(&files))));
     }

@@ -1,4 +1,4 @@
-//! Where volumes go: nowhere (they are only checked), into a store of this process, or to a server.
+//! The targets of volumes: none (they are only checked), a store of this process, or a server.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// The longest pause before another try.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// What is done to each volume.
+/// The treatment of each volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Import it, unless the same digests are stored already.
@@ -34,7 +34,7 @@ pub enum Mode {
     Check,
 }
 
-/// Where volumes go.
+/// The target of volumes.
 pub enum Target {
     /// None: volumes are only checked.
     Nowhere,
@@ -64,7 +64,8 @@ impl Target {
     }
 }
 
-/// Tries again, after ever longer pauses, while errors are passing; `passing_after` tells how long one takes at least to pass.
+/// Retries with growing pauses while errors are passing. `passing_after` returns the shortest time
+/// after which an error may have passed.
 async fn retried<T, E, F>(
     mut attempt: impl FnMut() -> F,
     passing_after: impl Fn(&E) -> Option<Duration>,
@@ -110,7 +111,7 @@ async fn into_library(
     })
 }
 
-/// Reads all of a volume and checks it, and keeps nothing.
+/// Reads and checks all of a volume, and stores nothing.
 async fn check(source: &Source) -> Result<Done, ObjectsError> {
     let checked = match source {
         Source::Files(files) => objects::check(files.open()?).await?,

@@ -1,4 +1,4 @@
-//! Volumes that are not what they say, and command lines that make no sense.
+//! Invalid volumes and invalid command lines.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::harness::*;
 
-/// Copies of good volumes in one folder, of which `spoil` makes one bad; what the import says of it.
+/// Imports copies of valid volumes in one folder, of which `spoil` makes one invalid. Returns the
+/// import's report.
 fn import_spoilt(spoil: impl FnOnce(&Path)) -> Vec<Value> {
     let store = TestStore::vacant();
     let corpus = store.beside("corpus");
@@ -106,7 +107,7 @@ fn replace_in_mets(folder: &Path, change: impl FnOnce(String) -> String) {
 }
 
 #[test]
-fn command_lines_that_make_no_sense_have_exit_code_2_and_change_nothing() {
+fn invalid_command_lines_have_exit_code_2_and_change_nothing() {
     let store = TestStore::vacant();
     let nowhere = store.beside("nowhere");
     let cases: &[&[&str]] = &[

@@ -1,4 +1,4 @@
-//! Every command on a store in Cassandra: the same, by another address.
+//! Every command on a store in Cassandra: the same, with another address.
 
 use std::process::Command;
 
@@ -7,11 +7,11 @@ use store_cassandra::testing;
 
 use crate::harness::*;
 
-/// A keyspace of the shared node that a test has for itself.
+/// A keyspace of the shared node for one test alone.
 struct Keyspace(String);
 
 impl Keyspace {
-    /// A name that nothing was made under yet; `None` where no node can be started, which was told.
+    /// An unused name; `None` if no node can be started, which was reported.
     fn vacant(name: &str) -> Option<Self> {
         testing::node().map(|node| Self(format!("cassandra://{}/{name}", node.contact_points()[0])))
     }
@@ -41,7 +41,7 @@ impl Keyspace {
 }
 
 #[test]
-fn init_tells_what_it_would_do_does_it_once_and_says_so_the_second_time() {
+fn init_shows_its_plan_makes_the_store_once_and_says_so_the_second_time() {
     let Some(keyspace) = Keyspace::vacant("init") else { return };
     let absent = keyspace.run(&["ls"]).ends_with(3);
     assert!(absent.stderr.contains("penates init"), "{}", absent.stderr);
@@ -69,7 +69,7 @@ fn init_refuses_copies_that_the_cluster_cannot_keep() {
 }
 
 #[test]
-fn volumes_come_in_and_out_and_are_verified_listed_and_deleted() {
+fn volumes_are_imported_downloaded_verified_listed_and_deleted() {
     let Some(keyspace) = Keyspace::made("volumes") else { return };
     for outcome in ["1 new", "1 unchanged"] {
         let imported = keyspace.run(&["import", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);
@@ -95,7 +95,7 @@ fn synthetic_volumes_are_made_into_it() {
     assert_eq!(keyspace.run(&["stat", "--json"]).ends_with(0).json()["volumes"], json!(3));
 }
 
-/// What one server is told, the other knows; and a command works beside both.
+/// A change through one server is visible through the other, and a command works beside both.
 #[test]
 fn two_servers_and_a_command_share_one_keyspace() {
     let Some(keyspace) = Keyspace::made("shared") else { return };
@@ -121,7 +121,7 @@ fn two_servers_and_a_command_share_one_keyspace() {
 }
 
 #[test]
-fn what_is_wrong_with_address_or_configuration_is_told() {
+fn errors_in_address_or_configuration_are_reported() {
     let Some(keyspace) = Keyspace::made("wrong") else { return };
     let nobody = Ran::of(penates(&["ls", "--store", "cassandra://127.0.0.1:1/wrong"])).ends_with(3);
     assert!(nobody.stderr.contains("cannot connect to cassandra://127.0.0.1:1/wrong"), "{}", nobody.stderr);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::harness::*;
 
-/// Whether nodes can be started here; if not that is told, and where `CI` is set it is a failure.
+/// Whether nodes can be started here. If not, that is reported, and is a failure if `CI` is set.
 fn can_run() -> bool {
     let Err(error) = cluster::prerequisites() else { return true };
     let told = format!("penates cluster: {error}");
@@ -20,23 +20,23 @@ fn can_run() -> bool {
     false
 }
 
-/// Runs a command on the cluster in a folder to its end.
+/// Runs a command on the cluster in a folder.
 fn run(folder: &Path, args: &[&str]) -> Ran {
     Ran::of(penates(&[&["cluster"], args, &["--folder", folder.to_str().unwrap()]].concat()))
 }
 
-/// What the only node of a cluster does.
+/// The state of the only node of a cluster.
 fn node(folder: &Path) -> Value {
     run(folder, &["status", "--json"]).ends_with(0).json()
 }
 
-/// Whether a process runs. One that has ended and that nobody waits for (state Z) does not.
+/// Whether a process runs. A process that has ended but was not waited for (state Z) does not run.
 fn is_alive(pid: &Value) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     !stat.rsplit(") ").next().unwrap().starts_with('Z')
 }
 
-/// A cluster of one node in the foreground, ended with the value.
+/// A cluster of one node in the foreground. Dropping the value ends it.
 struct Foreground(Child);
 
 impl Drop for Foreground {
@@ -47,7 +47,7 @@ impl Drop for Foreground {
 }
 
 #[test]
-fn a_cluster_that_is_killed_leaves_no_node_behind_and_comes_back() {
+fn a_killed_cluster_leaves_no_node_behind_and_comes_back() {
     if !can_run() {
         return;
     }
@@ -86,7 +86,7 @@ fn a_cluster_that_is_killed_leaves_no_node_behind_and_comes_back() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_anything_is_made() {
+fn invalid_options_are_refused_before_anything_is_made() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("cluster");
     for wrong in [

@@ -1,4 +1,5 @@
-//! Many connections at once: who says nothing, stops within a request, or reads nothing keeps nobody else from being served.
+//! Many connections: clients that send nothing, stop within a request, or read nothing keep nobody
+//! else from being served.
 
 use std::io;
 use std::process::Command;
@@ -13,16 +14,17 @@ use tokio::net::TcpStream;
 
 use crate::harness::*;
 
-/// Connections that say nothing, or nothing more.
+/// Connections that send nothing, or nothing more.
 const QUIET: usize = 10_000;
-/// What each of them may cost the server, in bytes.
+/// The greatest memory of the server for each of them, in bytes.
 const BYTES_EACH_MAX: u64 = 48 << 10;
 /// Connections that are made at the same time.
 const CONNECTING_AT_ONCE: usize = 64;
-/// How long to wait before looking again.
+/// The pause between two polls.
 const POLL: Duration = Duration::from_millis(10);
 
-/// What those say who then say nothing more: nothing, half a request's head, or the beginning of HTTP/2 (its preface and empty settings).
+/// What a client sends before it falls silent: nothing, half of a request's head, or the beginning
+/// of HTTP/2 (its preface and empty settings).
 const SAID: [&[u8]; 3] =
     [b"", b"GET /rest/ HTTP/1.1\r\nhost: te", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"];
 
@@ -35,7 +37,7 @@ async fn quiet(served: &Served, count: usize) -> Vec<TcpStream> {
     futures::stream::iter(0..count).map(connect).buffer_unordered(CONNECTING_AT_ONCE).collect().await
 }
 
-/// Makes, reads and deletes something of the repository, and reads a page.
+/// Creates, reads and deletes a resource of the repository, and reads a page.
 async fn be_served(client: &Client) {
     let put = Request::builder().method(Method::PUT).header(CONTENT_TYPE, "text/turtle");
     client.ask("/rest/served", put, client::full("<> <http://example.org/says> \"something\" .")).await.unwrap();
@@ -47,7 +49,7 @@ async fn be_served(client: &Client) {
     client::whole(client.get("/volumes/psia.ark+=13960=t0ks80527/pages/7", "text/plain").await.unwrap()).await.unwrap();
 }
 
-/// How many connections have a place.
+/// The number of open connections.
 async fn open_connections(client: &Client) -> usize {
     let metrics = client::whole(client.get("/metrics", "text/plain").await.unwrap()).await.unwrap();
     let metrics = String::from_utf8(metrics.to_vec()).unwrap();
@@ -64,7 +66,7 @@ async fn until_open(client: &Client, what: &str, is_so: impl Fn(usize) -> bool) 
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
 }
 
-/// Waits until the server has let go of each connection.
+/// Waits until the server has closed each connection.
 async fn let_go(connections: Vec<TcpStream>) {
     let ends = connections.into_iter().map(|mut stream| async move {
         let mut said = Vec::new();
@@ -73,18 +75,18 @@ async fn let_go(connections: Vec<TcpStream>) {
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}"),
         }
     });
-    tokio::time::timeout(PATIENCE, futures::future::join_all(ends)).await.expect("some are never let go");
+    tokio::time::timeout(PATIENCE, futures::future::join_all(ends)).await.expect("some are never closed");
 }
 
 #[tokio::test]
-async fn ten_thousand_connections_that_say_nothing_keep_nobody_waiting_and_cost_little() {
+async fn ten_thousand_silent_connections_keep_nobody_waiting_and_cost_little() {
     let allowed = server::raise_descriptor_limit();
     assert!(
         allowed.is_none_or(|allowed| allowed > 12_500),
         "this takes 12,500 descriptors (ulimit -Hn), not {allowed:?}"
     );
     let store = TestStore::with(&[SMALL]);
-    // Longer than it takes to make them, on any machine.
+    // Longer than it takes to open them, on any machine.
     let served = store.serve(&["--set=auth.write=open", "--set=limits.header_time=10min"]);
     let client = Client::network(&served.url, None, None).unwrap();
     be_served(&client).await;
@@ -106,7 +108,7 @@ async fn ten_thousand_connections_that_say_nothing_keep_nobody_waiting_and_cost_
 }
 
 #[tokio::test]
-async fn with_few_descriptors_who_says_nothing_gives_way_to_who_waits_and_the_server_goes_on() {
+async fn with_few_descriptors_silent_clients_give_way_to_waiting_ones_and_the_server_goes_on() {
     let store = TestStore::with(&[SMALL]);
     let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--set=auth.write=open"]);
     let mut few = Command::new("sh");
@@ -125,8 +127,8 @@ async fn with_few_descriptors_who_says_nothing_gives_way_to_who_waits_and_the_se
 }
 
 #[tokio::test]
-async fn who_reads_nothing_of_something_large_is_cut_off_and_others_are_served_meanwhile() {
-    // More than what goes into the buffers of a connection on its way.
+async fn a_client_that_reads_nothing_of_a_large_response_is_cut_off_while_others_are_served() {
+    // More than fits into the buffers of a connection.
     const LARGE_BYTES: usize = 64 << 20;
     let store = TestStore::with(&[SMALL]);
     let served = store.serve(&["--set=auth.write=open", "--set=limits.stall=1s"]);
@@ -144,7 +146,7 @@ async fn who_reads_nothing_of_something_large_is_cut_off_and_others_are_served_m
         readers.push(reader);
     }
     be_served(&client).await;
-    until_open(&client, "only who reads", |open| open <= alone).await;
+    until_open(&client, "only the reading client", |open| open <= alone).await;
     for mut reader in readers {
         let mut said = Vec::new();
         let _ = reader.read_to_end(&mut said).await;

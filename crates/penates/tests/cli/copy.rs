@@ -1,4 +1,4 @@
-//! `penates copy` and `penates read-only`: from one store to another, while the first serves.
+//! `penates copy` and `penates read-only`: copies one store into another while the first serves.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The archive of a volume, with the entity tag that it has.
+/// The archive of a volume, and its entity tag.
 fn archive(url: &str) -> (String, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let (headers, body) = (folder.path().join("headers"), folder.path().join("body"));
@@ -37,7 +37,7 @@ fn volume(server: &Served, id: &str) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn a_store_is_copied_while_it_serves_and_what_it_promised_holds_in_the_copy() {
+fn a_store_is_copied_while_it_serves_and_its_promises_hold_in_the_copy() {
     let from = TestStore::with(&[SMALL]);
     let server = from.serve(&["--set", "auth.write=open"]);
     let imported =
@@ -58,7 +58,7 @@ fn a_store_is_copied_while_it_serves_and_what_it_promised_holds_in_the_copy() {
     let copied = Ran::of(copy(text(&from.path()), text(&to.path()), &["--json"])).ends_with(0);
     assert!(copied.json()["passes"].as_u64().unwrap() >= 2, "{}", copied.text());
 
-    // It goes on serving, and takes no changes.
+    // It continues to serve, and refuses changes.
     assert_eq!(volume(&server, SMALL), of_volume);
     let refused = Ran::of(penates(&["delete", "--server", &server.url, SMALL])).ends_with(1);
     assert!(refused.stderr.contains("read-only"), "{}", refused.stderr);
@@ -77,7 +77,7 @@ fn a_store_is_copied_while_it_serves_and_what_it_promised_holds_in_the_copy() {
 }
 
 #[test]
-fn a_finished_copy_that_is_repeated_leaves_the_source_as_it_is() {
+fn repeating_a_finished_copy_changes_nothing_in_the_source() {
     let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
     Ran::of(copy(text(&from.path()), text(&to.path()), &[])).ends_with(0);
     for more in [&[][..], &["--keep-source"]] {
@@ -91,7 +91,7 @@ fn a_finished_copy_that_is_repeated_leaves_the_source_as_it_is() {
 }
 
 #[test]
-fn a_copy_that_fails_lets_a_source_take_no_changes_that_took_none_before() {
+fn a_failed_copy_leaves_a_read_only_source_read_only() {
     let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
     from.run(&["read-only", "on", "--reason", "it is being moved"]).ends_with(0);
     Ran::of(copy(text(&from.path()), text(&to.path()), &["--keep-source"])).ends_with(0);
@@ -132,10 +132,10 @@ fn an_unfinished_copy_is_neither_served_nor_shown_nor_copied() {
     assert_eq!(to.ids(), [SMALL]);
 }
 
-/// The repository's own address, whatever port serves it, and anybody may write.
+/// The repository's own address, whatever port serves it; anybody may write.
 const REPOSITORY: [&str; 4] = ["--set", "ldp.origin=http://library.example", "--set", "auth.write=open"];
 
-/// Asks for a resource of the repository; answers the status, the entity tag and the body.
+/// Requests a resource of the repository. Returns the status, the entity tag and the body.
 fn ask(server: &Served, method: &str, path: &str, headers: &[&str], body: &[u8]) -> (u16, String, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let [head, sent, got] = ["headers", "sent", "got"].map(|name| folder.path().join(name));
@@ -161,7 +161,7 @@ fn ask(server: &Served, method: &str, path: &str, headers: &[&str], body: &[u8])
     let answered = curl.arg(format!("{}/rest/{path}", server.url)).status().unwrap();
     assert!(answered.success(), "{method} {path}: {answered}");
     let head = std::fs::read_to_string(head).unwrap();
-    // There is one head for each "continue" before the last.
+    // There is a head for each "continue" before the last.
     let last = head.trim_end().rsplit("\r\n\r\n").next().unwrap();
     let status = last.split_whitespace().nth(1).unwrap().parse().unwrap();
     let etag =
@@ -171,14 +171,14 @@ fn ask(server: &Served, method: &str, path: &str, headers: &[&str], body: &[u8])
 
 fn read(server: &Served, path: &str) -> (u16, String, Vec<u8>) {
     let (status, etag, body) = ask(server, "GET", path, &[], &[]);
-    // A graph is a set, and its blank nodes and its order are nobody's business.
+    // A graph is a set: the order of its lines and the labels of its blank nodes do not matter.
     let mut lines: Vec<Vec<u8>> = body.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     lines.sort();
     (status, etag, lines.concat())
 }
 
 #[test]
-fn the_repository_is_the_same_in_a_copy_and_goes_on_from_there() {
+fn the_repository_is_the_same_in_a_copy_and_can_be_changed_there() {
     let from = TestStore::vacant();
     let server = from.serve(&REPOSITORY);
     let put = |path: &str, headers: &[&str], body: &[u8], expected: u16| {
@@ -220,7 +220,8 @@ fn the_repository_is_the_same_in_a_copy_and_goes_on_from_there() {
         assert!(after == before, "/{path} is another: {:?} {:?}", (before.0, &before.1), (after.0, &after.1));
     }
     assert_eq!(to.run(&["tree"]).ends_with(0).text(), tree);
-    // Who had read a resource from the source can change it in the copy, and only who had.
+    // A client that read a resource from the source can change it in the copy; another client
+    // cannot.
     let graph = b"<> <http://example.org/n> 3 .";
     let [tagged, stale] = [&before[6].1, &before[1].1].map(|etag| format!("If-Match: {etag}"));
     assert_eq!(ask(&server, "PUT", "members/one", &[basic[0], &stale], graph).0, 412);
@@ -233,27 +234,27 @@ fn the_repository_is_the_same_in_a_copy_and_goes_on_from_there() {
     assert_eq!(ask(&server, "PUT", "letters/lost", &bytes, b"found").0, 201);
 }
 
-/// What the files in a folder take on the disk; of one that is not there: nothing.
+/// The bytes that the files in a folder take on the disk; 0 for a missing file.
 fn disk_bytes(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let of = |entry: std::fs::DirEntry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
         Ok(metadata) => 512 * metadata.blocks(),
-        // It was taken away meanwhile.
+        // It was deleted meanwhile.
         Err(_) => 0,
     };
     entries.flatten().map(of).sum()
 }
 
 #[test]
-fn a_copy_that_is_killed_at_any_moment_goes_on_and_ends_whole() {
+fn a_copy_killed_at_any_moment_resumes_and_ends_whole() {
     let from = TestStore::vacant();
     from.run(&["synth", "--volumes", "30", "--pages", "60"]).ends_with(0);
     let to = TestStore::vacant();
     let mut has_ended = false;
     for round in 1..=6 {
         let mut copying = copy(text(&from.path()), text(&to.path()), &[]).spawn().unwrap();
-        // In the first round before anything of it is there, later after some of what is left to copy.
+        // In the first round before anything is copied, and later after a part of the rest.
         let enough_bytes = disk_bytes(&to.path()) + (round - 1) * (100 << 10);
         wait_until(|| disk_bytes(&to.path()) >= enough_bytes || copying.try_wait().unwrap().is_some());
         copying.kill().unwrap();
@@ -301,7 +302,7 @@ fn a_store_moves_to_cassandra_and_back() {
 }
 
 #[test]
-fn a_copy_onto_itself_or_onto_something_else_is_refused_and_changes_nothing() {
+fn a_copy_onto_itself_or_onto_other_data_is_refused_and_changes_nothing() {
     let (from, to) = (TestStore::with(&[SMALL]), TestStore::with(&[OTHER]));
     let same = Ran::of(copy(text(&from.path()), text(&from.path()), &[])).ends_with(2);
     assert!(same.stderr.contains("same store"), "{}", same.stderr);
@@ -315,10 +316,10 @@ fn a_copy_onto_itself_or_onto_something_else_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_content_that_is_damaged_is_left_out_and_named_whether_or_not_a_server_holds_the_store() {
+fn a_damaged_content_is_left_out_and_named_with_or_without_a_server() {
     let store = TestStore::with(&[SMALL]);
     let scan = store.beside("scan.bin");
-    // The first block, and one that is reached when some of it was sent.
+    // The first block, and one that is reached after some data was sent.
     for (name, at) in [("first", 10), ("later", 700_000)] {
         let known = contents(&store.path());
         std::fs::write(&scan, name.repeat(200_000)).unwrap();

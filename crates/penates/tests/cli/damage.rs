@@ -1,4 +1,4 @@
-//! Resources whose bytes are damaged on the disk: what clients, `verify` and `stat` are told.
+//! Resources whose bytes are damaged on the disk: the reports of the server, `verify` and `stat`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::harness::*;
 
 const LEN: usize = 1_000_000;
 
-/// No two stretches are alike.
+/// Bytes without repetition.
 fn scan() -> Vec<u8> {
     (0..LEN as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
@@ -37,7 +37,7 @@ fn flip(store: &TestStore, at: usize) {
     fs::write(file, content).unwrap();
 }
 
-/// What curl gets: its exit code, the status, and the bytes.
+/// The result of curl: its exit code, the status, and the bytes.
 fn get(served: &Served, path: &str, more: &[&str]) -> (i32, String, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
@@ -48,7 +48,7 @@ fn get(served: &Served, path: &str, more: &[&str]) -> (i32, String, Vec<u8>) {
     (got.status.code().unwrap(), status, fs::read(body).unwrap_or_default())
 }
 
-/// Exit codes of curl: fewer bytes than were promised, and an HTTP/2 stream that was reset.
+/// Exit codes of curl: fewer bytes than promised, and an HTTP/2 stream that was reset.
 const CUT_SHORT: i32 = 18;
 const RESET: i32 = 92;
 
@@ -63,7 +63,8 @@ fn a_response_that_meets_damaged_bytes_ends_visibly_broken() {
         assert_eq!((code, status.as_str()), (exit, "200"), "{version}");
         assert!(body.len() <= 700_000 && scan().starts_with(&body), "{version}: wrong bytes were sent");
 
-        // Now it is known: nothing of it is promised any more, but what is sound of it can be had.
+        // The damage is known now: no whole content is promised any more, but sound ranges can be
+        // read.
         for more in [&[version][..], &[version, "--head"], &[version, "-r", "700000-700000"]] {
             let (_, status, body) = get(&served, "/rest/letters/scan", more);
             assert_eq!(status, "500", "{more:?}");
@@ -73,14 +74,14 @@ fn a_response_that_meets_damaged_bytes_ends_visibly_broken() {
         assert_eq!((code, status.as_str()), (0, "206"));
         assert!(body == scan()[1000..100_000]);
         let (code, _, body) = get(&served, "/rest/letters", &[version, "-H", "Accept: application/zip"]);
-        assert_eq!(code, 0, "an archive breaks off at what is known to be damaged");
+        assert_eq!(code, 0, "an archive breaks at known damage");
         let errors = String::from_utf8(unzip(&body)["ERROR.err"].clone()).unwrap();
         assert!(errors.contains("damaged: /letters/scan"), "{errors}");
     }
 }
 
 #[test]
-fn a_first_block_that_is_damaged_and_a_file_that_is_missing_are_an_error_before_anything_is_sent() {
+fn a_damaged_first_block_or_a_missing_file_is_an_error_before_anything_is_sent() {
     let store = TestStore::vacant();
     put(&store, "scan");
     flip(&store, 0);
@@ -99,7 +100,7 @@ fn a_first_block_that_is_damaged_and_a_file_that_is_missing_are_an_error_before_
 }
 
 #[test]
-fn verify_reads_resources_and_says_which_are_damaged() {
+fn verify_reads_resources_and_reports_which_are_damaged() {
     let store = TestStore::with(&[SMALL]);
     put(&store, "letters/scan");
     let sound = store.run(&["verify"]).ends_with(0);
@@ -118,7 +119,7 @@ fn verify_reads_resources_and_says_which_are_damaged() {
     let absent = store.run(&["verify", "--resource", "no/where"]).ends_with(1);
     assert!(absent.text().contains("failed /no/where: "), "{}", absent.text());
 
-    // Brought again, it is sound.
+    // After another put it is sound.
     let file = store.beside("scan.bin");
     store.run(&["put", "letters/scan", file.to_str().unwrap()]).ends_with(0);
     store.run(&["verify"]).ends_with(0);

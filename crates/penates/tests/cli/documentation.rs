@@ -3,7 +3,7 @@
 use crate::harness::*;
 
 #[test]
-fn the_help_names_the_exit_codes_and_tells_of_each_command_what_it_does() {
+fn the_help_names_the_exit_codes_and_describes_each_command() {
     let help = Ran::of(penates(&["--help"])).ends_with(0);
     assert!(help.text().contains("Exit codes"), "{}", help.text());
     let help = Ran::of(penates(&["get", "--help"])).ends_with(0);

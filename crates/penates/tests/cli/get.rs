@@ -11,7 +11,7 @@ use crate::harness::*;
 use crate::proxy::Proxy;
 
 #[test]
-fn two_volumes_come_through_a_pipe_with_every_page_as_it_was() {
+fn two_volumes_come_through_a_pipe_with_every_page_unchanged() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let got = unzip(&store.run(&["get", OTHER, SMALL, "-o", "-"]).ends_with(0).stdout);
     let mut expected: BTreeMap<String, Vec<u8>> = expected_entries(&sample_folder(SMALL));
@@ -20,7 +20,7 @@ fn two_volumes_come_through_a_pipe_with_every_page_as_it_was() {
 }
 
 #[test]
-fn a_file_holds_the_same_bytes_as_the_pipe_and_nothing_is_left_beside_it() {
+fn a_file_has_the_same_bytes_as_the_pipe_and_nothing_is_left_beside_it() {
     let store = TestStore::with(&[SMALL]);
     let target = store.beside("out.zip");
     let told = store.run(&["get", SMALL, "--json", "-o", target.to_str().unwrap()]).ends_with(0).json();
@@ -49,7 +49,7 @@ fn layouts_levels_and_mets_are_passed_on() {
 }
 
 #[test]
-fn single_pages_are_asked_for_by_volume_and_sequence() {
+fn single_pages_are_requested_by_volume_and_sequence() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let list = format!("{SMALL}[5,3]|{OTHER}[7]");
     let got = unzip(&store.run(&["get", "--pages", &list]).ends_with(0).stdout);
@@ -59,7 +59,7 @@ fn single_pages_are_asked_for_by_volume_and_sequence() {
 }
 
 #[test]
-fn what_is_missing_is_named_in_error_err_and_the_exit_code_is_1() {
+fn missing_volumes_are_named_in_error_err_and_the_exit_code_is_1() {
     let store = TestStore::with(&[SMALL]);
     let ran = store.run(&["get", SMALL, "nowhere.1"]).ends_with(1);
     assert!(ran.stderr.contains("ERROR.err"), "{}", ran.stderr);
@@ -70,7 +70,7 @@ fn what_is_missing_is_named_in_error_err_and_the_exit_code_is_1() {
 }
 
 #[test]
-fn ids_come_from_standard_input() {
+fn ids_are_read_from_standard_input() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let list = store.beside("ids.txt");
     fs::write(&list, format!("{SMALL}\n\n{OTHER}\n")).unwrap();
@@ -80,7 +80,7 @@ fn ids_come_from_standard_input() {
 }
 
 #[test]
-fn a_download_that_breaks_goes_on_by_itself_and_ends_byte_identical() {
+fn a_broken_download_resumes_by_itself_and_ends_byte_identical() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let whole = store.run(&["get", SMALL, OTHER]).ends_with(0).stdout;
     let served = store.serve(&[]);
@@ -97,7 +97,7 @@ fn a_download_that_breaks_goes_on_by_itself_and_ends_byte_identical() {
 }
 
 #[test]
-fn a_server_that_has_too_much_to_do_is_asked_again() {
+fn an_overloaded_server_is_asked_again() {
     let store = TestStore::with(&[SMALL]);
     let whole = store.run(&["get", SMALL]).ends_with(0).stdout;
     let served = store.serve(&[]);
@@ -112,7 +112,7 @@ fn a_server_that_has_too_much_to_do_is_asked_again() {
 }
 
 #[test]
-fn the_same_command_given_again_goes_on_where_it_was_broken_even_if_the_volume_has_changed() {
+fn the_same_command_resumes_a_broken_download_even_if_the_volume_has_changed() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let whole = store.run(&["get", SMALL, OTHER]).ends_with(0).stdout;
     let served = store.serve(&[]);
@@ -135,7 +135,7 @@ fn the_same_command_given_again_goes_on_where_it_was_broken_even_if_the_volume_h
 }
 
 #[test]
-fn a_part_of_another_request_is_not_gone_on_with() {
+fn a_part_of_another_request_is_not_resumed() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let served = store.serve(&[]);
     let proxy = Proxy::start(&served.url, &[30_000]);
@@ -150,7 +150,7 @@ fn a_part_of_another_request_is_not_gone_on_with() {
 }
 
 #[test]
-fn a_target_that_cannot_be_written_is_told_before_anything_is_downloaded() {
+fn an_unwritable_target_is_reported_before_anything_is_downloaded() {
     let store = TestStore::with(&[SMALL]);
     let served = store.serve(&[]);
     let proxy = Proxy::start(&served.url, &[]);
@@ -162,11 +162,11 @@ fn a_target_that_cannot_be_written_is_told_before_anything_is_downloaded() {
     let ran = get(&nowhere).ends_with(1);
     assert!(ran.stderr.contains(nowhere.to_str().unwrap()), "{}", ran.stderr);
     assert_eq!(proxy.requests("GET "), [""; 0]);
-    assert_eq!(proxy.requests("DELETE ").len(), 1, "what was selected is let go");
+    assert_eq!(proxy.requests("DELETE ").len(), 1, "the selection is deleted");
 }
 
 #[test]
-fn a_target_that_is_no_regular_file_is_written_to_and_never_replaced() {
+fn a_target_that_is_not_a_regular_file_is_written_to_and_never_replaced() {
     let store = TestStore::with(&[SMALL]);
     let fifo = store.beside("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -181,11 +181,11 @@ fn a_target_that_is_no_regular_file_is_written_to_and_never_replaced() {
 }
 
 #[test]
-fn a_download_that_was_killed_goes_on_after_the_server_was_restarted() {
+fn a_killed_download_resumes_after_a_restart_of_the_server() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let whole = store.run(&["get", SMALL, OTHER]).ends_with(0).stdout;
     let served = store.serve(&[]);
-    // Once it is cut it gets no further, however long it tries.
+    // Once it is cut it makes no progress, however long it tries.
     let cuts: Vec<usize> = [30_000].into_iter().chain([0; 1000]).collect();
     let proxy = Proxy::start(&served.url, &cuts);
     let target = store.beside("out.zip");
@@ -207,7 +207,7 @@ fn a_download_that_was_killed_goes_on_after_the_server_was_restarted() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_it_quietly() {
+fn a_reader_that_leaves_ends_the_download_quietly() {
     let store = TestStore::with(&[OTHER]);
     let (mut child, mut stdout) = piped(store.command(&["get", OTHER, "--level", "0"]));
     stdout.read_exact(&mut [0; 4]).unwrap();

@@ -1,4 +1,4 @@
-//! Running the binary: commands that end, servers that run, and the sample volumes.
+//! Runs the binary: commands that end, servers that run, and the sample volumes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 pub const SMALL: &str = "psia.ark:/13960/t0ks80527";
 /// Another small one: 92 pages.
 pub const OTHER: &str = "uc2.ark:/13960/t8ff3zh99";
-/// How long anything may take before a test gives up: far longer than it does, on any machine.
+/// The time limit of any step before a test gives up: far longer than it takes, on any machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The pairtree of the sample volumes.
@@ -39,7 +39,7 @@ pub fn penates<S: AsRef<str>>(args: &[S]) -> Command {
     command
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,
@@ -48,14 +48,14 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Runs a command to its end.
+    /// Runs a command.
     pub fn of(mut command: Command) -> Self {
         let output = command.output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         Self { code: output.status.code().unwrap_or(-1), stdout: output.stdout, stderr }
     }
 
-    /// Fails the test unless the exit code is this.
+    /// Fails the test unless the exit code is `code`.
     #[track_caller]
     pub fn ends_with(self, code: i32) -> Self {
         assert_eq!(self.code, code, "stdout: {}\nstderr: {}", String::from_utf8_lossy(&self.stdout), self.stderr);
@@ -67,11 +67,11 @@ impl Ran {
         std::str::from_utf8(&self.stdout).unwrap()
     }
 
-    /// Its standard output as one JSON value a line.
+    /// Its standard output as one JSON value per line.
     pub fn json_lines(&self) -> Vec<Value> {
         self.text()
             .lines()
-            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
             .collect()
     }
 
@@ -90,7 +90,7 @@ pub struct TestStore {
 }
 
 impl TestStore {
-    /// No store yet: a place for one.
+    /// A path without a store.
     pub fn vacant() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -109,7 +109,7 @@ impl TestStore {
         self.folder.path().join("data")
     }
 
-    /// A place beside the data folder for anything else.
+    /// A path beside the data folder for other files.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -121,12 +121,12 @@ impl TestStore {
         command
     }
 
-    /// Runs a command on this store to its end.
+    /// Runs a command on this store.
     pub fn run(&self, args: &[&str]) -> Ran {
         Ran::of(self.command(args))
     }
 
-    /// The ids that are listed, sorted.
+    /// The listed ids, sorted.
     pub fn ids(&self) -> Vec<String> {
         sorted_lines(self.run(&["ls"]).ends_with(0).text())
     }
@@ -143,17 +143,17 @@ pub fn sorted_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// A server that runs until it is stopped, or killed with the value.
+/// A server that runs until it is stopped. Dropping the value kills it.
 pub struct Served {
     child: Child,
     /// Its address, e.g. `http://127.0.0.1:41234`.
     pub url: String,
-    /// What it has said on standard error since it listened.
+    /// Its later output on standard error.
     said_later: Gathered,
 }
 
 impl Served {
-    /// Starts a command and waits until it says where it listens.
+    /// Starts a command and waits until it prints its address.
     pub fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -169,26 +169,26 @@ impl Served {
         Self { child, url, said_later: Gathered::of(stderr) }
     }
 
-    /// Its address with TLS, once it has said it.
+    /// Its address with TLS, once it is printed.
     pub fn tls_url(&self) -> String {
         wait_until(|| self.said_later.text().contains("https://"));
         format!("https://{}", self.said_later.text().split("https://").nth(1).unwrap().split('/').next().unwrap())
     }
 
-    /// The memory that it has at the moment, in bytes (proc(5), `VmRSS`).
+    /// Its present memory in bytes (proc(5), `VmRSS`).
     pub fn memory_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         resident.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
     }
 
-    /// Ends it politely; answers with its exit code and what it said meanwhile.
+    /// Stops it with a signal. Returns its exit code and its output meanwhile.
     pub fn stop(self, signal: &str) -> (i32, String) {
         self::signal(&self.child, signal);
         self.ended()
     }
 
-    /// Ends it as a power cut would.
+    /// Kills it, as a power cut would.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.ended();
@@ -208,14 +208,14 @@ impl Drop for Served {
     }
 }
 
-/// What a process says, read as it comes, so that it never fills the pipe.
+/// The output of a process, read as it arrives, so that it never fills the pipe.
 pub struct Gathered {
     text: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Gathered {
-    /// Reads to its end, on a thread of its own.
+    /// Reads to the end, on a thread of its own.
     pub fn of(stream: impl Read + Send + 'static) -> Self {
         let text = Arc::new(Mutex::new(String::new()));
         let gathering = text.clone();
@@ -227,19 +227,19 @@ impl Gathered {
         Self { text, reader: Some(reader) }
     }
 
-    /// What has come so far.
+    /// The output so far.
     pub fn text(&self) -> String {
         self.text.lock().unwrap().clone()
     }
 
-    /// All of it, once the process has ended.
+    /// The whole output, once the process has ended.
     pub fn rest(&mut self) -> String {
         self.reader.take().unwrap().join().unwrap();
         self.text()
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 pub fn wait_until(mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -262,7 +262,7 @@ pub fn piped(mut command: Command) -> (Child, ChildStdout) {
     (child, stdout)
 }
 
-/// The files of a ZIP, by name; reading them checks their CRCs.
+/// The files of a ZIP, by name. Reading them checks their CRCs.
 pub fn unzip(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).unwrap();
     let mut files = BTreeMap::new();
@@ -277,7 +277,7 @@ pub fn unzip(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// What a download of a whole volume must hold, page by page, made from its source alone.
+/// The expected entries of a download of a whole volume, page by page, made from its source alone.
 pub fn expected_entries(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = hathi::discover(folder).next().unwrap().unwrap();
     let mut volume = hathi::VolumeReader::new(files.open().unwrap()).unwrap();
@@ -288,7 +288,7 @@ pub fn expected_entries(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with its contents.
 pub fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

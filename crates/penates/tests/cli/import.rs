@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::harness::*;
 
 #[test]
-fn the_samples_are_new_once_and_unchanged_ever_after() {
+fn the_samples_are_new_once_and_unchanged_afterwards() {
     let store = TestStore::vacant();
     let samples = samples();
     let first = store.run(&["import", "--json", samples.to_str().unwrap()]).ends_with(0).json();
@@ -34,7 +34,7 @@ fn a_single_zip_with_its_mets_is_imported_by_the_path_of_either() {
 }
 
 #[test]
-fn a_list_of_ids_imports_these_and_names_those_that_are_not_there() {
+fn a_list_of_ids_imports_these_and_names_missing_ones() {
     let store = TestStore::vacant();
     let list = store.beside("wanted.txt");
     let failed = store.beside("failed.jsonl");
@@ -58,7 +58,7 @@ fn a_dry_run_checks_everything_and_makes_no_store() {
 }
 
 #[test]
-fn force_imports_anew_what_is_stored_already() {
+fn force_imports_stored_volumes_again() {
     let store = TestStore::with(&[SMALL]);
     let folder = sample_folder(SMALL);
     let summary = store.run(&["import", "--json", "--force", folder.to_str().unwrap()]).ends_with(0).json();
@@ -67,7 +67,7 @@ fn force_imports_anew_what_is_stored_already() {
 }
 
 #[test]
-fn a_served_store_takes_volumes_from_whoever_shows_a_token() {
+fn a_served_store_accepts_volumes_from_clients_with_a_token() {
     let store = TestStore::vacant();
     let token = store.run(&["token", "create", "importer"]).ends_with(0).text().trim().to_owned();
     let served = store.serve(&[]);
@@ -94,9 +94,10 @@ fn a_served_store_takes_volumes_from_whoever_shows_a_token() {
 }
 
 #[test]
-fn an_interrupted_import_begins_nothing_more_and_the_next_one_does_the_rest() {
+fn an_interrupted_import_starts_no_further_volume_and_the_next_one_imports_the_rest() {
     let store = TestStore::vacant();
-    // Far more failures than the pipe takes that the import writes them to: it cannot get past them before they are read.
+    // The import prints far more failures than fit into its pipe, so it cannot get past them before
+    // they are read.
     let missing: Vec<String> = (0..2000).map(|number| format!("uc2.ark:/13960/missing{number:04}")).collect();
     let list = store.beside("wanted.txt");
     fs::write(&list, format!("{SMALL}\n{}\n{OTHER}\n", missing.join("\n"))).unwrap();
@@ -125,7 +126,7 @@ fn an_interrupted_import_begins_nothing_more_and_the_next_one_does_the_rest() {
 }
 
 #[test]
-fn an_import_that_is_interrupted_twice_ends_at_once_and_leaves_nothing_half_imported() {
+fn an_import_interrupted_twice_ends_at_once_and_leaves_nothing_half_imported() {
     let store = TestStore::vacant();
     let failed = store.beside("failed.fifo");
     assert!(Command::new("mkfifo").arg(&failed).status().unwrap().success());
@@ -141,7 +142,7 @@ fn an_import_that_is_interrupted_twice_ends_at_once_and_leaves_nothing_half_impo
     signal(&import, "INT");
     wait_until(|| said.text().contains("interrupt again to stop at once"));
     signal(&import, "INT");
-    // The list is not read any further: the import would wait for it for ever.
+    // The list is not read further: the import would wait for it forever.
     assert_eq!(import.wait().unwrap().code(), Some(130));
     assert_eq!(store.ids(), [""; 0]);
     store.run(&["verify"]).ends_with(0);

@@ -15,21 +15,21 @@ pub struct Proxy {
 
 #[derive(Default)]
 struct State {
-    /// After how many bytes of answers to GET requests the next connections are cut, in this order.
+    /// After how many bytes of GET responses the next connections are cut, in this order.
     cuts: Mutex<VecDeque<usize>>,
-    /// How many POST requests are refused before the server sees one.
+    /// The number of POST requests to refuse before the server sees one.
     refusals: Mutex<usize>,
     /// The heads of all requests.
     requests: Mutex<Vec<String>>,
 }
 
 impl Proxy {
-    /// Cuts the answers to the first GETs after as many bytes as `cuts` says; all others pass.
+    /// Cuts the responses to the first GETs after the bytes in `cuts`; all others pass.
     pub fn start(server_url: &str, cuts: &[usize]) -> Self {
         Self::with(server_url, State { cuts: Mutex::new(cuts.iter().copied().collect()), ..State::default() })
     }
 
-    /// Answers the first POSTs as a server does that has too much to do.
+    /// Responds to the first POSTs like an overloaded server.
     pub fn refusing(server_url: &str, refusals: usize) -> Self {
         Self::with(server_url, State { refusals: Mutex::new(refusals), ..State::default() })
     }
@@ -110,7 +110,7 @@ impl State {
     }
 }
 
-/// What a server answers that has too much to do.
+/// The response of an overloaded server.
 const OVERLOADED: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 

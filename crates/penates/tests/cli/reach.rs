@@ -1,4 +1,4 @@
-//! How a command gets to the data.
+//! How a command reaches the data.
 
 use std::fs;
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::harness::*;
 
 #[test]
-fn a_command_on_a_store_that_a_server_holds_goes_by_its_socket_and_says_so() {
+fn a_command_on_a_store_that_a_server_holds_uses_its_socket_and_says_so() {
     let store = TestStore::with(&[SMALL]);
     let _served = store.serve(&[]);
     let listed = store.run(&["ls"]).ends_with(0);
@@ -43,7 +43,7 @@ fn a_second_server_on_one_data_folder_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn where_no_store_was_made_a_reading_command_says_so_and_makes_none() {
+fn a_reading_command_without_a_store_says_so_and_makes_none() {
     let store = TestStore::vacant();
     for command in [&["ls"][..], &["stat"], &["verify"], &["get", SMALL], &["delete", SMALL], &["audit"]] {
         let ran = store.run(command).ends_with(3);
@@ -53,14 +53,14 @@ fn where_no_store_was_made_a_reading_command_says_so_and_makes_none() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_with_its_own_exit_code() {
+fn a_missing_server_has_its_own_exit_code() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let ran = Ran::of(penates(&["ls", "--server", &format!("http://{closed}")])).ends_with(3);
     assert!(ran.stderr.contains("cannot be reached"), "{}", ran.stderr);
 }
 
 #[test]
-fn a_newer_format_is_refused_and_left_alone() {
+fn a_newer_format_is_refused_and_not_changed() {
     let store = TestStore::with(&[SMALL]);
     let format = store.path().join("format");
     fs::write(&format, "penates-embedded 999\n").unwrap();
@@ -103,7 +103,7 @@ fn https_is_trusted_by_the_certificate_that_is_named_and_not_without() {
 }
 
 #[test]
-fn a_store_that_a_flag_names_goes_before_a_server_that_the_environment_names() {
+fn a_store_from_a_flag_takes_precedence_over_a_server_from_the_environment() {
     let (store, other) = (TestStore::with(&[SMALL]), TestStore::with(&[OTHER]));
     let served = store.serve(&[]);
     let ls = |mut command: Command| {
@@ -115,7 +115,7 @@ fn a_store_that_a_flag_names_goes_before_a_server_that_the_environment_names() {
 }
 
 #[test]
-fn a_prefix_in_the_servers_address_is_put_before_every_path() {
+fn a_prefix_in_the_servers_address_is_added_to_every_path() {
     let store = TestStore::with(&[SMALL]);
     let served = store.serve(&[]);
     let url = format!("{}/data-api", served.url);
@@ -124,7 +124,7 @@ fn a_prefix_in_the_servers_address_is_put_before_every_path() {
 }
 
 #[test]
-fn a_store_that_is_held_by_what_is_no_server_is_named_as_held() {
+fn a_store_held_by_another_program_than_a_server_is_reported_as_held() {
     let store = TestStore::with(&[SMALL]);
     let lock = fs::File::options().write(true).open(store.path().join("lock")).unwrap();
     lock.lock().unwrap();

@@ -25,7 +25,8 @@ impl Repository {
         Self { store, served }
     }
 
-    /// A command, which goes by the server's socket. That it does is said first, and left out here.
+    /// Runs a command, which uses the server's socket. Its first message says so, and is left out
+    /// here.
     fn run(&self, args: &[&str]) -> Ran {
         let mut ran = self.store.run(args);
         if let Some((_, said)) = ran.stderr.split_once("using its socket.\n") {
@@ -34,7 +35,7 @@ impl Repository {
         ran
     }
 
-    /// Puts bytes under a name that ends as their type wants it.
+    /// Puts bytes under a name with the extension of their type.
     fn put(&self, resource: &str, name: &str, bytes: &[u8]) -> Ran {
         self.run(&["put", resource, self.file(name, bytes).to_str().unwrap()])
     }
@@ -52,7 +53,7 @@ fn empty(store: &TestStore) -> PathBuf {
     file
 }
 
-/// More bytes than a row of the store holds, of each value.
+/// More bytes than fit into a row of the store, with each value.
 fn image() -> Vec<u8> {
     (0..300_000_u32).map(|at| (at * 7 / 3) as u8).collect()
 }
@@ -60,12 +61,12 @@ fn image() -> Vec<u8> {
 const TITLE: &str = "<http://purl.org/dc/terms/title>";
 
 #[test]
-fn bytes_come_out_as_they_went_in_from_a_file_and_from_standard_input() {
+fn bytes_from_a_file_or_standard_input_are_read_back_unchanged() {
     let store = TestStore::vacant();
     for (name, bytes) in [("scan.png", image()), ("note.txt", b"few\r\n\0\xFF".to_vec()), ("nothing.bin", Vec::new())] {
         let file = store.beside(name);
         fs::write(&file, &bytes).unwrap();
-        // The first one makes the store, and each the container above it that is missing.
+        // The first one makes the store, and each makes the missing container above it.
         let made = store.run(&["put", &format!("letters/{name}"), file.to_str().unwrap()]).ends_with(0);
         assert_eq!((made.text(), made.stderr.as_str()), (format!("made letters/{name}\n").as_str(), ""));
         let printed = store.run(&["cat", &format!("letters/{name}")]).ends_with(0);
@@ -80,7 +81,7 @@ fn bytes_come_out_as_they_went_in_from_a_file_and_from_standard_input() {
 }
 
 #[test]
-fn what_is_put_again_is_replaced_and_programs_are_told_whether_it_was_new() {
+fn a_second_put_replaces_and_programs_learn_whether_it_was_new() {
     let repository = Repository::new();
     assert_eq!(repository.put("a.txt", "one.txt", b"one").ends_with(0).text(), "made a.txt\n");
     assert_eq!(repository.put("a.txt", "two.txt", b"two").ends_with(0).text(), "replaced a.txt\n");
@@ -93,7 +94,7 @@ fn what_is_put_again_is_replaced_and_programs_are_told_whether_it_was_new() {
 }
 
 #[test]
-fn a_graph_is_a_container_that_says_what_was_put_in_the_syntax_that_is_asked_for() {
+fn a_graph_is_a_container_with_its_statements_in_the_requested_syntax() {
     let repository = Repository::new();
     let said = format!("<> {TITLE} \"Letters\" .");
     for (number, name) in ["a.ttl", "a.TTL", "a.nt", "a.rdf", "a.jsonld"].into_iter().enumerate() {
@@ -121,7 +122,7 @@ fn a_graph_is_a_container_that_says_what_was_put_in_the_syntax_that_is_asked_for
     let turtle = repository.run(&["cat", "letters0"]).ends_with(0);
     assert!(turtle.text().contains("dcterms:title \"Letters\""), "{}", turtle.text());
     let refused = repository.run(&["cat", "letters0", "--accept", "image/png"]).ends_with(1);
-    assert!(refused.stderr.contains("text/turtle"), "what there is instead: {}", refused.stderr);
+    assert!(refused.stderr.contains("text/turtle"), "the available types: {}", refused.stderr);
 }
 
 #[test]
@@ -132,15 +133,15 @@ fn an_empty_file_of_a_graphs_type_makes_an_empty_container() {
 }
 
 #[test]
-fn bytes_are_not_put_where_a_slash_at_the_end_says_container() {
+fn bytes_are_not_put_at_an_address_that_ends_with_a_slash() {
     let repository = Repository::new();
     let refused = repository.put("shelf/", "scan.png", &image()).ends_with(2);
-    assert!(refused.stderr.contains("shelf/scan.png"), "what may be meant: {}", refused.stderr);
+    assert!(refused.stderr.contains("shelf/scan.png"), "a suggestion: {}", refused.stderr);
     repository.run(&["cat", "shelf"]).ends_with(1);
 }
 
 #[test]
-fn what_is_not_there_and_what_is_not_there_any_more_are_told_apart() {
+fn absent_and_deleted_resources_are_distinguished() {
     let repository = Repository::new();
     for command in ["cat", "rm", "tree"] {
         let absent = repository.run(&[command, "no/where"]).ends_with(1);
@@ -159,7 +160,7 @@ fn what_is_not_there_and_what_is_not_there_any_more_are_told_apart() {
 }
 
 #[test]
-fn a_container_goes_with_all_that_is_in_it() {
+fn a_container_is_deleted_with_its_contents() {
     let repository = Repository::new();
     for name in ["letters/1870/a", "letters/1870/b", "letters/index", "kept"] {
         repository.put(name, "note.txt", name.as_bytes()).ends_with(0);
@@ -173,7 +174,7 @@ fn a_container_goes_with_all_that_is_in_it() {
 }
 
 #[test]
-fn a_name_is_free_again_once_its_deletion_is_forgotten_also_if_it_was_deleted_before() {
+fn a_name_is_free_again_once_its_deletion_is_forgotten_even_repeatedly() {
     let repository = Repository::new();
     let put = || repository.put("note", "note.txt", b"again");
     for forget in [&[&["rm", "--forget", "note"][..]][..], &[&["rm", "note"], &["rm", "--forget", "note"]]] {
@@ -188,13 +189,13 @@ fn a_name_is_free_again_once_its_deletion_is_forgotten_also_if_it_was_deleted_be
     repository.run(&["rm", "note"]).ends_with(0);
     let refused = put().ends_with(1);
     assert!(refused.stderr.contains("/note was deleted"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("penates rm --forget"), "what to do about it: {}", refused.stderr);
+    assert!(refused.stderr.contains("penates rm --forget"), "the remedy: {}", refused.stderr);
     let never = repository.run(&["rm", "--forget", "never"]).ends_with(1);
     assert!(never.stderr.contains("there is nothing at /never"), "{}", never.stderr);
 }
 
 #[test]
-fn of_several_that_are_to_be_removed_the_others_go_if_one_cannot() {
+fn if_one_of_several_resources_cannot_be_removed_the_others_are() {
     let repository = Repository::new();
     for name in ["a", "b"] {
         repository.put(name, "note.txt", b"").ends_with(0);
@@ -220,7 +221,7 @@ fn the_root_is_not_removed() {
 }
 
 #[test]
-fn a_tree_is_plain_text_by_name_and_as_deep_as_is_asked_for() {
+fn a_tree_is_plain_text_sorted_by_name_and_as_deep_as_requested() {
     let repository = Repository::new();
     for name in ["letters/1871/b", "letters/1870/a", "letters/index", "letters/1870/z/deep"] {
         repository.put(name, "note.txt", b"").ends_with(0);
@@ -246,9 +247,9 @@ fn a_tree_is_plain_text_by_name_and_as_deep_as_is_asked_for() {
 }
 
 #[test]
-fn a_tree_shows_names_as_they_are_given_to_the_other_commands() {
+fn a_tree_shows_names_as_the_other_commands_accept_them() {
     let repository = Repository::new();
-    // What a description says of containment in a literal is no child.
+    // A literal in a description that looks like containment is not a child.
     let said = format!("<> {TITLE} \"<http://www.w3.org/ns/ldp#contains> <http://localhost/rest/odd/not> .\" .");
     repository.put("odd", "odd.ttl", said.as_bytes()).ends_with(0);
     let names = ["100%", "a?b#c", "my first", "ü, (and) & 'more'"];
@@ -263,13 +264,13 @@ fn a_tree_shows_names_as_they_are_given_to_the_other_commands() {
 }
 
 #[test]
-fn what_is_deleted_while_a_tree_is_told_is_left_out() {
+fn resources_deleted_while_a_tree_is_printed_are_left_out() {
     let url = forgetful_server();
     let told = Ran::of(penates(&["tree", "--server", &url])).ends_with(0);
     assert_eq!((told.text(), told.stderr.as_str()), ("/\n  stays\n", ""));
 }
 
-/// A server that lists something which it says was deleted when it is asked for it.
+/// A server that lists a resource, and then says that it was deleted.
 fn forgetful_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -295,7 +296,7 @@ fn forgetful_server() -> String {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_a_tree_and_a_cat_quietly() {
+fn a_reader_that_leaves_ends_tree_and_cat_quietly() {
     let repository = Repository::new();
     repository.put("scan", "scan.png", &[0; 1 << 20]).ends_with(0);
     for args in [&["cat", "scan"][..], &["tree"]] {
@@ -313,7 +314,7 @@ fn a_reader_that_goes_away_ends_a_tree_and_a_cat_quietly() {
 }
 
 #[test]
-fn a_graph_that_is_none_is_refused_with_its_line_and_column_and_nothing_is_made() {
+fn an_invalid_graph_is_refused_with_line_and_column_and_nothing_is_made() {
     let repository = Repository::new();
     let broken = format!("<> {TITLE} \"Letters\" ;\n   {TITLE} oops .\n");
     for resource in ["letters", "above/letters", "first"] {
@@ -327,7 +328,7 @@ fn a_graph_that_is_none_is_refused_with_its_line_and_column_and_nothing_is_made(
 }
 
 #[test]
-fn what_cannot_be_put_is_told_with_its_reason_and_nothing_is_made() {
+fn a_failed_put_reports_its_reason_and_makes_nothing() {
     let repository = Repository::new();
     repository.put("scan", "scan.png", b"bytes").ends_with(0);
     let tree = || repository.run(&["tree"]).ends_with(0).text().to_owned();
@@ -339,7 +340,7 @@ fn what_cannot_be_put_is_told_with_its_reason_and_nothing_is_made() {
     let cases: &[(&[&str], i32, &str)] = &[
         (&["scan/below", file], 1, "/scan is no container"),
         (&["first", file, "--type", "image/png"], 1, "text/turtle"),
-        // Plain text in the place of a graph is N-Triples.
+        // Plain text instead of a graph is N-Triples.
         (&["first", file], 2, "The subject of a triple must be"),
         (&["a/../b", file], 2, "`..` cannot be a name"),
         (&["a\tb", file], 2, "control character"),
@@ -360,7 +361,7 @@ fn what_cannot_be_put_is_told_with_its_reason_and_nothing_is_made() {
 }
 
 #[test]
-fn where_nothing_answers_there_is_an_exit_code_that_says_so() {
+fn an_unreachable_server_has_its_own_exit_code() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{closed}");
     for args in [&["cat", "a"][..], &["rm", "a"], &["tree"], &["put", "a", "/dev/null"]] {
@@ -376,7 +377,7 @@ fn where_nothing_answers_there_is_an_exit_code_that_says_so() {
 }
 
 #[test]
-fn whoever_may_not_change_anything_is_told_how_to_be_let_in() {
+fn a_client_that_may_not_write_is_told_how_to_get_the_right() {
     let repository = Repository::new();
     let url = repository.served.url.as_str();
     for args in [&["put", "a", "/dev/null"][..], &["rm", "first"]] {
@@ -387,7 +388,7 @@ fn whoever_may_not_change_anything_is_told_how_to_be_let_in() {
 }
 
 #[test]
-fn a_refusal_is_told_however_much_is_being_sent() {
+fn a_refusal_is_reported_however_much_is_being_sent() {
     let repository = Repository::new();
     let graph = repository.file("large.ttl", &b"# nothing but a comment\n".repeat(1 << 20));
     let bytes = repository.file("large.bin", &[0; 32 << 20]);
@@ -400,7 +401,7 @@ fn a_refusal_is_told_however_much_is_being_sent() {
 }
 
 #[test]
-fn bytes_that_break_off_are_a_failure() {
+fn a_broken_download_is_a_failure() {
     let repository = Repository::new();
     repository.put("scan", "scan.png", &image()).ends_with(0);
     let proxy = Proxy::start(&repository.served.url, &[10_000]);

@@ -1,11 +1,13 @@
-//! `salvage`: a store with a broken block becomes a new one in which an import heals what was lost.
+//! `salvage`: a store with a broken block is copied into a new one, and an import restores what was
+//! lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::harness::*;
 
-/// Flips a byte of a text that only one head holds, in a file of the database, with everything else in that block.
+/// Flips a byte of a text that only one head contains, in a file of the database. That breaks the
+/// whole block.
 fn break_the_block_of(store: &Path, text: &[u8]) {
     for path in files_below(&store.join("db/text/keyspaces")) {
         let mut content = fs::read(&path).unwrap();
@@ -24,7 +26,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_is_lost_in_a_broken_block_is_named_and_an_import_into_the_salvaged_store_heals_it() {
+fn losses_in_a_broken_block_are_named_and_an_import_into_the_salvaged_store_repairs_them() {
     let store = TestStore::vacant();
     store.run(&["import", samples().to_str().unwrap()]).ends_with(0);
     let all = store.ids();
@@ -60,7 +62,7 @@ fn what_is_lost_in_a_broken_block_is_named_and_an_import_into_the_salvaged_store
 }
 
 #[test]
-fn the_repository_is_salvaged_too_and_what_lost_its_head_is_named_and_can_be_put_again() {
+fn the_repository_is_salvaged_too_and_resources_without_head_are_named_and_can_be_put_again() {
     let store = TestStore::vacant();
     let note = store.beside("note");
     fs::write(&note, "a note").unwrap();
@@ -85,10 +87,10 @@ fn the_repository_is_salvaged_too_and_what_lost_its_head_is_named_and_can_be_put
 }
 
 #[test]
-fn a_sound_store_is_copied_whole_and_only_into_a_vacant_place() {
+fn a_sound_store_is_salvaged_whole_and_only_into_an_empty_folder() {
     let store = TestStore::with(&[SMALL]);
     let note = store.beside("note");
-    // More than goes into a row.
+    // More than fits into a row.
     fs::write(&note, "a note ".repeat(10_000)).unwrap();
     store.run(&["put", "box/note", note.to_str().unwrap(), "--type", "text/plain"]).ends_with(0);
     let rescued = store.beside("rescued");
@@ -108,7 +110,7 @@ fn a_sound_store_is_copied_whole_and_only_into_a_vacant_place() {
 }
 
 #[test]
-fn a_store_that_misses_a_file_is_not_served_the_error_names_it_and_salvage_makes_a_new_one() {
+fn a_store_with_a_missing_file_is_refused_by_name_and_salvage_makes_a_new_one() {
     let store = TestStore::with(&[SMALL]);
     let missing = store.path().join("db/text/keyspaces/2/current");
     fs::remove_file(&missing).unwrap();
@@ -119,7 +121,7 @@ fn a_store_that_misses_a_file_is_not_served_the_error_names_it_and_salvage_makes
     }
     let rescued = store.beside("rescued");
     let rescued = rescued.to_str().unwrap();
-    // What was found is all there was, but nothing says so any more.
+    // The salvaged rows were all there were, but nothing shows that any more.
     store.run(&["salvage", "--to", rescued]).ends_with(1);
     let read = Ran::of(penates(&["get", SMALL, "--store", rescued])).ends_with(0).stdout;
     assert_eq!(unzip(&read), expected_entries(&sample_folder(SMALL)));

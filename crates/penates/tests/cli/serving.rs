@@ -12,14 +12,14 @@ use crate::harness::*;
 /// HTTP on a free port.
 const HTTP: [&str; 2] = ["--listen", "127.0.0.1:0"];
 
-/// The demo, running; what it says goes to files, since it goes on while they are read.
+/// The running demo. Its output goes to files, since it continues while they are read.
 struct Demo<'a> {
     child: Child,
     store: &'a TestStore,
 }
 
 impl<'a> Demo<'a> {
-    /// Starts it and waits until it has said what to try.
+    /// Starts it and waits until it has printed what to try.
     fn start(store: &'a TestStore, listen: &[&str]) -> Self {
         let file = |name| File::create(store.beside(name)).unwrap();
         let mut command = store.command(&[&["demo"], listen].concat());
@@ -40,7 +40,7 @@ impl<'a> Demo<'a> {
         read(self.store, "stderr")
     }
 
-    /// Ends it as Ctrl-C does; answers with its exit code.
+    /// Ends it like Ctrl-C. Returns its exit code.
     fn interrupt(mut self) -> Option<i32> {
         signal(&self.child, "INT");
         self.child.wait().unwrap().code()
@@ -64,7 +64,7 @@ fn the_demo_imports_the_samples_and_finds_its_data_again() {
     for _ in 0..2 {
         let demo = Demo::start(&store, &HTTP);
         assert!(demo.stderr().contains("16 sample volumes with 3744 pages"), "{}", demo.stderr());
-        assert!(!demo.stderr().contains("fjall"), "the engine's internals are not told: {}", demo.stderr());
+        assert!(!demo.stderr().contains("fjall"), "the engine's internals are not shown: {}", demo.stderr());
         assert_eq!(store.ids().len(), 16);
         assert_eq!(demo.interrupt(), Some(0));
     }
@@ -86,7 +86,7 @@ fn the_demo_over_https_alone_prints_lines_that_work_too() {
     try_all_lines(&demo.stdout());
 }
 
-/// Runs every command line that the demo has printed, and looks at what comes.
+/// Runs every command line that the demo printed, and checks the output.
 fn try_all_lines(printed: &str) {
     let sample = sample_folder("gri.ark:/13960/t4dn51r67");
     let expected = expected_entries(&sample);
@@ -107,7 +107,7 @@ fn try_all_lines(printed: &str) {
 }
 
 #[test]
-fn an_address_that_is_taken_is_told_with_the_flag_that_chooses_another() {
+fn an_address_in_use_is_reported_with_the_flag_that_chooses_another() {
     let store = TestStore::vacant();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -120,7 +120,7 @@ fn an_address_that_is_taken_is_told_with_the_flag_that_chooses_another() {
 }
 
 #[test]
-fn the_demo_listens_for_https_only_where_it_is_asked_to() {
+fn the_demo_listens_for_https_only_on_request() {
     let store = TestStore::vacant();
     let without = Demo::start(&store, &HTTP);
     // A line of the log, which may wait for others.
@@ -134,20 +134,20 @@ fn the_demo_listens_for_https_only_where_it_is_asked_to() {
 }
 
 #[test]
-fn a_polite_end_of_a_server_is_a_success() {
+fn stopping_a_server_by_signal_is_a_success() {
     let store = TestStore::with(&[SMALL]);
     assert_eq!(store.serve(&[]).stop("TERM").0, 0);
 }
 
 #[test]
-fn a_server_on_another_address_than_loopback_needs_plain_words() {
+fn a_server_beyond_loopback_needs_explicit_consent() {
     let store = TestStore::vacant();
     let ran = store.run(&["serve", "--listen", "0.0.0.0:0", "--tls-listen", "off"]).ends_with(2);
     assert!(ran.stderr.contains("loopback"), "{}", ran.stderr);
 }
 
 #[test]
-fn the_configuration_tells_where_each_value_comes_from() {
+fn the_configuration_shows_the_origin_of_each_value() {
     let store = TestStore::vacant();
     let file = store.beside("penates.toml");
     std::fs::write(&file, "[limits]\nstall = \"7s\"\n[data]\nmax_volumes = 5\n").unwrap();
@@ -168,7 +168,7 @@ fn the_configuration_tells_where_each_value_comes_from() {
 }
 
 #[test]
-fn what_a_server_makes_is_for_its_owner_alone_and_a_folder_that_was_open_to_others_is_closed() {
+fn files_of_a_server_are_private_and_a_folder_that_was_open_to_others_is_closed() {
     let store = TestStore::with(&[SMALL]);
     fs::set_permissions(store.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let server = Served::start(store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]));
@@ -184,12 +184,12 @@ fn what_a_server_makes_is_for_its_owner_alone_and_a_folder_that_was_open_to_othe
         kinds.extend(found.file_type().is_socket().then(|| "a socket".to_owned()));
     }
     for kind in ["jnl", "record", "pem", "a socket"] {
-        assert!(kinds.contains(kind), "{kind} is none of {kinds:?}");
+        assert!(kinds.contains(kind), "{kind} is not one of {kinds:?}");
     }
     assert_eq!(server.stop("TERM").0, 0);
 }
 
-/// A file, or a folder with all that is in it.
+/// A file, or a folder with its contents.
 fn all_in(path: PathBuf) -> Vec<PathBuf> {
     let entries = fs::read_dir(&path).into_iter().flatten().map(|entry| entry.unwrap().path());
     let below: Vec<_> = entries.flat_map(all_in).collect();

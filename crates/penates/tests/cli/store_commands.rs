@@ -12,7 +12,7 @@ use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use crate::harness::*;
 
 #[test]
-fn ls_tells_pages_with_their_sequence_size_and_features() {
+fn ls_lists_pages_with_their_sequence_size_and_features() {
     let store = TestStore::with(&[SMALL]);
     let pages = store.run(&["ls", "--json", SMALL]).ends_with(0).json_lines();
     assert_eq!(pages.len(), 24);
@@ -27,7 +27,7 @@ fn ls_tells_pages_with_their_sequence_size_and_features() {
 }
 
 #[test]
-fn ls_json_gives_one_object_a_volume() {
+fn ls_json_prints_one_object_per_volume() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let mut ids: Vec<_> = store.run(&["ls", "--json"]).ends_with(0).json_lines();
     ids.sort_by_key(|volume| volume["id"].as_str().unwrap().to_owned());
@@ -35,7 +35,7 @@ fn ls_json_gives_one_object_a_volume() {
 }
 
 #[test]
-fn stat_tells_of_the_store_and_of_a_volume() {
+fn stat_describes_the_store_and_a_volume() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let whole = store.run(&["stat", "--json"]).ends_with(0).json();
     assert_eq!((&whole["volumes"], &whole["pages"]), (&json!(2), &json!(24 + 92)));
@@ -60,7 +60,7 @@ fn verify_reports_each_volume_as_json_and_an_absent_one_as_failed() {
 }
 
 #[test]
-fn what_fails_of_one_volume_is_among_the_objects_for_programs() {
+fn the_failure_of_one_volume_is_among_the_json_objects() {
     let store = TestStore::with(&[SMALL]);
     for command in ["stat", "verify", "delete"] {
         let told = store.run(&[command, "--json", "no.where", SMALL]).ends_with(1);
@@ -88,7 +88,7 @@ fn a_deleted_volume_is_gone_and_can_be_imported_again() {
 }
 
 #[test]
-fn the_audit_tells_who_asked_for_what_and_what_is_asked_for_most() {
+fn the_audit_lists_who_requested_what_and_the_most_requested_volumes() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let token = store.run(&["token", "create", "reader-seven"]).ends_with(0).text().trim().to_owned();
     let served = store.serve(&[]);
@@ -102,7 +102,7 @@ fn the_audit_tells_who_asked_for_what_and_what_is_asked_for_most() {
         let named = |record: &&serde_json::Value| record["action"] == action && record["name"] == "reader-seven";
         records.iter().filter(named).filter(|record| record["volumes"].to_string().contains(id)).count()
     };
-    // For a download a selection is made, and read.
+    // A download makes a selection and reads it.
     assert_eq!((of("SELECTED", SMALL), of("SELECTED", OTHER)), (2, 1), "{records:?}");
     assert_eq!((of("REQUESTED", SMALL), of("REQUESTED", OTHER)), (2, 1), "{records:?}");
     assert_eq!((of("ACCESSED", SMALL), of("ACCESSED", OTHER)), (2, 1), "{records:?}");
@@ -115,12 +115,12 @@ fn the_audit_tells_who_asked_for_what_and_what_is_asked_for_most() {
 }
 
 #[tokio::test]
-async fn a_record_of_the_audit_that_cannot_be_read_is_told_and_the_others_are_there() {
+async fn an_unreadable_audit_entry_is_reported_and_the_others_are_listed() {
     let store = TestStore::with(&[SMALL]);
     store.run(&["get", SMALL]).ends_with(0);
     let sound = store.run(&["audit", "--json"]).ends_with(0).json_lines();
     let engine = EmbeddedStore::open(&store.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
-    // Some time in 1970, and some time to come.
+    // One time in 1970, and one in the future.
     for millis in [1_u64 << 20, 1 << 42] {
         let hour = u32::try_from(millis / 3_600_000).unwrap().to_be_bytes();
         let row = NewRow::new([&millis.to_be_bytes()[2..], &[0_u8; 10][..]].concat(), "no record");
@@ -145,7 +145,7 @@ async fn a_record_of_the_audit_that_cannot_be_read_is_told_and_the_others_are_th
 }
 
 #[test]
-fn a_token_is_listed_by_name_and_is_worth_nothing_once_revoked() {
+fn a_token_is_listed_by_name_and_useless_once_revoked() {
     let store = TestStore::with(&[SMALL]);
     let created = store.run(&["token", "create", "writer", "--json"]).ends_with(0).json();
     let token = created["token"].as_str().unwrap().to_owned();
@@ -163,7 +163,7 @@ fn a_token_is_listed_by_name_and_is_worth_nothing_once_revoked() {
 }
 
 #[test]
-fn what_only_the_administrator_may_do_is_not_asked_of_a_server_elsewhere() {
+fn commands_for_the_administrator_are_not_sent_to_a_server_elsewhere() {
     for command in [&["token", "list"][..], &["token", "create", "me"], &["token", "revoke", "me"], &["audit"]] {
         let ran = Ran::of(penates(&[command, &["--server", "http://127.0.0.1:1"]].concat())).ends_with(2);
         assert!(ran.stderr.contains("--server"), "{command:?}: {}", ran.stderr);
@@ -171,9 +171,9 @@ fn what_only_the_administrator_may_do_is_not_asked_of_a_server_elsewhere() {
 }
 
 #[test]
-fn a_byte_flipped_on_disk_is_found_told_and_never_served() {
+fn a_flipped_byte_on_the_disk_is_found_reported_and_never_served() {
     let store = TestStore::vacant();
-    // Enough that they are in files of the database, and not in its journal alone.
+    // Enough that the rows are in files of the database, and not in its journal alone.
     store.run(&["synth", "--volumes", "30", "--pages", "300"]).ends_with(0);
     let ids = store.ids();
     let list = store.beside("ids.txt").display().to_string();
@@ -181,7 +181,8 @@ fn a_byte_flipped_on_disk_is_found_told_and_never_served() {
     let whole = store.run(&["get", "--ids", &list]).ends_with(0).stdout;
     let damaged = flip_a_byte_of_a_page(&store.path(), &whole, &ids);
 
-    // Nobody knows of it yet: the download that finds it breaks off, and one that leaves it out takes its place.
+    // The damage is not known yet: the download that finds it breaks, and one without the damaged
+    // pages replaces it.
     let target = store.beside("got.zip");
     let ran = store.run(&["get", "--ids", &list, "--tries", "2", "-o", target.to_str().unwrap()]).ends_with(1);
     assert!(ran.stderr.contains("starting again without it"), "{}", ran.stderr);
@@ -196,7 +197,8 @@ fn a_byte_flipped_on_disk_is_found_told_and_never_served() {
     assert_damage_is_left_out(&store.run(&["get", "--ids", &list]).ends_with(1).stdout, &whole, &damaged);
 }
 
-/// A ZIP holds what the sound one held, but for pages of the damaged volume, which it names.
+/// The ZIP has the entries of the sound one, except for pages of the damaged volume, which it
+/// names.
 fn assert_damage_is_left_out(got: &[u8], sound: &[u8], damaged: &str) {
     let (mut got, sound) = (unzip(got), unzip(sound));
     let errors = String::from_utf8(got.remove("ERROR.err").unwrap()).unwrap();
@@ -205,7 +207,7 @@ fn assert_damage_is_left_out(got: &[u8], sound: &[u8], damaged: &str) {
     assert!(got.iter().all(|(name, text)| sound[name] == *text));
 }
 
-/// Flips a byte in the frame of some volume's page where that lies in a file of the database; answers with the volume.
+/// Flips a byte in the frame of a page, in a file of the database. Returns the volume.
 fn flip_a_byte_of_a_page(store: &Path, zip: &[u8], ids: &[String]) -> String {
     let mut archive = zip::ZipArchive::new(Cursor::new(zip)).unwrap();
     let tables: Vec<PathBuf> = files_below(store).into_iter().filter(|path| path.extension().is_none()).collect();

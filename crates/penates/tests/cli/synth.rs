@@ -41,7 +41,7 @@ fn the_same_seed_makes_the_same_pairtree_and_another_seed_another() {
 }
 
 #[test]
-fn what_is_made_into_a_folder_is_what_is_made_into_a_store() {
+fn synthetic_volumes_are_the_same_in_a_folder_and_in_a_store() {
     let store = TestStore::vacant();
     let out = store.beside("corpus");
     let options = ["--volumes", "4", "--pages", "15", "--page-scale", "0.5"];

@@ -1,7 +1,8 @@
-//! The proof of a store in Cassandra: three nodes, three copies, quorums, a server in front. While volumes are imported, resources made
-//! and changed, and archives downloaded all the time, a node is killed and comes back, another stands still, and the server itself is
-//! killed and replaced. No request may fail but those of the killed server (clients here try nothing again but these), nothing
-//! acknowledged may be lost, nothing may be seen by half, and in the end all copies are the same.
+//! The proof of a store in Cassandra: three nodes, three copies, quorums, and a server in front.
+//! While volumes are imported, resources created and changed, and archives downloaded, one node is
+//! killed and comes back, another hangs, and the server itself is killed and replaced. Only
+//! requests of the killed server may fail (and only those are retried by clients). Nothing
+//! acknowledged may be lost, nothing may be half visible, and in the end all copies are equal.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,27 +19,27 @@ use store_cassandra::testing;
 
 use crate::harness::*;
 
-/// Volumes that there are to import: more than are imported. They come round again if they are not enough.
+/// Volumes for imports: more than are imported. If they are not enough, they are imported again.
 const VOLUMES: usize = 1_000;
 
 /// Pages of each.
 const PAGES: usize = 12;
 
-/// What must go through between one disturbance and the next, of each kind of request.
+/// The number of requests of each kind that must succeed between two disturbances.
 const REQUESTS_BETWEEN: usize = 10;
 
-/// How long that may take on a busy machine.
+/// The time limit for that on a busy machine.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(180);
 
-/// How long a client waits for the end of an answer.
+/// How long a client waits for the end of a response.
 const CLIENT_PATIENCE_S: &str = "60";
 
 const KEYSPACE: &str = "books";
 
-/// The one resource that is changed all the time.
+/// The one resource that changes all the time.
 const COUNTER: &str = "rest/counter";
 
-/// What clients do, each kind one request after the other.
+/// The kinds of requests, each made one after the other.
 #[derive(Clone, Copy)]
 enum Kind {
     Import,
@@ -100,7 +101,7 @@ impl Front {
     }
 }
 
-/// How requests of one kind fared.
+/// The results of one kind of request.
 #[derive(Default)]
 struct Tally {
     answered: AtomicUsize,
@@ -108,14 +109,14 @@ struct Tally {
     slowest_ms: AtomicUsize,
 }
 
-/// Clients that go on all the time, and how they fare.
+/// Clients that run all the time, and their results.
 struct Mix {
     front: Front,
     stop: AtomicBool,
     tallies: [Tally; Kind::ALL.len()],
 }
 
-/// Ends the mix also when a part of the test fails, so that all of it does.
+/// Ends the mix even if a part of the test fails, so that all of it ends.
 struct Ending<'a>(&'a Mix);
 
 impl Drop for Ending<'_> {
@@ -129,7 +130,8 @@ impl Mix {
         Self { front, stop: AtomicBool::new(false), tallies: Default::default() }
     }
 
-    /// Makes requests until the end; answers what was acknowledged. One that fails while the server was there all the time fails the test.
+    /// Makes requests until the end. Returns what was acknowledged. A request that fails although
+    /// the server was there all the time fails the test.
     fn run<T>(&self, kind: Kind, mut request: impl FnMut(usize, &str) -> Result<T, String>) -> Vec<T> {
         let _ending = Ending(self);
         let tally = &self.tallies[kind as usize];
@@ -157,7 +159,7 @@ impl Mix {
         Kind::ALL.map(|kind| self.tallies[kind as usize].answered.load(Ordering::SeqCst))
     }
 
-    /// Waits until each kind of request goes through again and again, and tells how long that took.
+    /// Waits until each kind of request succeeds repeatedly, and prints how long that took.
     fn goes_on(&self, after: &str) {
         let (began, before) = (Instant::now(), self.answered());
         let is_enough = || self.answered().iter().zip(before).all(|(now, before)| *now >= before + REQUESTS_BETWEEN);
@@ -179,7 +181,7 @@ impl Mix {
     }
 }
 
-/// Asks once; the answer's body.
+/// Sends one request. Returns the body of the response.
 fn curl(args: &[&str]) -> Result<Vec<u8>, String> {
     let always = ["-sS", "--fail-with-body", "--max-time", CLIENT_PATIENCE_S];
     let got = Command::new("curl").args(always).args(args).output().unwrap();
@@ -189,7 +191,7 @@ fn curl(args: &[&str]) -> Result<Vec<u8>, String> {
     Err(format!("{}: {} {}", got.status, String::from_utf8_lossy(&got.stderr), String::from_utf8_lossy(&got.stdout)))
 }
 
-/// Volumes made of the samples' pages.
+/// Volumes made from pages of the samples.
 fn synthetic(folder: &Path) -> Vec<VolumeFiles> {
     let (volumes, pages) = (VOLUMES.to_string(), PAGES.to_string());
     let synth = ["synth", "--volumes", &volumes, "--pages", &pages, "--out", folder.to_str().unwrap()];
@@ -201,7 +203,7 @@ fn id_of(files: &VolumeFiles) -> &hathi::VolumeId {
     files.id.as_ref().unwrap()
 }
 
-/// Puts a volume, as it comes after a put whose answer was lost: then it may be there already.
+/// Puts a volume after an earlier put whose response was lost: it may exist already.
 fn import(files: &VolumeFiles, url: &str) -> Result<String, String> {
     let part = |name: &str, path: &Path| format!("{name}=@{}", path.display());
     let (zip, mets) = (part("zip", &files.zip), part("mets", &files.mets));
@@ -210,7 +212,7 @@ fn import(files: &VolumeFiles, url: &str) -> Result<String, String> {
     Ok(id_of(files).to_string())
 }
 
-/// Puts a text and reads it again at once.
+/// Puts a text and reads it back at once.
 fn put_text(url: &str, path: &str, text: &str) -> Result<(), String> {
     let address = format!("{url}/{path}");
     curl(&["-X", "PUT", "-H", "Content-Type: text/plain", "--data-binary", text, &address])?;
@@ -227,19 +229,19 @@ fn download(url: &str, ids: &str) -> Result<Vec<u8>, String> {
     curl(&["-G", "--data-urlencode", &format!("volumeIDs={ids}"), &format!("{url}/volumes")])
 }
 
-/// Downloads a volume, which must be all of what was imported.
+/// Downloads a volume, which must be the whole imported one.
 fn download_whole(url: &str, files: &VolumeFiles) -> Result<(), String> {
     let (id, archive) = (id_of(files), download(url, id_of(files).as_str())?);
-    assert!(unzip(&archive) == expected_entries(files.zip.parent().unwrap()), "{id} is seen by half");
+    assert!(unzip(&archive) == expected_entries(files.zip.parent().unwrap()), "{id} is half visible");
     Ok(())
 }
 
-/// Downloads one of those volumes that are listed.
+/// Downloads one of the listed volumes.
 fn download_listed(number: usize, url: &str, sources: &[VolumeFiles]) -> Result<(), String> {
     let listed = String::from_utf8(curl(&[&format!("{url}/volumes/?format=text")])?).unwrap();
     let listed: BTreeSet<&str> = listed.lines().collect();
     let listed: Vec<&VolumeFiles> = sources.iter().filter(|files| listed.contains(id_of(files).as_str())).collect();
-    // Any of them, in an order that is the same in each run.
+    // Any of them, in the same order in each run.
     listed.get(number * 7919 % listed.len().max(1)).map_or(Ok(()), |files| download_whole(url, files))
 }
 
@@ -253,7 +255,7 @@ fn nothing_fails_and_nothing_is_lost_while_nodes_and_the_server_die() {
     let sources = synthetic(&folder.path().join("pairtree"));
     let mut settings = testing::settings();
     settings.heap_mib = Some(384);
-    // Who is asked at level ONE answers for itself: that is how the copies are compared.
+    // A node that is asked at level ONE answers for itself: so the copies can be compared.
     settings.yaml.insert("dynamic_snitch".to_owned(), json!(false));
     let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(3)) };
     let cluster = Cluster::open(folder.path().join("cluster"), &spec).unwrap();
@@ -262,7 +264,7 @@ fn nothing_fails_and_nothing_is_lost_while_nodes_and_the_server_die() {
     let hosts: Vec<String> = cluster.contact_points().iter().map(ToString::to_string).collect();
     let store = format!("cassandra://{}/{KEYSPACE}", hosts.join(","));
     let at = |args: &[&str]| Ran::of(penates(&[args, &["--store", &store]].concat()));
-    // Who asks a node for its peers hears of each a moment after that is up.
+    // A node learns of each of its peers a moment after that peer is up.
     wait_until(|| at(&["init", "--replication", "dc1=3"]).code == 0);
     at(&["import", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);
     at(&["import", sample_folder(OTHER).to_str().unwrap()]).ends_with(0);
@@ -296,7 +298,7 @@ fn nothing_fails_and_nothing_is_lost_while_nodes_and_the_server_die() {
             cluster.start(second).unwrap();
             mix.goes_on("it came back");
             cluster.pause(third).unwrap();
-            mix.goes_on("another stands still");
+            mix.goes_on("another hangs");
             cluster.resume(third).unwrap();
             mix.goes_on("it goes on");
             mix.front.kill();

@@ -1,4 +1,4 @@
-//! The suite's jars, fetched once, and running them.
+//! The jars of the suite, fetched once, and how they are run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::kinds::Kind;
 use crate::results::Results;
 
-/// Where the project's own Java sources and the list of jars are.
+/// The folder of the project's own Java sources and of the list of jars.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ldp_suite/java");
 
 /// The suite, ready to run.
@@ -22,19 +22,19 @@ pub struct Suite {
     options: Vec<String>,
 }
 
-/// What a run of the suite is about.
+/// The target of a run of the suite.
 pub struct Target<'a> {
     pub kind: Kind,
     /// Address of a container of that kind.
     pub container: &'a str,
-    /// Address of what was made with the interaction model of a plain RDF source.
+    /// Address of a resource that was created as a plain RDF source.
     pub plain_source: &'a str,
-    /// A property that the server alone may change.
+    /// A property that only the server may change.
     pub read_only_property: &'a str,
 }
 
 impl Suite {
-    /// Fetches and compiles what is not there yet. The error says what is missing on this machine.
+    /// Fetches and compiles what is missing. The error says what this machine lacks.
     pub fn provide() -> Result<Self, String> {
         for program in ["java", "javac", "mvn"] {
             if !is_there(program) {
@@ -82,7 +82,7 @@ impl Suite {
             "false",
         ]);
         command.args(["-listener", "org.testng.reporters.XMLReporter"]).arg("-d").arg(&report).arg(&suite_file);
-        // How it ends only says whether all passed, and so does the report.
+        // The exit code only says whether all tests passed, and so does the report.
         let output = command.current_dir(&folder).stdin(Stdio::null()).output().unwrap();
         let xml = fs::read_to_string(report.join("testng-results.xml"));
         let said = || format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -94,7 +94,7 @@ fn is_there(program: &str) -> bool {
     std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|folder| folder.join(program).is_file())
 }
 
-/// All of the jars or none: they are fetched beside and moved.
+/// All of the jars or none: they are fetched into another folder and then moved.
 fn fetch_jars(cache: &Path, jars: &Path) -> Result<(), String> {
     let fetched = tempfile::tempdir_in(cache).unwrap();
     let mut command = Command::new("mvn");
@@ -109,7 +109,7 @@ fn fetch_jars(cache: &Path, jars: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The suite's old libraries look into Java's own classes, which is allowed only when told so.
+/// The suite's old libraries access Java's own classes, which must be allowed explicitly.
 fn open_modules() -> Vec<String> {
     let described = run(Command::new("java").args(["--describe-module", "java.base"])).unwrap();
     let package = |line: &str| {
@@ -131,7 +131,8 @@ fn run(command: &mut Command) -> Result<String, String> {
     if output.status.success() { Ok(said) } else { Err(said + &String::from_utf8_lossy(&output.stderr)) }
 }
 
-/// What TestNG is to run, with the groups and parameters that the suite's own command line would set.
+/// The configuration of TestNG, with the groups and parameters that the suite's own command line
+/// would set.
 fn suite_xml(target: &Target<'_>, folder: &Path) -> String {
     let parameter = |name: &str, value: &str| format!("<parameter name=\"{name}\" value=\"{value}\"/>\n");
     let parameters = [

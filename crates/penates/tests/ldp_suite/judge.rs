@@ -1,5 +1,5 @@
-//! What counts as passing the suite: every test ran, every one passed, and what did not is listed with its reason, and nothing is
-//! listed that need not be.
+//! The criteria for passing the suite: every test ran and passed, or is listed as an exception with
+//! its reason, and no exception is unnecessary.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub enum Level {
 impl Level {
     pub const ALL: [Self; 3] = [Self::Must, Self::Should, Self::May];
 
-    /// The suite's name of it.
+    /// Its name in the suite.
     pub fn name(self) -> &'static str {
         match self {
             Self::Must => "MUST",
@@ -29,18 +29,18 @@ impl Level {
     }
 }
 
-/// How a test ended.
+/// The outcome of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     Passed,
     /// The suite leaves it to a person.
     ByHand,
-    /// It found that it does not apply, or could not run.
+    /// It does not apply, or could not run.
     Skipped(String),
     Failed(String),
 }
 
-/// A test and how it ended.
+/// A test and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Class and method.
@@ -56,7 +56,7 @@ pub struct Counts {
     pub must: usize,
     pub should: usize,
     pub may: usize,
-    /// Of these, those that are left to a person.
+    /// Tests among them that are left to a person.
     pub by_hand: usize,
 }
 
@@ -74,17 +74,17 @@ impl Display for Counts {
     }
 }
 
-/// How the server is set.
+/// The settings of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Settings {
-    /// As it comes.
+    /// The defaults.
     Default,
     /// Changes need a condition (`ldp.require_condition`), which LDP recommends.
     ConditionsRequired,
 }
 
-/// What is listed in `ldp-exceptions.toml`.
+/// The contents of `ldp-exceptions.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exceptions {
@@ -98,13 +98,13 @@ pub struct Exceptions {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ByHand {
-    /// The method, in whatever class.
+    /// The method, in any class.
     test: String,
-    /// In which parts of the suite.
+    /// The parts of the suite.
     kinds: Vec<Kind>,
-    /// What was done for it.
+    /// What was done instead.
     done: String,
-    /// Tests of our own that show the same: `path/of/file.rs::name`.
+    /// Our own tests that show the same: `path/of/file.rs::name`.
     shown_by: Vec<String>,
 }
 
@@ -114,24 +114,24 @@ struct ByHand {
 struct Exception {
     /// Class and method.
     test: String,
-    /// In which parts of the suite.
+    /// The parts of the suite.
     kinds: Vec<Kind>,
-    /// With which settings; none: with all.
+    /// The settings; none: all.
     #[serde(default)]
     settings: Vec<Settings>,
-    /// How it ends.
+    /// Its outcome.
     ends: Ending,
-    /// Why that is right.
+    /// Why that outcome is right.
     reason: String,
 }
 
-/// How a test that need not pass ends.
+/// The outcome of a test that need not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Ending {
     /// The requirement is not met. Not for a MUST.
     Failed,
-    /// The requirement has a condition that does not hold here, and the test finds that out.
+    /// The requirement has a condition that does not hold here, and the test detects that.
     Skipped,
 }
 
@@ -144,11 +144,11 @@ impl Exceptions {
             "an exception has no reason"
         );
         let says_what = |by_hand: &ByHand| !by_hand.done.trim().is_empty() && !by_hand.shown_by.is_empty();
-        assert!(exceptions.by_hand.iter().all(says_what), "it is not said what was done by hand");
+        assert!(exceptions.by_hand.iter().all(says_what), "an entry does not say what was done by hand");
         exceptions
     }
 
-    /// Those of our own tests that are named and do not exist, below the folder of the repository.
+    /// Listed tests of our own that do not exist below the folder of the repository.
     pub fn missing_tests(&self, repository: &Path) -> Vec<String> {
         let exists = |named: &str| {
             let Some((file, name)) = named.split_once("::") else { return false };
@@ -172,7 +172,7 @@ impl Exceptions {
         self.by_hand.iter().any(|by_hand| by_hand.kinds.contains(&kind) && is_method(test, &by_hand.test))
     }
 
-    /// All that is wrong with the outcomes of one part of the suite, in sentences.
+    /// All problems with the outcomes of one part of the suite, in sentences.
     pub fn judge(&self, kind: Kind, settings: Settings, outcomes: &[Outcome]) -> Vec<String> {
         let mut wrong = Vec::new();
         let counts = Counts::of(outcomes);
@@ -184,14 +184,12 @@ impl Exceptions {
             let is_it = |outcome: &&Outcome| is_method(&outcome.test, &by_hand.test);
             outcomes.iter().filter(is_it).all(|outcome| outcome.status != Status::ByHand)
         });
-        wrong.extend(
-            needless
-                .map(|by_hand| format!("{}: listed as done by hand, and the suite does not leave it", by_hand.test)),
-        );
+        wrong
+            .extend(needless.map(|by_hand| format!("{}: listed as done by hand, but the suite runs it", by_hand.test)));
         let unknown =
             self.of(kind, settings).filter(|exception| outcomes.iter().all(|outcome| outcome.test != exception.test));
         wrong.extend(
-            unknown.map(|exception| format!("{}: listed as an exception, and there is no such test", exception.test)),
+            unknown.map(|exception| format!("{}: listed as an exception, but there is no such test", exception.test)),
         );
         wrong
     }
@@ -201,7 +199,7 @@ impl Exceptions {
         let level = outcome.level.map_or("no level", Level::name);
         let (ending, how, message) = match (&outcome.status, exception) {
             (Status::ByHand, None) if !self.is_done_by_hand(kind, &outcome.test) => {
-                return Some(format!("{} ({level}): is left to a person, and nothing is listed as done", outcome.test));
+                return Some(format!("{} ({level}): is left to a person, but not listed as done", outcome.test));
             }
             (Status::Passed | Status::ByHand, None) => return None,
             (Status::Passed | Status::ByHand, Some(_)) => {
@@ -213,7 +211,8 @@ impl Exceptions {
         match exception {
             Some(exception) if exception.ends == ending => {
                 let is_excusable = ending == Ending::Skipped || outcome.level != Some(Level::Must);
-                (!is_excusable).then(|| format!("{} (MUST): failed, and nothing excuses that: {message}", outcome.test))
+                (!is_excusable)
+                    .then(|| format!("{} (MUST): failed, which no exception can excuse: {message}", outcome.test))
             }
             Some(_) => {
                 Some(format!("{} ({level}): {how}, which is not what the exception says: {message}", outcome.test))
@@ -234,7 +233,7 @@ mod tests {
 
     const KIND: Kind = Kind::NonRdf;
 
-    /// As many tests as there should be, all passed.
+    /// The expected number of tests, all passed.
     fn all_passed() -> Vec<Outcome> {
         let Counts { must, should, may, by_hand } = KIND.expected();
         let levels = [(Level::Must, must), (Level::Should, should), (Level::May, may)];
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_failed_or_did_not_run_is_told_at_every_level() {
+    fn a_test_that_failed_or_did_not_run_is_reported_at_every_level() {
         for (test, level) in [("T.MUST0", "MUST"), ("T.SHOULD0", "SHOULD"), ("T.MAY0", "MAY")] {
             assert_eq!(complaints(set(test, failed()), ""), [format!("{test} ({level}): failed: m")]);
             assert_eq!(complaints(set(test, skipped()), ""), [format!("{test} ({level}): did not run: m")]);
@@ -288,25 +287,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_is_excused_but_no_must_that_failed() {
+    fn a_listed_exception_excuses_anything_but_a_failed_must() {
         assert_eq!(complaints(set("T.SHOULD0", failed()), &exception("T.SHOULD0", "failed")), [""; 0]);
         assert_eq!(complaints(set("T.MUST0", skipped()), &exception("T.MUST0", "skipped")), [""; 0]);
         let told = complaints(set("T.MUST0", failed()), &exception("T.MUST0", "failed"));
-        assert_eq!(told, ["T.MUST0 (MUST): failed, and nothing excuses that: m"]);
+        assert_eq!(told, ["T.MUST0 (MUST): failed, which no exception can excuse: m"]);
     }
 
     #[test]
-    fn an_exception_that_says_something_else_is_told() {
+    fn an_exception_with_another_outcome_is_reported() {
         let told = complaints(set("T.SHOULD0", skipped()), &exception("T.SHOULD0", "failed"));
         assert_eq!(told, ["T.SHOULD0 (SHOULD): did not run, which is not what the exception says: m"]);
     }
 
     #[test]
-    fn a_needless_exception_is_told() {
+    fn an_unnecessary_exception_is_reported() {
         let told = complaints(|_| {}, &exception("T.SHOULD0", "failed"));
         assert_eq!(told, ["T.SHOULD0 (SHOULD): passes, so the exception is needless"]);
         let told = complaints(|_| {}, &exception("T.gone", "failed"));
-        assert_eq!(told, ["T.gone: listed as an exception, and there is no such test"]);
+        assert_eq!(told, ["T.gone: listed as an exception, but there is no such test"]);
     }
 
     #[test]
@@ -318,15 +317,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_to_a_person_is_listed_with_what_was_done_and_nothing_else_is() {
+    fn exactly_the_tests_left_to_a_person_are_listed_with_what_was_done() {
         let by_hand = "[[by_hand]]\ntest = \"MAY0\"\nkinds = [\"non-rdf\"]\ndone = \"d\"\nshown_by = [\"f.rs::t\"]\n";
         let mut told = complaints(|_| {}, by_hand);
         told.sort();
         assert_eq!(
             told,
             [
-                "MAY0: listed as done by hand, and the suite does not leave it",
-                "T.MAY5 (MAY): is left to a person, and nothing is listed as done"
+                "MAY0: listed as done by hand, but the suite runs it",
+                "T.MAY5 (MAY): is left to a person, but not listed as done"
             ]
         );
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_tests_are_told() {
+    fn too_few_tests_are_reported() {
         let told = complaints(
             |outcomes| {
                 outcomes.remove(0);

@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// What the container is made with, in Turtle: its own membership triples, where it has such.
+    /// The body that creates the container, in Turtle, with its membership rule if it has one.
     pub fn container_body(self) -> &'static str {
         match self {
             Self::Basic | Self::NonRdf => "<> <http://purl.org/dc/terms/title> \"A container\" .",

@@ -1,9 +1,11 @@
-//! The [W3C LDP test suite](https://github.com/w3c/ldp-testsuite) against the built server: basic, direct and indirect containers, and
-//! Non-RDF Sources, with the options that unlock its conditional tests.
+//! The [W3C LDP test suite](https://github.com/w3c/ldp-testsuite) against the built server: basic,
+//! direct and indirect containers, and Non-RDF Sources, with the options that enable its
+//! conditional tests.
 //!
-//! It runs twice: with the settings that Penates comes with, and where changes need a condition. Every test runs and passes, or is listed in
-//! `ldp-exceptions.toml` with its reason, or with what was done for it instead (`judge.rs` has the rules). The suite comes from
-//! Maven Central; it needs Java, a compiler for it, and Maven.
+//! It runs twice: with the default settings, and with required conditions. Every test runs and
+//! passes, or is listed in `ldp-exceptions.toml` with a reason, or with what was done instead
+//! (`judge.rs` has the rules). The suite comes from Maven Central; it needs Java, a compiler for
+//! it, and Maven.
 #![allow(clippy::unwrap_used)]
 
 mod java;
@@ -18,21 +20,21 @@ use java::{Suite, Target};
 use judge::{Exceptions, Settings};
 use kinds::Kind;
 
-/// A property that the server keeps by itself, and does not let be changed.
+/// A server-managed property that clients cannot change.
 const READ_ONLY_PROPERTY: &str = "http://www.w3.org/ns/ldp#contains";
 
 #[test]
-fn the_server_conforms_to_ldp_as_it_comes() {
+fn the_server_conforms_to_ldp_by_default() {
     conforms(Settings::Default);
 }
 
 #[test]
-fn the_server_conforms_to_ldp_where_conditions_are_required() {
+fn the_server_conforms_to_ldp_with_required_conditions() {
     conforms(Settings::ConditionsRequired);
 }
 
 #[test]
-fn each_test_that_the_suite_leaves_to_a_person_names_tests_that_there_are() {
+fn each_test_left_to_a_person_names_existing_tests() {
     let missing = exceptions().missing_tests(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
     assert_eq!(missing, [""; 0]);
 }
@@ -60,7 +62,7 @@ fn conforms(settings: Settings) {
 }
 
 #[test]
-fn a_server_that_can_do_nothing_does_not_conform() {
+fn a_server_that_can_do_nothing_fails_the_suite() {
     let Some(suite) = provide() else { return };
     let address = server::serve_nothing();
     let target = Target {
@@ -75,7 +77,7 @@ fn a_server_that_can_do_nothing_does_not_conform() {
     assert!(musts > 40, "{musts} of {}: {complaints:#?}", outcomes.len());
 }
 
-/// The suite, or `None` with a notice why it cannot be had; where `CI` is set that is a failure.
+/// The suite, or `None` with a notice why it is not available. If `CI` is set that is a failure.
 fn provide() -> Option<Suite> {
     match Suite::provide() {
         Ok(suite) => Some(suite),

@@ -1,23 +1,23 @@
-//! What TestNG reports (`testng-results.xml`).
+//! The report of TestNG (`testng-results.xml`).
 
 use serde::Deserialize;
 
 use crate::judge::{Level, Outcome, Status};
 
-/// Tests that a person has to do.
+/// Tests that a person must do.
 const BY_HAND: &str = "org.w3.ldp.testsuite.exception.SkipNotTestableException";
 
-/// What a report says.
+/// The contents of a report.
 #[derive(Debug)]
 pub struct Results {
     /// Each test.
     pub outcomes: Vec<Outcome>,
-    /// Set-ups that failed, with why.
+    /// Failed set-ups, with the reasons.
     pub broken_setups: Vec<String>,
 }
 
 impl Results {
-    /// Reads a report.
+    /// Parses a report.
     pub fn parse(xml: &str) -> Self {
         let report: Report = quick_xml::de::from_str(xml).unwrap();
         let (mut outcomes, mut broken_setups) = (Vec::new(), Vec::new());
@@ -123,7 +123,7 @@ struct Exception {
 }
 
 impl Method {
-    /// The class that ran the test (it may have inherited it).
+    /// The class that ran the test (it may inherit it).
     fn class(&self) -> String {
         class_of(&self.signature)
     }
@@ -135,7 +135,7 @@ impl Method {
     /// Why it failed, in one line.
     fn message(&self) -> String {
         match &self.exception {
-            None => "something that it depends on failed".to_owned(),
+            None => "a dependency failed".to_owned(),
             Some(Exception { class, message: None }) => class.clone(),
             Some(Exception { message: Some(message), .. }) => message.split_whitespace().collect::<Vec<_>>().join(" "),
         }
@@ -210,11 +210,7 @@ Expected <204>]]>
                     Level::Must,
                     Status::Failed("1 expectation failed. Expected <204>".to_owned())
                 ),
-                outcome(
-                    "MemberResourceTest.a",
-                    Level::Should,
-                    Status::Skipped("something that it depends on failed".to_owned())
-                ),
+                outcome("MemberResourceTest.a", Level::Should, Status::Skipped("a dependency failed".to_owned())),
                 outcome("BasicContainerTest.c", Level::Should, Status::ByHand),
             ]
         );

@@ -1,4 +1,4 @@
-//! The servers that the suite is run against: the built one, and one that can do nothing.
+//! The servers under test: the built one, and one that can do nothing.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ pub struct Penates {
 }
 
 impl Penates {
-    /// Starts it and waits until it says where it listens.
+    /// Starts it and waits until it prints its address.
     pub fn start(settings: Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_penates"));
@@ -41,12 +41,12 @@ impl Penates {
                 break rest.split('/').next().unwrap().trim().to_owned();
             }
         };
-        // What it says later is read, so that it never waits for a reader.
+        // Its later output is read, so that it never waits for a reader.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Self { process, address, _folder: folder }
     }
 
-    /// Creates a resource under the repository's base and answers its address.
+    /// Creates a resource under the repository's base. Returns its address.
     pub fn create(&self, name: &str, model: &str, turtle: &str) -> String {
         let mut connection = TcpStream::connect(&self.address).unwrap();
         write!(
@@ -76,7 +76,7 @@ impl Drop for Penates {
     }
 }
 
-/// Answers every request with 404, for as long as the tests run. Answers its address.
+/// Responds to every request with 404 as long as the tests run. Returns its address.
 pub fn serve_nothing() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -88,7 +88,7 @@ pub fn serve_nothing() -> String {
     format!("http://{address}/")
 }
 
-/// One request a connection, its body passed over.
+/// Reads one request per connection, and ignores its body.
 fn answer_404(connection: TcpStream) -> std::io::Result<()> {
     let mut reader = BufReader::new(connection.try_clone()?);
     let mut body_bytes = 0;

@@ -27,7 +27,8 @@ pub struct ClusterArgs {
 enum Action {
     /// Start a cluster and run it until Ctrl-C, or in the background.
     ///
-    /// If the folder has a cluster already, it starts again with its data, and with its settings unless others are given.
+    /// If the folder has a cluster already, it starts again with its data, and with its settings
+    /// unless others are given.
     Up(up::UpArgs),
     /// Show the state of each node.
     Status(order::StatusArgs),

@@ -1,4 +1,5 @@
-//! Orders to a cluster that runs: `penates cluster status`, `start`, `stop`, `kill`, `pause`, `resume`, `down`.
+//! Orders to a cluster that runs: `penates cluster status`, `start`, `stop`, `kill`, `pause`,
+//! `resume`, `down`.
 
 use clap::Args;
 use cluster::{ClusterError, NodeId, Order};
@@ -76,7 +77,7 @@ pub async fn node(order: impl FnOnce(NodeId) -> Order, args: &NodeArgs) -> anyho
 /// Runs `cluster down`.
 pub async fn down(args: DownArgs) -> anyhow::Result<()> {
     let nodes = blocking(move || match cluster::order(&args.folder.folder, Order::Down) {
-        // That is how it should be.
+        // The cluster is down, as requested.
         Err(error @ ClusterError::NotRun { .. }) => {
             eprintln!("{error}");
             Ok(Vec::new())

@@ -45,12 +45,12 @@ pub struct UpArgs {
     pub(super) output: OutputArgs,
 }
 
-/// How nodes run. Other settings are as they were the last time.
+/// The settings of nodes. Other settings keep their last values.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 struct SettingsArgs {
-    /// When a write is acknowledged: periodic, batch or group, the first and the last also with a time (group:5ms)
-    /// [default: periodic:10s]
+    /// When a write is acknowledged: periodic, batch or group, the first and the last also with a
+    /// time (group:5ms) [default: periodic:10s]
     #[arg(long, value_name = "MODE")]
     commitlog_sync: Option<CommitlogSync>,
     /// Require clients to log in; the first role is cassandra with the password cassandra.

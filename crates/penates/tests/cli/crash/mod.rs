@@ -1,7 +1,9 @@
-//! Kill -9 at random moments, again and again: nothing acknowledged is lost, nothing is half visible.
+//! Kill -9 at random moments, repeatedly: nothing acknowledged is lost, and nothing is half
+//! visible.
 //!
-//! `PENATES_CRASH_ROUNDS` says how many rounds (it must stand 1,000), `PENATES_CRASH_SEED` repeats the choices of a run that
-//! failed. What was superseded is collected after seconds here, so that the collector is at work among all this.
+//! `PENATES_CRASH_ROUNDS` sets the number of rounds (1,000 must pass), and `PENATES_CRASH_SEED`
+//! repeats the choices of a failed run. Superseded data is collected after seconds here, so that
+//! the collector works at the same time.
 
 mod repository;
 mod tree;
@@ -17,11 +19,11 @@ use rand::{Rng, SeedableRng};
 
 use crate::harness::TestStore;
 
-/// How long a plan lives: a stream that takes longer is cut.
+/// The life of a plan: a stream that takes longer is cut.
 const PLAN_LIFE: Duration = Duration::from_secs(3);
-/// How resources are called, whatever port a server gets.
+/// The origin of resources, whatever port a server gets.
 const ORIGIN: &str = "http://crash.test";
-/// What is superseded is collected soon.
+/// Superseded data is collected soon.
 const SETTINGS: [&str; 6] = [
     "--set=store.grace=4s",
     "--set=store.plan_life=3s",
@@ -31,7 +33,7 @@ const SETTINGS: [&str; 6] = [
     "--set=ldp.origin=http://crash.test",
 ];
 
-/// Where a run's choices come from, and how many rounds it has: `rounds` when nobody says how many.
+/// The source of a run's choices, and its number of rounds: `rounds` by default.
 fn choices(rounds: u64) -> (StdRng, u64) {
     let seed = number_from("PENATES_CRASH_SEED").unwrap_or_else(rand::random);
     println!("PENATES_CRASH_SEED={seed}");
@@ -39,15 +41,17 @@ fn choices(rounds: u64) -> (StdRng, u64) {
 }
 
 fn number_from(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+    std::env::var(variable)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
-/// A server is killed while `work` goes on, which ends when it finds no server any more.
+/// Kills a server during `work`, which ends when it finds no server.
 async fn kill_a_server(store: &TestStore, rng: &mut StdRng, work: impl AsyncFnOnce(&Client, &AtomicBool)) {
     let served = store.serve(&SETTINGS);
     let killing = AtomicBool::new(false);
     let client = Client::network(&served.url, None, None).unwrap();
-    // Not a wait for anything: the moment of the kill is what is drawn.
+    // This is no wait for an event: the moment of the kill is random.
     let moment = Duration::from_millis(rng.random_range(0..1_500));
     let kill = async {
         tokio::time::sleep(moment).await;
@@ -57,24 +61,24 @@ async fn kill_a_server(store: &TestStore, rng: &mut StdRng, work: impl AsyncFnOn
     futures::join!(work(&client, &killing), kill);
 }
 
-/// Looks at what is there, with a server of its own.
+/// Examines the stored data with a server of its own.
 async fn look(store: &TestStore, look: impl AsyncFnOnce(&Client)) {
     let served = store.serve(&SETTINGS);
     look(&Client::network(&served.url, None, None).unwrap()).await;
     tokio::task::spawn_blocking(move || served.kill()).await.unwrap();
 }
 
-/// How a change ended.
+/// The outcome of a change.
 enum Outcome<T> {
     Done(T),
     NotDone,
     Lost,
 }
 
-/// The answer to a change got lost, so that nothing more can be known before the next round.
+/// The response to a change was lost, so nothing more is known before the next round.
 struct Lost;
 
-/// Before it is killed, a server answers; and what it refuses, it has a reason to refuse.
+/// A server responds until it is killed, and every refusal has a reason.
 fn outcome<T>(changed: Result<T, ClientError>, killing: &AtomicBool) -> Outcome<T> {
     match changed {
         Ok(answer) => Outcome::Done(answer),

@@ -1,5 +1,6 @@
-//! The repository: containers, graphs and bytes made, changed and deleted in every way that the door has. What is listed is what is
-//! reachable, and a description or bytes are always those of one write.
+//! The repository: containers, graphs and bytes are created, changed and deleted in every way that
+//! the door offers. Every listed resource is reachable, and a description or bytes are always those
+//! of one write.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,37 +20,38 @@ use super::tree::{Kind, PART, Seen, State, Tree, address, bytes, quads, see, sta
 use super::{Lost, ORIGIN, Outcome, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
-/// Rounds when nobody says how many.
+/// The default number of rounds.
 const ROUNDS: u64 = 6;
-/// How many more at most, until all kinds of changes were made.
+/// The greatest number of additional rounds, until every kind of change was made.
 const MORE_ROUNDS: u64 = 50;
-/// Writers at once; each has a container of its own, so that it knows what is in there.
+/// Writers at the same time; each has a container of its own, so that it knows its contents.
 const WRITERS: usize = 4;
-/// How much is there of a writer's from which on it rather deletes than creates.
+/// A writer with more resources than this deletes rather than creates.
 const THERE_MAX: usize = 40;
-/// Names of which one is drawn for what is new: few, so that they are often taken, or were.
+/// The number of names for new resources: few, so that they are often used, or were.
 const NAMES: u32 = 12;
 /// Resources that are created with one request.
 const BULK: u32 = 12;
 /// Resources that are read at the same time.
 const READ_AT_ONCE: usize = 16;
-/// How often something that is listed is looked for before it is not reachable: it may be deleted and made again meanwhile.
+/// How often a listed resource is looked for before it counts as unreachable: it may be deleted and
+/// created again meanwhile.
 const LOOKS: u32 = 5;
 
-/// How long to wait before looking again.
+/// The pause between two polls.
 const POLL: Duration = Duration::from_millis(5);
 
-/// What may have been done when its answer got lost.
+/// A change whose response was lost.
 enum Pending {
-    /// Each of these by itself.
+    /// Each of these may have been made.
     Each(Vec<(String, State)>),
-    /// This, with all that was in it.
+    /// This, with all its contents.
     WithContent(String, State),
-    /// Something new in a container, whose name begins so.
+    /// A new resource in a container, whose name begins like this.
     Child(String, String, State),
 }
 
-/// How many changes of each kind were acknowledged: a run without them would prove nothing.
+/// The number of acknowledged changes of each kind: a run without them would prove nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Acknowledged {
     puts: u32,
@@ -60,7 +62,7 @@ struct Acknowledged {
     tombstones: u32,
 }
 
-/// One writer: what it does, one thing after the other, and what it knows.
+/// A writer: it makes one change after the other, and knows the expected state.
 struct Writer {
     root: String,
     tree: Tree,
@@ -107,7 +109,8 @@ impl Writer {
         self.version
     }
 
-    /// Waits for the answer to a change that could be looked for as `pending`; `None`: it was not made.
+    /// Handles the response to a change that could be looked up as `pending`; `None`: it was not
+    /// made.
     fn answered<T>(
         &mut self,
         answer: Result<T, ClientError>,
@@ -141,7 +144,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts something new somewhere, sometimes with a container above it that is not there yet.
+    /// Puts a new resource somewhere, sometimes below a container that does not exist yet.
     async fn put_new(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
         let mut path = self.new_path(rng);
         if rng.random_range(0..4) == 0 {
@@ -155,7 +158,7 @@ impl Writer {
         }
     }
 
-    /// A path in a container that is there, at which nothing is or was; if there is one.
+    /// A path in an existing container at which nothing exists or existed, if there is one.
     fn new_path(&self, rng: &mut StdRng) -> String {
         let containers = self.tree.there(|kind| kind == Kind::Container);
         let container = containers.choose(rng).unwrap();
@@ -171,7 +174,7 @@ impl Writer {
         let pending = Pending::Child(container.to_owned(), slug.to_owned(), state);
         if let Some(headers) = self.answered(posted, killing, pending)? {
             let location = headers[LOCATION].to_str().unwrap().split_once("/rest/").unwrap().1.to_owned();
-            assert!(location.starts_with(&path), "{slug} was wished for, {location} given");
+            assert!(location.starts_with(&path), "{slug} was requested, {location} given");
             assert_eq!(self.tree.state(&location), State::Absent, "{location} was given twice");
             self.tree.set(&location, state);
             self.acknowledged.posts += 1;
@@ -179,7 +182,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes all statements away and makes others, with one update.
+    /// Deletes all statements and adds others, with one update.
     async fn patch(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
         let graphs = self.tree.there(|kind| kind != Kind::Binary);
         let path = graphs.choose(rng).unwrap();
@@ -199,7 +202,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Creates many with one request. Each has a line, which is an acknowledgement.
+    /// Creates many resources with one request. Each has a line, which is an acknowledgement.
     async fn bulk(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
         let containers = self.tree.there(|kind| kind == Kind::Container);
         let container = containers.choose(rng).unwrap();
@@ -235,7 +238,7 @@ impl Writer {
         }
         let rest: Vec<_> = rest.collect();
         let broken = broken.map_or(Ok(()), Err);
-        assert!(broken.is_err() || rest.is_empty(), "an answer that is whole has a line for each");
+        assert!(broken.is_err() || rest.is_empty(), "a whole response has a line for each");
         self.answered(broken, killing, Pending::Each(rest)).map(|_| ())
     }
 
@@ -257,7 +260,7 @@ impl Writer {
         let tombstones = self.tree.tombstones();
         let Some(path) = tombstones.choose(rng) else { return Ok(()) };
         let removed = match ask_to_delete(client, &format!("{path}/fcr:tombstone")).await {
-            // The server that was killed was at deleting it, and this one still is.
+            // The killed server was deleting it, and this one still is.
             Err(error) if error.status() == Some(StatusCode::CONFLICT) => return Ok(()),
             removed => removed,
         };
@@ -268,7 +271,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Finds out what became of the change whose answer got lost.
+    /// Finds out the outcome of the change whose response was lost.
     async fn find_out(&mut self, client: &Client) {
         match self.pending.take() {
             None => {}
@@ -289,16 +292,16 @@ impl Writer {
                 let known = self.tree.children(&container);
                 let seen = see(client, &container).await.unwrap();
                 let more: Vec<_> = seen.children.difference(&known).collect();
-                assert!(more.len() <= 1, "one thing made all of these: {more:?}");
+                assert!(more.len() <= 1, "one request made all of these: {more:?}");
                 if let Some(path) = more.first() {
-                    assert!(path.starts_with(&format!("{container}/{slug}")), "{slug} was wished for, {path} made");
+                    assert!(path.starts_with(&format!("{container}/{slug}")), "{slug} was requested, {path} made");
                     self.tree.set(path, state);
                 }
             }
         }
     }
 
-    /// Compares what is there with what is known.
+    /// Compares the stored resources with the expected ones.
     async fn check(&mut self, client: &Client) {
         self.find_out(client).await;
         let checks = self.tree.iter().map(|(path, state)| {
@@ -307,7 +310,7 @@ impl Writer {
                 let seen = see(client, path).await.unwrap();
                 assert_eq!(seen.state, state, "{path}");
                 if matches!(state, State::There(Kind::Container, _)) {
-                    assert_eq!(seen.children, children, "what is listed in {path}");
+                    assert_eq!(seen.children, children, "the listing of {path}");
                 }
                 for child in &seen.children {
                     let request = Request::builder().method(Method::HEAD);
@@ -329,7 +332,7 @@ fn kind(rng: &mut StdRng) -> Kind {
     *[Kind::Container, Kind::Source, Kind::Binary].choose(rng).unwrap()
 }
 
-/// The header that says what is to be made.
+/// The header with the interaction model.
 fn link(kind: Kind) -> String {
     let class = match kind {
         Kind::Container => "BasicContainer",
@@ -339,7 +342,7 @@ fn link(kind: Kind) -> String {
     format!("<http://www.w3.org/ns/ldp#{class}>; rel=\"type\"")
 }
 
-/// Sends a version of something.
+/// Sends a version of a resource.
 async fn send(
     client: &Client,
     method: Method,
@@ -364,7 +367,8 @@ async fn ask_to_delete(client: &Client, path: &str) -> Result<(), ClientError> {
     client.ask(&address(path), Request::builder().method(Method::DELETE), client::empty()).await.map(drop)
 }
 
-/// Goes through all that is listed, over and over, while it is changed: each is whole, and reachable as long as it is listed.
+/// Reads everything that is listed, repeatedly, while it changes: each resource is whole, and
+/// reachable as long as it is listed.
 async fn read_along(client: &Client, killing: &AtomicBool) {
     loop {
         let mut containers = vec![String::new()];
@@ -372,7 +376,7 @@ async fn read_along(client: &Client, killing: &AtomicBool) {
             match read_container(client, &container).await {
                 Ok(more) => containers.extend(more),
                 Err(_) if killing.load(Ordering::SeqCst) => return,
-                // What was deleted while it was told of breaks off.
+                // A listing breaks if a resource in it was deleted meanwhile.
                 Err(ClientError::Broken(_)) => {}
                 Err(error) if error.passing_after().is_some() && error.status().is_some() => {}
                 Err(error) => panic!("{error}"),
@@ -381,7 +385,7 @@ async fn read_along(client: &Client, killing: &AtomicBool) {
     }
 }
 
-/// Reads a container and what it lists; answers the containers among that.
+/// Reads a container and its children. Returns the containers among them.
 async fn read_container(client: &Client, container: &str) -> Result<Vec<String>, ClientError> {
     let (mut containers, mut unreachable) = (Vec::new(), BTreeSet::new());
     for look in 0..LOOKS {
@@ -399,22 +403,22 @@ async fn read_container(client: &Client, container: &str) -> Result<Vec<String>,
             return Ok(containers);
         }
     }
-    panic!("listed in {container:?}, and not reachable: {unreachable:?}");
+    panic!("listed in {container:?}, but not reachable: {unreachable:?}");
 }
 
-/// Everything is as it is known to be, and what is listed is what is there.
+/// Everything is as expected, and every listed resource exists.
 async fn check(store: &TestStore, writers: &mut [Writer]) {
     look(store, async |client| {
         futures::future::join_all(writers.iter_mut().map(|writer| writer.check(client))).await;
         let roots = writers.iter().filter(|writer| writer.tree.state(&writer.root) != State::Absent);
-        // The volumes are there always.
+        // The volumes always exist.
         let roots: BTreeSet<_> = roots.map(|writer| writer.root.clone()).chain(["volumes".to_owned()]).collect();
         assert_eq!(see(client, "").await.unwrap().children, roots);
     })
     .await;
 }
 
-/// What servers that were killed have left of deletions is done in the end: every name is free again.
+/// Deletions that killed servers left are finished in the end: every name is free again.
 async fn free_all_names(store: &TestStore, writers: &mut [Writer]) {
     look(store, async |client| {
         for writer in writers {
@@ -434,7 +438,7 @@ async fn free_all_names(store: &TestStore, writers: &mut [Writer]) {
     .await;
 }
 
-/// Whether some changes of each kind were acknowledged.
+/// Whether at least some changes of each kind were acknowledged.
 fn are_all_kinds(writers: &[Writer]) -> bool {
     let some = |count: fn(&Acknowledged) -> u32| writers.iter().any(|writer| count(&writer.acknowledged) > 0);
     some(|it| it.puts)
@@ -446,12 +450,12 @@ fn are_all_kinds(writers: &[Writer]) -> bool {
 }
 
 #[tokio::test]
-async fn kill_9_loses_nothing_of_the_repository_and_what_is_listed_is_what_is_there() {
+async fn kill_9_loses_nothing_of_the_repository_and_listings_match_the_resources() {
     let (mut rng, rounds) = choices(ROUNDS);
     let store = TestStore::vacant();
     let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
     let mut round = 0;
-    // A machine that is busy with other things may not come to all kinds of changes in a few rounds.
+    // On a busy machine a few rounds may not cover all kinds of changes.
     while round < rounds || !are_all_kinds(&writers) {
         assert!(round < rounds + MORE_ROUNDS, "not all kinds of changes were made");
         println!("round {round}");

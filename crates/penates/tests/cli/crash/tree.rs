@@ -1,4 +1,4 @@
-//! What a writer knows of its part of the repository, and how what is there is read.
+//! The state that a writer expects of its part of the repository, and how the stored state is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use http::header::{ACCEPT, LINK};
 use http::{Method, Request, StatusCode};
 use penates::client::{self, Client, ClientError};
 
-/// The statements that a version is made of have this predicate.
+/// The predicate of the statements of a version.
 pub const PART: &str = "<http://example.org/part>";
 
-/// Of every so many versions of a description one is so large that it takes several rows.
+/// One in this number of versions of a description is so large that it takes several rows.
 const LARGE_EVERY: u32 = 16;
 
-/// What something is.
+/// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Container,
@@ -20,18 +20,20 @@ pub enum Kind {
     Binary,
 }
 
-/// What is at a path. All that it says follows from its version, so that half of one is none.
+/// The state at a path. A resource's content follows from its version, so that half of one is
+/// recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing, and nothing was.
+    /// Nothing, and there never was anything.
     Absent,
-    /// This. Version 0 of a graph says nothing.
+    /// A resource. Version 0 of a graph has no statements.
     There(Kind, u32),
-    /// It was deleted, or what it was in.
+    /// It was deleted, or its container was.
     Gone,
 }
 
-/// Paths from the root of the repository on, without a slash before them; what is in something comes after it.
+/// Paths from the root of the repository, without a leading slash; children come after their
+/// containers.
 #[derive(Clone, Debug, Default)]
 pub struct Tree(BTreeMap<String, State>);
 
@@ -44,7 +46,7 @@ impl Tree {
         self.0.insert(path.to_owned(), state);
     }
 
-    /// The same becomes of all that is in something.
+    /// Sets the state of a resource and of everything in it.
     pub fn set_with_content(&mut self, path: &str, state: State) {
         let inside = format!("{path}/");
         let is_inside = |known: &&String| *known == path || known.starts_with(&inside);
@@ -52,7 +54,7 @@ impl Tree {
         paths.iter().for_each(|path| self.set(path, state));
     }
 
-    /// What was never there, or may be again, is nothing to be known.
+    /// Removes paths at which nothing existed, or nothing is known any more.
     pub fn forget_absent(&mut self) {
         self.0.retain(|_, state| *state != State::Absent);
     }
@@ -61,20 +63,20 @@ impl Tree {
         self.0.iter().map(|(path, state)| (path.as_str(), *state))
     }
 
-    /// The paths at which something is, of the kind that is asked for.
+    /// The paths of existing resources of the wanted kind.
     pub fn there(&self, is_wanted: impl Fn(Kind) -> bool) -> Vec<String> {
         let wanted = |state| matches!(state, State::There(kind, _) if is_wanted(kind));
         self.iter().filter(|(_, state)| wanted(*state)).map(|(path, _)| path.to_owned()).collect()
     }
 
-    /// The paths of what is in a container.
+    /// The paths of a container's children.
     pub fn children(&self, container: &str) -> BTreeSet<String> {
         let children =
             self.iter().filter(|(path, _)| path.rsplit_once('/').is_some_and(|(above, _)| above == container));
         children.filter(|(_, state)| matches!(state, State::There(..))).map(|(path, _)| path.to_owned()).collect()
     }
 
-    /// What was deleted itself, so that what says so can be taken away.
+    /// Resources that were deleted themselves, and so have a tombstone to delete.
     pub fn tombstones(&self) -> Vec<String> {
         let above = |path: &str| path.rsplit_once('/').map(|(above, _)| self.state(above));
         let is_tombstone = |(path, state): &(&str, State)| {
@@ -94,7 +96,7 @@ fn parts(version: u32) -> BTreeSet<String> {
     (0..count).map(|part| format!("{version}.{part}.{}", "x".repeat(60))).collect()
 }
 
-/// The statements of a version of a graph about something, as N-Triples or Turtle.
+/// The statements of a version of a graph about a subject, as N-Triples or Turtle.
 pub fn statements(subject: &str, version: u32) -> String {
     parts(version).iter().map(|part| format!("{subject} {PART} \"{part}\" .\n")).collect()
 }
@@ -104,7 +106,7 @@ pub fn quads(graph: &str, version: u32) -> String {
     parts(version).iter().map(|part| format!("{graph} {PART} \"{part}\" {graph} .\n")).collect()
 }
 
-/// The bytes of a version of a binary: few, as many as a row holds, or more.
+/// The bytes of a version of a binary: few, as many as fit into a row, or more.
 pub fn bytes(version: u32) -> Vec<u8> {
     let len = [700, 16 << 10, 200_000][version as usize % 3];
     let mut bytes: Vec<u8> = (0..len).map(|at: u32| (at ^ (at >> 8) ^ version).to_le_bytes()[0]).collect();
@@ -112,18 +114,18 @@ pub fn bytes(version: u32) -> Vec<u8> {
     bytes
 }
 
-/// Where something is asked for.
+/// The address of a path.
 pub fn address(path: &str) -> String {
     format!("/rest/{path}")
 }
 
-/// What there is at a path, with what it contains.
+/// The resource at a path, with its children.
 pub struct Seen {
     pub state: State,
     pub children: BTreeSet<String>,
 }
 
-/// Reads what there is at a path. Panics if that is half of something.
+/// Reads the resource at a path. Panics if it is half visible.
 pub async fn see(client: &Client, path: &str) -> Result<Seen, ClientError> {
     let nothing = |state| Ok(Seen { state, children: BTreeSet::new() });
     let request = Request::builder().method(Method::GET).header(ACCEPT, "application/n-triples, */*;q=0.1");

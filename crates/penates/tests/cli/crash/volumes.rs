@@ -1,4 +1,4 @@
-//! Volumes: imported, replaced, deleted and selected. Nothing that a selection holds is gone.
+//! Volumes: imported, replaced, deleted and selected. Nothing that a selection holds is lost.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,24 +19,24 @@ use serde::Deserialize;
 use super::{Lost, Outcome, PLAN_LIFE, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
-/// Rounds when nobody says how many.
+/// The default number of rounds.
 const ROUNDS: u64 = 12;
-/// Writers at once; each has volumes of its own, so that it knows what is stored of them.
+/// Writers at the same time; each has volumes of its own, so that it knows their stored state.
 const WRITERS: usize = 3;
 /// Volumes of each writer.
 const VOLUMES_EACH: usize = 2;
 /// Volumes of all writers.
 const VOLUMES: usize = WRITERS * VOLUMES_EACH;
-/// Pages of each version of a volume: versions differ, and are of more than one pack.
+/// Pages of each version of a volume: versions differ, and have more than one pack.
 const VERSIONS: [u32; 3] = [60, 90, 140];
 /// Selections that each writer keeps.
 const SELECTIONS_EACH: usize = 4;
-/// How often a selection that breaks off is asked for in all.
+/// How often a selection that breaks is requested in all.
 const SELECTION_TRIES: u32 = 5;
 
 type Entries = BTreeMap<String, Vec<u8>>;
 
-/// Which version of a volume is stored; `None`: the volume is not there.
+/// The stored version of a volume; `None`: the volume does not exist.
 type Stored = Option<usize>;
 
 /// The volumes in all their versions.
@@ -44,7 +44,7 @@ struct Corpus {
     ids: Vec<VolumeId>,
     /// By version and volume.
     volumes: Vec<Vec<SynthVolume>>,
-    /// What a download of it holds; by version and volume.
+    /// The entries of a download, by version and volume.
     entries: Vec<Vec<Entries>>,
     /// A pairtree of each version.
     pairtrees: Vec<PathBuf>,
@@ -72,53 +72,53 @@ impl Corpus {
         Self { entries, ids, volumes, pairtrees }
     }
 
-    /// Which version of a volume these entries are; half of one is none.
+    /// The version of a volume to which these entries belong; half of one belongs to none.
     fn version_of(&self, volume: usize, entries: &Entries) -> usize {
         let same = (0..VERSIONS.len()).find(|version| &self.entries[*version][volume] == entries);
         same.unwrap_or_else(|| panic!("{} is half visible: {:?}", self.ids[volume], entries.keys()))
     }
 
-    /// What a download of these volumes must hold.
+    /// The expected entries of a download of these volumes.
     fn expected(&self, stored: &[(usize, Stored)]) -> Entries {
         let there = stored.iter().filter_map(|(volume, stored)| Some(&self.entries[(*stored)?][*volume]));
         there.flatten().map(|(name, text)| (name.clone(), text.clone())).collect()
     }
 }
 
-/// What a writer knows of one of its volumes.
+/// A writer's knowledge of one of its volumes.
 #[derive(Clone, Copy, Default)]
 struct Known {
     acknowledged: Stored,
-    /// What it was about to become when the answer got lost.
+    /// Its next state, if the response to the change was lost.
     pending: Option<Stored>,
 }
 
-/// A selection, and what it must hold for as long as it is there.
+/// A selection, and the volumes that it must hold as long as it exists.
 struct Kept {
     told: Told,
     holds: Vec<(usize, Stored)>,
-    /// Its deletion was asked for, and the answer got lost.
+    /// Its deletion was requested, and the response was lost.
     deleting: bool,
 }
 
-/// What the server tells of a selection.
+/// The server's description of a selection.
 #[derive(Deserialize)]
 struct Told {
     address: String,
     len_bytes: usize,
 }
 
-/// How many changes of each kind were acknowledged: a run without them would prove nothing.
+/// The number of acknowledged changes of each kind: a run without them would prove nothing.
 #[derive(Debug, Default)]
 struct Acknowledged {
     imports: u32,
     deletions: u32,
     selections: u32,
-    /// Selections that were read and held what they held.
+    /// Selections that were read and had the expected entries.
     selections_read: u32,
 }
 
-/// One writer: what it does, one thing after the other, and what it knows.
+/// A writer: it makes one change after the other, and knows the expected state.
 #[derive(Default)]
 struct Writer {
     acknowledged: Acknowledged,
@@ -146,7 +146,7 @@ impl Writer {
             0..65 => (Some(version), put(client, &corpus.volumes[version][self.first_volume + own]).await),
             65..85 => (None, delete(client, &corpus.ids[self.first_volume + own]).await),
             85..98 => return self.select(corpus, client, killing).await,
-            // Seldom, so that most selections outlive the grace of what they hold.
+            // Seldom, so that most selections outlive the grace period of their volumes.
             _ => return self.discard(client, killing, rng).await,
         };
         let known = &mut self.known[own];
@@ -181,7 +181,7 @@ impl Writer {
                 self.acknowledged.selections += 1;
                 Ok(())
             }
-            // One that nobody knows of holds nothing for anybody.
+            // An unknown selection holds nothing for anybody.
             Err(error) => match outcome_or_gone(Err(error), killing) {
                 Outcome::Lost => Err(Lost),
                 Outcome::Done(()) | Outcome::NotDone => Ok(()),
@@ -209,7 +209,7 @@ impl Writer {
         }
     }
 
-    /// Compares what is there with what is known, and goes on from there.
+    /// Compares the stored state with the expected one, and continues from there.
     async fn check(&mut self, corpus: &Corpus, client: &Client) -> Vec<VolumeId> {
         let mut there = Vec::new();
         for (known, volume) in self.known.iter_mut().zip(self.first_volume..) {
@@ -242,20 +242,20 @@ impl Writer {
                     let mut entries = unzip(&bytes);
                     let some_missing = kept.holds.iter().any(|(_, stored)| stored.is_none());
                     assert_eq!(entries.remove("ERROR.err").is_some(), some_missing);
-                    assert!(entries == corpus.expected(&kept.holds), "a selection holds something else than it held");
+                    assert!(entries == corpus.expected(&kept.holds), "a selection has other entries than before");
                     kept.deleting = false;
                     self.acknowledged.selections_read += 1;
                     selections.push(kept);
                 }
-                Err(error) => assert!(kept.deleting && is_gone(&error), "a selection is gone: {error}"),
+                Err(error) => assert!(kept.deleting && is_gone(&error), "a selection is lost: {error}"),
             }
         }
         self.selections = selections;
     }
 }
 
-/// The bytes of a selection. A stream that takes longer than a plan lives, as on a machine that stands still for some seconds, is cut
-/// and asked for again; one that breaks off earlier has lost something.
+/// The bytes of a selection. A stream that takes longer than a plan lives, as on a machine that
+/// hangs for some seconds, is cut and requested again. One that breaks earlier has lost data.
 async fn whole_selection(client: &Client, address: &str) -> Result<Bytes, ClientError> {
     let mut tries = 1;
     loop {
@@ -267,12 +267,12 @@ async fn whole_selection(client: &Client, address: &str) -> Result<Bytes, Client
                 assert!(has_run_out && tries < SELECTION_TRIES, "a selection cannot be read: {error}");
             }
         }
-        println!("a selection broke off and is asked for again");
+        println!("a selection broke and is requested again");
         tries += 1;
     }
 }
 
-/// The outcome of a change of something that may not be there.
+/// The outcome of a change of a volume that may not exist.
 fn outcome_or_gone(changed: Result<(), ClientError>, killing: &AtomicBool) -> Outcome<()> {
     match changed {
         Err(error) if is_gone(&error) => Outcome::NotDone,
@@ -302,7 +302,7 @@ async fn delete(client: &Client, id: &VolumeId) -> Result<(), ClientError> {
     client.ask(&format!("/volumes/{}", client::segment(id)), request, client::empty()).await.map(drop)
 }
 
-/// The pages of a volume; `None`: it is not there.
+/// The pages of a volume; `None`: it does not exist.
 async fn read(client: &Client, id: &VolumeId) -> Option<Entries> {
     try_read(client, id).await.unwrap()
 }
@@ -316,7 +316,7 @@ async fn try_read(client: &Client, id: &VolumeId) -> Result<Option<Entries>, Cli
     Ok(None)
 }
 
-/// Reads all volumes, over and over, while they are changed: each is one of its versions, or not there.
+/// Reads all volumes, repeatedly, while they change: each is one of its versions, or absent.
 async fn read_along(corpus: &Corpus, client: &Client, killing: &AtomicBool) {
     for volume in (0..VOLUMES).cycle() {
         match try_read(client, &corpus.ids[volume]).await {
@@ -329,7 +329,7 @@ async fn read_along(corpus: &Corpus, client: &Client, killing: &AtomicBool) {
     }
 }
 
-/// A server is killed among changes over HTTP.
+/// Kills a server during changes over HTTP.
 async fn kill_among_changes(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rng: &mut StdRng) {
     let seeds: Vec<u64> = writers.iter().map(|_| rng.random()).collect();
     kill_a_server(store, rng, async |client, killing| {
@@ -342,7 +342,7 @@ async fn kill_among_changes(store: &TestStore, corpus: &Corpus, writers: &mut [W
     .await;
 }
 
-/// An import into a store that nobody serves is killed.
+/// Kills an import into a store that nobody serves.
 fn kill_an_import(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rng: &mut StdRng) {
     let version = rng.random_range(0..VERSIONS.len());
     let pairtree = corpus.pairtrees[version].to_str().unwrap();
@@ -368,7 +368,7 @@ fn kill_an_import(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rn
     }
 }
 
-/// Everything is as it is known to be, and what is listed is what is there.
+/// Everything is as expected, and every listed volume exists.
 async fn check(store: &TestStore, corpus: &Corpus, writers: &mut [Writer]) {
     look(store, async |client| {
         let mut there = Vec::new();
@@ -383,7 +383,7 @@ async fn check(store: &TestStore, corpus: &Corpus, writers: &mut [Writer]) {
 }
 
 #[tokio::test]
-async fn kill_9_loses_nothing_that_was_acknowledged_and_shows_nothing_half() {
+async fn kill_9_loses_nothing_acknowledged_and_leaves_nothing_half_visible() {
     let (mut rng, rounds) = choices(ROUNDS);
     let store = TestStore::vacant();
     let corpus = Corpus::make(&store.beside("corpus"));
