@@ -1,4 +1,4 @@
-//! The volumes that are measured with: drawn from the sample volumes, the same for the same options.
+//! The volumes of a measurement, drawn from the sample volumes: the same for the same options.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -8,10 +8,10 @@ use hathi::{Sampler, SynthOptions, SynthVolume, VolumeId, VolumeParts, VolumeRea
 use pack::memory::{MemorySource, MemoryVolume};
 use pack::{Frame, Framer};
 
-/// Where the sample volumes are.
+/// The folder of the sample volumes.
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../samples/pairtree");
 
-/// A volume as it is imported, and its pages as they are stored.
+/// A volume in the form in which it is imported, and its pages in stored form.
 pub struct CorpusVolume {
     /// ZIP, METS and record.
     pub source: SynthVolume,
@@ -19,7 +19,8 @@ pub struct CorpusVolume {
     pub pages: Vec<(u32, Frame)>,
 }
 
-/// Makes `volumes` volumes, with frames of DEFLATE level `frame_level`. `pages_per_volume` as in [`SynthOptions`].
+/// Makes `volumes` volumes, with frames of DEFLATE level `frame_level`. `pages_per_volume` as in
+/// [`SynthOptions`].
 pub fn make(volumes: u64, pages_per_volume: Option<u32>, seed: u64, frame_level: u8) -> Result<Vec<CorpusVolume>> {
     let sampler = sampler()?;
     let options = SynthOptions { seed, volumes, pages_per_volume, page_scale: 1.0 };
@@ -37,8 +38,8 @@ fn sampler() -> Result<Sampler> {
     Ok(Sampler::from_volumes(readers)?)
 }
 
-/// The frames that an import makes: with a framer for each volume, as there, because what a framer has compressed before can change
-/// a frame by some bytes.
+/// The frames that an import makes. Each volume has its own framer, as in an import, because
+/// earlier texts of a framer can change a frame by some bytes.
 fn frames(source: &SynthVolume, frame_level: u8) -> Result<Vec<(u32, Frame)>> {
     let mut framer = Framer::new(frame_level);
     let mut reader = VolumeReader::new(parts(source))?;
@@ -61,18 +62,18 @@ pub fn parts(source: &SynthVolume) -> VolumeParts<Cursor<Vec<u8>>> {
 }
 
 impl CorpusVolume {
-    /// Which volume.
+    /// Its id.
     pub fn id(&self) -> &VolumeId {
         &self.source.id
     }
 
-    /// Bytes of the texts of its pages, and of their frames.
+    /// Bytes of its pages' texts, and of their frames.
     pub fn sizes(&self) -> Sizes {
         self.pages.iter().map(|(_, frame)| Sizes::of(frame)).fold(Sizes::default(), Sizes::plus)
     }
 }
 
-/// How much text, and how much of it there is as frames.
+/// Bytes of text, and of its frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Sizes {
     /// Bytes of text.
@@ -82,7 +83,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Of one frame.
+    /// The sizes of one frame.
     pub fn of(frame: &Frame) -> Self {
         Self { text_bytes: frame.size.into(), frame_bytes: frame.bytes.len() as u64 }
     }
@@ -92,13 +93,14 @@ impl Sizes {
         Self { text_bytes: self.text_bytes + other.text_bytes, frame_bytes: self.frame_bytes + other.frame_bytes }
     }
 
-    /// So many times as much.
+    /// The sizes times a factor.
     pub fn times(self, factor: u64) -> Self {
         Self { text_bytes: self.text_bytes * factor, frame_bytes: self.frame_bytes * factor }
     }
 }
 
-/// All volumes as a source of `pack`; with `pages_of`, each has the pages of that one instead of its own.
+/// All volumes as a source of `pack`. With `pages_of`, each has the pages of that volume instead of
+/// its own.
 pub fn in_memory(volumes: &[CorpusVolume], pages_of: Option<&CorpusVolume>) -> MemorySource {
     let volume = |volume: &CorpusVolume| MemoryVolume {
         name: volume.id().cleaned().to_string().into(),
@@ -109,7 +111,7 @@ pub fn in_memory(volumes: &[CorpusVolume], pages_of: Option<&CorpusVolume>) -> M
     MemorySource::new(volumes.iter().map(volume).collect())
 }
 
-/// The volume whose frames have the number of bytes that is nearest to the mean.
+/// The volume whose bytes of frames are nearest to the mean.
 pub fn most_usual(volumes: &[CorpusVolume]) -> Option<&CorpusVolume> {
     let all = volumes.iter().map(CorpusVolume::sizes).fold(Sizes::default(), Sizes::plus);
     let mean = all.frame_bytes / (volumes.len() as u64).max(1);

@@ -21,14 +21,14 @@ use tower::ServiceExt;
 
 use crate::corpus::{self, CorpusVolume};
 
-/// Bytes of rows that are read at once when an engine's rows are copied.
+/// Bytes of rows per read when an engine's rows are copied.
 const SCAN_BYTES: usize = 4 << 20;
 /// Volumes imported at the same time.
 const IMPORTS_AT_ONCE: usize = 2;
 
-/// A store, the library in it, and the routes that read over that.
+/// A store, the library in it, and the reading routes over that.
 pub struct Door {
-    /// The engine, with what the seam wraps around it.
+    /// The engine, with the wrappers around it.
     pub store: Arc<dyn Store>,
     /// The domain.
     pub library: Library,
@@ -38,14 +38,15 @@ pub struct Door {
 impl Door {
     async fn open(store: Arc<dyn Store>) -> Result<Self> {
         let library = Library::open(store.clone(), Arc::new(SystemClock), LibraryOptions::default()).await?;
-        // Selections write; they are a matter of their own.
+        // Selections write; they are measured elsewhere.
         let settings = DataSettings { post_selection: false, ..DataSettings::default() };
         let router = routes(Arc::new(DataDoor { library: library.clone(), settings })).read;
         Ok(Self { store, library, router })
     }
 
-    /// The door over the embedded engine in `folder`, which holds `volumes`: they are imported, then the store is closed and opened
-    /// again, so that everything is read from files (by way of caches) and nothing from what has just been written.
+    /// The door over the embedded engine in `folder`, which holds `volumes`. They are imported;
+    /// then the store is closed and opened again, so that everything is read from files (through
+    /// caches).
     pub async fn embedded(folder: &Path, volumes: &[CorpusVolume]) -> Result<Self> {
         let filling = Self::open(open_embedded(folder).await?).await?;
         let imports = volumes.iter().map(|volume| corpus::parts(&volume.source));
@@ -60,10 +61,11 @@ impl Door {
         Self::open(open_embedded(folder).await?).await
     }
 
-    /// The door over the engine that answers constants: the rows of the volume `id` of this door's, whichever volume is asked for.
+    /// The door over the engine that returns constants: the rows of the volume `id` of this door,
+    /// whichever volume is requested.
     ///
-    /// A library can be opened over it because the row that it looks for first, the head of the container of volumes, is there too:
-    /// it is that volume's head, which is alive.
+    /// A library can be opened over it because its first row, the head of the container of volumes,
+    /// exists too: it is that volume's head, which is live.
     pub async fn null(&self, id: &VolumeId) -> Result<Self> {
         let mut engine = NullStore::new();
         for table in [Table::Objects, Table::Packs] {
@@ -83,14 +85,14 @@ impl Door {
         Ok(rows)
     }
 
-    /// Sends a request through the routes. An answer other than 200 is an error.
+    /// Sends a request through the routes. A status other than 200 is an error.
     pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>> {
         let response = self.router.clone().oneshot(request).await?;
         ensure!(response.status() == StatusCode::OK, "the door answers with {}", response.status());
         Ok(response)
     }
 
-    /// Reads the head row of a volume: the smallest thing that a store is asked.
+    /// Reads the head row of a volume: the smallest request to a store.
     pub async fn head_row(&self, partition: &Bytes, sort: &Bytes) -> Result<()> {
         let row = self.store.get(call(), Table::Objects, partition, sort).await?;
         ensure!(row.is_some(), "the volume has no head");

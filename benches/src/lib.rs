@@ -1,16 +1,20 @@
-//! Benchmarks of the data door. Without listeners: what do door and protocol cost by themselves, and what does the engine add?
+//! Benchmarks of the doors and of a store in Cassandra. Without listeners, they measure the cost of
+//! door and protocol alone, and the cost that the engine adds.
 //!
 //! How to read it:
 //!
 //! - [`corpus`] makes the volumes.
-//! - [`doors`] puts the same door over two engines: the embedded one, and the one that answers constants at once.
-//! - [`subject`] is the list of what is measured, and how each is measured once.
-//! - [`run`] goes through that list in turn, again and again; [`report`] sums up and writes down, with what [`machine`] knows of
-//!   where it ran.
-//! - [`data_door`], [`repository_door`] and [`cassandra`] are benchmarks of whole servers; [`rig`] is what these share.
-//! - [`study`] is a benchmark of its own: the stages of a bulk download one by one, over listeners and longer links too.
+//! - [`doors`] puts the same door over two engines: the embedded one, and one that returns
+//!   constants at once.
+//! - [`subject`] lists the measurements and takes each once.
+//! - [`run`] takes all of them in turn, repeatedly; [`report`] summarises them and writes them
+//!   down, with the description of the machine from [`machine`].
+//! - [`data_door`], [`repository_door`] and [`cassandra`] are benchmarks of whole servers; [`rig`]
+//!   is what these share.
+//! - [`study`] is a benchmark of its own: the stages of a bulk download one by one, over listeners
+//!   and longer links too.
 //!
-//! `benches/README.md` says what the figures mean.
+//! `benches/README.md` explains the figures.
 
 pub mod cassandra;
 pub mod corpus;

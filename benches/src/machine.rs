@@ -1,4 +1,4 @@
-//! Where it ran, as far as that can be found out without asking.
+//! The machine of a measurement, as far as it describes itself.
 
 use std::fmt;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-/// What one must know to compare figures.
+/// The facts that make figures comparable.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the processor.
     pub processor: Option<String>,
     /// Processors that this process may use.
     pub processors: usize,
-    /// Memory as Linux tells it, `24512344 kB`.
+    /// Memory as Linux reports it, such as `24512344 kB`.
     pub memory: Option<String>,
     /// Kernel.
     pub kernel: Option<String>,
@@ -21,7 +21,7 @@ pub struct Machine {
     pub load_before: Option<String>,
     /// Version of the program.
     pub version: String,
-    /// The compiler that is installed now; it is the one that built this unless it was changed since.
+    /// The compiler that is installed now. It built this program unless it was changed since.
     pub rustc: Option<String>,
     /// The commit that is checked out, with `-dirty` if files differ from it.
     pub commit: Option<String>,
@@ -30,7 +30,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks around.
+    /// Collects the facts.
     pub fn find() -> Self {
         Self {
             processor: field("/proc/cpuinfo", "model name"),
@@ -80,7 +80,7 @@ fn field(path: &str, name: &str) -> Option<String> {
     fields.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name).map(|(_, v)| v.to_owned())
 }
 
-/// What a program prints; `None` where it is not there or fails.
+/// The output of a program; `None` if it is missing or fails.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(program).args(arguments).current_dir(source).output().ok()?;

@@ -1,4 +1,4 @@
-//! What came out: as a table for people, and as JSON with every single measurement.
+//! The results, as a table for people and as JSON with every single measurement.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use crate::machine::Machine;
 use crate::run::Settings;
 use crate::subject::{Sample, Subject};
 
-/// Everything of one run.
+/// The results of one run.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
-    /// What was asked for.
+    /// The settings.
     pub settings: Settings,
-    /// On what.
+    /// The size of the corpus.
     pub totals: Totals,
-    /// What was measured.
+    /// The measurements.
     pub measured: Vec<Measured>,
 }
 
-/// The corpus, counted.
+/// The size of the corpus.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Totals {
     /// Volumes.
@@ -31,26 +31,26 @@ pub struct Totals {
     pub pages: u64,
     /// All volumes.
     pub all: Sizes,
-    /// As many times the one volume that the null engine gives out.
+    /// The one volume of the null engine, repeated as often.
     pub all_by_null_engine: Sizes,
-    /// The page that is asked for again and again.
+    /// The page that is requested repeatedly.
     pub page: Sizes,
 }
 
-/// All measurements of one subject, in the order of time.
+/// All measurements of one subject, in order of time.
 #[derive(Debug, Serialize)]
 pub struct Measured {
-    /// Of what.
+    /// The subject.
     #[serde(flatten)]
     pub subject: Subject,
-    /// One a repetition.
+    /// One per repetition.
     pub samples: Vec<Sample>,
 }
 
-/// The middle and the ends of some figures.
+/// Median and extremes of some figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle one; of an even number, the mean of the two in the middle.
+    /// The middle figure, or the mean of the two in the middle.
     pub median: f64,
     /// The smallest.
     pub min: f64,
@@ -59,7 +59,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of some figures; `None` if there are none.
+    /// The spread of some figures; `None` if there are none.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -73,7 +73,7 @@ impl Spread {
 }
 
 impl Measured {
-    /// Microseconds that one operation took, over the repetitions.
+    /// Microseconds per operation, over the repetitions.
     pub fn operation_us(&self) -> Option<Spread> {
         Spread::of(self.samples.iter().map(|sample| sample.seconds * 1e6 / sample.operations as f64))
     }
@@ -99,7 +99,7 @@ impl Measured {
     }
 }
 
-/// A figure with as many places as say something.
+/// A figure with its significant digits.
 pub(crate) fn figure(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_told_for_one_operation_and_a_rate_for_one_second() {
+    fn a_time_is_per_operation_and_a_rate_per_second() {
         let sizes = Sizes { text_bytes: 8_000_000, frame_bytes: 4_000_000 };
         let sample = Sample { seconds: 2.0, operations: 1_000, sizes };
         let measured =

@@ -1,4 +1,4 @@
-//! A whole run: corpus, stores, and every subject in turn, again and again.
+//! A whole run: corpus, stores, and every subject in turn, repeatedly.
 
 use anyhow::{Context, Result};
 use objects::LibraryOptions;
@@ -10,14 +10,14 @@ use crate::machine::Machine;
 use crate::report::{Measured, Report, Totals};
 use crate::subject::{Bench, Counts, Subject};
 
-/// What is run.
+/// The settings of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
     /// Volumes of the corpus.
     pub volumes: u64,
     /// Pages of each volume; `None`: as many as drawn real ones.
     pub pages_per_volume: Option<u32>,
-    /// Which volumes are drawn.
+    /// The seed by which volumes are drawn.
     pub seed: u64,
     /// How often each subject is measured.
     pub repetitions: u32,
@@ -26,7 +26,7 @@ pub struct Settings {
     pub counts: Counts,
 }
 
-/// Runs it. The store lies in a temporary folder, which is taken away afterwards.
+/// Runs it. The store is in a temporary folder, which is deleted afterwards.
 pub async fn run(settings: Settings) -> Result<Report> {
     let machine = Machine::find();
     let level = LibraryOptions::default().frame_level;
@@ -50,7 +50,8 @@ pub async fn run(settings: Settings) -> Result<Report> {
     Ok(Report { machine, settings, totals, measured })
 }
 
-/// Each subject once to warm up, then all in turn: what else the machine does in the meantime hits all alike.
+/// Each subject once to warm up, then all in turn, so that other work of the machine affects all
+/// alike.
 async fn measure_in_turn(bench: &Bench, repetitions: u32) -> Result<Vec<Measured>> {
     for subject in Subject::ALL {
         bench.measure(subject).await.with_context(|| subject.name())?;

@@ -1,4 +1,4 @@
-//! What is measured, and how each is measured once.
+//! The measurements, and how each is taken once.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,25 +17,26 @@ use serde::Serialize;
 use crate::corpus::{self, CorpusVolume, Sizes};
 use crate::doors::Door;
 
-/// Which engine lies below.
+/// The engine below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
     /// The embedded engine.
     Embedded,
-    /// The one that answers constants at once, within the limits of the seam.
+    /// The one that returns constants at once, within the limits of the seam.
     Null,
 }
 
-/// What is measured.
+/// The subject of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "what", content = "engine")]
 pub enum Subject {
-    /// `POST /volumes` of all ids: pages apart, stored frames as they are.
+    /// `POST /volumes` of all ids: layout `pages`, unchanged frames.
     ZipByDoor(Engine),
     /// The same ZIP as over that engine, from frames in memory: no HTTP, no domain, no store.
     ZipFromMemory(Engine),
-    /// `GET /volumes/{id}/pages/{seq}`, always the same page, uncompressed; with its record in the audit.
+    /// `GET /volumes/{id}/pages/{seq}`, always the same page, uncompressed; with its entry in the
+    /// audit.
     PageByDoor(Engine),
     /// The same page from the domain, with its text: no HTTP, no audit.
     PageByLibrary(Engine),
@@ -44,7 +45,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// All of them, in the order in which they are measured and told.
+    /// All of them, in the order of measuring and reporting.
     pub const ALL: [Self; 10] = [
         Self::ZipByDoor(Engine::Embedded),
         Self::ZipFromMemory(Engine::Embedded),
@@ -58,7 +59,7 @@ impl Subject {
         Self::HeadRow(Engine::Null),
     ];
 
-    /// How it is called in the table.
+    /// Its name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::ZipByDoor(Engine::Embedded) => "ZIP of all volumes: door, embedded engine",
@@ -78,25 +79,25 @@ impl Subject {
 /// One measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Sample {
-    /// How long all operations took, one after the other.
+    /// The time of all operations, one after the other.
     pub seconds: f64,
-    /// How many operations.
+    /// The number of operations.
     pub operations: u64,
-    /// What was sent or read, in all; nothing where that is not the point.
+    /// The bytes sent or read in all; zero if they do not matter.
     #[serde(flatten)]
     pub sizes: Sizes,
 }
 
-/// How many operations make one measurement; one ZIP always is one.
+/// How many operations make one measurement; a ZIP is always one.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Counts {
-    /// Pages asked for.
+    /// Requested pages.
     pub pages: u64,
     /// Calls of the store.
     pub calls: u64,
 }
 
-/// Everything that subjects need.
+/// The inputs of all subjects.
 pub struct Bench {
     embedded: Door,
     null: Door,
@@ -115,7 +116,7 @@ struct InMemory {
     archive: Arc<Archive>,
 }
 
-/// The page that is asked for again and again.
+/// The page that is requested repeatedly.
 struct ThePage {
     volume: VolumeId,
     seq: Seq,
@@ -123,7 +124,7 @@ struct ThePage {
     sizes: Sizes,
 }
 
-/// How long an archive is, and its CRC-32.
+/// The length of an archive, and its CRC-32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fingerprint {
     bytes: u64,
@@ -131,7 +132,8 @@ struct Fingerprint {
 }
 
 impl Bench {
-    /// Makes ready: `embedded` holds `volumes`. Fails if a door's ZIP and that from memory are not the same bytes.
+    /// Prepares the inputs: `embedded` holds `volumes`. Fails if a door's ZIP and that from memory
+    /// are not the same bytes.
     pub async fn new(embedded: Door, volumes: &[CorpusVolume], counts: Counts) -> Result<Self> {
         let usual = corpus::most_usual(volumes).context("there is no volume")?;
         let ids: Vec<&str> = volumes.iter().map(|volume| volume.id().as_str()).collect();
@@ -154,17 +156,17 @@ impl Bench {
         Ok(bench)
     }
 
-    /// What all volumes are together.
+    /// The sizes of all volumes.
     pub fn all(&self) -> Sizes {
         self.all
     }
 
-    /// What the null engine gives out as all volumes.
+    /// The sizes of all volumes of the null engine.
     pub fn all_null(&self) -> Sizes {
         self.all_null
     }
 
-    /// What the page is.
+    /// The sizes of the page.
     pub fn page(&self) -> Sizes {
         self.page.sizes
     }
@@ -262,7 +264,8 @@ async fn len_of(pieces: impl Stream<Item = Result<Bytes>>) -> Result<u64> {
     pieces.try_fold(0, async |bytes, piece| Ok(bytes + piece.len() as u64)).await
 }
 
-/// Reads a ZIP to its end. What surrounds the frames in it takes some bytes too, so that it must be longer than they are.
+/// Reads a ZIP to its end. It must be longer than its frames, since their headers take some bytes
+/// too.
 async fn ensure_holds(zip: impl Stream<Item = Result<Bytes>>, sizes: Sizes) -> Result<()> {
     let bytes = len_of(zip).await?;
     ensure!(bytes > sizes.frame_bytes, "a ZIP of {bytes} bytes cannot hold frames of {} bytes", sizes.frame_bytes);

@@ -1,4 +1,5 @@
-//! The benchmarks of a store in Cassandra run: with inputs so small that their figures mean nothing.
+//! The benchmarks of a store in Cassandra run, with inputs so small that their figures mean
+//! nothing.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -10,7 +11,7 @@ use support::{built_penates, not_run};
 
 const CASSANDRA: &str = env!("CARGO_BIN_EXE_cassandra");
 
-/// What each of them must tell, as one of its figures.
+/// A figure that each of them must report.
 const TOLD: [(&str, &str); 9] = [
     ("bulk", "selection: of the bare program's rate"),
     ("bulk", "POST of ids: page text"),
@@ -24,7 +25,7 @@ const TOLD: [(&str, &str); 9] = [
 ];
 
 #[test]
-fn every_benchmark_is_measured_and_told_in_table_json_and_chart() {
+fn every_benchmark_is_measured_and_reported_in_table_json_and_chart() {
     if let Err(error) = cluster::prerequisites() {
         return not_run(&format!("benchmarks of a store in Cassandra: {error}"));
     }

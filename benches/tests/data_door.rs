@@ -1,4 +1,4 @@
-//! The benchmarks themselves run: with inputs so small that their figures mean nothing.
+//! The benchmarks run, with inputs so small that their figures mean nothing.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -26,7 +26,7 @@ const BENCHMARKS: [&str; 14] = [
     "start",
     "cold",
 ];
-/// What each of them must hold against a target, as the beginning of its name.
+/// A figure with a target for each of them, by the beginning of its name.
 const HELD: [(&str, &str); 17] = [
     ("bulk", "3 volumes, selection: page text"),
     ("bulk", "6 volumes, POST of ids: of nginx's rate"),
@@ -48,7 +48,7 @@ const HELD: [(&str, &str); 17] = [
 ];
 
 #[test]
-fn every_benchmark_is_measured_as_often_as_asked_for_and_told_in_table_and_json() {
+fn every_benchmark_is_measured_as_often_as_requested_and_reported_in_table_and_json() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("figures.json");
     let mut command = Command::new(DATA_DOOR);
@@ -81,14 +81,14 @@ fn every_benchmark_is_measured_as_often_as_asked_for_and_told_in_table_and_json(
         assert!(table.contains(&format!("| {name} | {what} |")), "{what}: {table}");
         assert!(table.contains(&format!("| {name}: {what} |")), "{what}: {table}");
     }
-    // What is kept for the next run is there; what this run changed is gone.
+    // Files that are kept for the next run exist; files that this run changed are deleted.
     let mut kept: Vec<_> = list(&folder.path().join("work"));
     kept.sort();
     assert_eq!(kept, ["pairtree-3-seed-1-pages-4", "store-6-seed-1-pages-4"]);
 }
 
 #[test]
-fn a_program_that_is_no_server_is_told_and_not_measured() {
+fn a_program_that_is_not_a_server_is_reported_and_not_measured() {
     let output = Command::new(DATA_DOOR).args(["start", "--volumes", "1", "--penates", "/bin/false"]).output().unwrap();
     assert!(!output.status.success());
     assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -1,4 +1,4 @@
-//! The benchmark itself runs: with inputs so small that its figures mean nothing.
+//! The benchmark runs, with inputs so small that its figures mean nothing.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 #[test]
-fn every_subject_is_measured_as_often_as_asked_for_and_told_in_table_and_json() {
+fn every_subject_is_measured_as_often_as_requested_and_reported_in_table_and_json() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("figures.json");
     let small = ["--volumes", "3", "--pages-per-volume", "4", "--repetitions", "2", "--pages", "2", "--calls", "5"];

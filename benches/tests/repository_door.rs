@@ -1,4 +1,4 @@
-//! The benchmarks of the repository door run: with inputs so small that their figures mean nothing.
+//! The benchmarks of the repository door run, with inputs so small that their figures mean nothing.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -10,7 +10,7 @@ use support::built_penates;
 
 const REPOSITORY_DOOR: &str = env!("CARGO_BIN_EXE_repository-door");
 
-/// What each of them must tell, as one of its figures.
+/// A figure that each of them must report.
 const TOLD: [(&str, &str); 7] = [
     ("ingest", "Penates, 2 connections: rate"),
     ("ingest", "bare sync: p99"),
@@ -22,7 +22,7 @@ const TOLD: [(&str, &str); 7] = [
 ];
 
 #[test]
-fn every_benchmark_is_measured_and_told_in_table_and_json() {
+fn every_benchmark_is_measured_and_reported_in_table_and_json() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("figures.json");
     let mut command = Command::new(REPOSITORY_DOOR);
@@ -43,6 +43,6 @@ fn every_benchmark_is_measured_and_told_in_table_and_json() {
         assert!(figure["median"].as_f64().unwrap() > 0.0, "{figure}");
         assert!(table.contains(&format!("| {name} | {what} |")), "{what}: {table}");
     }
-    // Stores are taken away again.
+    // Stores are deleted.
     assert_eq!(std::fs::read_dir(folder.path().join("work/running")).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! The study itself runs: with inputs so small that its figures mean nothing.
+//! The study runs, with inputs so small that its figures mean nothing.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -18,12 +18,13 @@ fn outcome(out: &Path) -> Value {
 }
 
 #[test]
-fn every_stage_is_measured_as_often_as_asked_for_and_told_in_tables_figures_and_json() {
+fn every_stage_is_measured_as_often_as_requested_and_reported_in_tables_figures_and_json() {
     let folder = tempfile::tempdir().unwrap();
     let tables = study(folder.path(), &["--trials", "3"]);
 
     let outcome = outcome(folder.path());
-    // Readers x cold and warm; layouts x frames and levels; protocols; layouts x levels x protocols; links x clients x levels.
+    // Readers x cold and warm; layouts x frames and levels; protocols; layouts x levels x
+    // protocols; links x clients x levels.
     let stages = [("store", 2 * 2), ("zip", 3 * 11), ("server", 2), ("together", 3 * 5 * 2), ("links", 2 * 2 * 5)];
     for (stage, expected) in stages {
         let points = outcome[stage]["points"].as_array().unwrap();
@@ -59,7 +60,7 @@ fn every_stage_is_measured_as_often_as_asked_for_and_told_in_tables_figures_and_
 }
 
 #[test]
-fn a_stage_that_is_measured_alone_leaves_the_others_as_they_were() {
+fn a_stage_measured_alone_leaves_the_others_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     study(folder.path(), &["--only", "server"]);
     let before = outcome(folder.path());

@@ -1,4 +1,4 @@
-//! Query strings, form bodies and lists of ids: whatever comes, a request or a clear error.
+//! Query strings, form bodies and lists of ids: any input gives a request or a clear error.
 #![no_main]
 
 use door_data::params::{Params, Retrieval};

@@ -1,4 +1,5 @@
-//! Frames: any text comes back from its frame; any bytes taken for a frame end in an error or in text of the size told.
+//! Frames: any text comes back from its frame. Any bytes taken for a frame give an error or a text
+//! of the stated size.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

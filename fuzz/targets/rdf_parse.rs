@@ -1,4 +1,5 @@
-//! Bodies of graphs: what is read comes back from the stored form, and from every syntax that can express it, with as many triples.
+//! Bodies of graphs: a parsed graph comes back from the stored form, and from every syntax that can
+//! express it, with as many triples.
 #![no_main]
 
 use std::alloc::System;

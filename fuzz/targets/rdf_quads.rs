@@ -1,4 +1,4 @@
-//! N-Quads in pieces: the same resources however the stream is cut.
+//! N-Quads in pieces: the same resources for any pieces.
 #![no_main]
 
 use std::alloc::System;

@@ -1,5 +1,5 @@
-//! Bodies in which a piece comes again and again: little that becomes much, and things that lie inside each other. No fuzzer would write
-//! out the thousands of pieces that it takes.
+//! Bodies with a repeated piece: small bodies that expand, and nested ones. No fuzzer would write
+//! out the thousands of pieces that this takes.
 #![no_main]
 
 use std::alloc::System;
@@ -9,19 +9,20 @@ use libfuzzer_sys::fuzz_target;
 use rdf::update::Cancellation;
 use rdf::{Graph, Iri, Limits, Syntax};
 
-/// An allocation beyond this ends the process: four times what a graph may come to.
+/// An allocation beyond this ends the process: four times the greatest size of a graph.
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, 256 << 20);
 
-/// The stack of a thread that answers requests.
+/// The stack of a thread that serves requests.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Pieces at most, and bytes of what they make.
+/// The greatest number of pieces, and of bytes that they make.
 const PIECES: usize = 50_000;
 const BODY_BYTES: usize = 1 << 20;
 
-/// Head, piece and tail are parted by `\x01`. In a piece `\x02` becomes its number and `\x03` the next one; `\x04` is a long name anywhere, and a
-/// piece behind `\x05` is put behind the tail once for each piece, as the end of what the piece begins.
+/// `\x01` separates head, piece and tail. In a piece `\x02` becomes its number and `\x03` the next
+/// one; `\x04` is a long name anywhere. A piece after `\x05` is appended to the tail once for each
+/// piece, as the end of what the piece begins.
 fn body(count: usize, text: &str) -> String {
     let text = text.replace('\x04', &"x".repeat(50_000));
     let mut parts = text.splitn(3, '\x01');
@@ -53,6 +54,6 @@ fuzz_target!(|input: (u8, u16, &str)| {
     let (choice, count, text) = input;
     let body = body(usize::from(count), text);
     let reading = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || read(choice, &body));
-    // What panics in there is found as well.
+    // Panics in the thread are found too.
     reading.map(|reading| reading.join()).expect("a thread can be started").expect("reading does not panic");
 });

@@ -1,4 +1,5 @@
-//! SPARQL updates: within limits, without a crash, and with a graph as result that can be stored.
+//! SPARQL updates: within limits, without a crash, and with a graph as the result that can be
+//! stored.
 #![no_main]
 
 use std::alloc::System;

@@ -1,4 +1,4 @@
-//! Volume ids of every shape: what is accepted survives cleaning and being a path segment.
+//! Volume ids of every form: an accepted id survives cleaning and being a path segment.
 #![no_main]
 
 use hathi::VolumeId;

@@ -1,4 +1,4 @@
-//! Volume ZIPs: whatever the bytes, reading ends with pages or a clear error.
+//! Volume ZIPs: for any bytes, reading ends with pages or a clear error.
 #![no_main]
 
 use std::io::Cursor;

@@ -1,4 +1,5 @@
-//! How fast is a store in Cassandra, beside what the node and its driver can do? See `benches/README.md`.
+//! Measures a store in Cassandra, compared with the node and its driver alone. See
+//! `benches/README.md`.
 
 use std::path::PathBuf;
 
@@ -57,10 +58,12 @@ struct Arguments {
     /// The heap of the node in MiB [default: what fits the machine]
     #[arg(long, value_name = "MIB")]
     heap: Option<u32>,
-    /// When the node acknowledges a write: periodic, batch or group, perhaps with a time (group:5ms).
+    /// When the node acknowledges a write: periodic, batch or group, perhaps with a time
+    /// (group:5ms).
     #[arg(long, value_name = "MODE", default_value = "periodic")]
     commitlog_sync: CommitlogSync,
-    /// Folder for volumes, which are kept for the next run, and for the data of the node, which is deleted [default: a temporary folder]
+    /// Folder for volumes, which are kept for the next run, and for the data of the node, which is
+    /// deleted [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// Where charts are written.
@@ -110,7 +113,7 @@ impl Benchmarks for What {
     }
 
     fn left_out(_: &Bench) -> &[String] {
-        // Without a node there is nothing at all.
+        // Nothing can be measured without a node.
         &[]
     }
 }

@@ -1,4 +1,4 @@
-//! How fast is the data door, beside nginx, Java and bare programs? See `benches/README.md`.
+//! Measures the data door, compared with nginx, Java and bare programs. See `benches/README.md`.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,8 @@ struct Arguments {
     /// How long a measurement under load lasts.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     seconds: f64,
-    /// Folder for stores, which are kept for the next run (4 GB for 5,000 volumes) [default: a temporary folder]
+    /// Folder for stores, which are kept for the next run (4 GB for 5,000 volumes) [default: a
+    /// temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// The program to measure [default: built now, from this workspace]

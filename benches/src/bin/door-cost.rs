@@ -1,4 +1,5 @@
-//! What do door and protocol cost by themselves, and what does the engine add? See `benches/README.md`.
+//! Measures the cost of door and protocol alone, and the cost that the engine adds. See
+//! `benches/README.md`.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,8 @@ use clap::Parser;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Measures the data door without listeners, over the embedded engine and over one that answers constants at once.
+/// Measures the data door without listeners, over the embedded engine and over one that answers
+/// constants at once.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Volumes of the corpus.
@@ -41,7 +43,7 @@ struct Arguments {
 async fn main() -> Result<()> {
     let Arguments { volumes, pages_per_volume, seed, repetitions, pages, calls, json } = Arguments::parse();
     let settings = Settings { volumes, pages_per_volume, seed, repetitions, counts: Counts { pages, calls } };
-    // On a worker of the runtime, where a server answers its requests too.
+    // On a worker of the runtime, where a server handles its requests too.
     let report = tokio::spawn(run(settings)).await??;
     print!("{report}");
     if let Some(file) = json {

@@ -1,4 +1,5 @@
-//! How fast is the repository door, beside Fedora, the Community Solid Server and plain copying? See `benches/README.md`.
+//! Measures the repository door, compared with Fedora, the Community Solid Server and plain
+//! copying. See `benches/README.md`.
 
 use std::path::PathBuf;
 
@@ -40,7 +41,8 @@ struct Arguments {
     /// Resources in one request.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     many: u64,
-    /// Folder for stores, which are deleted, and for programs of peers, which are kept for the next run [default: a temporary folder]
+    /// Folder for stores, which are deleted, and for programs of peers, which are kept for the next
+    /// run [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// The program to measure [default: built now, from this workspace]

@@ -13,7 +13,8 @@ use clap::Parser;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Measures where the time of a bulk download goes, stage by stage: tables, figures, and all trials as JSON.
+/// Measures where the time of a bulk download goes, stage by stage: tables, figures, and all trials
+/// as JSON.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// More volumes: hours instead of minutes.
@@ -53,7 +54,8 @@ impl Arguments {
 }
 
 fn main() -> ExitCode {
-    // The servers that are measured are this binary again, so that nothing else needs to be built and nothing old is measured.
+    // The measured servers are this binary again, so that nothing else must be built and nothing
+    // outdated is measured.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match &arguments[..] {
         [first, ..] if first == SERVE => return penates::main(),

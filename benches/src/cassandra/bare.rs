@@ -1,4 +1,4 @@
-//! What the driver does by itself: prepared statements, and nothing above it.
+//! The driver alone: prepared statements, and nothing above it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,32 +18,32 @@ use store::{SystemClock, Table};
 use super::node::Node;
 use crate::rig::work::Corpus;
 
-/// With this byte all partition keys begin that the engine writes.
+/// The first byte of all partition keys that the engine writes.
 const KEY_FORMAT: u8 = 1;
 /// Rows of a page: a megabyte, if each has 60 KiB.
 const PAGE_ROWS: i32 = 16;
-/// Rows of a page where all of a keyspace is read, small rows and large ones.
+/// Rows of a page when a whole keyspace is read, with small and large rows.
 const WALK_ROWS: i32 = 64;
-/// Bytes and rows of one request that writes, as many as the engine takes.
+/// Bytes and rows of one write request, the same as the engine's.
 const REQUEST_BYTES: usize = 512 << 10;
 const REQUEST_ROWS: usize = 512;
-/// The engine's own default.
+/// The engine's default.
 const LEVEL: Consistency = Consistency::LocalQuorum;
-/// Longer than a request takes here.
+/// Longer than any request takes here.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The packs that hold the pages of some volumes.
+/// The packs with the pages of some volumes.
 pub struct Packs {
     session: Session,
     scan: PreparedStatement,
-    /// Of each volume: its partition, its first pack, and the one after its last.
+    /// For each volume: its partition, its first pack, and the one after its last.
     ranges: Vec<[Bytes; 3]>,
     /// Bytes of the frames in them.
     pub frame_bytes: u64,
 }
 
 impl Packs {
-    /// Of all volumes of a corpus.
+    /// The packs of all volumes of a corpus.
     pub async fn of(node: &Node, keyspace: &str, corpus: &Corpus) -> Result<Self> {
         let library =
             Library::open(node.open(keyspace).await?, Arc::new(SystemClock), LibraryOptions::default()).await?;
@@ -51,7 +51,7 @@ impl Packs {
         for index in 0..corpus.volumes {
             let id = VolumeId::parse(&corpus.id(index))?;
             let body = library.volume(&id).await?.body;
-            // METS follows the pages, in the same pack if there is room.
+            // METS follows the pages, in the same pack if it fits.
             let end = body.mets.place.pack + u32::from(body.mets.place.offset > 0);
             let partition = [&[KEY_FORMAT], &keys::volume_partition(&id)[..]].concat();
             ranges.push([partition.into(), keys::pack(body.generation, 0), keys::pack(body.generation, end)]);
@@ -67,13 +67,14 @@ impl Packs {
         Ok(Self { session, scan, ranges, frame_bytes })
     }
 
-    /// How many of the volumes hold so many bytes of frames: at least one.
+    /// How many of the volumes have this number of bytes of frames: at least one.
     pub fn volumes_in(&self, bytes: u64) -> usize {
         let count = self.ranges.len() as u64;
         (bytes * count / self.frame_bytes.max(1)).clamp(1, count.max(1)) as usize
     }
 
-    /// Reads all of them so many times, so many volumes at once, and drops what comes. How long that took.
+    /// Reads all of them `times` times, with a number of volumes at once, and drops the rows.
+    /// Returns the time it took.
     pub async fn read(&self, times: usize, at_once: usize) -> Result<Duration> {
         let begun = Instant::now();
         let ranges = (0..times).flat_map(|_| &self.ranges);
@@ -103,9 +104,9 @@ impl Packs {
 /// All rows of a partition.
 struct Partition {
     table: Table,
-    /// Those that anybody may write.
+    /// Plain rows.
     plain: Vec<[Bytes; 3]>,
-    /// Those that only a transaction writes.
+    /// Guarded rows, which only a transaction writes.
     guarded: Vec<[Bytes; 5]>,
 }
 
@@ -121,7 +122,7 @@ struct Writes {
 type Cells = (Bytes, Bytes, Bytes, Option<Bytes>, Option<Bytes>);
 
 impl Rows {
-    /// Of a store, as they stand there.
+    /// Reads the rows of a store, unchanged.
     pub async fn of(session: &Session, keyspace: &str) -> Result<Self> {
         let mut partitions: Vec<Partition> = Vec::new();
         for table in Table::ALL {
@@ -136,7 +137,7 @@ impl Rows {
                     last = Some(partition.clone());
                 }
                 let rows = partitions.last_mut().context("a row without a partition")?;
-                // Copied: what the driver hands out keeps all of its page in memory.
+                // Copied, because the driver's rows keep their whole page in memory.
                 let [partition, sort, value] = [partition, sort, value].map(|cell| Bytes::copy_from_slice(&cell));
                 match (stamp, tag) {
                     (Some(stamp), tag) => {
@@ -150,13 +151,13 @@ impl Rows {
         Ok(Self(partitions))
     }
 
-    /// How many there are.
+    /// The number of rows.
     pub fn count(&self) -> usize {
         self.0.iter().map(|partition| partition.plain.len() + partition.guarded.len()).sum()
     }
 
-    /// Writes all of them into another store, so many partitions at once: plain rows in batches of one partition, the others by a
-    /// transaction each. How long that took.
+    /// Writes all of them into another store, with a number of partitions at once: plain rows in
+    /// batches of one partition, guarded rows by a transaction each. Returns the time it took.
     pub async fn write(&self, session: &Session, keyspace: &str, at_once: usize) -> Result<Duration> {
         let mut writes = Vec::new();
         for table in Table::ALL {
@@ -195,7 +196,7 @@ impl Partition {
     }
 }
 
-/// How many rows go into one request: at least one.
+/// How many rows are in one request: at least one.
 fn portion(rows: &[[Bytes; 3]]) -> usize {
     let mut bytes = 0;
     let fits = |row: &&[Bytes; 3]| {

@@ -1,4 +1,4 @@
-//! What every benchmark here gets: settings, a node, stores in it, and servers over them.
+//! Shared by the benchmarks here: settings, a node, stores in it, and servers over them.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -19,33 +19,33 @@ use crate::rig::work::{Corpus, Work};
 /// The keyspace with the volumes.
 const VOLUMES: &str = "volumes";
 
-/// A node that stands still for a while makes a request slow, and does not end the benchmark.
+/// A node that hangs for a while makes a request slow, but does not end the benchmark.
 const PATIENT: &[&str] = &["store.call_timeout=60s"];
 
-/// What is asked for.
+/// The settings of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
     /// Volumes of the store.
     pub volumes: u64,
     /// Pages of each volume; `None`: as many as drawn real ones.
     pub pages_per_volume: Option<u32>,
-    /// Which volumes are drawn.
+    /// The seed by which volumes are drawn.
     pub seed: u64,
     /// How often each is measured.
     pub repetitions: u32,
     /// How long a measurement under load lasts, in seconds.
     pub seconds: f64,
-    /// How long the same is asked for before it counts, in seconds: until the node has compiled what it runs.
+    /// How long requests run before they count, in seconds: until the node has compiled its code.
     pub warm_up_seconds: f64,
     /// Connections of closed loops.
     pub connections: Vec<usize>,
-    /// Point reads a second, and as many point writes.
+    /// Point reads per second; as many point writes.
     pub rate: f64,
     /// Readers of the whole service.
     pub readers: Vec<usize>,
     /// Members of the big container.
     pub members: u64,
-    /// The heap of the node in MiB; `None`: what fits the machine.
+    /// The heap of the node in MiB; `None`: a size that fits the machine.
     pub heap_mib: Option<u32>,
     /// When the node acknowledges a write.
     pub commitlog_sync: CommitlogSync,
@@ -64,24 +64,24 @@ impl fmt::Display for Settings {
 
 /// A run of some benchmarks.
 pub struct Bench {
-    /// What was asked for.
+    /// The settings.
     pub settings: Settings,
-    /// The node. It ends before its folder goes away.
+    /// The node. It ends before its folder is deleted.
     pub node: Node,
     /// The volumes of the store.
     pub corpus: Corpus,
-    /// Where everything lies.
+    /// The folder of all files.
     pub work: Work,
     /// Where charts are written.
     pub charts: PathBuf,
-    /// For what is called in this process.
+    /// The runtime for calls in this process.
     pub runtime: Runtime,
     has_volumes: bool,
     stores_made: u32,
 }
 
 impl Bench {
-    /// Starts a node, in a folder.
+    /// Starts a node with its data in a folder.
     pub fn new(settings: Settings, folder: &Path, charts: PathBuf, penates: Penates) -> Result<Self> {
         let corpus =
             Corpus { volumes: settings.volumes, pages_per_volume: settings.pages_per_volume, seed: settings.seed };
@@ -96,12 +96,13 @@ impl Bench {
         Duration::from_secs_f64(self.settings.seconds)
     }
 
-    /// How long the same is asked for before it counts.
+    /// How long requests run before they count.
     pub fn warm_up(&self) -> Duration {
         Duration::from_secs_f64(self.settings.warm_up_seconds)
     }
 
-    /// The keyspace of the store with the volumes, made when it is first asked for; what is in it has been written to data files.
+    /// The keyspace of the store with the volumes, created at the first call. Its data is flushed
+    /// to files.
     pub fn volumes(&mut self) -> Result<&'static str> {
         if !self.has_volumes {
             self.make(VOLUMES)?;
@@ -112,7 +113,7 @@ impl Bench {
         Ok(VOLUMES)
     }
 
-    /// The keyspace of a store with nothing in it.
+    /// The keyspace of an empty store.
     pub fn empty(&mut self) -> Result<String> {
         self.stores_made += 1;
         let keyspace = format!("bench_{}", self.stores_made);
@@ -130,7 +131,7 @@ impl Bench {
         self.work.penates().serve(OsStr::new(&store), &log, None, PATIENT)
     }
 
-    /// A server over a store, as benchmarks of the repository door want it.
+    /// A server over a store, for benchmarks of the repository door.
     pub fn repository(&self, keyspace: &str) -> Result<Subject> {
         let store = self.node.store(keyspace)?;
         penates::over(self.work.penates(), OsStr::new(&store), tempfile::tempdir_in(self.work.running())?, PATIENT)

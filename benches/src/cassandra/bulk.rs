@@ -1,4 +1,4 @@
-//! Archives out of a store in Cassandra, beside the driver alone that reads the same packs.
+//! Archives from a store in Cassandra, compared with the driver alone reading the same packs.
 
 use std::time::Instant;
 
@@ -11,13 +11,13 @@ use crate::rig::download::{check, downloads, measure, ways_of_asking};
 use crate::rig::figures::{Figures, Target};
 use crate::rig::work::text_bytes;
 
-/// Megabytes of page text a second.
+/// Megabytes of page text per second.
 const TEXT: Target = Target::AtLeast(500.0);
 const OF_BARE: Target = Target::AtLeast(0.7);
-/// Bytes that the server reads ahead of one download: half of the most that a request may hold.
+/// Bytes that the server reads ahead for one download: half of a request's greatest share.
 const READ_AHEAD_BYTES: u64 = 4 << 20;
 
-/// Measures it, for all volumes.
+/// Measures it with all volumes.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let keyspace = bench.volumes()?;

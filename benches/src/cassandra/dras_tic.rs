@@ -1,4 +1,4 @@
-//! The ingest of the repository door's benchmark, with the store in Cassandra.
+//! The ingest of the repository door's benchmark, with a store in Cassandra.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! An import into Cassandra, beside the driver alone that writes the same rows.
+//! An import into Cassandra, compared with the driver alone writing the same rows.
 
 use std::thread::available_parallelism;
 use std::time::Instant;
@@ -10,11 +10,11 @@ use super::bench::Bench;
 use crate::rig::figures::{Figures, Target};
 use crate::rig::process::Usage;
 
-/// As many volumes as an import works on, for each processor.
+/// Volumes per processor that an import processes at the same time.
 const AT_ONCE_PER_PROCESSOR: usize = 8;
 const OF_BARE: Target = Target::AtLeast(0.7);
 
-/// Measures it, for all volumes, from a pairtree that was read before.
+/// Measures it with all volumes, from a pairtree in the page cache.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let pairtree = bench.work.pairtree(&bench.corpus)?;

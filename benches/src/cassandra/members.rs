@@ -1,4 +1,5 @@
-//! A container with very many members, with the store in Cassandra: creating in it, listing it, and how large partitions become.
+//! A container with very many members in Cassandra: creating members, listing them, and the size of
+//! partitions.
 
 use std::sync::atomic::AtomicU64;
 
@@ -30,9 +31,10 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The largest partition of a store, as Cassandra tells of its files: in whole MiB, and in steps of a fifth, rounded up.
+/// The largest partition of a store according to Cassandra: in whole MiB, in steps of a fifth,
+/// rounded up.
 fn largest_partition_mb(bench: &Bench, keyspace: &str) -> Result<f64> {
-    // What lies in several files is counted in each apart.
+    // Data in several files is counted separately for each.
     bench.node.nodetool(&["flush", keyspace])?;
     bench.node.nodetool(&["compact", keyspace])?;
     bench.runtime.block_on(async {

@@ -1,13 +1,17 @@
-//! Benchmarks of a store in Cassandra: the real server and a real node on one machine, beside bare programs over the same driver.
+//! Benchmarks of a store in Cassandra: the real server and a real node on one machine, compared
+//! with bare programs over the same driver.
 //!
 //! How to read it (servers, clients and figures are those of the [`rig`](crate::rig)):
 //!
-//! - [`bench`] is what every benchmark gets; [`node`] is the node, and [`bare`] the driver without Penates.
-//! - [`bulk`] and [`import`] compare with bare programs; [`dras_tic`] and [`members`] send the requests of the repository door's
-//!   benchmarks ([`repository_door`](crate::repository_door)); [`points`] calls the store in an open loop ([`open_loop`]).
-//! - [`readers`] is the study of the whole service's readers: key cache, row cache and page cache, as table and chart.
+//! - [`bench`] is shared by all benchmarks; [`node`] is the node, and [`bare`] the driver without
+//!   Penates.
+//! - [`bulk`] and [`import`] compare with bare programs; [`dras_tic`] and [`members`] send the
+//!   requests of the repository door's benchmarks ([`repository_door`](crate::repository_door));
+//!   [`points`] calls the store in an open loop ([`open_loop`]).
+//! - [`readers`] is the study of the whole service's readers: key cache, row cache and page cache,
+//!   as table and chart.
 //!
-//! `benches/README.md` says what the figures mean.
+//! `benches/README.md` explains the figures.
 
 pub mod bare;
 pub mod bench;

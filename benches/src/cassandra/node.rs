@@ -1,4 +1,4 @@
-//! The Cassandra node that everything here runs against.
+//! The Cassandra node of all benchmarks here.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,34 +14,34 @@ use store_cassandra::{CassandraOptions, CassandraStore};
 
 use crate::rig::process::Usage;
 
-/// The only one.
+/// The only node.
 const NODE: NodeId = NodeId(1);
-/// Room for rows in the row cache, which no table uses unless it is told to: more than the volumes of a run take.
+/// Memory for the row cache, which no table uses by default: more than the volumes of a run take.
 const ROW_CACHE: &str = "512MiB";
 
-/// A node that ends when this is dropped.
+/// A node that ends when the value is dropped.
 pub struct Node(Cluster);
 
 impl Node {
-    /// Starts it with its data in a folder; the heap, in MiB, is what fits the machine if it is not given.
+    /// Starts it with its data in a folder. The default heap, in MiB, fits the machine.
     pub fn start(folder: &Path, heap_mib: Option<u32>, commitlog_sync: CommitlogSync) -> Result<Self> {
         let mut settings = Settings { heap_mib, commitlog_sync, ..Settings::default() };
-        // Nobody takes its data up again, so the schema of each store need not be flushed.
+        // No later process uses its data, so the schema of each store need not be flushed.
         settings.jvm_options.push("-Dcassandra.unsafesystem=true".to_owned());
         settings.yaml.insert("row_cache_size".to_owned(), json!(ROW_CACHE));
-        // Files that are mapped cannot be forgotten.
+        // Mapped files cannot be dropped from the page cache.
         settings.yaml.insert("disk_access_mode".to_owned(), json!("standard"));
         let cluster = Cluster::open(folder, &ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) })?;
         cluster.start_all()?;
         Ok(Self(cluster))
     }
 
-    /// What it is.
+    /// Its name and version.
     pub fn version() -> String {
         format!("Apache Cassandra {CASSANDRA_VERSION}")
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn address(&self) -> Result<SocketAddr> {
         Ok(*self.0.contact_points().first().context("a cluster without nodes")?)
     }
@@ -57,12 +57,12 @@ impl Node {
         Ok(CassandraStore::open(options, Arc::new(SystemClock)).await?)
     }
 
-    /// The driver alone.
+    /// A session of the driver alone.
     pub async fn session(&self) -> Result<Session> {
         Ok(SessionBuilder::new().known_node_addr(self.address()?).build().await?)
     }
 
-    /// What it used so far.
+    /// Its usage so far.
     pub fn usage(&self) -> Result<Usage> {
         let status = self.0.status();
         Usage::of_process(status.first().and_then(|node| node.pid).context("the node does not run")?)

@@ -1,4 +1,5 @@
-//! Calls of a store in an open loop: each is due at its time whatever happens, has a deadline, and its latency counts from when it was due.
+//! Calls of a store in an open loop: each is due at a fixed time and has a deadline, and its
+//! latency counts from the time when it was due.
 
 use std::future::Future;
 use std::sync::mpsc;
@@ -8,40 +9,42 @@ use anyhow::Result;
 use hdrhistogram::Histogram;
 use tokio::runtime::Runtime;
 
-/// What one call came to.
+/// The result of one call.
 struct Seen {
     latency: Duration,
     is_answered: bool,
 }
 
-/// What came out.
+/// The results.
 pub struct Calls {
     /// Calls.
     pub count: u64,
-    /// Those that failed, or came back without an answer.
+    /// Calls that failed or returned without an answer.
     pub unanswered: u64,
-    /// How long each took from when it was due, in microseconds; one without an answer: at least until its deadline.
+    /// The time of each from when it was due, in microseconds. Without an answer it is at least the
+    /// time until the deadline.
     pub latencies_us: Histogram<u64>,
-    /// The latest that a call came back after its deadline.
+    /// The longest that a call returned after its deadline.
     pub overdue_max: Duration,
-    /// The latest that the thread which only sleeps until calls are due was woken: earlier than that nobody can be sure to be.
+    /// The longest delay of a thread that only sleeps until calls are due: nothing can be more
+    /// punctual than that.
     pub woken_late_max: Duration,
 }
 
 impl Calls {
-    /// Milliseconds that a call took in the mean.
+    /// The mean time of a call in milliseconds.
     pub fn mean_ms(&self) -> f64 {
         self.latencies_us.mean() / 1e3
     }
 
-    /// Milliseconds that so much of all calls took at most (0 to 1).
+    /// The time in milliseconds within which this share (0 to 1) of all calls returned.
     pub fn quantile_ms(&self, quantile: f64) -> f64 {
         self.latencies_us.value_at_quantile(quantile) as f64 / 1e3
     }
 }
 
-/// Makes so many calls a second for a while. `call` makes the one of this number, which should end by this deadline, and answers
-/// whether it was answered.
+/// Makes a number of calls per second for a while. `call` makes the call of a given number, which
+/// should end by the given deadline, and returns whether it was answered.
 pub fn run<F: Future<Output = bool> + Send + 'static>(
     runtime: &Runtime,
     rate: f64,
@@ -51,7 +54,8 @@ pub fn run<F: Future<Output = bool> + Send + 'static>(
 ) -> Result<Calls> {
     let (tell, told) = mpsc::channel();
     let (begun, mut woken_late_max) = (Instant::now(), Duration::ZERO);
-    // A thread of its own keeps the time: it sleeps by microseconds, a task by milliseconds.
+    // A thread of its own keeps the time, because it sleeps by microseconds and a task by
+    // milliseconds.
     for number in 0..(rate * duration.as_secs_f64()) as u64 {
         let due = begun + Duration::from_secs_f64(number as f64 / rate);
         let early = due.saturating_duration_since(Instant::now());
@@ -62,7 +66,7 @@ pub fn run<F: Future<Output = bool> + Send + 'static>(
         let (calling, tell) = (call(number, due + deadline_after), tell.clone());
         runtime.spawn(async move {
             let is_answered = calling.await;
-            // Whoever listens does so to the end.
+            // The receiver lives until the end.
             let _ = tell.send(Seen { latency: due.elapsed(), is_answered });
         });
     }
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_counts_from_when_it_was_due_and_is_overdue_after_its_deadline() {
+    fn a_call_counts_from_its_due_time_and_is_overdue_after_its_deadline() {
         let calls = one_after(Duration::from_millis(80), true);
         assert_eq!((calls.count, calls.unanswered), (1, 0));
         assert!(calls.mean_ms() >= 79.9, "{}", calls.mean_ms());
@@ -102,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_an_answer_counts_as_long_as_its_deadline() {
+    fn a_call_without_an_answer_counts_until_its_deadline() {
         let calls = one_after(Duration::ZERO, false);
         assert_eq!((calls.count, calls.unanswered), (1, 1));
         assert!(calls.mean_ms() >= 49.9, "{}", calls.mean_ms());

@@ -1,5 +1,5 @@
-//! Point reads and writes of small rows in an open loop, with a deadline: at the rate that is asked for, and in steps until one no
-//! longer holds. They are calls of the store, without a door.
+//! Point reads and writes of small rows in an open loop, with a deadline: at the requested rate,
+//! and in steps until one no longer holds. They call the store without a door.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,21 +16,21 @@ use crate::rig::figures::{Figures, Target};
 
 /// Bytes of a row's value.
 const VALUE_BYTES: usize = 400;
-/// Rows among which is chosen, each in a partition of its own.
+/// Rows to choose from, each in a partition of its own.
 const KEYS: u64 = 10_000;
-/// By when a call has to be back.
+/// The deadline of a call.
 const DEADLINE: Duration = Duration::from_millis(10);
 /// Milliseconds.
 const MEAN: Target = Target::AtMost(3.0);
 const P99: Target = Target::AtMost(10.0);
-/// Milliseconds after its deadline: timers go by milliseconds.
+/// Milliseconds after the deadline: timers count milliseconds.
 const OVERDUE: Target = Target::AtMost(1.0);
-/// The first step, of the rate that is asked for, and how much higher each is than the one before.
+/// The first step as a share of the requested rate, and the growth of each step.
 const FIRST: f64 = 0.1;
 const GROWTH: f64 = 1.25;
-/// Steps at most.
+/// The greatest number of steps.
 const STEPS_MAX: u32 = 20;
-/// Where the rows are.
+/// The table of the rows.
 const TABLE: Table = Table::Objects;
 
 /// Measures it.
@@ -55,7 +55,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             at_asked.woken_late_max.as_secs_f64() * 1e3,
         );
         figures.tell(what("without an answer"), "calls", at_asked.unanswered as f64);
-        figures.tell(what("CPU of the node"), "µs a call", used.cpu_seconds * 1e6 / at_asked.count.max(1) as f64);
+        figures.tell(what("CPU of the node"), "µs per call", used.cpu_seconds * 1e6 / at_asked.count.max(1) as f64);
         let held = highest(bench, &store)?;
         figures.tell("highest step that holds", "reads/s, and as many writes", held);
     }
@@ -73,7 +73,7 @@ async fn fill(store: &Arc<CassandraStore>) -> Result<()> {
 }
 
 fn key(number: u64) -> Bytes {
-    // Cassandra spreads partitions by itself, so their order says nothing of where they lie.
+    // Cassandra distributes partitions by hash, so the order of keys does not affect their place.
     Bytes::from(format!("point {}", number % KEYS))
 }
 
@@ -82,7 +82,7 @@ fn put(number: u64) -> Step {
     Step::Put { table: TABLE, partition: key(number), rows: vec![row] }
 }
 
-/// As many reads a second as `rate` says, and as many writes.
+/// `rate` reads per second, and as many writes.
 fn calls(bench: &Bench, store: &Arc<CassandraStore>, rate: f64) -> Result<Calls> {
     let call = |number: u64, deadline: Instant| {
         let (store, call) = (store.clone(), Call::new(Class::Record, Deadline(deadline.into())));
@@ -107,7 +107,7 @@ fn holds(calls: &Calls) -> bool {
     MEAN.is_met_by(calls.mean_ms()) && P99.is_met_by(calls.quantile_ms(0.99)) && OVERDUE.is_met_by(overdue_ms(calls))
 }
 
-/// The highest step that holds; 0: not even the first.
+/// The highest step that holds; 0: none does.
 fn highest(bench: &Bench, store: &Arc<CassandraStore>) -> Result<f64> {
     let (mut held, mut rate) = (0.0, (bench.settings.rate * FIRST).max(1.0));
     for _ in 0..STEPS_MAX {

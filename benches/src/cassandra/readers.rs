@@ -1,5 +1,6 @@
-//! Readers of the whole service, as in the study of the HTRC: how many at once, with the node's key cache and row cache on or off, out of
-//! a warm or a cold page cache. They read whole volumes by the library that the data door reads them by, without ZIP and HTTP.
+//! Readers of the whole service, as in the HTRC study: how many at the same time, with the node's
+//! key cache and row cache on or off, and a warm or a cold page cache. They read whole volumes
+//! through the same library as the data door, without ZIP and HTTP.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +18,7 @@ use crate::study::chart::{Chart, Dot, Panel, Scale, Series};
 use crate::study::store_alone::{Cache, open_library, read_all};
 use crate::study::trial::{Point, Statistics, Trial, in_turn};
 
-/// What is varied.
+/// The varied parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     readers: usize,
@@ -25,7 +26,7 @@ struct Key {
     page_cache: Cache,
 }
 
-/// Which of its own caches the node has.
+/// The node's own caches in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Caches {
     keys: bool,
@@ -57,14 +58,14 @@ fn page_cache_name(cache: Cache) -> &'static str {
     }
 }
 
-/// Measures it, and draws it into `readers.svg`.
+/// Measures it, and draws `readers.svg`.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let keyspace = bench.volumes()?;
     let ids: Result<Arc<[VolumeId]>> =
         (0..bench.corpus.volumes).map(|index| Ok(VolumeId::parse(&bench.corpus.id(index))?)).collect();
     let ids = ids?;
     let mut keys = Vec::new();
-    // The schema is changed as seldom as may be.
+    // The schema changes as rarely as possible.
     for caches in Caches::ALL {
         for page_cache in [Cache::Cold, Cache::Warm] {
             keys.extend(bench.settings.readers.iter().map(|&readers| Key { readers, caches, page_cache }));
@@ -80,7 +81,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures(&points))
 }
 
-/// One trial: where the page cache should be cold, nothing is in any cache; where it should be warm, everything was read just before.
+/// One trial. A cold page cache is empty at its start; a warm one has everything, because it was
+/// read just before.
 async fn trial(node: &Node, keyspace: &str, ids: &Arc<[VolumeId]>, key: Key) -> Result<Trial> {
     set(node, keyspace, key.caches).await?;
     let store: Arc<dyn Store> = node.open(keyspace).await?;
@@ -102,7 +104,7 @@ async fn trial(node: &Node, keyspace: &str, ids: &Arc<[VolumeId]>, key: Key) -> 
     Ok(Trial { seconds, text_bytes: sizes.text_bytes, coded_bytes: sizes.frame_bytes, device_bytes })
 }
 
-/// Has the node use these caches for the tables that volumes are read from.
+/// Makes the node use these caches for the tables of volumes.
 async fn set(node: &Node, keyspace: &str, caches: Caches) -> Result<()> {
     let which = |is_on: bool| if is_on { "ALL" } else { "NONE" };
     let (keys, rows) = (which(caches.keys), which(caches.rows));
@@ -116,7 +118,7 @@ async fn set(node: &Node, keyspace: &str, caches: Caches) -> Result<()> {
     Ok(())
 }
 
-/// Empties those of its caches that the node uses.
+/// Empties those of the node's caches that it uses.
 fn forget(node: &Node, caches: Caches) -> Result<()> {
     for (is_on, command) in [(caches.keys, "invalidatekeycache"), (caches.rows, "invalidaterowcache")] {
         if is_on {
@@ -135,7 +137,7 @@ fn figures(points: &[Point<Key>]) -> Figures {
         for trial in trials {
             figures.tell(what("page text"), "MB/s", trial.text_rate());
             let from_disk = trial.device_bytes.unwrap_or_default() as f64 / trial.coded_bytes as f64;
-            figures.tell(what("fetched from the disk"), "bytes a byte of frames", from_disk);
+            figures.tell(what("fetched from the disk"), "bytes per byte of frames", from_disk);
         }
     }
     figures

@@ -1,4 +1,4 @@
-//! What every benchmark here gets: settings, the corpus, the folder, servers.
+//! Shared by the benchmarks here: settings, the corpus, the folder, servers.
 
 use std::fmt;
 use std::path::Path;
@@ -10,16 +10,16 @@ use crate::rig::penates::{Penates, Server};
 use crate::rig::tls::Identity;
 use crate::rig::work::{Corpus, Work};
 
-/// What is asked for.
+/// The settings of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
     /// Volumes of the store.
     pub volumes: u64,
-    /// Volumes where fewer are enough.
+    /// Volumes for measurements for which fewer are enough.
     pub few: u64,
     /// Pages of each volume; `None`: as many as drawn real ones.
     pub pages_per_volume: Option<u32>,
-    /// Which volumes are drawn.
+    /// The seed by which volumes are drawn.
     pub seed: u64,
     /// How often each is measured.
     pub repetitions: u32,
@@ -36,19 +36,19 @@ impl fmt::Display for Settings {
 
 /// A run of some benchmarks.
 pub struct Bench {
-    /// What was asked for.
+    /// The settings.
     pub settings: Settings,
     /// The volumes of the store.
     pub corpus: Corpus,
-    /// Where everything lies.
+    /// The folder of all files.
     pub work: Work,
-    /// What all servers show to clients of HTTPS.
+    /// The key and certificate of all HTTPS servers.
     pub identity: Identity,
     left_out: Vec<String>,
 }
 
 impl Bench {
-    /// Makes ready, in a folder.
+    /// Prepares a run in a folder.
     pub fn new(settings: Settings, folder: &Path, penates: Penates) -> Result<Self> {
         let corpus =
             Corpus { volumes: settings.volumes, pages_per_volume: settings.pages_per_volume, seed: settings.seed };
@@ -65,7 +65,7 @@ impl Bench {
         )
     }
 
-    /// Notes why something could not be measured.
+    /// Records why a measurement was left out.
     pub fn leave_out<T>(&mut self, why: &str) -> Option<T> {
         if !self.left_out.iter().any(|known| known == why) {
             self.left_out.push(why.to_owned());
@@ -73,7 +73,7 @@ impl Bench {
         None
     }
 
-    /// What could not be measured, and why.
+    /// The measurements left out, with the reasons.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }

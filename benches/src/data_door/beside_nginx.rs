@@ -1,4 +1,5 @@
-//! The same archive from Penates and, as a finished file, from nginx; measured in turn with the same client.
+//! Compares an archive from Penates with the same archive as a finished file from nginx, measured
+//! in turn with the same client.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -16,21 +17,21 @@ use crate::rig::process::Process;
 use crate::rig::tls::Identity;
 use crate::rig::work::text_bytes;
 
-/// Over what is downloaded, and what should come out.
+/// The connections of a comparison, and its targets.
 pub struct Comparison<S> {
-    /// How to connect.
+    /// Connects.
     pub connect: fn(&Identity, SocketAddr) -> Result<Client<S>>,
-    /// To which address of Penates.
+    /// The address of Penates.
     pub penates: fn(&Server) -> Result<SocketAddr>,
-    /// To which address of nginx.
+    /// The address of nginx.
     pub nginx: fn(&Nginx) -> SocketAddr,
-    /// Gigabytes of page text a second.
+    /// Gigabytes of page text per second.
     pub text: Option<Target>,
     /// Penates' rate over nginx's.
     pub of_nginx: Target,
 }
 
-/// A server, and what is asked of it.
+/// A server, and the requests to it.
 struct Contestant<'a, S> {
     name: &'static str,
     asking: Asking,
@@ -39,7 +40,7 @@ struct Contestant<'a, S> {
 }
 
 impl<S: Read + Write> Comparison<S> {
-    /// Measures it for few volumes and for all.
+    /// Measures it with few volumes and with all.
     pub fn run(&self, bench: &mut Bench) -> Result<Figures> {
         let mut figures = Figures::default();
         let mut sizes = vec![bench.settings.few, bench.settings.volumes];

@@ -1,4 +1,4 @@
-//! Bulk archives over HTTP, beside nginx.
+//! Bulk archives over HTTP, compared with nginx.
 
 use std::net::TcpStream;
 

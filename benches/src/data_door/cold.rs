@@ -1,4 +1,4 @@
-//! Archives out of a store of which nothing is in memory, beside what the disk does by itself.
+//! Archives from a store without anything in memory, compared with the disk alone.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::rig::client::{Client, Request};
 use crate::rig::figures::Figures;
 use crate::rig::page_cache::{files, forget};
 
-/// Bytes that are read at once when files are read one after the other.
+/// Bytes per read when files are read one after the other.
 const READ_BYTES: usize = 1 << 20;
 
 /// Measures it.
@@ -36,7 +36,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Reads all files; GB/s.
+/// Reads all files. Returns GB/s.
 fn read_all(folder: &Path) -> Result<f64> {
     let (mut sum, mut buffer, begun) = (0, vec![0; READ_BYTES], Instant::now());
     for file in files(folder) {

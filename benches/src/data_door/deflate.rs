@@ -4,23 +4,23 @@ use anyhow::{Context, Result, anyhow, ensure};
 use flate2::{Compress, Compression, FlushCompress, Status};
 use libdeflater::{CompressionLvl, Compressor};
 
-/// Room that DEFLATE may need beyond the text, at any level and of any of the libraries.
+/// Space that DEFLATE may need beyond the text, at any level and in any of the libraries.
 const ROOM_BYTES: usize = 256;
 
-/// A library, ready for a level.
+/// A library at one level.
 pub trait Deflate {
     /// Makes a raw DEFLATE stream (RFC 1951) of a text.
     fn deflate(&mut self, text: &[u8]) -> Result<&[u8]>;
 }
 
-/// flate2 with the implementation that the workspace chose: what Penates uses for streams that go on.
+/// flate2 with the backend that the workspace chose. Penates uses it for streams that continue.
 pub struct Flate2 {
     compress: Compress,
     out: Vec<u8>,
 }
 
 impl Flate2 {
-    /// Of a level from 0 to 9.
+    /// At a level from 0 to 9.
     pub fn new(level: u8) -> Self {
         Self { compress: Compress::new(Compression::new(level.into()), false), out: Vec::new() }
     }
@@ -44,7 +44,7 @@ pub struct ZlibRs {
 }
 
 impl ZlibRs {
-    /// Of a level from 0 to 9.
+    /// At a level from 0 to 9.
     pub fn new(level: u8) -> Self {
         Self { deflate: zlib_rs::Deflate::new(level.into(), false, 15), out: Vec::new() }
     }
@@ -61,14 +61,14 @@ impl Deflate for ZlibRs {
     }
 }
 
-/// libdeflate: whole buffers only, no flush. What Penates uses for frames and for pages apart.
+/// libdeflate: whole buffers only, no flush. Penates uses it for frames and for the layout `pages`.
 pub struct Libdeflate {
     compressor: Compressor,
     out: Vec<u8>,
 }
 
 impl Libdeflate {
-    /// Of a level from 0 to 12.
+    /// At a level from 0 to 12.
     pub fn new(level: u8) -> Result<Self> {
         let level = CompressionLvl::new(level.into()).map_err(|_| anyhow!("libdeflate has no level {level}"))?;
         Ok(Self { compressor: Compressor::new(level), out: Vec::new() })
@@ -83,7 +83,7 @@ impl Deflate for Libdeflate {
     }
 }
 
-/// Enough for any text.
+/// Enough space for any text.
 fn room(text: &[u8]) -> usize {
     text.len() + text.len() / 8 + ROOM_BYTES
 }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_library_makes_streams_that_read_back_one_after_the_other_and_whatever_the_text() {
+    fn every_library_makes_streams_of_any_text_that_read_back() {
         let noise: Vec<u8> = (0..5_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let texts: [&[u8]; 4] = [b"", b"a", &b"page ".repeat(900), &noise];
         for level in [0, 1, 6, 9] {

@@ -1,7 +1,9 @@
-//! Memory of the server, and what an honest client gets of it, while others send what is meant to cost.
+//! Memory of the server, and the service for an honest client, while others send expensive
+//! requests.
 //!
-//! The others come from one address of loopback, the honest client from another. What keeps `limits.memory` is the server's peak of
-//! resident memory, which has in it besides what the server needs anyway.
+//! The others come from one loopback address, the honest client from another. The server's peak of
+//! resident memory shows whether it keeps `limits.memory`; it includes everything else that the
+//! server needs.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,13 +26,14 @@ use crate::report::Spread;
 use crate::rig::figures::{Figures, Target};
 use crate::rig::penates::Server;
 
-/// `limits.memory` (512 MiB), and what the server needs besides: its caches, and what connections buffer.
+/// `limits.memory` (512 MiB), and the server's other memory: its caches, and buffers of
+/// connections.
 const PEAK_MB: Target = Target::AtMost(800.0);
-/// Requests of the honest client that are not answered as asked.
+/// Requests of the honest client without the expected response.
 const REFUSED: Target = Target::AtMost(0.0);
-/// Where the honest client comes from; the others come from 127.0.0.1.
+/// The address of the honest client; the others come from 127.0.0.1.
 const HONEST: &str = "127.0.0.2:0";
-/// How long the honest client waits for an answer.
+/// How long the honest client waits for a response.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const FORMS: usize = 150;
@@ -41,16 +44,16 @@ const GRAPHS: usize = 150;
 const GRAPH_BYTES: usize = 4 << 20;
 const BOMBERS: usize = 4;
 
-/// What is sent.
+/// The requests of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attack {
     /// Forms of 15 MiB that lack their last byte.
     Forms,
     /// The same on 32 streams of one HTTP/2 connection, without a length.
     Streams,
-    /// Turtle that becomes 400 MB by a long prefix, again and again.
+    /// Turtle that expands to 400 MB by a long prefix, repeatedly.
     Bombs,
-    /// Archives of everything that are asked for and not read.
+    /// Archives of everything that are requested and not read.
     Archives,
     /// Turtle of 4 MiB that lacks its last byte.
     Graphs,
@@ -69,11 +72,11 @@ impl Attack {
         }
     }
 
-    /// Begins it; it goes on until the tasks are dropped.
+    /// Starts it. It continues until the tasks are dropped.
     fn begin(self, tasks: &mut JoinSet<()>, address: SocketAddr, ids: &Arc<str>) {
         let unfinished = |path: &'static str, media_type: &'static str, bytes: usize| async move {
             loop {
-                // Who is refused or cut off comes again.
+                // A client that is refused or cut off comes again.
                 let _ = send_unfinished(address, path, media_type, bytes).await;
             }
         };
@@ -111,7 +114,7 @@ impl Attack {
     }
 }
 
-/// Measures each attack alone, and all of them together. Each time a server starts anew.
+/// Measures each attack alone, and all of them together, each with a fresh server.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let mixes: Vec<_> = Attack::ALL.map(|attack| (attack.name(), vec![attack])).into_iter().collect();
@@ -144,8 +147,8 @@ fn once(bench: &Bench, name: &str, attacks: &[Attack], figures: &mut Figures) ->
     Ok(())
 }
 
-/// What an honest client gets: how long each answer took, whole, and how many of its requests were refused. It asks for an archive of one
-/// volume and for a page in turn, on a connection each.
+/// The service for an honest client: the time of each whole response, and the number of refused
+/// requests. It requests an archive of one volume and a page in turn, each on its own connection.
 async fn serve_honest(server: &Server, volume: &str, duration: Duration) -> Result<(Vec<Duration>, usize)> {
     let (begun, mut answers, mut refused) = (Instant::now(), Vec::new(), 0);
     while begun.elapsed() < duration || answers.is_empty() {
@@ -163,7 +166,7 @@ async fn serve_honest(server: &Server, volume: &str, duration: Duration) -> Resu
     Ok((answers, refused))
 }
 
-/// The status of an answer that was taken whole.
+/// The status of a response that was read whole.
 async fn answered(address: SocketAddr, request: Request<String>) -> Result<u16> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(HONEST.parse()?)?;
@@ -183,7 +186,7 @@ fn head(path: &str, media_type: &str, bytes: usize) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media_type}\r\ncontent-length: {bytes}\r\n\r\n")
 }
 
-/// Sends all of a body but its last byte, and waits until the server has had enough.
+/// Sends all of a body but its last byte, and waits until the server ends the connection.
 async fn send_unfinished(address: SocketAddr, path: &str, media_type: &str, bytes: usize) -> Result<()> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(head(path, media_type, bytes).as_bytes()).await?;
@@ -197,7 +200,7 @@ async fn send_unfinished(address: SocketAddr, path: &str, media_type: &str, byte
     Ok(())
 }
 
-/// Sends a body, and takes the answer or nothing of it.
+/// Sends a body, and reads the response or nothing of it.
 async fn post(address: SocketAddr, path: &str, media_type: &str, body: &[u8], takes: bool) -> Result<()> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(head(path, media_type, body.len()).as_bytes()).await?;
@@ -207,7 +210,7 @@ async fn post(address: SocketAddr, path: &str, media_type: &str, body: &[u8], ta
         ensure!(stream.read(&mut answer).await? > 0, "no answer");
         return Ok(());
     }
-    // Until the server cuts it off.
+    // Until the server cuts the connection.
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
         stream.write_all(b"").await?;
@@ -217,7 +220,7 @@ async fn post(address: SocketAddr, path: &str, media_type: &str, body: &[u8], ta
     }
 }
 
-/// Opens streams that send a form which does not end, and waits for their answers.
+/// Opens streams that send an endless form, and waits for their responses.
 async fn open_streams(address: SocketAddr) -> Result<()> {
     let io = TokioIo::new(TcpStream::connect(address).await?);
     let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;

@@ -1,4 +1,4 @@
-//! Bulk archives over HTTPS, beside nginx with the same cipher.
+//! Bulk archives over HTTPS, compared with nginx with the same cipher.
 
 use anyhow::{Context, Result};
 

@@ -1,4 +1,4 @@
-//! An import, beside a bare program that does only what any import must do.
+//! An import, compared with a bare program that does only the obligatory work of any import.
 
 use std::fs;
 use std::io::{Cursor, Read};
@@ -22,7 +22,7 @@ use crate::rig::work::{Corpus, disk_bytes};
 
 const OF_BARE: Target = Target::AtLeast(0.8);
 
-/// Measures it for few volumes, from a pairtree that was read before.
+/// Measures it with few volumes, from a pairtree in the page cache.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let pairtree = bench.work.pairtree(&Corpus { volumes: bench.settings.few, ..bench.corpus.clone() })?;
@@ -64,7 +64,7 @@ fn zips(pairtree: &Path) -> Result<Vec<PathBuf>> {
     Ok(zips)
 }
 
-/// What the bare program did.
+/// The work of the bare program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Done {
     text_bytes: u64,
@@ -90,7 +90,8 @@ fn bare(zips: &[PathBuf]) -> Result<Done> {
     })
 }
 
-/// Inflates each page of a ZIP, digests it, deflates it, inflates that again and compares (both by the framer), digests it once more.
+/// Inflates each page of a ZIP, digests it, deflates it, inflates that again and compares (both by
+/// the framer), digests it once more.
 fn obligatory(zip: &Path, framer: &mut Framer) -> Result<Done> {
     let mut archive = ZipArchive::new(Cursor::new(fs::read(zip)?))?;
     let (mut done, mut text) = (Done::default(), Vec::new());

@@ -1,4 +1,5 @@
-//! Bulk archives, beside a Java program that makes its ZIP while it sends it (`benches/java/ZipServer.java`).
+//! Bulk archives, compared with a Java program that makes its ZIP while it sends it
+//! (`benches/java/ZipServer.java`).
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,20 +16,20 @@ use crate::rig::penates::listening;
 use crate::rig::process::Process;
 use crate::rig::work::{Zip, text_bytes};
 
-/// How to get it.
+/// How to install it.
 pub const HOW_TO_GET: &str = "java and javac are not installed (apt-get install default-jdk-headless)";
-/// Where the program is.
+/// The source of the program.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/ZipServer.java");
 /// Downloads before anything is measured, because Java compiles while it runs.
 const WARM_UPS: usize = 3;
-/// DEFLATE levels, and how many times as much page text a second is to be sent.
+/// DEFLATE levels, and the target: how many times as much page text per second Penates sends.
 const LEVELS: [(u8, Target); 2] = [(0, Target::AtLeast(3.0)), (1, Target::AtLeast(45.0))];
 
 /// Its version, if it is installed.
 pub fn version() -> Option<String> {
     let said = |program: &str| {
         let output = Command::new(program).arg("-version").output().ok()?;
-        // Older versions say it as an error.
+        // Older versions print it on standard error.
         let said = [output.stdout, output.stderr].concat();
         let first_line = String::from_utf8_lossy(&said).lines().next()?.to_owned();
         output.status.success().then_some(first_line)
@@ -36,7 +37,7 @@ pub fn version() -> Option<String> {
     said("javac").and(said("java"))
 }
 
-/// Measures it for few volumes.
+/// Measures it with few volumes.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     if version().is_none() {
@@ -85,7 +86,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Compiles the program and starts it with the pages of an archive.
+/// Compiles the program, and starts it with the pages of an archive.
 fn start(folder: &Path, zip: &Zip) -> Result<(Process, SocketAddr)> {
     let classes = folder.join("classes");
     let compiled = Command::new("javac").arg("-d").arg(&classes).arg(SOURCE).status().context("cannot start javac")?;

@@ -1,5 +1,6 @@
-//! Archives at other levels than the stored frames', beside the library that does the same with the frames in memory, on as many processors:
-//! it inflates them, and compresses the texts where the level says so.
+//! Archives at other levels than the stored frames', compared with the library doing the same with
+//! frames in memory, on as many processors: it inflates them, and compresses the texts if the level
+//! says so.
 
 use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,15 +18,16 @@ use crate::rig::download::measure;
 use crate::rig::figures::{Figures, Target};
 use crate::rig::work::{Texts, text_bytes};
 
-/// Levels that are asked for.
+/// The measured levels.
 const LEVELS: [u8; 4] = [0, 1, 6, 9];
-/// Layouts that are asked for. `wordseq` joins as `volumes` does.
+/// The measured layouts. `wordseq` joins pages like `volumes`.
 const LAYOUTS: [&str; 3] = ["pages", "volumes", "wordseq"];
 const OF_LIBRARY: Target = Target::AtLeast(0.9);
-/// Pages that a thread takes at once; joined, they make one stream, as a volume does. A volume has 234 on average.
+/// Pages that a thread takes at once. Joined pages make one stream, as a volume does. A volume has
+/// 234 pages on average.
 const BATCH: usize = 234;
 
-/// Measures it for few volumes.
+/// Measures it with few volumes.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let volumes = bench.settings.few;
@@ -38,7 +40,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     for (layout, level) in LAYOUTS.iter().flat_map(|layout| LEVELS.map(|level| (*layout, level))) {
         let fields = [("volumeIDs", &*ids), ("layout", layout), ("level", &level.to_string())];
         let request = Request::post_form("/volumes", &fields);
-        // Always the same bytes; this once also warms caches up.
+        // The bytes are always the same; this download also warms caches up.
         let zip_bytes = client.fetch(&request)?.body_bytes;
         requests.push((layout, level, request, zip_bytes));
     }
@@ -61,14 +63,15 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Texts as frames.
+/// Makes frames of texts.
 fn frames(texts: &Texts) -> Result<Vec<Frame>> {
     let mut framer = Framer::new(LibraryOptions::default().frame_level);
     texts.iter().map(|text| Ok(framer.frame(text)?)).collect()
 }
 
-/// Inflates everything, and compresses it unless the level is 0, on all processors; MB/s of text, and bytes that come out. Pages become
-/// streams of their own by libdeflate; joined ones become parts of a stream by flate2, as libdeflate makes whole streams only.
+/// Inflates everything, and compresses it unless the level is 0, on all processors. Returns MB/s of
+/// text, and the bytes of the output. Pages become separate streams with libdeflate. Joined pages
+/// become parts of a stream with flate2, because libdeflate makes whole streams only.
 fn by_library(frames: &[Frame], text_bytes: u64, level: u8, joined: bool) -> Result<(f64, u64)> {
     let next = AtomicUsize::new(0);
     let begun = Instant::now();

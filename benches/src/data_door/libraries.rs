@@ -1,4 +1,5 @@
-//! DEFLATE libraries beside each other: how small they make pages, and how fast, and how fast they inflate them, on one processor.
+//! Compares DEFLATE libraries: the size of compressed pages, and the speed of compressing and
+//! inflating, on one processor.
 
 use std::time::Instant;
 
@@ -10,11 +11,11 @@ use super::deflate::{Deflate, Flate2, Libdeflate, ZlibRs};
 use crate::rig::figures::Figures;
 use crate::rig::work::Texts;
 
-/// Levels that are compared.
+/// The compared levels.
 const LEVELS: [u8; 4] = [1, 3, 6, 9];
-/// Bytes of text that each is given.
+/// Bytes of text for each.
 const TEXT_BYTES: usize = 16_000_000;
-/// What flate2 uses in this build.
+/// The backend of flate2 in this build.
 const FLATE2: &str = if cfg!(feature = "zlib-ng") { "zlib-ng" } else { "zlib-rs, by flate2" };
 
 /// Measures it, in turn.

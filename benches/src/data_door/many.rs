@@ -1,4 +1,4 @@
-//! Many bulk clients at once, and what a client of single pages sees beside them.
+//! Many bulk clients at the same time, and the service for a client of single pages meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Target};
 use crate::rig::load::closed;
 
-/// Bulk clients at once.
+/// Bulk clients at the same time.
 const MANY: usize = 16;
 const OF_ONE: Target = Target::AtLeast(0.9);
 const PAGE_P99_MS: Target = Target::AtMost(20.0);
@@ -49,7 +49,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Does something while so many clients download an archive again and again; answers their rate in GB/s too.
+/// Does some work while a number of clients download an archive repeatedly. Also returns their rate
+/// in GB/s.
 fn beside_bulk<T>(
     address: SocketAddr,
     selection: &str,

@@ -13,17 +13,17 @@ use crate::rig::figures::{Figures, Target};
 use crate::rig::penates::Server;
 use crate::rig::process::Memory;
 
-/// Bytes a second that each client takes.
+/// The bytes per second that each client reads.
 const CLIENT_RATE: f64 = 300_000.0;
-/// Clients, where there are many.
+/// The number of clients in the measurement with many.
 const MANY: usize = 50;
-/// Between two looks at the server's memory.
+/// The pause between two polls of the server's memory.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How long it may take until every client has something.
+/// The time limit until every client has received something.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PEAK_MB: Target = Target::AtMost(150.0);
 
-/// What clients ask for.
+/// The requests of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asking {
     OneSelection,
@@ -31,7 +31,7 @@ enum Asking {
     ListsOfTheirOwn,
 }
 
-/// Measures it, for one client and for many. Each time a server starts anew.
+/// Measures it with one client and with many, each with a fresh server.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let all = [
@@ -75,7 +75,8 @@ fn once(bench: &Bench, clients: usize, asking: Asking, figures: &mut Figures) ->
     Ok(())
 }
 
-/// The server's memory again and again, from when every client has something, while they go on taking.
+/// The server's memory, polled from the time when every client has received something, while they
+/// continue to read.
 fn under_load(server: &Server, requests: &[Request], duration: Duration) -> Result<Vec<Memory>> {
     let (stop, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
     let download = |request: &Request| {

@@ -1,14 +1,17 @@
-//! Benchmarks of the data door as its users see it: the real server, over loopback, beside nginx, Java and bare programs.
+//! Benchmarks of the data door: the real server over loopback, compared with nginx, Java and bare
+//! programs.
 //!
 //! How to read it (servers, clients and figures are those of the [`rig`](crate::rig)):
 //!
-//! - [`bench`] is what every benchmark gets; [`nginx`] is the peer; [`syscalls`] counts what a server asks of Linux; [`parallel`] is for
-//!   bare programs.
-//! - [`beside_nginx`] compares archives with nginx, for [`bulk`] and [`https`]; [`java`] with Java; [`levels`] with the DEFLATE library
-//!   alone ([`deflate`]), [`libraries`] such libraries with each other; [`import`] with a bare program; [`cold`] with the disk.
-//! - [`selection`], [`range`], [`page`], [`many`], [`memory`], [`hostile`] and [`start`] have nothing beside them but their targets.
+//! - [`bench`] is shared by all benchmarks; [`nginx`] is the peer; [`syscalls`] counts the system
+//!   calls of a server; [`parallel`] is for bare programs.
+//! - [`beside_nginx`] compares archives with nginx, for [`bulk`] and [`https`]; [`java`] compares
+//!   with Java; [`levels`] with the DEFLATE library alone ([`deflate`]); [`libraries`] compares
+//!   such libraries; [`import`] compares with a bare program; [`cold`] with the disk.
+//! - [`selection`], [`range`], [`page`], [`many`], [`memory`], [`hostile`] and [`start`] have
+//!   targets only.
 //!
-//! `benches/README.md` says what the figures mean.
+//! `benches/README.md` explains the figures.
 
 pub mod bench;
 pub mod beside_nginx;

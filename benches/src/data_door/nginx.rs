@@ -1,4 +1,4 @@
-//! nginx, sending finished files.
+//! nginx sending finished files.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::rig::process::Process;
 use crate::rig::tls::{CIPHER_SUITE, Identity};
 
-/// How to get it.
+/// How to install it.
 pub const HOW_TO_GET: &str = "nginx is not installed (apt-get install nginx-light)";
 
 /// Its version, if it is installed.
@@ -24,14 +24,14 @@ pub fn version() -> Option<String> {
 pub struct Nginx {
     /// Its process (the workers are its children).
     pub process: Process,
-    /// Where it speaks HTTP.
+    /// Its HTTP address.
     pub http: SocketAddr,
-    /// Where it speaks HTTPS.
+    /// Its HTTPS address.
     pub https: SocketAddr,
 }
 
 impl Nginx {
-    /// Serves `files` with sendfile; its configuration and log go into `folder`.
+    /// Serves `files` with sendfile. Its configuration and log are in `folder`.
     pub fn start(folder: &Path, files: &Path, identity: &Identity) -> Result<Self> {
         let (http, https) = (free_address()?, free_address()?);
         let file = folder.join("nginx.conf");
@@ -44,12 +44,12 @@ impl Nginx {
     }
 }
 
-/// An address of loopback that was free a moment ago.
+/// A loopback address that was free a moment ago.
 fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// As nginx's documentation advises for large static files; nothing is logged for each request.
+/// As nginx's documentation advises for large static files, without a log of requests.
 fn configuration(
     folder: &Path,
     files: &Path,
@@ -57,7 +57,8 @@ fn configuration(
     http: SocketAddr,
     https: SocketAddr,
 ) -> Result<String> {
-    // As root, workers would run as somebody who may not read a temporary folder. Only root may say as whom they run.
+    // Workers of root would run as a user that may not read a temporary folder. Only root may set
+    // their user.
     let is_root = fs::metadata("/proc/self")?.uid() == 0;
     let user = if is_root { "user root;" } else { "" };
     let text = |path: &Path| path.to_str().map(str::to_owned).context("a path that is no text");

@@ -1,4 +1,4 @@
-//! Single pages, warm, over many connections.
+//! Single warm pages over many connections.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::rig::penates::Server;
 use crate::rig::process::Usage;
 use crate::rig::work::{Corpus, Volume, segment, volumes};
 
-/// Connections at once.
+/// The number of connections.
 const CONNECTIONS: usize = 32;
-/// Different requests among which is drawn.
+/// Different requests to draw from.
 const REQUESTS: usize = 20_000;
 const RATE: Target = Target::AtLeast(20_000.0);
 const P99_MS: Target = Target::AtMost(5.0);
 
-/// Measures it for one page and for pages of all volumes.
+/// Measures it with one page and with pages of all volumes.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let server = bench.server()?;
@@ -56,13 +56,13 @@ fn once(server: &Server, name: &str, requests: &[Vec<u8>], duration: Duration, f
     Ok(())
 }
 
-/// Requests of pages drawn from all volumes of a corpus.
+/// Requests for pages drawn from all volumes of a corpus.
 pub fn random_pages(server: &Server, corpus: &Corpus, seed: u64) -> Result<Vec<Vec<u8>>> {
     let known: Vec<Volume> = volumes(server, corpus, corpus.volumes)?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let request = |_| {
         let index = rng.random_range(0..known.len());
-        // Made volumes have all sequences from 1 to the number of their pages.
+        // Synthetic volumes have all sequences from 1 to the number of their pages.
         let page = rng.random_range(1..=known[index].pages);
         Request::get(&format!("/volumes/{}/pages/{page}", segment(&corpus.id(index as u64)))).bytes()
     };

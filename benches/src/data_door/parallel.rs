@@ -1,10 +1,10 @@
-//! The same work on all processors.
+//! Runs the same work on all processors.
 
 use std::thread;
 
 use anyhow::{Result, anyhow};
 
-/// Runs as many threads as there are processors, and answers what each comes to.
+/// Runs one thread per processor. Returns the result of each.
 pub fn on_all_processors<T: Send>(work: impl Fn() -> Result<T> + Sync) -> Result<Vec<T>> {
     let threads = thread::available_parallelism()?.get();
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! A megabyte out of the middle of a selection's archive.
+//! A megabyte from the middle of a selection's archive.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ use crate::report::Spread;
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Target};
 
-/// Bytes that are asked for.
+/// Bytes of a range.
 const RANGE_BYTES: u64 = 1_000_000;
 /// Ranges of one repetition.
 const RANGES: usize = 20;
@@ -31,7 +31,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     for _ in 0..bench.settings.repetitions {
         let mut times = Vec::new();
         for _ in 0..RANGES {
-            // Somewhere in the second quarter of the archive or the third.
+            // Somewhere in the second or the third quarter of the archive.
             let start = zip.bytes / 4 + rng.random_range(0..=zip.bytes / 2 - len);
             times.push(once(&mut client, &selection, start, len, &finished)?);
         }
@@ -43,7 +43,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Milliseconds that one range takes; what comes is compared with the finished archive afterwards.
+/// The time of one range in milliseconds. Its bytes are compared with the finished archive
+/// afterwards.
 fn once(
     client: &mut Client<std::net::TcpStream>,
     selection: &str,

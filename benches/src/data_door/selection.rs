@@ -1,4 +1,4 @@
-//! A selection of all volumes: making it, and how soon its archive begins.
+//! A selection of all volumes: creating it, and the first byte of its archive.
 
 use anyhow::{Context, Result, ensure};
 
@@ -15,7 +15,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let server = bench.server()?;
     let volumes = bench.settings.volumes;
-    // Two lists, so that none of them finds what the other made.
+    // Two lists, so that neither finds the selection of the other.
     let lists = [bench.corpus.ids(volumes), bench.corpus.ids_from(1, volumes)];
     once(&server, &lists, &mut Figures::default())?; // warms caches up
     for _ in 0..bench.settings.repetitions {

@@ -1,4 +1,4 @@
-//! From the start of the program until it is ready, with all volumes stored; and what it holds when nobody asks anything.
+//! The time from start to readiness with all volumes stored, and the memory of an idle server.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::rig::figures::{Figures, Target};
 
 const READY_MS: Target = Target::AtMost(200.0);
 const IDLE_MB: Target = Target::AtMost(60.0);
-/// How long nothing is asked, at most.
+/// The longest idle time.
 const IDLE: Duration = Duration::from_secs(3);
 
 /// Measures it.

@@ -10,15 +10,15 @@ use super::open_loop::{Arrivals, open};
 use super::subject::{Kind, Subject};
 use crate::rig::figures::{Figures, Target};
 
-/// Steps are whole multiples of this many requests a second, as in the testbed of DRAS-TIC.
+/// Steps are multiples of this number of requests per second, as in the testbed of DRAS-TIC.
 const STEP: f64 = 20.0;
-/// Where steps would be too many, the next is so much higher.
+/// If that made too many steps, each step grows by this factor.
 const GROWTH: f64 = 1.1;
-/// Connections at most.
+/// The greatest number of connections.
 const CONNECTIONS: usize = 128;
-/// An answer that comes later is late.
+/// A response after this time is late.
 const LATE: Duration = Duration::from_secs(1);
-/// How much of all answers may be late.
+/// The allowed share of late responses.
 const LATE_SHARE: f64 = 0.01;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -44,14 +44,15 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The highest step that holds, and the one that does not.
+/// The highest step that holds, and the first that does not.
 fn held_rate(subject: &Subject, duration: Duration) -> Result<(f64, f64)> {
     let (mut held, mut rate) = (0.0, STEP);
     loop {
         let first = NEXT.fetch_add((rate * duration.as_secs_f64()) as u64 + 1, Ordering::Relaxed);
         let request = |number: u64| {
             let container = format!("a{}", first + number / 2);
-            // The container of each pair is due before what is in it; where a server is so slow that it is not there yet, it makes it.
+            // The container of each pair is due before its binary. On a slow server it may be
+            // missing then, and the server creates it.
             if number.is_multiple_of(2) {
                 subject.make_container(&container)
             } else {
@@ -67,7 +68,7 @@ fn held_rate(subject: &Subject, duration: Duration) -> Result<(f64, f64)> {
     }
 }
 
-/// No errors, few late answers, and nothing that waits longer and longer.
+/// No errors, few late responses, and no growing queue.
 fn holds(arrivals: &Arrivals) -> bool {
     let late_ms = LATE.as_secs_f64() * 1e3;
     arrivals.errors == 0 && arrivals.load.quantile_ms(1.0 - LATE_SHARE) < late_ms && arrivals.last_late < LATE

@@ -1,4 +1,4 @@
-//! What every benchmark here gets: settings, a folder, and servers to measure.
+//! Shared by the benchmarks here: settings, a folder, and servers to measure.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::subject::{Kind, Subject};
 use super::{fedora, penates, solid};
 use crate::rig::penates::Penates;
 
-/// What is asked for.
+/// The settings of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
-    /// Which servers are measured.
+    /// The servers to measure.
     pub subjects: Vec<Kind>,
     /// Connections of each closed loop.
     pub connections: Vec<usize>,
@@ -27,7 +27,7 @@ pub struct Settings {
     pub members: u64,
     /// Bytes of the large binary.
     pub large_bytes: u64,
-    /// Resources that are sent in one request.
+    /// Resources in one request.
     pub many: u64,
 }
 
@@ -44,19 +44,19 @@ impl fmt::Display for Settings {
 
 /// A run of some benchmarks.
 pub struct Bench {
-    /// What was asked for.
+    /// The settings.
     pub settings: Settings,
     /// The program.
     pub penates: Penates,
-    /// Where stores are, one after the other.
+    /// The folder of stores, one after the other.
     folder: PathBuf,
-    /// Where programs of peers are kept.
+    /// The folder of peers' programs.
     peers: PathBuf,
     left_out: Vec<String>,
 }
 
 impl Bench {
-    /// Makes ready, in a folder.
+    /// Prepares a run in a folder.
     pub fn new(settings: Settings, folder: &Path, peers: &Path, penates: Penates) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         std::fs::create_dir_all(peers)?;
@@ -69,7 +69,7 @@ impl Bench {
         Duration::from_secs_f64(self.settings.seconds)
     }
 
-    /// The folder in which stores lie.
+    /// The folder of stores.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -80,7 +80,7 @@ impl Bench {
         penates::start(&self.penates, folder)
     }
 
-    /// A fresh server of a kind; `None`: it cannot be had, and why was noted.
+    /// A fresh server of a kind; `None`: it is not available, and the reason was recorded.
     pub fn start(&mut self, kind: Kind) -> Result<Option<Subject>> {
         let folder = self.fresh_folder()?;
         let started = match kind {
@@ -103,7 +103,7 @@ impl Bench {
         Ok(tempfile::Builder::new().prefix("store-").tempdir_in(&self.folder)?)
     }
 
-    /// What could not be measured, and why.
+    /// The measurements left out, with the reasons.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }

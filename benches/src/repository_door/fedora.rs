@@ -15,7 +15,7 @@ use crate::rig::process::Process;
 const WAR: &str = "org.fcrepo:fcrepo-webapp:6.1.0:war";
 const RUNNER: &str = "org.eclipse.jetty:jetty-runner:9.4.53.v20231009:jar";
 
-/// Its web.xml wants a realm of this name.
+/// Its web.xml requires a realm of this name.
 const JETTY_XML: &str = r#"<?xml version="1.0"?>
 <!DOCTYPE Configure PUBLIC "-//Jetty//Configure//EN" "http://www.eclipse.org/jetty/configure_9_3.dtd">
 <Configure class="org.eclipse.jetty.server.Server">
@@ -28,7 +28,7 @@ const JETTY_XML: &str = r#"<?xml version="1.0"?>
 /// `fedoraAdmin:fedoraAdmin`
 const AUTHORIZATION: &str = "Basic ZmVkb3JhQWRtaW46ZmVkb3JhQWRtaW4=";
 
-/// Starts it over a new store; `peers` keeps what is fetched.
+/// Starts it over a new store. `peers` keeps downloaded files.
 pub fn start(peers: &Path, folder: TempDir) -> Result<Subject> {
     let (war, runner) = (fetch(peers, WAR, "fedora.war")?, fetch(peers, RUNNER, "jetty-runner.jar")?);
     let realm = folder.path().join("realm.properties");
@@ -51,7 +51,7 @@ pub fn start(peers: &Path, folder: TempDir) -> Result<Subject> {
         authorization: Some(AUTHORIZATION),
         folder,
     };
-    // Its log does not say when it is ready: its logger is left out of the archive.
+    // Its log does not show when it is ready, because its logger is not in the archive.
     let root = Request::get("/rest/").with("authorization", AUTHORIZATION);
     subject.process.wait_for(|_| Client::connect(address).ok()?.fetch(&root).ok())?;
     Ok(subject)

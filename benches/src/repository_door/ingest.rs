@@ -1,5 +1,5 @@
-//! Ingest as in the testbed of DRAS-TIC, in a closed loop: each user makes a Basic Container with two triples, then a binary of 1 KB in
-//! it, and so on.
+//! Ingest as in the testbed of DRAS-TIC, in a closed loop: each user creates a Basic Container with
+//! two triples, then a binary of 1 KB in it, repeatedly.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::rig::figures::{Figures, Target};
 use crate::rig::load::{Load, closed};
 use crate::rig::process::Usage;
 
-/// How long the disk is measured by itself.
+/// How long the disk alone is measured.
 const SYNC_SECONDS: f64 = 1.0;
 
-/// Numbers of containers: no name is used twice in a run.
+/// Numbers for containers: no name is used twice in a run.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// So many users at once, for a while.
+/// A number of users at the same time, for a while.
 pub fn load(subject: &Subject, connections: usize, duration: Duration) -> Result<Load> {
     let mut users: Vec<_> = (0..connections).map(|_| requests(subject)).collect();
     closed(subject.address, connections, duration, |user| users[user]().bytes())
@@ -79,7 +79,7 @@ fn tell(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, used
     }
     figures.tell(what("median"), "ms", load.quantile_ms(0.5));
     match kind == Kind::Penates && connections >= 32 {
-        // What the disk itself takes is not the server's to save.
+        // The time of the disk itself cannot be saved by the server.
         true => {
             let beyond_ms = load.quantile_ms(0.99) - 3.0 * sync_p99_ms;
             figures.tell(what("p99"), "ms", load.quantile_ms(0.99));
@@ -91,7 +91,7 @@ fn tell(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, used
     figures.tell(what("written to disk"), "bytes per request", used.disk_written_bytes / load.answers.max(1) as f64);
 }
 
-/// Ratios, within one repetition.
+/// Ratios within one repetition.
 fn compare(figures: &mut Figures, rates: &[(Kind, usize, f64)]) {
     let rate = |kind, connections| {
         rates.iter().find(|(known, count, _)| *known == kind && *count == connections).map(|(.., rate)| *rate)

@@ -1,5 +1,5 @@
-//! A large binary up and down, beside a server that does nothing but copy through the same HTTP library: into a file that it syncs, and
-//! out of it.
+//! A large binary, sent and fetched, compared with a server that only copies through the same HTTP
+//! library: into a file that it syncs, and from it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,9 +17,9 @@ use super::bench::Bench;
 use crate::rig::client::{Client, Received, Request};
 use crate::rig::figures::{Figures, Target};
 
-/// Bytes that are sent at a time.
+/// Bytes per write.
 const PIECE_BYTES: usize = 256 << 10;
-/// Of the rate of plain copying.
+/// The target, as a share of the rate of plain copying.
 const RATE: Target = Target::AtLeast(0.5);
 const MEMORY_MB: Target = Target::AtMost(64.0);
 
@@ -52,7 +52,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// A server in this process that takes one file and gives it back.
+/// A server in this process that takes one file and returns it.
 fn plain_copying(file: PathBuf) -> Result<SocketAddr> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || -> Result<()> {

@@ -1,4 +1,4 @@
-//! A container with very many members: creating in it, beside an empty one; listing it.
+//! A container with very many members: creating in it, compared with an empty one, and listing it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Target};
 use crate::rig::load::closed;
 
-/// Connections that create at once.
+/// Connections that create at the same time.
 const CONNECTIONS: usize = 32;
-/// In so many slices the two containers are created in.
+/// The number of time slices in which the two containers get new members.
 const SLICES: u32 = 24;
-/// Memory that a listing may take besides.
+/// The additional memory that a listing may take.
 const MEMORY_MB: Target = Target::AtMost(16.0);
 
 /// Measures it.
@@ -35,7 +35,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Creates in the containers `big` and `empty`, in turn in short slices: what the server merges meanwhile hits both alike.
+/// Creates in the containers `big` and `empty`, in turn in short slices, so that background work of
+/// the server affects both alike.
 pub fn create_in_both(subject: &Subject, next: &AtomicU64, duration: Duration, figures: &mut Figures) -> Result<()> {
     subject.process.settle()?;
     let slice = 2 * duration / SLICES;
@@ -59,7 +60,7 @@ pub fn create_in_both(subject: &Subject, next: &AtomicU64, duration: Duration, f
     Ok(())
 }
 
-/// What was created in one of them.
+/// The results of creating in one of them.
 #[derive(Default)]
 struct Created {
     answers: u64,
@@ -72,7 +73,8 @@ impl Created {
     }
 }
 
-/// Lists the container `big`, which has so many members or more; answers members a second.
+/// Lists the container `big`, which has at least this number of members. Returns members per
+/// second.
 pub fn list(subject: &Subject, members: u64, figures: &mut Figures) -> Result<f64> {
     subject.process.settle()?;
     subject.process.reset_peak()?;

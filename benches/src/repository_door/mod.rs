@@ -1,14 +1,15 @@
-//! Benchmarks of the repository door as its users see it: the real server, over loopback, beside its peers.
+//! Benchmarks of the repository door: the real server over loopback, compared with its peers.
 //!
 //! How to read it:
 //!
-//! - [`bench`] is what every benchmark gets; [`subject`] is a server that is measured: Penates ([`penates`]), Fedora ([`fedora`]) or the
-//!   Community Solid Server ([`solid`]); [`sync`] is what the disk does by itself.
-//! - [`open_loop`] sends requests when they are due, whatever happens.
-//! - [`ingest`], [`arrivals`], [`reading`] compare servers; [`large`] compares with plain copying; [`members`] and [`quads`] have nothing
-//!   beside them but their targets.
+//! - [`bench`] is shared by all benchmarks; [`subject`] is a measured server: Penates
+//!   ([`penates`]), Fedora ([`fedora`]) or the Community Solid Server ([`solid`]); [`sync`]
+//!   measures the disk alone.
+//! - [`open_loop`] sends requests at the times when they are due.
+//! - [`ingest`], [`arrivals`], [`reading`] compare servers; [`large`] compares with plain copying;
+//!   [`members`] and [`quads`] have targets only.
 //!
-//! `benches/README.md` says what the figures mean.
+//! `benches/README.md` explains the figures.
 
 pub mod arrivals;
 pub mod bench;

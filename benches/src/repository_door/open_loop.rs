@@ -1,4 +1,4 @@
-//! Requests over many connections, one thread each, in an open loop: each is due at its time whatever happens.
+//! Requests over many connections, one thread each, in an open loop: each is due at a fixed time.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,27 +10,28 @@ use hdrhistogram::Histogram;
 use crate::rig::client::{Client, Request};
 use crate::rig::load::Load;
 
-/// Why an open loop gives a step up: its last request is so late.
+/// An open loop gives a step up when a request is later than this.
 const LATE_MAX: Duration = Duration::from_secs(5);
 
-/// What came out; latencies count from the time at which a request was due.
+/// The results; latencies count from the time at which a request was due.
 pub struct Arrivals {
-    /// The answers.
+    /// The responses.
     pub load: Load,
     /// Requests that failed.
     pub errors: u64,
-    /// How late the last request was sent: what grows is a queue.
+    /// How late the last request was sent; a growing value means a queue.
     pub last_late: Duration,
 }
 
-/// What one connection did.
+/// The results of one connection.
 struct Part {
     latencies_us: Histogram<u64>,
     errors: u64,
     last_late: Duration,
 }
 
-/// Sends so many requests a second for a while, over at most so many connections. `request` makes the one of this number.
+/// Sends a number of requests per second for a while, over a limited number of connections.
+/// `request` makes the request of a given number.
 pub fn open(
     address: SocketAddr,
     connections: usize,
@@ -53,7 +54,7 @@ pub fn open(
             std::thread::sleep(at.saturating_duration_since(Instant::now()));
             part.last_late = at.elapsed();
             if part.last_late > LATE_MAX {
-                // All that are still due would be later still.
+                // All later requests would be later still.
                 part.errors += 1;
                 return Ok(part);
             }

@@ -10,7 +10,7 @@ use super::subject::Subject;
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Target};
 
-/// Resources of one request at most: bodies are made beforehand.
+/// The greatest number of resources in one request: bodies are made beforehand.
 const IN_ONE_REQUEST: u64 = 100_000;
 
 /// Measures it.
@@ -24,7 +24,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Fills a container with so many resources; answers how many a second.
+/// Fills a container with a number of resources. Returns resources per second.
 pub fn fill(subject: &Subject, container: &str, count: u64) -> Result<f64> {
     let mut client = Client::connect(subject.address)?;
     client.fetch(&subject.make_container(container))?;

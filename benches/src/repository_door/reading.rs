@@ -10,9 +10,9 @@ use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Target};
 use crate::rig::load::closed;
 
-/// Connections at once.
+/// The number of connections.
 const CONNECTIONS: usize = 32;
-/// Resources among which is chosen.
+/// Resources to choose from.
 const RESOURCES: usize = 1_000;
 
 /// Measures it.

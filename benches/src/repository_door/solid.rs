@@ -1,4 +1,4 @@
-//! The Community Solid Server, from npm, with everything allowed to everybody.
+//! The Community Solid Server, from npm, with all access allowed.
 
 use std::fs;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use crate::rig::process::Process;
 
 const PACKAGE: &str = "@solid/community-server@7";
 
-/// Where it keeps things.
+/// Its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// In files.
@@ -23,7 +23,7 @@ pub enum Backend {
     Memory,
 }
 
-/// Starts it over a new store; `peers` keeps what is fetched.
+/// Starts it over a new store. `peers` keeps downloaded files.
 pub fn start(peers: &Path, folder: TempDir, backend: Backend) -> Result<Subject> {
     let package = fetch(peers)?;
     let (kind, example) = match backend {
@@ -45,7 +45,7 @@ pub fn start(peers: &Path, folder: TempDir, backend: Backend) -> Result<Subject>
     Ok(subject)
 }
 
-/// The folder of the package, fetched once.
+/// The folder of the package, downloaded once.
 fn fetch(peers: &Path) -> Result<PathBuf> {
     let package = peers.join("solid/node_modules/@solid/community-server");
     if package.join("bin/server.js").exists() {

@@ -1,4 +1,4 @@
-//! A server that is measured, and how it wants to be asked.
+//! A measured server, and how requests to it look.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::rig::client::Request;
 use crate::rig::process::Process;
 
-/// Which one.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -35,28 +35,28 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A server that runs over a store of its own, which goes away with it.
+/// A server over its own store, which is deleted with it.
 pub struct Subject {
-    /// Which.
+    /// Its kind.
     pub kind: Kind,
     /// Its process.
     pub process: Process,
-    /// Where it speaks HTTP.
+    /// Its HTTP address.
     pub address: SocketAddr,
     /// The path of its root container, with a slash at the end.
     pub root: &'static str,
-    /// What the address of a container ends with.
+    /// The suffix of a container's address.
     pub container_suffix: &'static str,
-    /// `Authorization`, where it wants one.
+    /// The value of `Authorization`, if it requires one.
     pub authorization: Option<&'static str>,
-    /// Its store; after the process, so that it goes away after that has ended.
+    /// Its store. It follows the process, so that it is deleted after the process has ended.
     pub folder: TempDir,
 }
 
 /// Bytes of a small binary.
 pub const SMALL_BYTES: usize = 1_024;
 
-/// What is said of each container: two triples, as in the testbed of DRAS-TIC.
+/// The statements about each container: two triples, as in the testbed of DRAS-TIC.
 const TWO_TRIPLES: &str =
     "@prefix dc: <http://purl.org/dc/terms/> . <> dc:title \"A container\" ; dc:creator \"Nobody\" .";
 
@@ -86,7 +86,7 @@ impl Subject {
         self.authorized(Request::sending("PUT", &self.path(name), "application/x-bytes", &body).with("link", link))
     }
 
-    /// A request with what it wants to know of who asks.
+    /// Adds the server's `Authorization` to a request.
     pub fn authorized(&self, request: Request) -> Request {
         match self.authorization {
             Some(authorization) => request.with("authorization", authorization),

@@ -1,4 +1,4 @@
-//! What the disk does by itself: a few kilobytes appended and synced, over and over.
+//! Measures the disk alone: a few kilobytes appended and synced, repeatedly.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,11 +11,11 @@ use hdrhistogram::Histogram;
 /// Bytes of each append.
 const APPENDED_BYTES: usize = 4 << 10;
 
-/// How long each sync took, in microseconds, and how many there were a second.
+/// The time of each sync in microseconds, and the syncs per second.
 pub struct Synced {
     /// Latencies in microseconds.
     pub latencies_us: Histogram<u64>,
-    /// Syncs a second.
+    /// Syncs per second.
     pub rate: f64,
 }
 

@@ -1,7 +1,8 @@
-//! The client of all servers: blocking, HTTP/1.1, one connection; what it receives it counts and throws away.
+//! The client of all servers: blocking, HTTP/1.1, one connection. It counts the bytes that it
+//! receives and discards them.
 //!
-//! It is as cheap as a client that receives all bytes can be, so that on a machine that it shares with the server the server
-//! has what is left; and it is the same for all servers.
+//! It is as cheap as a client that receives all bytes can be, because it shares the machine with
+//! the server. All servers get the same client.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Bytes that are received at once: enough for few system calls, and few enough to stay in a processor's cache.
+/// Bytes per receive: enough for few system calls, and few enough to stay in a processor's cache.
 const BUFFER_BYTES: usize = 256 << 10;
 /// How long a server may send nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More header fields than any of the servers sends.
 pub const HEADERS_MAX: usize = 100;
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     head: String,
@@ -24,17 +25,17 @@ pub struct Request {
 }
 
 impl Request {
-    /// `GET` of a path.
+    /// A `GET` of a path.
     pub fn get(path: &str) -> Self {
         Self { head: format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n"), body: Vec::new() }
     }
 
-    /// `DELETE` of a path.
+    /// A `DELETE` of a path.
     pub fn delete(path: &str) -> Self {
         Self { head: format!("DELETE {path} HTTP/1.1\r\nhost: localhost\r\n"), body: Vec::new() }
     }
 
-    /// `POST` of ids, one a line.
+    /// A `POST` of ids, one per line.
     pub fn post(path: &str, ids: &str) -> Self {
         let len = ids.len();
         let head =
@@ -42,7 +43,7 @@ impl Request {
         Self { head, body: ids.as_bytes().to_vec() }
     }
 
-    /// `POST` of a form.
+    /// A `POST` of a form.
     pub fn post_form(path: &str, fields: &[(&str, &str)]) -> Self {
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish().into_bytes();
         let (kind, len) = ("application/x-www-form-urlencoded", body.len());
@@ -51,7 +52,7 @@ impl Request {
         Self { head, body }
     }
 
-    /// `PUT` or `POST` of a body.
+    /// A `PUT` or `POST` of a body.
     pub fn sending(method: &str, path: &str, media_type: &str, body: &[u8]) -> Self {
         let len = body.len();
         let head = format!(
@@ -60,19 +61,19 @@ impl Request {
         Self { head, body: body.to_vec() }
     }
 
-    /// With one more header field.
+    /// Adds a header field.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.head.push_str(&format!("{name}: {value}\r\n"));
         self
     }
 
-    /// As it is sent.
+    /// Its bytes.
     pub fn bytes(&self) -> Vec<u8> {
         [self.head.as_bytes(), b"\r\n", &self.body].concat()
     }
 }
 
-/// How the end of a body is told (RFC 9112, 6.3).
+/// How a body ends (RFC 9112, 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     Length(u64),
@@ -80,7 +81,7 @@ enum Framing {
     UntilClosed,
 }
 
-/// The head of an answer.
+/// The head of a response.
 #[derive(Clone, Debug)]
 pub struct Head {
     /// Its status code.
@@ -90,12 +91,12 @@ pub struct Head {
 }
 
 impl Head {
-    /// The value of a header field, if it is there.
+    /// The value of a header field, if there is one.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Reads a head; `None`: it is not whole yet. Answers also how many bytes it takes.
+    /// Parses a head; `None`: it is not complete yet. Also returns its length in bytes.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>> {
         let mut fields = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut fields);
@@ -109,13 +110,13 @@ impl Head {
         head.framing = match (head.header("transfer-encoding"), head.header("content-length"), head.status) {
             (_, _, 204 | 304) => Framing::Length(0),
             (Some("chunked"), ..) => Framing::Chunked,
-            (_, Some(len), _) => Framing::Length(len.parse().context("a content-length that is no number")?),
+            (_, Some(len), _) => Framing::Length(len.parse().context("a content-length that is not a number")?),
             _ => Framing::UntilClosed,
         };
         Ok(Some((head, len)))
     }
 
-    /// How many bytes follow, where that is told.
+    /// The length of the body, if the head says it.
     pub fn content_length(&self) -> Option<u64> {
         match self.framing {
             Framing::Length(len) => Some(len),
@@ -124,14 +125,15 @@ impl Head {
     }
 }
 
-/// An answer that was received to its end.
+/// A response that was received to its end.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// Its head.
     pub head: Head,
-    /// Bytes of its body, without what frames chunks.
+    /// Bytes of its body, without the framing of chunks.
     pub body_bytes: u64,
-    /// From sending the request to the first byte of the body (or to the end of the head, where there is none).
+    /// From sending the request to the first byte of the body (or to the end of the head, if there
+    /// is no body).
     pub first_byte: Duration,
     /// From sending the request to the last byte.
     pub whole: Duration,
@@ -141,7 +143,7 @@ pub struct Received {
 pub struct Client<S> {
     stream: S,
     buffer: Box<[u8]>,
-    /// What was received and not looked at yet, in `buffer`.
+    /// The range of `buffer` that was received and not processed yet.
     rest: std::ops::Range<usize>,
 }
 
@@ -152,7 +154,7 @@ impl Client<TcpStream> {
     }
 }
 
-/// A TCP connection as all clients here have it.
+/// A TCP connection with the options of all clients here.
 pub fn open(address: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
     stream.set_nodelay(true)?;
@@ -166,19 +168,20 @@ impl<S: Read + Write> Client<S> {
         Self { stream, buffer: vec![0; BUFFER_BYTES].into(), rest: 0..0 }
     }
 
-    /// Asks, receives all of the answer, and throws it away. A status other than 2xx is an error.
+    /// Sends a request, receives the whole response, and discards it. A status other than 2xx is an
+    /// error.
     pub fn fetch(&mut self, request: &Request) -> Result<Received> {
         self.fetch_into(request, |_| Ok(()))
     }
 
-    /// The same, and hands over what is received.
+    /// The same, but passes the received bytes on.
     pub fn fetch_into(&mut self, request: &Request, take: impl FnMut(&[u8]) -> Result<()>) -> Result<Received> {
         let begun = Instant::now();
         self.stream.write_all(&request.bytes())?;
         self.receive(request, begun, take)
     }
 
-    /// Sends a piece over and over as one body, and receives the answer.
+    /// Sends a piece repeatedly as one body, and receives the response.
     pub fn upload(&mut self, path: &str, media_type: &str, piece: &[u8], pieces: usize) -> Result<Received> {
         let len = piece.len() * pieces;
         let head = format!(
@@ -225,7 +228,7 @@ impl<S: Read + Write> Client<S> {
         Ok((received.head, String::from_utf8(body)?))
     }
 
-    /// Asks, waits for the first byte of the body, and hangs up.
+    /// Sends a request, waits for the first byte of the body, and closes the connection.
     pub fn first_byte(mut self, request: &Request) -> Result<(Head, Duration)> {
         let begun = Instant::now();
         self.stream.write_all(&request.bytes())?;
@@ -297,7 +300,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Receives after what is there; 0 at the end.
+    /// Receives more bytes. Returns 0 at the end.
     fn receive_more(&mut self) -> Result<usize> {
         if self.rest.is_empty() {
             self.rest = 0..0;
@@ -327,7 +330,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A server that has said everything already, in pieces of `piece` bytes.
+    /// A server that has sent everything already, in pieces of `piece` bytes.
     struct Said<'a>(&'a [u8], usize);
 
     impl Read for Said<'_> {
@@ -353,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_ends_after_its_length_its_last_chunk_or_the_connection_however_it_is_cut() {
+    fn a_body_ends_with_its_length_its_last_chunk_or_the_connection_in_any_pieces() {
         let length = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
         let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
         let closed = "HTTP/1.0 200 OK\r\n\r\nhello";
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_is_no_success_is_an_error() {
+    fn a_status_other_than_success_is_an_error() {
         let said = b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n";
         assert!(Client::new(Said(said, 100)).fetch(&Request::get("/")).unwrap_err().to_string().contains("503"));
     }

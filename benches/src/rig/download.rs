@@ -1,4 +1,4 @@
-//! Downloads of the same bytes from several servers, measured alike.
+//! Downloads of the same bytes from several servers, measured in the same way.
 
 use std::io::{Read, Write};
 use std::time::Instant;
@@ -10,59 +10,61 @@ use super::penates::Server;
 use super::process::{Process, Usage};
 use super::work::Corpus;
 
-/// Bytes that one measurement downloads at least, by downloading several times: processor time is counted in hundredths of seconds.
+/// The least number of bytes in one measurement, by repeated downloads, because CPU time is counted
+/// in hundredths of seconds.
 const SAMPLE_BYTES: u64 = 1_000_000_000;
-/// Downloads of one measurement at most.
+/// The greatest number of downloads in one measurement.
 const DOWNLOADS_MAX: u64 = 20;
 
-/// What one measurement saw.
+/// One measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
-    /// Downloads of the whole.
+    /// The number of downloads.
     pub downloads: u64,
     /// Bytes of all bodies.
     pub bytes: u64,
-    /// Processor time of the server.
+    /// CPU time of the server.
     pub server_cpu_seconds: f64,
-    /// Processor time of the client.
+    /// CPU time of the client.
     pub client_cpu_seconds: f64,
 }
 
 impl Sample {
-    /// Gigabytes of bodies a second.
+    /// Gigabytes of bodies per second.
     pub fn gigabytes_per_second(&self) -> f64 {
         self.bytes as f64 / 1e9 / self.seconds
     }
 
-    /// Gigabytes a second of something of which each download had `bytes`.
+    /// Gigabytes per second of something of which each download had `bytes`.
     pub fn rate_of(&self, bytes: u64) -> f64 {
         (bytes * self.downloads) as f64 / 1e9 / self.seconds
     }
 
-    /// Milliseconds of processor time for a gigabyte of bodies.
+    /// Milliseconds of CPU time per gigabyte of bodies.
     pub fn cpu_ms_per_gigabyte(&self, cpu_seconds: f64) -> f64 {
         cpu_seconds * 1e3 / (self.bytes as f64 / 1e9)
     }
 }
 
-/// How often an archive is downloaded in one measurement.
+/// The number of downloads of an archive in one measurement.
 pub fn downloads(bytes: u64) -> usize {
     SAMPLE_BYTES.div_ceil(bytes.max(1)).clamp(1, DOWNLOADS_MAX) as usize
 }
 
-/// How the archive of the first `volumes` volumes is asked for.
+/// The request for the archive of the first `volumes` volumes.
 pub enum Asking {
-    /// `GET` of an address that stays.
+    /// A `GET` of a fixed address.
     Get(String),
-    /// `POST` of the ids, each time from another one on: lists that the server has not seen.
+    /// A `POST` of the ids, each time beginning with another one, so that the server has not seen
+    /// the list before.
     Post {
-        /// Of which corpus.
+        /// The corpus.
         corpus: Corpus,
-        /// How many volumes.
+        /// The number of volumes.
         volumes: u64,
-        /// From which volume on the next list begins.
+        /// The volume with which the next list begins.
         next: u64,
     },
 }
@@ -86,14 +88,15 @@ impl Asking {
     }
 }
 
-/// The two ways of asking Penates: of a selection, whose plan is stored, as a file server is asked; and by a list of ids, which is read,
-/// planned and pinned before it is answered.
+/// The two kinds of requests to Penates: for a selection, whose plan is stored, as for a file; and
+/// with a list of ids, which is read, planned and pinned before the response.
 pub fn ways_of_asking(server: &Server, corpus: &Corpus, volumes: u64) -> Result<[(&'static str, Asking); 2]> {
     let selection = Asking::Get(server.select(&corpus.ids(volumes))?);
     Ok([("selection", selection), ("POST of ids", Asking::Post { corpus: corpus.clone(), volumes, next: 0 })])
 }
 
-/// Downloads from a server what each of some requests asks for, one after the other over one connection, and checks the lengths.
+/// Downloads the responses to some requests, one after the other over one connection, and checks
+/// the lengths.
 pub fn measure<S: Read + Write>(
     client: &mut Client<S>,
     requests: &[Request],
@@ -116,7 +119,7 @@ pub fn measure<S: Read + Write>(
     })
 }
 
-/// Downloads once and checks that what comes is what is expected. It warms caches up as well.
+/// Downloads once and checks the bytes. This also warms caches up.
 pub fn check<S: Read + Write>(client: &mut Client<S>, request: &Request, crc32: u32) -> Result<()> {
     let mut hasher = crc32fast::Hasher::new();
     client.fetch_into(request, |bytes| {

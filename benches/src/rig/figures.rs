@@ -1,4 +1,4 @@
-//! What is measured: figures with all their samples, and the targets they are held against.
+//! Figures with all their samples, and their targets.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::ser::{SerializeStruct, Serializer};
 
 use crate::report::Spread;
 
-/// A bound that the median of a figure should keep.
+/// A bound for the median of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
@@ -18,7 +18,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Whether a value keeps the bound.
+    /// Whether a value meets the bound.
     pub fn is_met_by(self, value: f64) -> bool {
         match self {
             Self::AtLeast(bound) => value >= bound,
@@ -36,26 +36,26 @@ impl fmt::Display for Target {
     }
 }
 
-/// One thing that was measured some times.
+/// One measured figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Of what.
+    /// Its name.
     pub what: String,
-    /// In which unit.
+    /// Its unit.
     pub unit: &'static str,
-    /// What it should be; `None`: it is only told.
+    /// Its target; `None`: it is only reported.
     pub target: Option<Target>,
-    /// Every measurement, in the order of time.
+    /// Every measurement, in order of time.
     pub samples: Vec<f64>,
 }
 
 impl Figure {
-    /// Median and ends.
+    /// Median and extremes.
     pub fn spread(&self) -> Option<Spread> {
         Spread::of(self.samples.iter().copied())
     }
 
-    /// Whether the median keeps the target; `None` where there is nothing to keep.
+    /// Whether the median meets the target; `None` if there is none.
     pub fn is_met(&self) -> Option<bool> {
         Some(self.target?.is_met_by(self.spread()?.median))
     }
@@ -80,12 +80,12 @@ impl Serialize for Figure {
 pub struct Figures(Vec<Figure>);
 
 impl Figures {
-    /// Adds a measurement of what is only told.
+    /// Adds a measurement of a figure without a target.
     pub fn tell(&mut self, what: impl Into<String>, unit: &'static str, sample: f64) {
         self.add(what.into(), unit, None, sample);
     }
 
-    /// Adds a measurement of what has a target.
+    /// Adds a measurement of a figure with a target.
     pub fn hold(&mut self, what: impl Into<String>, unit: &'static str, target: Target, sample: f64) {
         self.add(what.into(), unit, Some(target), sample);
     }
@@ -97,7 +97,7 @@ impl Figures {
         }
     }
 
-    /// All of them.
+    /// All figures.
     pub fn iter(&self) -> impl Iterator<Item = &Figure> {
         self.0.iter()
     }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_of_the_same_thing_come_together_and_the_median_is_held_against_the_target() {
+    fn samples_of_a_figure_are_collected_and_the_median_is_compared_with_the_target() {
         let mut figures = Figures::default();
         for sample in [0.9, 1.2, 1.3] {
             figures.hold("ratio", "times", Target::AtLeast(1.1), sample);

@@ -1,5 +1,6 @@
-//! Many small requests over many connections, each sent when its connection has its answer (a closed loop): one thread and as few
-//! system calls as such a client can do with, because it shares the processors with the server.
+//! Many small requests over many connections, each sent when its connection has its response (a
+//! closed loop). It uses one thread and few system calls, because it shares the processors with the
+//! server.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -12,30 +13,30 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::client;
 
-/// The longest answer.
+/// The greatest length of a response.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Room for an answer at first.
+/// The initial buffer for a response.
 const BUFFER_BYTES: usize = 16 << 10;
-/// How long nothing may come at all.
+/// How long no byte may arrive at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What came out.
+/// The results.
 pub struct Load {
-    /// Answers.
+    /// Responses.
     pub answers: u64,
-    /// In how many seconds.
+    /// The duration in seconds.
     pub seconds: f64,
-    /// How long each took, in microseconds.
+    /// The time of each in microseconds.
     pub latencies_us: Histogram<u64>,
 }
 
 impl Load {
-    /// Answers a second.
+    /// Responses per second.
     pub fn rate(&self) -> f64 {
         self.answers as f64 / self.seconds
     }
 
-    /// Milliseconds that so much of all answers took at most (0 to 1).
+    /// The time in milliseconds within which this share (0 to 1) of all responses arrived.
     pub fn quantile_ms(&self, quantile: f64) -> f64 {
         self.latencies_us.value_at_quantile(quantile) as f64 / 1e3
     }
@@ -48,7 +49,8 @@ struct Connection {
     sent: Instant,
 }
 
-/// Sends requests for a while; `next` gives the bytes of the next one of the connection of this number. Every answer must be a success.
+/// Sends requests for a while. `next` returns the bytes of the next request on the connection of a
+/// given number. Every response must be a success.
 pub fn closed<B: AsRef<[u8]>>(
     address: SocketAddr,
     connections: usize,
@@ -96,14 +98,14 @@ impl Connection {
     fn send(&mut self, request: &[u8]) -> Result<()> {
         self.filled = 0;
         self.sent = Instant::now();
-        // It is small, and what was sent before has been taken: there is room for it.
+        // It is small, and earlier bytes have been taken, so it fits.
         self.stream.write_all(request).context("a request could not be sent at once")
     }
 
-    /// Takes what has come; whether that completes the answer.
+    /// Receives bytes. Returns whether they complete the response.
     ///
-    /// After an answer nothing more comes until the next request, so that reading until there is nothing more, as edges ask for,
-    /// can be left out then.
+    /// After a response nothing arrives until the next request. So reading until the socket is
+    /// empty, as edge triggering requires, is not needed then.
     fn receive(&mut self) -> Result<bool> {
         loop {
             if self.filled == self.buffer.len() {
@@ -126,7 +128,7 @@ impl Connection {
     }
 }
 
-/// Bytes of the answer that begins here, head and body; `None` as long as it cannot be said.
+/// Bytes of the response that begins here, head and body; `None` as long as they are unknown.
 fn answer_bytes(bytes: &[u8]) -> Result<Option<usize>> {
     let mut fields = [httparse::EMPTY_HEADER; client::HEADERS_MAX];
     let mut response = httparse::Response::new(&mut fields);
@@ -141,11 +143,12 @@ fn answer_bytes(bytes: &[u8]) -> Result<Option<usize>> {
         Some(_) => Ok(chunks_bytes(&bytes[head_bytes..])?.map(|body_bytes| head_bytes + body_bytes)),
         // RFC 9110, 15.3.5: it has no body.
         None if status == 204 => Ok(Some(head_bytes)),
-        None => bail!("an answer whose end nothing tells"),
+        None => bail!("a response without a defined end"),
     }
 }
 
-/// Bytes of the chunks that begin here, with the last one (RFC 9112, 7.1); no server here sends trailers.
+/// Bytes of the chunks that begin here, including the last one (RFC 9112, 7.1); no server here
+/// sends trailers.
 fn chunks_bytes(bytes: &[u8]) -> Result<Option<usize>> {
     let mut at = 0;
     while at < bytes.len() {
@@ -165,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_as_long_as_its_head_and_what_that_says() {
+    fn a_response_is_as_long_as_its_head_and_the_announced_body() {
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
         assert_eq!(answer_bytes(answer).unwrap(), Some(answer.len()));
         assert_eq!(answer_bytes(&answer[..20]).unwrap(), None);
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_in_chunks_ends_with_the_empty_one() {
+    fn a_chunked_response_ends_with_the_empty_chunk() {
         let answer = b"HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         assert_eq!(answer_bytes(answer).unwrap(), Some(answer.len()));
         for len in 0..answer.len() {
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_request_gets_its_answer_and_each_is_counted() {
+    fn every_request_gets_its_response_and_each_is_counted() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {

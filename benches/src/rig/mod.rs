@@ -1,13 +1,13 @@
-//! What benchmarks of whole servers share.
+//! Shared by benchmarks of whole servers.
 //!
 //! How to read it:
 //!
-//! - [`run`] goes through the benchmarks that were asked for; [`figures`] come out, and [`report`] tells them.
-//! - [`work`] makes stores and archives in a folder; [`penates`] starts the real program, as a [`process`] whose use of the machine is
-//!   known.
-//! - [`page_cache`] is what Linux holds of files in memory.
-//! - [`client`] is the client of all servers, [`tls`] what it needs for HTTPS, and [`download`] measures a download with it; [`load`] sends
-//!   small requests over many connections.
+//! - [`run`] runs the chosen benchmarks; [`figures`] are the results, and [`report`] prints them.
+//! - [`work`] makes stores and archives in a folder; [`penates`] starts the real program, as a
+//!   [`process`] whose usage is measured.
+//! - [`page_cache`] controls Linux's page cache.
+//! - [`client`] is the client of all servers, with [`tls`] for HTTPS; [`download`] measures a
+//!   download with it; [`load`] sends small requests over many connections.
 
 pub mod client;
 pub mod download;

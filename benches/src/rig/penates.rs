@@ -1,4 +1,4 @@
-//! Penates itself: the real program, as a child process.
+//! Penates itself: the real program as a child process.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -18,7 +18,8 @@ pub struct Penates {
 }
 
 impl Penates {
-    /// The one at `program`; or, if there is none, the one of this workspace, built now as this benchmark was built.
+    /// The program at `program`, or, without one, that of this workspace, built now in the profile
+    /// of this benchmark.
     pub fn find(program: Option<&Path>) -> Result<Self> {
         if let Some(program) = program {
             return Ok(Self { program: program.to_path_buf() });
@@ -34,7 +35,7 @@ impl Penates {
         Ok(Self { program: beside })
     }
 
-    /// Runs a command to its end, without anything that the environment sets; answers what it printed.
+    /// Runs a command, without settings from the environment. Returns its output.
     pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<String> {
         let mut command = self.command();
         let output = command.args(arguments).stdin(Stdio::null()).output().context("cannot start penates")?;
@@ -51,8 +52,10 @@ impl Penates {
         command
     }
 
-    /// Serves a store (a folder, or an address) on free ports of loopback, its log in a file; with the default settings but for two that would make repetitions differ or
-    /// refuse them: any number of selections, and anybody may delete them. `more` are more settings, such as `store.call_timeout=60s`.
+    /// Serves a store (a folder, or an address) on free ports of loopback, with its log in a file.
+    /// Two settings differ from the defaults, so that repetitions neither differ nor are refused:
+    /// any number of selections, and anybody may delete them. `more` are more settings, such as
+    /// `store.call_timeout=60s`.
     pub fn serve(&self, store: &OsStr, log: &Path, identity: Option<&Identity>, more: &[&str]) -> Result<Server> {
         let mut command = self.command();
         command.arg("serve").arg("--store").arg(store).args(["--listen", "127.0.0.1:0"]);
@@ -82,18 +85,18 @@ pub fn listening(said: &str, scheme: &str) -> Option<SocketAddr> {
     said.split_inclusive('\n').find_map(|line| line.strip_prefix(&start)?.strip_suffix("/\n")?.parse().ok())
 }
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     /// Its process.
     pub process: Process,
-    /// Where it speaks HTTP.
+    /// Its HTTP address.
     pub http: SocketAddr,
-    /// Where it speaks HTTPS, if it does.
+    /// Its HTTPS address, if it has one.
     pub https: Option<SocketAddr>,
 }
 
 impl Server {
-    /// Makes a selection of volumes; answers its path.
+    /// Creates a selection of volumes. Returns its path.
     pub fn select(&self, ids: &str) -> Result<String> {
         let received = Client::connect(self.http)?.fetch(&Request::post("/selections", ids))?;
         Ok(received.head.header("location").context("a selection without a location")?.to_owned())

@@ -1,4 +1,4 @@
-//! Servers as child processes, and what Linux knows of what they used (proc(5)).
+//! Servers as child processes, and their usage according to Linux (proc(5)).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,28 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a server may take to be ready, and to end.
+/// The time limit for a server to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Between two looks at something that will soon be there.
+/// The pause between two polls.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// How long a server may take to finish what it does in the background.
+/// The time limit for a server's background work.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
-/// For how long it has to be idle then, and how much of a processor it may use meanwhile.
+/// How long it must be idle then, and how much of a processor it may use meanwhile.
 const SETTLED_FOR: Duration = Duration::from_millis(500);
 const IDLE_SHARE: f64 = 0.05;
 
-/// How much of what a server said is told.
+/// How many bytes of a server's last output are shown.
 const LAST_WORDS_BYTES: usize = 2_000;
 
-/// A server that ends when this is dropped.
+/// A server that ends when the value is dropped.
 pub struct Process {
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts it; what it says goes into the file `log`.
+    /// Starts it, with its output in the file `log`.
     pub fn start(command: &mut Command, log: &Path) -> Result<Self> {
         let out = fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let child = command.stdout(out.try_clone()?).stderr(out).stdin(std::process::Stdio::null()).spawn();
@@ -42,7 +42,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until it has said something that `find` finds.
+    /// Waits until its output contains something that `find` finds.
     pub fn wait_for<T>(&mut self, find: impl Fn(&str) -> Option<T>) -> Result<T> {
         let begun = Instant::now();
         loop {
@@ -58,7 +58,7 @@ impl Process {
         }
     }
 
-    /// What it and its children used so far.
+    /// The usage of the server and its children so far.
     pub fn usage(&self) -> Result<Usage> {
         let mut sum = Usage::of_process(self.id())?;
         for child in children(self.id())? {
@@ -67,7 +67,7 @@ impl Process {
         Ok(sum)
     }
 
-    /// Waits until it has hardly anything to do any more (such as merging what was written), or for a minute.
+    /// Waits until it is almost idle (for example after merging), at most for a minute.
     pub fn settle(&self) -> Result<()> {
         let begun = Instant::now();
         while begun.elapsed() < SETTLE_MAX {
@@ -85,7 +85,7 @@ impl Process {
         children(self.id())
     }
 
-    /// Its memory now.
+    /// Its present memory.
     pub fn memory(&self) -> Result<Memory> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
         let bytes = |name: &str| {
@@ -96,7 +96,7 @@ impl Process {
         Ok(Memory { resident_mb: bytes("VmRSS:")?, peak_mb: bytes("VmHWM:")? })
     }
 
-    /// Lets the peak begin anew at what is resident now.
+    /// Resets the peak to the memory that is resident now.
     pub fn reset_peak(&self) -> Result<()> {
         fs::write(format!("/proc/{}/clear_refs", self.id()), "5").context("cannot reset the peak of a process")
     }
@@ -118,46 +118,48 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.ask_to_end().is_err() {
-            let _ = self.child.kill(); // it may be gone already; then there is nothing to do
+            let _ = self.child.kill(); // it may have ended already
             let _ = self.child.wait();
         }
     }
 }
 
-/// What a server said last: some write a line a request.
+/// The last output of a server: some write a line per request.
 fn end_of(said: &str) -> &str {
     let from = said.len().saturating_sub(LAST_WORDS_BYTES);
     &said[said.ceil_char_boundary(from)..]
 }
 
 fn children(id: u32) -> Result<Vec<String>> {
-    // The children of all threads, as the kernel tells them; without that file (CONFIG_PROC_CHILDREN) there are none to add.
+    // The children of all threads according to the kernel. Without that file (CONFIG_PROC_CHILDREN)
+    // there are none to add.
     let all = fs::read_dir(format!("/proc/{id}/task"))?
         .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
         .collect::<String>();
     Ok(all.split_whitespace().map(str::to_owned).collect())
 }
 
-/// What a process used since it began.
+/// The usage of a process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Processor time in seconds, of the process itself, in the kernel and outside.
+    /// CPU time in seconds of the process itself, in the kernel and outside.
     pub cpu_seconds: f64,
-    /// The same of its children that have ended.
+    /// The same for its children that have ended.
     pub ended_children_cpu_seconds: f64,
-    /// Bytes that were given to disks, less those that were taken back before they got there; with children that have ended.
+    /// Bytes sent to disks, minus those truncated before they were written; including children that
+    /// have ended.
     pub disk_written_bytes: f64,
-    /// Bytes that were fetched from disks.
+    /// Bytes read from disks.
     pub disk_read_bytes: f64,
 }
 
 impl Usage {
-    /// Of this process.
+    /// The usage of this process.
     pub fn own() -> Result<Self> {
         Self::of("self")
     }
 
-    /// Of another process, without its children.
+    /// The usage of another process, without its children.
     pub fn of_process(id: u32) -> Result<Self> {
         Self::of(&id.to_string())
     }
@@ -171,7 +173,7 @@ impl Usage {
             let ticks: f64 = fields.get(field - 3).context("/proc/PID/stat is too short")?.parse()?;
             anyhow::Ok(ticks / rustix::param::clock_ticks_per_second() as f64)
         };
-        // Only its owner may read what a process read and wrote.
+        // Only its owner may read the I/O figures of a process.
         let io = fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
         let bytes = |name: &str| -> f64 {
             io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap_or_default()
@@ -193,7 +195,7 @@ impl Usage {
         }
     }
 
-    /// What was used since `earlier`.
+    /// The usage since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             cpu_seconds: self.cpu_seconds - earlier.cpu_seconds,
@@ -204,12 +206,12 @@ impl Usage {
     }
 }
 
-/// How much memory a process holds, in megabytes (10^6 bytes).
+/// The memory of a process in megabytes (10^6 bytes).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
     /// Resident now.
     pub resident_mb: f64,
-    /// The most that was resident.
+    /// The peak of resident memory.
     pub peak_mb: f64,
 }
 
@@ -219,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_child_used_is_known_after_it_has_ended() {
+    fn the_usage_of_a_child_is_known_after_it_has_ended() {
         let before = Usage::own().unwrap();
         assert!(
             Command::new("sh")
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_says_something_holds_memory_and_ends_when_dropped() {
+    fn a_process_prints_has_memory_and_ends_when_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         let mut process =
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_at_once_is_an_error_that_has_what_it_said() {
+    fn a_server_that_ends_at_once_is_an_error_with_its_output() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         let mut process = Process::start(command.args(["-c", "echo no; exit 3"]), &folder.path().join("log")).unwrap();

@@ -1,4 +1,4 @@
-//! What came out of a run: as a table for people, and as JSON with every single measurement.
+//! The results of a run, as a table for people and as JSON with every single measurement.
 
 use std::fmt;
 
@@ -8,32 +8,32 @@ use super::figures::{Figure, Figures};
 use crate::machine::Machine;
 use crate::report::figure;
 
-/// Everything of one run.
+/// The results of one run.
 #[derive(Debug, Serialize)]
 pub struct Report<S> {
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
-    /// Versions of the programs that it ran beside.
+    /// Versions of the compared programs.
     pub peers: Vec<String>,
-    /// What was asked for.
+    /// The settings.
     pub settings: S,
-    /// What was measured.
+    /// The measurements.
     pub benchmarks: Vec<Benchmark>,
-    /// What could not be measured, and why.
+    /// The measurements left out, with the reasons.
     pub left_out: Vec<String>,
 }
 
-/// What one benchmark measured.
+/// The measurements of one benchmark.
 #[derive(Debug, Serialize)]
 pub struct Benchmark {
     /// Its name on the command line.
     pub name: String,
-    /// What came out.
+    /// Its figures.
     pub figures: Figures,
 }
 
 impl<S> Report<S> {
-    /// Nothing yet.
+    /// An empty report.
     pub fn new(machine: Machine, peers: Vec<String>, settings: S) -> Self {
         Self { machine, peers, settings, benchmarks: Vec::new(), left_out: Vec::new() }
     }

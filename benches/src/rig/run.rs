@@ -1,4 +1,4 @@
-//! One benchmark after the other, as they are named on a command line.
+//! Runs the benchmarks that a command line names, one after the other.
 
 use std::fmt;
 use std::path::Path;
@@ -10,22 +10,22 @@ use serde::Serialize;
 use super::figures::Figures;
 use super::report::{Benchmark, Report};
 
-/// The benchmarks of a program, by the names that its command line has for them.
+/// The benchmarks of a program, by their names on its command line.
 pub trait Benchmarks: ValueEnum + PartialEq + 'static {
-    /// What each of them gets.
+    /// The argument of each of them.
     type Bench;
-    /// The one that stands for all the others.
+    /// The one that means all others.
     const ALL: Self;
 
-    /// Measures it; of [`Benchmarks::ALL`], nothing.
+    /// Measures it; for [`Benchmarks::ALL`], nothing.
     fn run(self, bench: &mut Self::Bench) -> Result<Figures>;
 
-    /// What could not be measured until now, and why.
+    /// The measurements left out so far, with the reasons.
     fn left_out(bench: &Self::Bench) -> &[String];
 }
 
-/// Runs those that were chosen, one after the other, and prints what came out. After each, all measurements are written into the file
-/// `json`, if there is one.
+/// Runs the chosen benchmarks, one after the other, and prints the results. After each, all
+/// measurements are written into the file `json`, if it is given.
 pub fn run<W: Benchmarks, S: Serialize + fmt::Display>(
     what: &[W],
     bench: &mut W::Bench,

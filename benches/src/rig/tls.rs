@@ -1,4 +1,4 @@
-//! TLS for all servers alike: one certificate, one cipher suite, one client.
+//! The same TLS for all servers: one certificate, one cipher suite, one client.
 
 use std::fs;
 use std::io::{self, BufReader, Read, Write};
@@ -13,9 +13,9 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::client::{self, Client};
 
-/// The only cipher suite that the client offers, so that every server takes it.
+/// The only cipher suite that the client offers, so that every server uses it.
 pub const CIPHER_SUITE: &str = "TLS_AES_128_GCM_SHA256";
-/// Bytes of ciphertext received at once; rustls by itself asks for 4 KiB at a time.
+/// Bytes of ciphertext per receive; rustls by itself requests 4 KiB at a time.
 const RECEIVE_BYTES: usize = 256 << 10;
 
 /// A key and a certificate for `localhost`, in files.
@@ -29,7 +29,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Makes one in `folder`.
+    /// Makes a pair in `folder`.
     pub fn make(folder: &Path) -> Result<Self> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
         let (certificate_file, key_file) = (folder.join("certificate.pem"), folder.join("key.pem"));
@@ -38,7 +38,7 @@ impl Identity {
         Ok(Self { certificate_file, key_file, certificate: made.cert.der().clone() })
     }
 
-    /// Connects with TLS 1.3 to a server that has it.
+    /// Connects with TLS 1.3 to a server with this identity.
     pub fn connect(&self, address: SocketAddr) -> Result<Client<StreamOwned<ClientConnection, Received>>> {
         let mut provider = aws_lc_rs::default_provider();
         provider.cipher_suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];

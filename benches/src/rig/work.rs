@@ -1,4 +1,4 @@
-//! What all benchmarks work on: stores, finished archives, and the folder in which they lie.
+//! Shared inputs of all benchmarks: stores, finished archives, and their folder.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Write};
@@ -11,24 +11,25 @@ use walkdir::WalkDir;
 use super::client::{Client, Request};
 use super::penates::{Penates, Server};
 
-/// Which volumes: `penates synth` makes the same of the same.
+/// The volumes: `penates synth` makes the same volumes from the same options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Corpus {
-    /// How many.
+    /// The number of volumes.
     pub volumes: u64,
     /// Pages of each; `None`: as many as drawn real ones.
     pub pages_per_volume: Option<u32>,
-    /// Where the drawing of pages begins.
+    /// The seed by which pages are drawn.
     pub seed: u64,
 }
 
 impl Corpus {
-    /// The ids of the first so many volumes, one a line.
+    /// The ids of the first volumes, one per line.
     pub fn ids(&self, volumes: u64) -> String {
         self.ids_from(0, volumes)
     }
 
-    /// The same ids from another one on, for a list that nobody has sent yet: the archive is as long, and in another order.
+    /// The same number of ids beginning with another one, for a list that was not sent yet: the
+    /// archive has the same length and another order.
     pub fn ids_from(&self, first: u64, volumes: u64) -> String {
         (0..volumes).map(|index| format!("{}\n", self.id((first + index) % volumes))).collect()
     }
@@ -55,7 +56,7 @@ impl Corpus {
 pub struct Work {
     folder: PathBuf,
     penates: Penates,
-    /// What this run changes lies here and is taken away at its end.
+    /// Files of this run, deleted at its end.
     running: tempfile::TempDir,
 }
 
@@ -73,13 +74,13 @@ impl Work {
         &self.penates
     }
 
-    /// For what is needed only until the end of the run.
+    /// The folder of files that are needed until the end of the run.
     pub fn running(&self) -> &Path {
         self.running.path()
     }
 
-    /// A store with a corpus: a copy of the kept one, since requests write too (audit, selections), so that no run depends on what
-    /// earlier ones did. It is on the disk when this returns.
+    /// A store with a corpus: a copy of the kept one, since requests write too (audit, selections).
+    /// So no run depends on earlier ones. It is on the disk when this returns.
     pub fn store(&self, corpus: &Corpus) -> Result<PathBuf> {
         let kept = self.kept(corpus, "store", "--store")?;
         let copy = self.running.path().join(corpus.folder_name("store"));
@@ -94,19 +95,19 @@ impl Work {
         self.kept(corpus, "pairtree", "--out")
     }
 
-    /// Makes a corpus in a store that is there.
+    /// Makes a corpus in an existing store.
     pub fn fill(&self, corpus: &Corpus, store: &str) -> Result<()> {
         let mut arguments = corpus.arguments();
         arguments.extend(["--store".to_owned(), store.to_owned()]);
         self.penates.run(arguments).map(drop)
     }
 
-    /// What `penates synth` makes of a corpus, made now if it was not made before.
+    /// The output of `penates synth` for a corpus, made at the first call.
     fn kept(&self, corpus: &Corpus, kind: &str, flag: &str) -> Result<PathBuf> {
         let folder = self.folder.join(corpus.folder_name(kind));
         if !folder.exists() {
             eprintln!("making {}", folder.display());
-            // It gets its name when it is whole.
+            // It gets its name when it is complete.
             let unfinished = tempfile::Builder::new().prefix("making-").tempdir_in(&self.folder)?;
             let made = unfinished.path().join("made");
             let mut arguments = corpus.arguments();
@@ -117,7 +118,7 @@ impl Work {
         Ok(folder)
     }
 
-    /// The finished archive of the first `volumes` volumes, in a folder `files` of those.
+    /// The finished archive of the first `volumes` volumes, in the folder `files`.
     pub fn finished_zip(&self, server: &Server, corpus: &Corpus, volumes: u64) -> Result<Zip> {
         let folder = self.running.path().join("files");
         fs::create_dir_all(&folder)?;
@@ -136,7 +137,8 @@ impl Work {
         Ok(Zip { folder, name, bytes: received.body_bytes, crc32: crc32.finalize() })
     }
 
-    /// The texts of all pages of the first `volumes` volumes, as an unknowing reader of ZIPs finds them in the archive.
+    /// The texts of all pages of the first `volumes` volumes, read from the archive by an
+    /// independent ZIP reader.
     pub fn texts(&self, server: &Server, corpus: &Corpus, volumes: u64) -> Result<Texts> {
         let zip = self.finished_zip(server, corpus, volumes)?;
         let mut archive = zip::ZipArchive::new(BufReader::new(File::open(zip.folder.join(&zip.name))?))?;
@@ -161,7 +163,7 @@ pub fn segment(id: &str) -> String {
     form_urlencoded::byte_serialize(id.as_bytes()).collect()
 }
 
-/// What is known of a volume.
+/// The size of a volume.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Volume {
     /// Its pages.
@@ -170,7 +172,7 @@ pub struct Volume {
     pub size_bytes: u64,
 }
 
-/// What is known of the first `count` volumes of a corpus.
+/// The sizes of the first `count` volumes of a corpus.
 pub fn volumes(server: &Server, corpus: &Corpus, count: u64) -> Result<Vec<Volume>> {
     let mut client = Client::connect(server.http)?;
     let mut volume = |index| {
@@ -188,7 +190,7 @@ pub fn text_bytes(server: &Server, corpus: &Corpus, count: u64) -> Result<u64> {
 /// A finished archive.
 #[derive(Clone, Debug)]
 pub struct Zip {
-    /// The folder in which it lies, and nothing but archives.
+    /// Its folder, which holds only archives.
     pub folder: PathBuf,
     /// Its name there.
     pub name: String,
@@ -198,7 +200,7 @@ pub struct Zip {
     pub crc32: u32,
 }
 
-/// Copies a folder, onto the disk.
+/// Copies a folder, and syncs it.
 pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     for entry in WalkDir::new(from) {
         let entry = entry?;
@@ -213,7 +215,7 @@ pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that files of a folder take on the disk.
+/// Bytes that the files of a folder take on the disk.
 pub fn disk_bytes(folder: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
@@ -229,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_corpus_has_its_own_folder_and_its_ids_are_those_that_synth_makes() {
+    fn a_corpus_has_its_own_folder_and_the_ids_of_synth() {
         let corpus = Corpus { volumes: 2, pages_per_volume: None, seed: 7 };
         let other = Corpus { pages_per_volume: Some(3), ..corpus.clone() };
         assert_ne!(corpus.folder_name("store"), other.folder_name("store"));

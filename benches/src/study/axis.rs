@@ -1,4 +1,4 @@
-//! Axes: even and logarithmic ones, with marks at round values, or at given places with given names.
+//! Axes, linear or logarithmic, with marks at round values or at given places with given names.
 
 use std::ops::Range;
 
@@ -7,23 +7,23 @@ use plotters::coord::types::RangedCoordf64;
 
 use super::chart::Dot;
 
-/// How an axis goes.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly, from 0.
+    /// Linear, from 0.
     Linear,
-    /// By its logarithm; what is not above 0 is left out.
+    /// Logarithmic; values not above 0 are left out.
     Logarithmic,
 }
 
-/// An axis as it is drawn: what it maps, and where it has which marks.
+/// An axis: its mapping and its marks.
 pub(super) struct Axis {
     inner: RangedCoordf64,
     marks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// An even one with marks of these names at these places, and some room at both ends.
+    /// A linear axis with marks of these names at these places, and some space at both ends.
     pub(super) fn of_marks(marks: Vec<(f64, String)>) -> Self {
         let (first, last) = (marks.first().map_or(0.0, |(at, _)| *at), marks.last().map_or(1.0, |(at, _)| *at));
         let room = ((last - first) * 0.05).max(0.4);
@@ -79,7 +79,8 @@ impl Scale {
         }
     }
 
-    /// A dot in coordinates; `None` where it cannot be shown. A bar that would reach below 0 on a logarithmic axis is cut.
+    /// Maps a dot to coordinates; `None` if it cannot be shown. A bar that would reach below 0 on a
+    /// logarithmic axis is cut.
     pub(super) fn placed(self, dot: &Dot) -> Option<Placed> {
         let (low, high) = (dot.mean - dot.standard_error, dot.mean + dot.standard_error);
         let low = if self == Self::Logarithmic { low.max(dot.mean / 10.0) } else { low };
@@ -92,14 +93,14 @@ impl Scale {
         [placed.low, placed.middle, placed.high].iter().all(|coordinate| coordinate.is_finite()).then_some(placed)
     }
 
-    /// An axis that shows all these dots.
+    /// An axis that shows all given dots.
     pub(super) fn axis<'a>(self, dots: impl Iterator<Item = &'a Dot>) -> Axis {
         let range = self.range(dots);
         let marks = self.ticks(&range).into_iter().map(|tick| (tick, figure(self.value(tick))));
         Axis { marks: marks.collect(), inner: range.into() }
     }
 
-    /// From where to where an axis goes that shows all these dots.
+    /// The range of an axis that shows all given dots.
     fn range<'a>(self, dots: impl Iterator<Item = &'a Dot>) -> Range<f64> {
         let (low, high) = dots
             .filter_map(|dot| self.placed(dot))
@@ -134,7 +135,7 @@ fn step(at_least: f64) -> f64 {
     [1.0, 2.0, 5.0].map(|factor| factor * power).into_iter().find(|step| *step >= at_least).unwrap_or(10.0 * power)
 }
 
-/// A figure at a mark.
+/// The text of a mark.
 fn figure(value: f64) -> String {
     let rounded = (value * 1e6).round() / 1e6;
     format!("{rounded}")
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_an_even_axis_begin_at_nought_and_are_round() {
+    fn marks_of_a_linear_axis_begin_at_zero_and_are_round() {
         let range = Scale::Linear.range([dot(430.0, 10.0)].iter());
         assert_eq!(Scale::Linear.ticks(&range), [0.0, 100.0, 200.0, 300.0, 400.0]);
         assert_eq!((step(0.3), step(70.0), step(2.0)), (0.5, 100.0, 2.0));
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_logarithmic_axis_cannot_show_is_left_out() {
+    fn values_that_a_logarithmic_axis_cannot_show_are_left_out() {
         assert_eq!(Scale::Logarithmic.placed(&dot(0.0, 0.0)), None);
         assert_eq!(Scale::Linear.placed(&dot(f64::NAN, 0.0)), None);
         assert_eq!(Scale::Logarithmic.placed(&dot(10.0, 20.0)).unwrap().low, 0.0);

@@ -1,4 +1,4 @@
-//! Charts: panels side by side, lines with error bars, one legend above them all. Written as SVG.
+//! Charts: panels side by side, lines with error bars, and one legend for all. Written as SVG.
 
 use std::ops::Add;
 
@@ -8,17 +8,18 @@ use plotters::prelude::*;
 pub use super::axis::Scale;
 use super::axis::{Axis, Placed};
 
-/// Pixels of one panel, across and down.
+/// Pixels of one panel, horizontally and vertically.
 const PANEL: (u32, u32) = (470, 360);
-/// Pixels of the title and of one row of the legend, down.
+/// Height of the title and of one row of the legend in pixels.
 const TITLE: u32 = 34;
 const LEGEND_ROW: u32 = 24;
-/// Pixels that a letter of the legend takes, across, in about any font.
+/// Approximate width of a letter of the legend in pixels, in any font.
 const LETTER: u32 = 7;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
 
-/// Colours that are told apart by everybody (Okabe and Ito, 2008), without the yellow, which is hard to see on white.
+/// Colours that everybody can distinguish (Okabe and Ito, 2008), without the yellow, which is hard
+/// to see on white.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -32,50 +33,51 @@ const COLOURS: [RGBColor; 7] = [
 /// A drawing of some panels.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What stands above all.
+    /// The title.
     pub title: String,
-    /// How many panels stand side by side.
+    /// The number of panels side by side.
     pub columns: usize,
-    /// The panels, row by row; those of a row have the same vertical axis. Series of the same place in their panels are of the same name, and stand in the legend once.
+    /// The panels, row by row. Panels of a row share their vertical axis. Series at the same
+    /// position in their panels have the same name, which the legend shows once.
     pub panels: Vec<Panel>,
 }
 
-/// One pair of axes with what is drawn between them.
+/// A pair of axes with some series.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What stands above it.
+    /// Its title.
     pub title: String,
-    /// What the horizontal axis shows, and in what unit.
+    /// The quantity and unit of the horizontal axis.
     pub x_label: String,
-    /// Where it has marks, and what stands there.
+    /// The marks of the horizontal axis: place and text.
     pub x_ticks: Vec<(f64, String)>,
-    /// What the vertical axis shows, and in what unit.
+    /// The quantity and unit of the vertical axis.
     pub y_label: String,
-    /// How the vertical axis goes.
+    /// The scale of the vertical axis.
     pub y_scale: Scale,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
 }
 
-/// Some dots of one kind.
+/// Dots of one kind.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub name: String,
-    /// The dots, in the order in which they are joined.
+    /// The dots, in the order in which lines join them.
     pub dots: Vec<Dot>,
-    /// From where on the horizontal axis they are joined by a line; `None`: they are not.
+    /// The place on the horizontal axis from which a line joins them; `None`: no line does.
     pub joined_from: Option<f64>,
 }
 
 /// A mean with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dot {
-    /// Where on the horizontal axis.
+    /// The place on the horizontal axis.
     pub x: f64,
-    /// Where on the vertical axis.
+    /// The place on the vertical axis.
     pub mean: f64,
-    /// How far its bar reaches, up and down.
+    /// The length of its bar, up and down.
     pub standard_error: f64,
 }
 
@@ -122,7 +124,7 @@ impl Chart {
         Ok(svg)
     }
 
-    /// Where each key of the legend stands.
+    /// The positions of the legend's keys.
     fn legend(&self, width: u32) -> Vec<Key<'_>> {
         let longest = self.panels.iter().max_by_key(|panel| panel.series.len());
         let (mut x, mut row) = (14, 0);
@@ -138,7 +140,7 @@ impl Chart {
     }
 }
 
-/// A key of the legend: pixels across, row, and what it is of.
+/// A key of the legend: horizontal pixels, row, and its series.
 struct Key<'a> {
     x: u32,
     row: u32,
@@ -187,10 +189,10 @@ fn colour(index: usize) -> RGBColor {
     COLOURS[index % COLOURS.len()]
 }
 
-/// A shape in pixels, at a place.
+/// A shape in pixels at a place.
 type Marker<'a, C> = <EmptyElement<C, SVGBackend<'a>> as Add<Polygon<(i32, i32)>>>::Output;
 
-/// What a dot of the series of this number looks like: colour and shape both tell it from others.
+/// The mark of the series of this number: both colour and shape distinguish it from others.
 fn marker<'a, C>(index: usize, at: C) -> Marker<'a, C> {
     let shape = match index % 4 {
         0 => vec![(-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2), (-4, -2)],
@@ -229,7 +231,8 @@ mod tests {
         for text in ["A chart", "A panel", "level", "MB/s", "frames", "warm"] {
             assert!(svg.contains(text), "no {text} in {svg}");
         }
-        // The line of the legend, the line between the dots, and of each bar its stem and two ends.
+        // The line of the legend, the line between the dots, and for each bar its stem and two
+        // ends.
         assert!(svg.matches("<polyline").count() + svg.matches("<line").count() >= 8, "{svg}");
     }
 }

@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 
 use super::unpack::Unpacker;
 
-/// What is spoken over TCP.
+/// The protocol over TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -31,17 +31,17 @@ pub enum Protocol {
     Https,
 }
 
-/// What a client does with what it receives.
+/// The client's treatment of received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Task {
-    /// It counts the bytes and forgets them.
+    /// It counts the bytes and discards them.
     Receives,
-    /// It inflates every entry and checks its CRC-32, in the same thread in which it receives.
+    /// It inflates every entry and checks its CRC-32, in the thread that receives.
     Unpacks,
 }
 
-/// What is asked for: a POST of ids, one a line, or a GET if there are none.
+/// A request: a POST of ids, one per line, or a GET if there are none.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// Path and query.
@@ -50,7 +50,7 @@ pub struct Ask {
     pub ids: Bytes,
 }
 
-/// What came, of all answers together.
+/// The received bytes of all responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Bytes of the bodies.
@@ -65,7 +65,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// One that trusts this certificate (PEM), and nothing else.
+    /// A client that trusts only this certificate (PEM).
     pub fn new(certificate: &Path) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(certificate).context("reading the server's certificate")?)?;
@@ -74,12 +74,13 @@ impl Client {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // Each connection is made as if it were the first.
+        // Each connection is made like the first.
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Self { tls: TlsConnector::from(Arc::new(config)) })
     }
 
-    /// Connects, asks `passes` times, one after the other, and reads all answers to their ends.
+    /// Connects, sends the request `passes` times, one after the other, and reads all responses to
+    /// their ends.
     pub async fn fetch(
         &self,
         address: SocketAddr,
@@ -111,7 +112,8 @@ async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, ask: &Ask, passes
         }
         anyhow::Ok(received)
     };
-    // The connection ends once its sender is gone, with `asking`; if it ends before, `asking` is told.
+    // The connection ends once its sender is dropped, with `asking`. If it ends earlier, `asking`
+    // gets an error.
     let (received, _) = tokio::join!(asking, connection);
     received
 }

@@ -1,4 +1,4 @@
-//! What came out, as charts.
+//! The results as charts.
 
 use std::path::Path;
 
@@ -17,13 +17,13 @@ use super::together::{self, DoorKey};
 use super::trial::{Point, Statistics};
 use super::zip_alone::{self, LAYOUTS, ZipKey};
 
-/// Where level 0 stands: frames, which stand before it, are no level and are not joined with it.
+/// The position of level 0. Frames come before it; they are not a level and are not joined with it.
 const LEVEL_0: Option<f64> = Some(1.0);
 
-/// Which of a point's rates is shown.
+/// Selects the shown rate of a point.
 type Rate<K> = fn(&Point<K>) -> Statistics;
 
-/// Draws a chart of every stage that was run, into SVG files of the folder.
+/// Draws a chart of every stage that was run, as SVG files in the folder.
 pub fn draw(outcome: &Outcome, folder: &Path) -> Result<()> {
     let charts = [
         ("store.svg", outcome.store.as_ref().map(store)),
@@ -143,7 +143,8 @@ fn together(stage: &Stage<DoorKey>, server: Option<&Stage<ServerKey>>) -> Chart 
             series: series.into(),
         }
     };
-    // The bound is one of bytes sent: it says nothing of a text that is sent in more or fewer of them.
+    // The bound counts sent bytes, so it does not apply to a text that is sent as more or fewer
+    // bytes.
     let bound = |protocol| {
         let point = server.and_then(|server| server.point(&ServerKey { protocol }));
         let last = (together::LEVELS.len() - 1) as f64;

@@ -1,7 +1,8 @@
-//! A server that sends one finished ZIP out of its memory: what listeners, HTTP and TLS take by themselves.
+//! A server that sends one finished ZIP from its memory: the cost of listeners, HTTP and TLS alone.
 //!
-//! It uses the libraries of `crates/server` with the same settings (listeners, HTTP/1.1, write time-out, rustls with ring) and sends
-//! pieces of the data door's size. It is no part of that server: its listeners serve its own routes only.
+//! It uses the libraries of `crates/server` with the same settings (listeners, HTTP/1.1, write
+//! time-out, rustls with ring) and sends pieces of the data door's size. It is not a part of that
+//! server, whose listeners serve its own routes only.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -24,14 +25,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_rustls::TlsAcceptor;
 
-/// Bytes of a piece of the body, the largest that the data door sends.
+/// Bytes of a piece of the body: the largest that the data door sends.
 const PIECE_BYTES: usize = 256 << 10;
-/// Bytes that are buffered of a request's head and of a response, as in the server.
+/// Bytes of the buffers for a request's head and for a response, as in the server.
 const BUFFER_BYTES: usize = 128 << 10;
-/// How long a client may take nothing, as in the server.
+/// How long a client may read nothing, as in the server.
 const STALL: Duration = Duration::from_secs(60);
 
-/// Serves the file `zip` until it is killed; writes its certificate to `certificate`, and says on standard error where it listens.
+/// Serves the file `zip` until it is killed. Writes its certificate to `certificate`, and prints
+/// its addresses on standard error.
 pub async fn serve(zip: &Path, certificate: &Path) -> Result<()> {
     let pieces: Pieces = std::fs::read(zip)?.chunks(PIECE_BYTES).map(Bytes::copy_from_slice).collect();
     let acceptor = acceptor(certificate)?;
@@ -84,7 +86,7 @@ fn acceptor(certificate: &Path) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Answers every request of a connection with the ZIP.
+/// Responds to every request of a connection with the ZIP.
 async fn answer(stream: impl AsyncRead + AsyncWrite + Send + 'static, pieces: Pieces) {
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(STALL));

@@ -1,4 +1,4 @@
-//! What all stages stand on: the volumes, and a store that holds them.
+//! The inputs of all stages: the volumes, and a store that holds them.
 
 use std::path::Path;
 
@@ -11,26 +11,26 @@ use super::settings::Settings;
 use crate::corpus::{self, CorpusVolume, Sizes};
 use crate::doors::Door;
 
-/// The volumes, and a store that holds them once it was filled.
+/// The volumes, and a store that holds them after it was filled.
 pub struct Ground {
     volumes: Vec<CorpusVolume>,
     store: Option<TempDir>,
 }
 
-/// On what something was measured.
+/// The size of the input of a measurement.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Totals {
     /// Volumes.
     pub volumes: u64,
-    /// Pages of them.
+    /// Their pages.
     pub pages: u64,
-    /// Their text, and the frames of it.
+    /// Bytes of their text and of its frames.
     #[serde(flatten)]
     pub sizes: Sizes,
 }
 
 impl Totals {
-    /// Of some volumes.
+    /// The totals of some volumes.
     pub fn of(volumes: &[CorpusVolume]) -> Self {
         Self {
             volumes: volumes.len() as u64,
@@ -51,7 +51,7 @@ impl std::fmt::Display for Totals {
 }
 
 impl Ground {
-    /// Draws so many volumes.
+    /// Draws a number of volumes.
     pub fn new(settings: &Settings, count: usize) -> Result<Self> {
         let level = objects::LibraryOptions::default().frame_level;
         let volumes = corpus::make(count as u64, settings.pages_per_volume, settings.seed, level)?;
@@ -63,13 +63,13 @@ impl Ground {
         &self.volumes[..count.min(self.volumes.len())]
     }
 
-    /// The ids of the first volumes, one a line: what the data door takes as plain text.
+    /// The ids of the first volumes, one per line: plain text for the data door.
     pub fn ids(&self, count: usize) -> Bytes {
         let ids: Vec<&str> = self.volumes(count).iter().map(|volume| volume.id().as_str()).collect();
         ids.join("\n").into()
     }
 
-    /// Makes a store that holds all volumes, if there is none yet, and closes it.
+    /// Makes a store with all volumes, if there is none yet, and closes it.
     pub async fn fill_store(&mut self) -> Result<()> {
         if self.store.is_none() {
             let folder = tempfile::tempdir()?;

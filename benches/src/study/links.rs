@@ -1,4 +1,5 @@
-//! Over longer links: the real server behind a proxy with rate and delay, with a client that only receives and one that unpacks.
+//! Over longer links: the real server behind a proxy with rate and delay, with a client that only
+//! receives and one that unpacks.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,12 +18,12 @@ use super::settings::Settings;
 use super::together::{LEVELS, ask};
 use super::trial::{Point, Trial, in_turn};
 
-/// A point of this stage: pages apart, over HTTP.
+/// A point of this stage: layout `pages`, over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkKey {
-    /// Over what.
+    /// The link.
     pub link: Link,
-    /// What the client does.
+    /// The client's task.
     pub task: Task,
     /// How pages are compressed.
     pub level: Level,
@@ -31,7 +32,8 @@ pub struct LinkKey {
 /// Both clients.
 pub const TASKS: [Task; 2] = [Task::Receives, Task::Unpacks];
 
-/// Measures every link with both clients and all levels. A link of less than 1 Gbit/s has a smaller download.
+/// Measures every link with both clients and all levels. A link of less than 1 Gbit/s has a smaller
+/// download.
 pub async fn measure(binary: &Path, settings: &Settings, ground: &Ground) -> Result<Vec<Point<LinkKey>>> {
     let served = Served::penates(binary, ground.store()?)?;
     let client = Client::new(served.certificate())?;
@@ -68,7 +70,7 @@ pub async fn measure(binary: &Path, settings: &Settings, ground: &Ground) -> Res
     Ok(points.await?.into_iter().map(named).collect())
 }
 
-/// The near end of a link, and what is asked for there.
+/// The near end of a link, and the request to send there.
 struct End {
     link: Link,
     address: SocketAddr,

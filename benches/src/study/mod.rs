@@ -1,16 +1,17 @@
-//! The HTRC study, repeated: where does the time of a bulk download go, stage by stage?
+//! The HTRC study, repeated: the time of a bulk download, stage by stage.
 //!
 //! How to read it, from the outside in:
 //!
-//! - `stages.rs` runs the stages that were asked for, with [`settings`], on the volumes of [`ground`]; [`outcome`] keeps what came out,
-//!   [`trial`] is the smallest part of that.
-//! - The stages: [`store_alone`], [`zip_alone`], [`server_alone`] (its server is [`finished`]), [`together`], [`links`] (through the
-//!   [`proxy`], whose arithmetic is [`shape`]). All servers are processes of their own ([`served`]), all are asked by one [`client`],
-//!   which may [`unpack`].
-//! - [`rule`] is the study's rule of when to compress, [`history`] its figures.
-//! - [`tables`] and [`figures`] are what people read; [`chart`] draws, along its [`axis`].
+//! - `stages.rs` runs the chosen stages with [`settings`], on the volumes of [`ground`];
+//!   [`outcome`] keeps the results, and [`trial`] is the smallest part of them.
+//! - The stages: [`store_alone`], [`zip_alone`], [`server_alone`] (its server is [`finished`]),
+//!   [`together`], [`links`] (through the [`proxy`], whose arithmetic is [`shape`]). All servers
+//!   are separate processes ([`served`]), and all are measured with one [`client`], which may
+//!   [`unpack`].
+//! - [`rule`] is the study's rule for when to compress, [`history`] its figures.
+//! - [`tables`] and [`figures`] are for readers; [`chart`] draws, along its [`axis`].
 //!
-//! `benches/STUDY.md` says what the figures mean.
+//! `benches/STUDY.md` explains the figures.
 
 pub mod axis;
 pub mod chart;

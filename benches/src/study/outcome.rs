@@ -1,4 +1,4 @@
-//! Everything that came out, as it is kept: `study.json`, with all trials of all stages.
+//! The stored results: `study.json`, with all trials of all stages.
 
 use std::path::Path;
 
@@ -18,17 +18,17 @@ use crate::machine::Machine;
 /// The name of the file.
 const FILE: &str = "study.json";
 
-/// All stages that were run, each when it was run last.
+/// The results of all stages, each from its last run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Out of the store alone.
+    /// From the store alone.
     pub store: Option<Stage<StoreKey>>,
     /// Into ZIP alone.
     pub zip: Option<Stage<ZipKey>>,
-    /// What the ZIPs of that stage hold.
+    /// The contents of that stage's ZIPs.
     #[serde(default)]
     pub contents: Vec<Measured>,
-    /// Out of the server alone.
+    /// From the server alone.
     pub server: Option<Stage<ServerKey>>,
     /// All together.
     pub together: Option<Stage<DoorKey>>,
@@ -36,16 +36,16 @@ pub struct Outcome {
     pub links: Option<Stage<LinkKey>>,
 }
 
-/// One stage: where, with what settings, on what, and what came out.
+/// One stage: machine, settings, input and results.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Stage<K> {
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
-    /// What was asked for.
+    /// The settings.
     pub settings: Settings,
-    /// On what.
+    /// The input.
     pub totals: Totals,
-    /// What was measured.
+    /// The measurements.
     pub points: Vec<Point<K>>,
 }
 
@@ -57,7 +57,7 @@ impl<K: PartialEq> Stage<K> {
 }
 
 impl Outcome {
-    /// What is kept in a folder; nothing yet if there is no file.
+    /// The results in a folder; empty if there is no file.
     pub fn load(folder: &Path) -> Result<Self> {
         let file = folder.join(FILE);
         if !file.exists() {
@@ -67,14 +67,14 @@ impl Outcome {
         serde_json::from_slice(&text).with_context(|| format!("{} is of another version", file.display()))
     }
 
-    /// Keeps it in a folder.
+    /// Writes them into a folder.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let file = folder.join(FILE);
         std::fs::write(&file, serde_json::to_string_pretty(self)?)
             .with_context(|| format!("writing {}", file.display()))
     }
 
-    /// The ratio of a ZIP of the stage into ZIP alone: its bytes for a byte of text.
+    /// The ratio of a ZIP of the stage `zip_alone`: its bytes per byte of text.
     pub fn ratio(&self, key: ZipKey) -> Option<f64> {
         let contents = self.contents.iter().find(|measured| measured.key == key)?.contents;
         Some(contents.zip_bytes as f64 / contents.text_bytes as f64)

@@ -1,7 +1,8 @@
-//! A proxy that makes loopback into a longer link: bytes pass it at a rate and with a delay, in both directions.
+//! A proxy that makes loopback a longer link: bytes pass it at a rate and with a delay, in both
+//! directions.
 //!
-//! What it does not do: it loses nothing, has no slow start, and its window is always large enough for its delay. So it is kinder
-//! than a real line of that rate and delay.
+//! It loses nothing, has no slow start, and its window is always large enough for its delay. So it
+//! is faster than a real line of that rate and delay.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,23 +18,23 @@ use tokio::task::JoinHandle;
 
 use super::shape::Line;
 
-/// Bytes of one piece at most.
+/// The greatest number of bytes in one piece.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A longer link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Link {
-    /// Rate of each direction in Mbit/s (10⁶ bits a second); `None`: no proxy, loopback itself.
+    /// Rate of each direction in Mbit/s (10⁶ bits per second); `None`: no proxy, loopback itself.
     pub mbit_per_s: Option<u64>,
-    /// From a question to its answer: half of it each way.
+    /// From a request to its response: half of it each way.
     pub round_trip_ms: u64,
 }
 
 impl Link {
-    /// No proxy at all.
+    /// No proxy.
     pub const LOOPBACK: Self = Self { mbit_per_s: None, round_trip_ms: 0 };
 
-    /// Bytes a second that it lets through, if it holds anything back.
+    /// Bytes per second that it lets through, if it limits them.
     pub fn bytes_per_s(self) -> Option<u64> {
         self.mbit_per_s.map(|rate| rate * 1_000_000 / 8)
     }
@@ -54,7 +55,7 @@ impl std::fmt::Display for Link {
     }
 }
 
-/// A running proxy; it ends when it is dropped.
+/// A running proxy. It ends when the value is dropped.
 pub struct Proxy {
     address: SocketAddr,
     accepting: JoinHandle<()>,
@@ -68,7 +69,7 @@ impl Proxy {
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(async move {
-                    // A connection that breaks is seen at both of its ends.
+                    // Both ends of a broken connection notice it.
                     let _ = connect(link, client, to).await;
                 });
             }
@@ -76,7 +77,7 @@ impl Proxy {
         Ok(Self { address, accepting })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -89,7 +90,7 @@ impl Drop for Proxy {
 }
 
 async fn connect(link: Link, client: TcpStream, to: SocketAddr) -> Result<()> {
-    // A connection is there after one round trip; loopback has made this one at once.
+    // A connection takes one round trip; loopback made this one at once.
     tokio::time::sleep(Duration::from_millis(link.round_trip_ms)).await;
     let server = TcpStream::connect(to).await?;
     client.set_nodelay(true)?;
@@ -114,7 +115,7 @@ async fn relay(line: Line, from: impl AsyncRead + Unpin, to: impl AsyncWrite + U
     taken.and(delivered)
 }
 
-/// Takes pieces as fast as the line lets them go; never more of them are under way than fit it.
+/// Takes pieces as fast as the line can send them. No more of them are under way than fit on it.
 async fn take(
     mut line: Line,
     mut from: impl AsyncRead + Unpin,
@@ -124,7 +125,7 @@ async fn take(
     let mut buffer = BytesMut::new();
     loop {
         buffer.reserve(PIECE_BYTES);
-        // As much as a piece may have is read, and no more: a buffer may be larger than what was reserved.
+        // Reads at most the size of a piece: a buffer may be larger than what was reserved.
         let read = (&mut from).take(PIECE_BYTES as u64).read_buf(&mut buffer).await?;
         if read == 0 {
             return Ok(());
@@ -139,7 +140,7 @@ async fn take(
     }
 }
 
-/// Delivers each piece when it arrives, then says that nothing more will come.
+/// Delivers each piece when it arrives, and then the end.
 async fn deliver(mut arriving: mpsc::UnboundedReceiver<Piece>, mut to: impl AsyncWrite + Unpin) -> std::io::Result<()> {
     while let Some(piece) = arriving.recv().await {
         wait_until(piece.arrives_at).await;
@@ -148,7 +149,8 @@ async fn deliver(mut arriving: mpsc::UnboundedReceiver<Piece>, mut to: impl Asyn
     to.shutdown().await
 }
 
-/// Timers are a millisecond coarse and late rather than early: none is set for what is past.
+/// Timers have a resolution of a millisecond and are late rather than early: none is set for a past
+/// time.
 async fn wait_until(instant: Instant) {
     if instant > Instant::now() {
         tokio::time::sleep_until(instant.into()).await;
@@ -161,7 +163,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_passes_a_proxy_comes_out_unchanged_in_both_directions() {
+    async fn bytes_pass_a_proxy_unchanged_in_both_directions() {
         let echo = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let to = echo.local_addr().unwrap();
         tokio::spawn(async move {
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_called_by_rate_and_round_trip() {
+    fn links_are_named_by_rate_and_round_trip() {
         let named = |mbit_per_s, round_trip_ms| Link { mbit_per_s, round_trip_ms }.to_string();
         assert_eq!(named(Some(1_000), 0), "1 Gbit/s");
         assert_eq!(named(Some(100), 40), "100 Mbit/s, 40 ms");

@@ -1,41 +1,43 @@
-//! The study's rule: compress where ratio < 1 − rate_transfer / rate_input. It is what follows if a sender compresses first and sends
-//! then, and nobody unpacks: a byte of text takes 1 / rate_input + ratio / rate_transfer, or 1 / rate_transfer if it goes out as it is.
+//! The study's rule: compress if ratio < 1 − rate_transfer / rate_input. It holds if a sender first
+//! compresses and then sends, and nobody unpacks: a byte of text takes 1 / rate_input + ratio /
+//! rate_transfer, or 1 / rate_transfer without compression.
 
 use pack::Level;
 
-/// What a sender can do at one level.
+/// The abilities of a sender at one level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sender {
     /// The level.
     pub level: Level,
-    /// Bytes of ZIP for a byte of text.
+    /// Bytes of ZIP per byte of text.
     pub ratio: f64,
-    /// MB of text a second that it makes into ZIP.
+    /// MB of text per second that it makes into ZIP.
     pub input_rate: f64,
 }
 
 impl Sender {
-    /// Whether the rule says to compress over a link of this rate (MB/s).
+    /// Whether the rule recommends compression over a link of this rate (MB/s).
     pub fn is_worth_it(&self, transfer_rate: f64) -> bool {
         self.ratio < 1.0 - transfer_rate / self.input_rate
     }
 
-    /// The rate (MB/s) of a link at which both sides of the rule are equal; below 0 if compressing never pays.
+    /// The rate (MB/s) of a link at which both sides of the rule are equal; below 0 if compressing
+    /// never pays.
     pub fn worth_it_below(&self) -> f64 {
         (1.0 - self.ratio) * self.input_rate
     }
 
-    /// What the rule holds one MB of text to take on its way, in seconds.
+    /// The time of one MB of text according to the rule, in seconds.
     fn seconds_per_mb(&self, transfer_rate: f64) -> f64 {
         match self.level {
-            // What goes out as it is costs the sender nothing, says the rule.
+            // According to the rule, sending uncompressed text costs the sender nothing.
             Level::Stored => self.ratio / transfer_rate,
             _ => 1.0 / self.input_rate + self.ratio / transfer_rate,
         }
     }
 }
 
-/// The level that takes the least time by the rule's own arithmetic; `None` only if there are no senders.
+/// The level with the least time by the rule's own arithmetic; `None` only if there are no senders.
 pub fn best(senders: &[Sender], transfer_rate: f64) -> Option<Level> {
     let by_time =
         |a: &&Sender, b: &&Sender| a.seconds_per_mb(transfer_rate).total_cmp(&b.seconds_per_mb(transfer_rate));

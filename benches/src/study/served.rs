@@ -1,4 +1,4 @@
-//! Servers as processes of their own: the study's own binary again, with other arguments.
+//! Servers as separate processes: the study's own binary again, with other arguments.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 
 use super::client::Protocol;
 
-/// With this as its first argument, the study's binary is `penates serve`.
+/// With this first argument, the study's binary is `penates serve`.
 pub const SERVE: &str = "serve";
-/// With this as its first argument, the study's binary sends a finished ZIP, and nothing else.
+/// With this first argument, the study's binary only sends a finished ZIP.
 pub const SERVE_ZIP: &str = "serve-zip";
 
-/// A server that runs until this is dropped.
+/// A server that runs until the value is dropped.
 pub struct Served {
     child: Child,
     http: SocketAddr,
@@ -23,7 +23,8 @@ pub struct Served {
 }
 
 impl Served {
-    /// `penates serve` over a data folder. It makes no selections of what is asked for: they would fill up over the trials.
+    /// `penates serve` over a data folder. It makes no selections of requests, which would fill up
+    /// over the trials.
     pub fn penates(binary: &Path, store: &Path) -> Result<Self> {
         let mut command = Command::new(binary);
         command.args([SERVE, "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]);
@@ -31,7 +32,7 @@ impl Served {
         Self::start(command, store.join("tls").join("cert.pem"))
     }
 
-    /// A server that sends a finished ZIP out of its memory; its certificate is made in `folder`.
+    /// A server that sends a finished ZIP from its memory; its certificate is made in `folder`.
     pub fn finished_zip(binary: &Path, zip: &Path, folder: &Path) -> Result<Self> {
         let certificate = folder.join("cert.pem");
         let mut command = Command::new(binary);
@@ -39,7 +40,7 @@ impl Served {
         Self::start(command, certificate)
     }
 
-    /// Starts a command and waits until it says where it listens.
+    /// Starts a command and waits until it prints its address.
     fn start(mut command: Command, certificate: PathBuf) -> Result<Self> {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PENATES_")) {
             command.env_remove(name);
@@ -55,12 +56,12 @@ impl Served {
                 return Err(error);
             }
         };
-        // What it says later is for people; nobody may leave it in the pipe.
+        // Its later output is for people, and must not fill the pipe.
         std::thread::spawn(move || std::io::copy(&mut said.stderr, &mut std::io::stderr()));
         Ok(Self { child, http: said.http, https: said.https, certificate })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self, protocol: Protocol) -> SocketAddr {
         match protocol {
             Protocol::Http => self.http,
@@ -68,7 +69,7 @@ impl Served {
         }
     }
 
-    /// The certificate that it shows, PEM.
+    /// Its certificate, PEM.
     pub fn certificate(&self) -> &Path {
         &self.certificate
     }
@@ -88,7 +89,7 @@ struct Said {
     stderr: BufReader<ChildStderr>,
 }
 
-/// Reads until both addresses are told.
+/// Reads until both addresses are printed.
 fn addresses(stderr: ChildStderr) -> Result<Said> {
     let mut stderr = BufReader::new(stderr);
     let (mut http, mut https, mut text) = (None, None, String::new());
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_read_of_the_line_that_tells_it() {
+    fn an_address_is_read_from_its_line() {
         let expected = "127.0.0.1:41234".parse().ok();
         assert_eq!(address("Listening on http://127.0.0.1:41234/\n", "http://"), expected);
         assert_eq!(address("Listening on https://127.0.0.1:41234/\n", "http://"), None);

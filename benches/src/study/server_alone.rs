@@ -1,4 +1,5 @@
-//! Out of the server alone: a finished ZIP from memory over HTTP and HTTPS, as the upper bound of what the data door can send.
+//! From the server alone: a finished ZIP from memory over HTTP and HTTPS, as the upper bound for
+//! the data door.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,14 +20,15 @@ use crate::corpus::{self, CorpusVolume, Sizes};
 /// A point of this stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerKey {
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
 }
 
 /// Both protocols.
 pub const PROTOCOLS: [Protocol; 2] = [Protocol::Http, Protocol::Https];
 
-/// Measures both protocols: in each trial the ZIP of these volumes (pages apart, frames) is fetched `passes` times.
+/// Measures both protocols: in each trial the ZIP of these volumes (layout `pages`, frames) is
+/// fetched `passes` times.
 pub async fn measure(
     binary: &Path,
     volumes: &[CorpusVolume],

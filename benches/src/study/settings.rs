@@ -1,40 +1,42 @@
-//! How much is measured, and how often.
+//! The amount of data, and the number of trials.
 
 use serde::{Deserialize, Serialize};
 
 use super::Stage;
 use super::proxy::Link;
 
-/// How much is measured, and how often. The same `seed` draws the same volumes, and fewer of them are the first of more.
+/// The amount of data, and the number of trials. The same `seed` draws the same volumes, and fewer
+/// volumes are the first of more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// Trials of each point.
     pub trials: u32,
-    /// Which volumes are drawn.
+    /// The seed by which volumes are drawn.
     pub seed: u64,
     /// Pages of each volume; `None`: as many as drawn real ones.
     pub pages_per_volume: Option<u32>,
-    /// Volumes read out of the store alone.
+    /// Volumes read from the store alone.
     pub store_volumes: usize,
     /// Volumes made into ZIPs from memory.
     pub zip_volumes: usize,
-    /// Volumes of the finished ZIP, and of those that the whole server sends.
+    /// Volumes of the finished ZIP, and volumes that the whole server sends.
     pub door_volumes: usize,
     /// Volumes sent over links.
     pub link_volumes: usize,
     /// Volumes sent over links of less than 1 Gbit/s, where more would only take longer.
     pub slow_link_volumes: usize,
-    /// How often frames are asked for, or read from the page cache, in one trial, one after the other: once takes some
-    /// milliseconds only.
+    /// How often frames are requested, or read from the page cache, in one trial, one after the
+    /// other: a single pass takes only some milliseconds.
     pub passes: u32,
-    /// Readers of the store at once.
+    /// Readers of the store at the same time.
     pub readers: Vec<usize>,
-    /// Which links.
+    /// The links.
     pub links: Vec<Link>,
 }
 
-/// Loopback itself, then 1 Gbit/s and 100 Mbit/s, each without delay and with a round trip of 40 ms. 300 Mbit/s lies where the study's
-/// rule says not to compress any more, though compressing and sending at the same time still could.
+/// Loopback itself, then 1 Gbit/s and 100 Mbit/s, each without delay and with a round trip of 40
+/// ms. At 300 Mbit/s the study's rule no longer recommends compression, although compressing and
+/// sending at the same time could still help.
 fn links() -> Vec<Link> {
     let longer = [(1_000, 0), (1_000, 40), (300, 0), (100, 0), (100, 40)];
     let longer = longer.map(|(rate, round_trip_ms)| Link { mbit_per_s: Some(rate), round_trip_ms });
@@ -59,7 +61,8 @@ impl Settings {
         }
     }
 
-    /// As many volumes as the original's sample had, as far as that is bearable: more than an hour, and 5 GB of memory.
+    /// As many volumes as the original's sample, as far as that is bearable: more than an hour, and
+    /// 5 GB of memory.
     pub fn full() -> Self {
         Self {
             store_volumes: 5_000,
@@ -88,7 +91,7 @@ impl Settings {
         }
     }
 
-    /// How many volumes a stage is about.
+    /// The number of volumes of a stage.
     pub fn volumes(&self, stage: Stage) -> usize {
         match stage {
             Stage::Store => self.store_volumes,

@@ -13,11 +13,11 @@ use crate::machine::Machine;
 /// A stage of the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Stage {
-    /// Out of the store alone.
+    /// From the store alone.
     Store,
     /// Into ZIP alone.
     Zip,
-    /// Out of the server alone.
+    /// From the server alone.
     Server,
     /// All together.
     Together,
@@ -30,8 +30,9 @@ impl Stage {
     pub const ALL: [Self; 5] = [Self::Store, Self::Zip, Self::Server, Self::Together, Self::Links];
 }
 
-/// Runs some stages and puts what came out into the folder `out`: figures (SVG), tables (`study.md`), and everything (`study.json`),
-/// in which stages that are not run now stay as they are. `binary` is the study's own. Answers the tables.
+/// Runs some stages and writes the results into the folder `out`: figures (SVG), tables
+/// (`study.md`), and everything (`study.json`), in which other stages keep their results. `binary`
+/// is the study's own. Returns the tables.
 pub async fn run(stages: &[Stage], settings: &Settings, out: &Path, binary: &Path) -> Result<String> {
     std::fs::create_dir_all(out).with_context(|| format!("making the folder {}", out.display()))?;
     let mut outcome = Outcome::load(out)?;
@@ -91,7 +92,7 @@ async fn measure(
     Ok(())
 }
 
-/// What is kept of every stage besides its points.
+/// The parts of a stage besides its points.
 struct Kept<'a> {
     machine: Machine,
     settings: &'a Settings,

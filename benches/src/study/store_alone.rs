@@ -1,7 +1,8 @@
-//! Out of the store alone: readers of whole volumes, as the data door reads them, without ZIP and without HTTP.
+//! From the store alone: readers of whole volumes, as the data door reads them, without ZIP and
+//! without HTTP.
 //!
-//! A reader takes the next volume that nobody has taken, reads its head, its directory and the packs with its frames, checks the
-//! checksums of the rows, and cuts the frames out. Nothing is inflated.
+//! A reader takes the next volume, reads its head, its directory and the packs with its frames,
+//! checks the checksums of the rows, and cuts the frames out. Nothing is inflated.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,29 +22,30 @@ use crate::corpus::{CorpusVolume, Sizes};
 use crate::doors::open_embedded;
 use crate::rig::page_cache;
 
-/// Bytes of frames that are read at once, as the data door does.
+/// Bytes of frames per read, as in the data door.
 const RUN_BYTES: u64 = 256 << 10;
 
-/// What the operating system has of the store's files in memory when a trial begins.
+/// The operating system's page cache of the store's files at the start of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
-    /// Nothing: it was told to drop them (`posix_fadvise`, `POSIX_FADV_DONTNEED`).
+    /// Empty: the files were dropped (`posix_fadvise`, `POSIX_FADV_DONTNEED`).
     Cold,
-    /// All of them: everything was read just before.
+    /// Full: everything was read just before.
     Warm,
 }
 
 /// A point of this stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreKey {
-    /// Readers at once, of the whole service.
+    /// Readers at the same time, of the whole service.
     pub readers: usize,
-    /// What lies in memory.
+    /// The state of the page cache.
     pub cache: Cache,
 }
 
-/// Measures every number of readers, cold and warm. The folder is that of a closed store with these volumes.
+/// Measures every number of readers, cold and warm. The folder is that of a closed store with these
+/// volumes.
 pub async fn measure(folder: &Path, volumes: &[CorpusVolume], settings: &Settings) -> Result<Vec<Point<StoreKey>>> {
     let ids: Arc<[VolumeId]> = volumes.iter().map(|volume| volume.id().clone()).collect();
     let expected = volumes.iter().map(CorpusVolume::sizes).fold(Sizes::default(), Sizes::plus);
@@ -52,14 +54,14 @@ pub async fn measure(folder: &Path, volumes: &[CorpusVolume], settings: &Setting
         .iter()
         .flat_map(|&readers| [Cache::Cold, Cache::Warm].map(|cache| StoreKey { readers, cache }));
     let trial = async |key: StoreKey| {
-        // What is read once is not cold any more.
+        // Data that was read once is not cold any more.
         let passes = if key.cache == Cache::Cold { 1 } else { settings.passes };
         trial(folder, &ids, expected, key, passes).await
     };
     in_turn("store alone", settings.trials, keys, trial).await
 }
 
-/// One trial. The store is opened for it, so that its own cache is empty, and opening is not in its time.
+/// One trial. The store is opened for it, so that its own cache is empty. Opening does not count.
 async fn trial(folder: &Path, ids: &Arc<[VolumeId]>, expected: Sizes, key: StoreKey, passes: u32) -> Result<Trial> {
     if key.cache == Cache::Cold {
         page_cache::forget(folder).context("dropping the page cache of the store's files")?;
@@ -88,7 +90,7 @@ pub async fn open_library(store: &Arc<dyn Store>) -> Result<Library> {
     Ok(Library::open(store.clone(), Arc::new(SystemClock), LibraryOptions::default()).await?)
 }
 
-/// Reads every volume once, by so many readers.
+/// Reads every volume once, with a number of readers.
 pub async fn read_all(library: &Library, ids: &Arc<[VolumeId]>, readers: usize) -> Result<Sizes> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut reading = JoinSet::new();
@@ -131,7 +133,7 @@ fn run_len(entries: &[Entry]) -> usize {
     entries.iter().take_while(fits).count().max(1)
 }
 
-/// Bytes that this process has fetched from storage devices so far, where Linux tells it.
+/// Bytes that this process has read from storage devices so far, if Linux reports them.
 fn device_bytes_read() -> Option<u64> {
     let io = std::fs::read_to_string("/proc/self/io").ok()?;
     io.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()

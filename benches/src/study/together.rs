@@ -1,4 +1,5 @@
-//! All together: the real server as a process of its own, over loopback; layouts, levels, HTTP and HTTPS.
+//! All together: the real server as a separate process, over loopback; layouts, levels, HTTP and
+//! HTTPS.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use super::server_alone::PROTOCOLS;
 use super::trial::{Point, Trial, in_turn};
 use super::zip_alone::LAYOUTS;
 
-/// The levels asked for, in the order in which they are told.
+/// The requested levels, in the order of the tables.
 pub const LEVELS: [Level; 5] =
     [Level::Frames, Level::Stored, Level::Recompressed(1), Level::Recompressed(6), Level::Recompressed(9)];
 
@@ -25,12 +26,13 @@ pub struct DoorKey {
     pub layout: Layout,
     /// How they are compressed.
     pub level: Level,
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
 }
 
-/// Measures every layout and level over both protocols. `ids` are what is asked for, `text_bytes` is the text of it; where frames
-/// go out as they are, they are asked for `passes` times in one trial. `store` is the data folder of a closed store.
+/// Measures every layout and level over both protocols. `ids` is the request, and `text_bytes` its
+/// text. Unchanged frames are requested `passes` times in one trial. `store` is the data folder of
+/// a closed store.
 pub async fn measure(
     binary: &Path,
     store: &Path,

@@ -1,4 +1,5 @@
-//! Trials: one is one measurement; a point has several, taken in turn with those of all other points.
+//! Trials: a trial is one measurement; a point has several, taken in turn with those of all other
+//! points.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -6,52 +7,54 @@ use serde::{Deserialize, Serialize};
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
-    /// Bytes of page text that it was about.
+    /// Bytes of its page text.
     pub text_bytes: u64,
-    /// Bytes of what was read or sent instead of that text: frames, or ZIP.
+    /// Bytes of the frames or ZIP that were read or sent instead of that text.
     pub coded_bytes: u64,
-    /// Bytes that this process fetched from storage devices meanwhile (`read_bytes` of `/proc/self/io`), where that is the point.
+    /// Bytes that this process read from storage devices meanwhile (`read_bytes` of
+    /// `/proc/self/io`), if they matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_bytes: Option<u64>,
 }
 
 impl Trial {
-    /// MB (10⁶ bytes) of text a second.
+    /// MB (10⁶ bytes) of text per second.
     pub fn text_rate(&self) -> f64 {
         self.text_bytes as f64 / 1e6 / self.seconds
     }
 
-    /// MB (10⁶ bytes) of frames or ZIP a second.
+    /// MB (10⁶ bytes) of frames or ZIP per second.
     pub fn coded_rate(&self) -> f64 {
         self.coded_bytes as f64 / 1e6 / self.seconds
     }
 }
 
-/// All trials of one point, in the order of time.
+/// All trials of one point, in order of time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point<K> {
-    /// What was measured.
+    /// Its parameters.
     #[serde(flatten)]
     pub key: K,
-    /// How often, and with what result.
+    /// Its trials.
     pub trials: Vec<Trial>,
 }
 
 impl<K> Point<K> {
-    /// MB of text a second, over the trials.
+    /// MB of text per second, over the trials.
     pub fn text_rate(&self) -> Statistics {
         Statistics::of(self.trials.iter().map(Trial::text_rate))
     }
 
-    /// MB of frames or ZIP a second, over the trials.
+    /// MB of frames or ZIP per second, over the trials.
     pub fn coded_rate(&self) -> Statistics {
         Statistics::of(self.trials.iter().map(Trial::coded_rate))
     }
 }
 
-/// Measures every key once, then again, `trials` times: what else the machine does meanwhile hits all alike.
+/// Measures every key once, then again, `trials` times, so that other work of the machine affects
+/// all alike.
 pub async fn in_turn<K: Copy>(
     stage: &str,
     trials: u32,
@@ -68,20 +71,20 @@ pub async fn in_turn<K: Copy>(
     Ok(points)
 }
 
-/// What some figures say together. All NaN if there are none.
+/// Statistics of some figures. All NaN if there are none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistics {
-    /// The middle one; of an even number, the mean of the two in the middle.
+    /// The middle figure, or the mean of the two in the middle.
     pub median: f64,
     /// The arithmetic mean.
     pub mean: f64,
-    /// Of the mean: the sample's standard deviation over the root of its size. 0 where there is only one figure, which says nothing
-    /// of its error.
+    /// The sample's standard deviation over the root of its size. 0 for a single figure, which has
+    /// no known error.
     pub standard_error: f64,
 }
 
 impl Statistics {
-    /// Of some figures.
+    /// The statistics of some figures.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -113,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_megabytes_a_second() {
+    fn a_rate_is_megabytes_per_second() {
         let trial = Trial { seconds: 2.0, text_bytes: 8_000_000, coded_bytes: 3_000_000, device_bytes: None };
         assert_eq!((trial.text_rate(), trial.coded_rate()), (4.0, 1.5));
     }

@@ -1,16 +1,18 @@
-//! A client that unpacks while it receives: it inflates every entry, checks CRC-32 and sizes, and forgets the text.
+//! A client that unpacks while it receives: it inflates every entry, checks CRC-32 and sizes, and
+//! forgets the text.
 //!
-//! It reads local headers only (APPNOTE 4.3.7), as a stream makes one do, and of ZIP what the data door sends: directories, and
-//! DEFLATE with the sizes in the header or in a data descriptor behind. Entries of 4 GiB are refused.
+//! It reads local headers only (APPNOTE 4.3.7), as with a stream it must. It supports what the data
+//! door sends: directories, and DEFLATE with the sizes in the header or in a data descriptor.
+//! Entries of 4 GiB are refused.
 
 use anyhow::{Result, bail, ensure};
 use flate2::{Decompress, FlushDecompress, Status};
 use pack::spec;
 
-/// Bytes of text that are made at once.
+/// Bytes of text per step.
 const TEXT_BYTES: usize = 64 << 10;
 
-/// What a ZIP held.
+/// The contents of a ZIP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Contents {
     /// Bytes of the whole ZIP.
@@ -27,7 +29,7 @@ pub struct Contents {
 pub struct Unpacker {
     contents: Contents,
     state: State,
-    /// What has come of a header or a descriptor that is not whole yet.
+    /// The received bytes of an incomplete header or descriptor.
     held: Vec<u8>,
     inflater: Decompress,
     text: Vec<u8>,
@@ -35,26 +37,26 @@ pub struct Unpacker {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// At a signature, or within what follows it.
+    /// At a signature, or in the fields after it.
     Header,
     /// Within the DEFLATE stream of an entry.
     Stream(Entry),
-    /// Behind it, where sizes and CRC come.
+    /// After it, at sizes and CRC.
     Descriptor(Entry),
-    /// In the central directory, which says nothing new.
+    /// In the central directory, which contains nothing new.
     Central,
 }
 
 /// An entry, as far as it is known.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// As the header says; zeros if a descriptor follows.
+    /// As stated in the header; zeros if a descriptor follows.
     told: Told,
     described: bool,
     crc32: u32,
 }
 
-/// CRC-32 and sizes as they stand in a header or a descriptor.
+/// CRC-32 and sizes in a header or a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Told {
     crc32: u32,
@@ -63,7 +65,7 @@ struct Told {
 }
 
 impl Told {
-    /// The twelve bytes of it.
+    /// Decodes its twelve bytes.
     fn of(bytes: &[u8]) -> Self {
         Self { crc32: u32_at(bytes, 0), deflate_bytes: u32_at(bytes, 4), text_bytes: u32_at(bytes, 8) }
     }
@@ -91,13 +93,14 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Says that nothing more will come; answers what there was.
+    /// Ends the ZIP. Returns its contents.
     pub fn end(self) -> Result<Contents> {
         ensure!(matches!(self.state, State::Central), "the ZIP ends before its central directory");
         Ok(self.contents)
     }
 
-    /// Holds bytes until there are `wanted` of them; answers the rest, and whether they are there.
+    /// Holds bytes until there are `wanted` of them. Returns the rest, and whether there are
+    /// enough.
     fn gather<'a>(&mut self, wanted: usize, bytes: &'a [u8]) -> (&'a [u8], bool) {
         let missing = wanted.saturating_sub(self.held.len()).min(bytes.len());
         self.held.extend_from_slice(&bytes[..missing]);
@@ -115,7 +118,7 @@ impl Unpacker {
                 self.state = State::Central;
                 return Ok(bytes);
             }
-            other => bail!("{other:08x} is no signature of a header"),
+            other => bail!("{other:08x} is not the signature of a header"),
         }
         let (bytes, there) = self.gather(spec::LOCAL_BYTES, bytes);
         if !there {
@@ -174,12 +177,13 @@ impl Unpacker {
             deflate_bytes: u32::try_from(self.inflater.total_in())?,
             text_bytes: u32::try_from(self.inflater.total_out())?,
         };
-        ensure!(found == told, "an entry is {found:?}, but {told:?} was promised");
+        ensure!(found == told, "an entry is {found:?}, but its header says {told:?}");
         Ok(State::Header)
     }
 }
 
-/// The CRC-32 of a text of `total_bytes` that `more` ends, where `crc32` is that of what comes before.
+/// The CRC-32 of a text of `total_bytes` that ends with `more`, given the `crc32` of what comes
+/// before.
 fn continued(crc32: u32, more: &[u8], total_bytes: u64) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial_len(crc32, total_bytes - more.len() as u64);
     hasher.update(more);
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_layout_at_every_level_unpacks_however_it_is_cut() {
+    async fn every_layout_at_every_level_unpacks_in_any_pieces() {
         let text_bytes = 2 * TEXTS.iter().map(|text| text.len() as u64).sum::<u64>();
         for (layout, entries) in [(Layout::Pages, 10), (Layout::Volumes, 2), (Layout::WordSeq, 1)] {
             for level in [Level::Frames, Level::Stored, Level::Recompressed(1), Level::Recompressed(9)] {
@@ -244,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_byte_of_text_that_was_changed_is_noticed() {
+    async fn a_changed_byte_of_text_is_detected() {
         let mut zip = zip(Layout::Volumes, Level::Stored).await;
         let at = position(&zip, b"best of times");
         zip[at] = b'B';
@@ -252,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_descriptor_that_does_not_agree_with_its_entry_is_noticed() {
+    async fn a_descriptor_that_contradicts_its_entry_is_detected() {
         let mut zip = zip(Layout::Volumes, Level::Recompressed(6)).await;
         let at = position(&zip, &spec::DESCRIPTOR_SIGNATURE.to_le_bytes());
         zip[at + 4] ^= 1;
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_zip_that_is_cut_is_noticed() {
+    async fn a_truncated_zip_is_detected() {
         let zip = zip(Layout::Pages, Level::Frames).await;
         assert!(unpack(&zip[..zip.len() / 3], 64).is_err());
     }

@@ -1,6 +1,6 @@
-//! Into ZIP alone: pages from memory, three layouts, frames as they are and all levels.
+//! Into ZIP alone: pages from memory, three layouts, unchanged frames and all levels.
 //!
-//! What lies in memory are frames, as in the store: levels 0 to 9 inflate each page before they make anything of it.
+//! The memory holds frames, like the store: levels 0 to 9 first inflate each page.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::trial::{Point, Trial, in_turn};
 use super::unpack::{Contents, Unpacker};
 use crate::corpus::{self, CorpusVolume, Sizes};
 
-/// The layouts, in the order in which they are told.
+/// The layouts, in the order of the tables.
 pub const LAYOUTS: [Layout; 3] = [Layout::Pages, Layout::Volumes, Layout::WordSeq];
 
 /// A point of this stage.
@@ -27,10 +27,10 @@ pub struct ZipKey {
     pub level: Level,
 }
 
-/// What one of the ZIPs holds.
+/// The contents of one of the ZIPs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// Which one.
+    /// Its key.
     #[serde(flatten)]
     pub key: ZipKey,
     /// Its contents.
@@ -43,7 +43,7 @@ pub fn levels() -> impl Iterator<Item = Level> + Clone {
     std::iter::once(Level::Frames).chain((0..=9).filter_map(Level::of_number))
 }
 
-/// Makes every ZIP once and looks into it, then measures how fast each is made.
+/// Makes every ZIP once and checks its contents, then measures how fast each is made.
 pub async fn measure(volumes: &[CorpusVolume], trials: u32) -> Result<(Vec<Point<ZipKey>>, Vec<Measured>)> {
     let sizes = volumes.iter().map(CorpusVolume::sizes).fold(Sizes::default(), Sizes::plus);
     let source = Arc::new(corpus::in_memory(volumes, None));

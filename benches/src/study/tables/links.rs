@@ -1,4 +1,5 @@
-//! Over longer links: what each level brings, which one is best, and what the study's rule would have said.
+//! Over longer links: the effect of each level, the best one, and the recommendation of the study's
+//! rule.
 
 use pack::{Layout, Level};
 
@@ -44,7 +45,7 @@ fn task_name(task: Task) -> &'static str {
     }
 }
 
-/// The level with the greatest mean, then those that are not told apart from it.
+/// The level with the greatest mean, then those that cannot be distinguished from it.
 fn best(stage: &Stage<LinkKey>, link: Link, task: Task) -> Vec<Level> {
     let mut rates: Vec<(Level, Statistics)> = LEVELS
         .into_iter()
@@ -67,7 +68,8 @@ fn names_of(levels: &[Level]) -> String {
     }
 }
 
-/// For each link, what the rule says of each level, with ratios and rates of the stage into ZIP alone.
+/// For each link, the rule's recommendation for each level, with ratios and rates of the stage
+/// `zip_alone`.
 fn by_rule(stage: &Stage<LinkKey>, outcome: &Outcome) -> String {
     let senders: Vec<Sender> = LEVELS.into_iter().filter_map(|level| sender(outcome, level)).collect();
     if senders.is_empty() {
@@ -108,7 +110,7 @@ fn sender(outcome: &Outcome, level: Level) -> Option<Sender> {
     Some(Sender { level, ratio: outcome.ratio(key)?, input_rate })
 }
 
-/// MB a second that a link takes.
+/// The rate of a link in MB per second.
 fn transfer_rate(link: Link, outcome: &Outcome) -> Option<f64> {
     let loopback = || Some(outcome.server.as_ref()?.point(&ServerKey { protocol: Protocol::Http })?.coded_rate().mean);
     link.bytes_per_s().map(|rate| rate as f64 / 1e6).or_else(loopback)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::study::trial::Statistics;
 
-/// What stands where there is nothing to tell.
+/// The text of an empty cell.
 pub(super) const NONE: &str = "-";
 
 /// A table: its head and its rows.
@@ -42,7 +42,7 @@ pub(super) fn rate(statistics: Option<Statistics>) -> String {
     }
 }
 
-/// A figure with as many places as say something.
+/// A figure with its significant digits.
 pub(super) fn figure(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),
@@ -51,12 +51,12 @@ pub(super) fn figure(value: f64) -> String {
     }
 }
 
-/// A ratio, with the three places of the original.
+/// A ratio, with three decimal places like the original's.
 pub(super) fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{ratio:.3}"))
 }
 
-/// A part of a whole in per cent, with its sign.
+/// A share in per cent, with its sign.
 pub(super) fn percent(part: Option<f64>) -> String {
     part.map_or_else(|| NONE.to_owned(), |part| format!("{:+.1} %", part * 100.0))
 }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_told_with_its_error() {
+    fn a_rate_is_printed_with_its_error() {
         let statistics = Statistics { median: 120.4, mean: 119.0, standard_error: 2.5 };
         assert_eq!(rate(Some(statistics)), "120 (119 ± 2.50)");
         assert_eq!(rate(None), "-");

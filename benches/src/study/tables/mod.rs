@@ -1,4 +1,5 @@
-//! What came out, as Markdown: `markdown.rs` has what all tables share, then a module for each stage, and `summary.rs` for all.
+//! The results as Markdown: `markdown.rs` is shared by all tables; then there is a module for each
+//! stage, and `summary.rs` for all.
 
 mod links;
 mod markdown;
@@ -25,7 +26,7 @@ pub fn all(outcome: &Outcome) -> String {
     sections.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
-/// What a layout is called.
+/// The name of a layout.
 pub fn layout_name(layout: Layout) -> &'static str {
     match layout {
         Layout::Pages => "pages apart",
@@ -34,7 +35,7 @@ pub fn layout_name(layout: Layout) -> &'static str {
     }
 }
 
-/// What a level is called.
+/// The name of a level.
 pub fn level_name(level: Level) -> String {
     match level {
         Level::Frames => "frames".to_owned(),
@@ -43,7 +44,7 @@ pub fn level_name(level: Level) -> String {
     }
 }
 
-/// What a protocol is called.
+/// The name of a protocol.
 pub fn protocol_name(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Http => "HTTP",
@@ -51,12 +52,12 @@ pub fn protocol_name(protocol: Protocol) -> &'static str {
     }
 }
 
-/// What stands above the tables of a stage: on what, how often, where.
+/// The heading of a stage's tables: input, trials, machine.
 fn heading<K>(title: &str, stage: &Stage<K>) -> String {
     let machine = &stage.machine;
     let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     format!(
-        "## {title}\n\n{}; {} trials a point, in turn. {} x {}, {}, Linux {}; load before: {}; commit {}, {}, {} build. Figures \
+        "## {title}\n\n{}; {} trials per point, in turn. {} x {}, {}, Linux {}; load before: {}; commit {}, {}, {} build. Figures \
          are MB (10⁶ bytes) per second: median (mean ± standard error).\n",
         stage.totals,
         stage.settings.trials,

@@ -1,4 +1,4 @@
-//! Out of the store alone.
+//! From the store alone.
 
 use super::heading;
 use super::markdown::{NONE, Table, figure, rate};

@@ -1,4 +1,4 @@
-//! All stages beside one another, for the one thing that each can be asked for: pages apart, frames.
+//! All stages side by side, for the one request that all of them support: layout `pages`, frames.
 
 use pack::{Layout, Level};
 

@@ -1,4 +1,4 @@
-//! Out of the server alone, and all together.
+//! From the server alone, and all together.
 
 use super::markdown::{NONE, Table, rate};
 use super::{heading, layout_name, level_name, protocol_name};
@@ -47,7 +47,7 @@ pub(super) fn section(stage: &Stage<DoorKey>, server: Option<&Stage<ServerKey>>)
     format!("{title}\nOne client. Frames are fetched {passes} times in a trial, on one connection.\n\n{table}\n")
 }
 
-/// How much of the bytes that the server alone sends.
+/// The share of the bytes that the server alone sends.
 fn of_bound(point: Option<&Point<DoorKey>>, protocol: Protocol, server: Option<&Stage<ServerKey>>) -> String {
     let bound = server.and_then(|server| server.point(&ServerKey { protocol })).map(|point| point.coded_rate().mean);
     let part = point.zip(bound).map(|(point, bound)| point.coded_rate().mean / bound);
