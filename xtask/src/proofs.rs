@@ -9,7 +9,7 @@ use crate::{cargo, tools};
 const PROOFS: [(&str, &str, &str); 3] = [
     ("store-cassandra", "three_nodes", ""),
     ("store-cassandra", "two_datacenters", ""),
-    ("penates", "cli", "three_nodes"),
+    ("penates", "cli", "proofs::three_nodes"),
 ];
 
 /// The names of the proofs.

@@ -80,7 +80,7 @@ mod tests {
         for not_run in [vec![], vec!["fuzz targets: no compiler".to_owned()]] {
             let told = told(&not_run, &proofs::names());
             for proof in
-                ["store-cassandra: three_nodes", "store-cassandra: two_datacenters", "penates: cli three_nodes"]
+                ["store-cassandra: three_nodes", "store-cassandra: two_datacenters", "penates: cli proofs::three_nodes"]
             {
                 assert!(told.contains(&format!("\n  - {proof}")), "{told}");
             }

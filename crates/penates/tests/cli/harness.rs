@@ -175,6 +175,11 @@ impl Served {
         format!("https://{}", self.said_later.text().split("https://").nth(1).unwrap().split('/').next().unwrap())
     }
 
+    /// What it wrote to standard error since it listened.
+    pub fn said(&self) -> String {
+        self.said_later.text()
+    }
+
     /// Its present memory in bytes (proc(5), `VmRSS`).
     pub fn memory_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();

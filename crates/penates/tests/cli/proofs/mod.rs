@@ -1,0 +1,5 @@
+//! Proofs with real servers on clusters of several Cassandra nodes, which die meanwhile. `cargo xtask proofs` runs them.
+
+mod mix;
+mod requests;
+mod three_nodes;
