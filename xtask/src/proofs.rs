@@ -6,10 +6,11 @@ use anyhow::{Result, bail};
 use crate::{cargo, tools};
 
 /// Packages, their test programs, and prefixes of the names of the tests to run.
-const PROOFS: [(&str, &str, &str); 3] = [
+const PROOFS: [(&str, &str, &str); 4] = [
     ("store-cassandra", "three_nodes", ""),
     ("store-cassandra", "two_datacenters", ""),
     ("penates", "cli", "proofs::three_nodes"),
+    ("penates", "cli", "proofs::two_datacenters"),
 ];
 
 /// The names of the proofs.

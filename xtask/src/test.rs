@@ -79,9 +79,12 @@ mod tests {
     fn the_proofs_are_always_listed() {
         for not_run in [vec![], vec!["fuzz targets: no compiler".to_owned()]] {
             let told = told(&not_run, &proofs::names());
-            for proof in
-                ["store-cassandra: three_nodes", "store-cassandra: two_datacenters", "penates: cli proofs::three_nodes"]
-            {
+            for proof in [
+                "store-cassandra: three_nodes",
+                "store-cassandra: two_datacenters",
+                "penates: cli proofs::three_nodes",
+                "penates: cli proofs::two_datacenters",
+            ] {
                 assert!(told.contains(&format!("\n  - {proof}")), "{told}");
             }
             assert!(told.contains("cargo xtask proofs") && !told.contains("All tests ran"), "{told}");

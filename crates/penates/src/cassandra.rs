@@ -16,7 +16,6 @@ pub fn options(address: &str, config: &Config) -> StoreResult<CassandraOptions> 
         tls_ca_pem: cassandra.tls_ca.as_deref().map(|path| read("cassandra.tls_ca", path)).transpose()?,
         local_datacenter: cassandra.datacenter.clone(),
         levels: levels(cassandra),
-        home_datacenter: cassandra.home_datacenter.clone(),
         speculative_after: (!cassandra.speculative_after.is_zero()).then_some(cassandra.speculative_after),
         requests_max: cassandra.requests_max,
         connect_timeout: cassandra.connect_timeout,

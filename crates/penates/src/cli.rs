@@ -89,6 +89,12 @@ pub enum Command {
     ///
     /// Reading and the audit continue. Servers that share a cluster notice within half a minute.
     ReadOnly(commands::read_only::ReadOnlyArgs),
+    /// Show or move the home data center, where changes are decided.
+    ///
+    /// This is for a store in a Cassandra cluster with cassandra.serial = "LOCAL_SERIAL" and copies
+    /// in several data centers. To move the home, leave it, repair the keyspace, and name the new
+    /// one. Servers learn of it within seconds.
+    Home(commands::home::HomeArgs),
     /// Make volumes for load tests from the pages of the bundled ones.
     ///
     /// Sizes and compressibility stay realistic, because the pages are real. The same seed makes

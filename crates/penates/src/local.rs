@@ -22,8 +22,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a store is assumed to be writable while it cannot be checked.
 const LOOK_TRUSTED: Duration = Duration::from_secs(10);
 
-/// How long processes that share a store may take to learn that it is read-only, and to end the
-/// changes that they have begun.
+/// How long processes that share a store may take to learn that it is read-only, or where its heads
+/// have their home, and to end the changes that they have begun.
 pub const OTHERS_LEARN_WITHIN: Duration = Duration::from_secs(35);
 
 /// Opens the configured store. In an empty folder it makes one. A read-only store refuses changes.

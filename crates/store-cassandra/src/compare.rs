@@ -73,14 +73,15 @@ pub(crate) enum Ended {
 impl Engine {
     /// Changes a guarded row if it is as expected.
     pub(crate) async fn compare_and_write(&self, call: Call, change: &Change) -> Result<Ended, Failure> {
-        if let Some(why) = &self.away_from_home {
-            return Err(Failure::Refused(StoreError::ReadOnly(why.clone())));
-        }
         let _lane = self.lanes.enter(call, change.table, &change.partition).await?;
         let (commit, serial) = (self.levels.commit().consistency(), self.levels.serial());
         let (mut tries, mut unsure) = (Tries::until(call.deadline), None);
         let mut nth = 0;
         loop {
+            // Before each try: once the home is left, nothing more is decided here.
+            if let Err(error) = self.home.check() {
+                return Err(unsure.map_or(Failure::Refused(error), Failure::Unsure));
+            }
             let sent = self.statements_of(change)?;
             let answer = self.requests.transact(call.deadline, commit, serial.consistency(), sent, nth).await;
             nth += 1;

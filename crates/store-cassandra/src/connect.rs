@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use scylla::client::execution_profile::ExecutionProfileHandle;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::metadata::Strategy;
@@ -16,8 +17,9 @@ use store::{StoreError, StoreResult};
 
 use crate::address::Address;
 use crate::failure::{Failure, readable};
-use crate::levels::{Levels, Serial};
+use crate::levels::Levels;
 use crate::options::CassandraOptions;
+use crate::routing;
 use crate::schema;
 
 /// Creating a table takes a busy node seconds, and all nodes have to agree.
@@ -30,6 +32,8 @@ const KEEPALIVE: Duration = Duration::from_secs(5);
 pub(crate) struct Connected {
     pub(crate) session: Session,
     pub(crate) datacenter: String,
+    /// Leads requests to nodes of that data center.
+    nearby: ExecutionProfileHandle,
     timeout: Duration,
 }
 
@@ -54,9 +58,20 @@ pub(crate) async fn session(options: &CassandraOptions) -> StoreResult<Connected
     let session = building
         .map_err(|_| unreachable(format!("no answer within {:?}", options.connect_timeout)))?
         .map_err(|error| unreachable(error.to_string()))?;
-    let mut connected = Connected { session, datacenter: String::new(), timeout: options.connect_timeout };
-    connected.datacenter = connected.local_datacenter(options)?;
-    Ok(connected)
+    let datacenter = local_datacenter(&session, options)?;
+    Ok(Connected { nearby: routing::nearby(&datacenter), session, datacenter, timeout: options.connect_timeout })
+}
+
+/// Begins a session with a store that is there, in this program's format.
+pub(crate) async fn store(options: &CassandraOptions) -> StoreResult<Connected> {
+    let connected = session(options).await?;
+    match connected.check_format(options).await? {
+        true => Ok(connected),
+        false => Err(StoreError::Unreadable {
+            location: options.address.to_string(),
+            detail: "there is no store: create it with `penates init`".to_owned(),
+        }),
+    }
 }
 
 fn tls(ca_pem: &[u8]) -> StoreResult<Arc<rustls::ClientConfig>> {
@@ -76,30 +91,34 @@ fn tls(ca_pem: &[u8]) -> StoreResult<Arc<rustls::ClientConfig>> {
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
+fn nodes_by_datacenter(session: &Session) -> BTreeMap<String, usize> {
+    let mut nodes = BTreeMap::new();
+    for node in session.get_cluster_state().get_nodes_info() {
+        *nodes.entry(node.datacenter.clone().unwrap_or_default()).or_default() += 1;
+    }
+    nodes
+}
+
+/// The configured data center, or the only one.
+fn local_datacenter(session: &Session, options: &CassandraOptions) -> StoreResult<String> {
+    let nodes = nodes_by_datacenter(session);
+    let names = nodes.keys().cloned().collect::<Vec<_>>().join(", ");
+    match &options.local_datacenter {
+        Some(name) if nodes.contains_key(name) => Ok(name.clone()),
+        Some(name) => Err(StoreError::Invalid(format!(
+            "the cluster has no data center `{name}` (cassandra.datacenter); it has: {names}"
+        ))),
+        None if nodes.len() == 1 => Ok(names),
+        None => Err(StoreError::Invalid(format!(
+            "the cluster has several data centers ({names}): name the one nearby as cassandra.datacenter"
+        ))),
+    }
+}
+
 impl Connected {
     /// The number of nodes of each data center.
     pub(crate) fn nodes_by_datacenter(&self) -> BTreeMap<String, usize> {
-        let mut nodes = BTreeMap::new();
-        for node in self.session.get_cluster_state().get_nodes_info() {
-            *nodes.entry(node.datacenter.clone().unwrap_or_default()).or_default() += 1;
-        }
-        nodes
-    }
-
-    /// The configured data center, or the only one.
-    fn local_datacenter(&self, options: &CassandraOptions) -> StoreResult<String> {
-        let nodes = self.nodes_by_datacenter();
-        let names = nodes.keys().cloned().collect::<Vec<_>>().join(", ");
-        match &options.local_datacenter {
-            Some(name) if nodes.contains_key(name) => Ok(name.clone()),
-            Some(name) => Err(StoreError::Invalid(format!(
-                "the cluster has no data center `{name}` (cassandra.datacenter); it has: {names}"
-            ))),
-            None if nodes.len() == 1 => Ok(names),
-            None => Err(StoreError::Invalid(format!(
-                "the cluster has several data centers ({names}): name the one nearby as cassandra.datacenter"
-            ))),
-        }
+        nodes_by_datacenter(&self.session)
     }
 
     /// Whether the keyspace holds a store of Penates. Fails if the store has another format.
@@ -178,33 +197,18 @@ impl Connected {
         Ok(others)
     }
 
-    /// Why no head can be switched from here: heads are switched in another data center. Refuses an
-    /// impossible home.
-    pub(crate) fn away_from_home(
-        &self,
-        options: &CassandraOptions,
-        many_datacenters: bool,
-    ) -> StoreResult<Option<String>> {
-        let invalid = |what: String| Err(StoreError::Invalid(what));
-        match (&options.home_datacenter, options.levels.serial) {
-            (None, Serial::LocalSerial) if many_datacenters => invalid(
-                "with cassandra.serial = \"LOCAL_SERIAL\" and copies in several data centers, the one where heads are switched must be \
-                 named as cassandra.home_datacenter, the same for all servers"
-                    .to_owned(),
-            ),
-            (None, _) => Ok(None),
-            (Some(_), Serial::Serial) => invalid(
-                "cassandra.home_datacenter goes with cassandra.serial = \"LOCAL_SERIAL\": at SERIAL all data centers decide together".to_owned(),
-            ),
-            (Some(home), Serial::LocalSerial) if !self.nodes_by_datacenter().contains_key(home) => {
-                invalid(format!("the cluster has no data center `{home}` (cassandra.home_datacenter)"))
-            }
-            (Some(home), Serial::LocalSerial) if *home != self.datacenter => Ok(Some(format!(
-                "heads have their home in the data center `{home}` (cassandra.home_datacenter), and this is `{}`",
+    /// The data centers where the keyspace has replicas. Fails if there is only one.
+    pub(crate) fn several_datacenters(&self, options: &CassandraOptions) -> StoreResult<Vec<String>> {
+        let mut datacenters = self.check_levels(&options.address, &options.levels)?;
+        if datacenters.is_empty() {
+            return Err(StoreError::Invalid(format!(
+                "heads need no home where copies are in one data center only: keyspace {} keeps them in `{}`",
+                options.address.keyspace(),
                 self.datacenter
-            ))),
-            (Some(_), Serial::LocalSerial) => Ok(None),
+            )));
         }
+        datacenters.push(self.datacenter.clone());
+        Ok(datacenters)
     }
 
     /// Runs a statement that changes the schema, and waits until all nodes have the change.
@@ -216,15 +220,17 @@ impl Connected {
         self.session.query_unpaged(statement, ()).await.map(drop)
     }
 
-    fn statement(&self, text: &str, level: Consistency) -> Statement {
+    pub(crate) fn statement(&self, text: &str, level: Consistency) -> Statement {
         let mut statement = Statement::new(text);
         statement.set_request_timeout(Some(self.timeout));
         statement.set_is_idempotent(true);
         statement.set_consistency(level);
+        // Local levels are meant of this data center.
+        statement.set_execution_profile_handle(Some(self.nearby.clone()));
         statement
     }
 
-    async fn first_text(&self, text: &str, level: Consistency) -> StoreResult<Option<String>> {
+    pub(crate) async fn first_text(&self, text: &str, level: Consistency) -> StoreResult<Option<String>> {
         let answer = self.session.query_unpaged(self.statement(text, level), ()).await;
         let rows = readable(answer.map_err(|error| Failure::from(error).of_read())?.into_rows_result())?;
         Ok(readable(rows.maybe_first_row::<(String,)>())?.map(|(text,)| text))

@@ -183,7 +183,7 @@ impl Engine {
     /// Deletes condemned contents, and uploads whose lease has expired; only in the home data
     /// center of the headers. Cassandra deletes expired rows by itself.
     pub(crate) async fn sweep(&self, call: Call) -> StoreResult<u64> {
-        if self.away_from_home.is_some() {
+        if self.home.refusal().is_some() {
             return Ok(0);
         }
         let (mut swept, mut seen) = (0, 0);

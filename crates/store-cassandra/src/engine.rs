@@ -15,6 +15,7 @@ use store::{
 use crate::address::Address;
 use crate::compare::Lanes;
 use crate::connect::{self, Connected};
+use crate::home::{self, KnownHome};
 use crate::lag::{self, Lag};
 use crate::levels::InForce;
 use crate::options::CassandraOptions;
@@ -39,8 +40,7 @@ pub(crate) struct Engine {
     pub(crate) requests: Requests,
     pub(crate) statements: Statements,
     pub(crate) levels: InForce,
-    /// Why no head can be switched from here, if none can.
-    pub(crate) away_from_home: Option<String>,
+    pub(crate) home: KnownHome,
     pub(crate) write_times: WriteTimes,
     pub(crate) row_sizes: RowSizes,
     pub(crate) lanes: Lanes,
@@ -67,17 +67,16 @@ impl CassandraStore {
     /// the cluster, or if this machine's clock differs too much from a node's.
     pub async fn open(options: CassandraOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
         let address = options.address.clone();
-        let connected = connect::session(&options).await?;
-        if !connected.check_format(&options).await? {
-            return Err(StoreError::Unreadable {
-                location: address.to_string(),
-                detail: "there is no store: create it with `penates init`".to_owned(),
-            });
-        }
+        let connected = connect::store(&options).await?;
         check_clock(&connected, &options, clock.as_ref()).await?;
         let others = connected.check_levels(&address, &options.levels)?;
         let many_datacenters = !others.is_empty();
-        let away_from_home = connected.away_from_home(&options, many_datacenters)?;
+        let home = match many_datacenters {
+            true => Some(connected.home(address.keyspace()).await?),
+            false => None,
+        };
+        home.iter().try_for_each(|home| home.check_serial(options.levels.serial))?;
+        let home = KnownHome::new(options.levels.serial, connected.datacenter.clone(), home);
         let statements = Statements::prepare(&connected.session, address.keyspace()).await?;
         let routes = Routes::new(&connected.datacenter, options.speculative_after);
         let lag = Lag::new(connected.datacenter, others);
@@ -85,7 +84,7 @@ impl CassandraStore {
             requests: Requests::new(connected.session, routes, options.requests_max),
             statements,
             levels: InForce { levels: options.levels, many_datacenters },
-            away_from_home,
+            home,
             write_times: WriteTimes::new(clock.clone()),
             row_sizes: RowSizes::default(),
             lanes: Lanes::new(),
@@ -96,6 +95,7 @@ impl CassandraStore {
         };
         let engine = Arc::new(engine);
         lag::watch(&engine);
+        home::watch(&engine);
         Ok(Arc::new(Self { address, engine: RwLock::new(Some(engine)) }))
     }
 
@@ -167,10 +167,7 @@ impl Store for CassandraStore {
     }
 
     fn check_home(&self) -> StoreResult<()> {
-        match &self.engine()?.away_from_home {
-            Some(why) => Err(StoreError::ReadOnly(why.clone())),
-            None => Ok(()),
-        }
+        self.engine()?.home.check()
     }
 
     async fn health(&self) -> Health {

@@ -74,14 +74,14 @@ impl Engine {
         let now = self.now();
         let at = i64::try_from(now.0.saturating_mul(1_000)).ok();
         let row = [key(&self.lag.datacenter), now.0.to_string()].map(Parameter::Text).to_vec();
-        let bound = vec![(&self.statements.times.put, row)];
+        let bound = vec![(&self.statements.meta.put, row)];
         if let Err(failure) = self.requests.write(Deadline::within(PATIENCE), LEVEL, at, bound).await {
             tracing::debug!("the time of this data center could not be written: {}", failure.reason());
         }
     }
 
     async fn read_time(&self, datacenter: &str) {
-        let (deadline, statement) = (Deadline::within(PATIENCE), &self.statements.times.get);
+        let (deadline, statement) = (Deadline::within(PATIENCE), &self.statements.meta.get);
         // A row that cannot be read shows as lag.
         let Ok(rows) = self.requests.rows(deadline, LEVEL, statement, (key(datacenter),)).await else { return };
         let Ok(Some((time,))) = rows.maybe_first_row::<(String,)>() else { return };

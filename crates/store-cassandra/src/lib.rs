@@ -30,9 +30,9 @@
 //! How to read it: `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema
 //! version), `routing.rs` (choice of nodes), `statements.rs`, and `requests.rs`, through which
 //! every request to the cluster goes (deadline, level, retries, meaning of errors). Then `read.rs`,
-//! `write.rs` and `compare.rs` (lightweight transactions), `contents.rs` and `chunks.rs`, and
-//! `lag.rs` (lag of other data centers). At the bottom is the stored form: `schema.rs`, `value.rs`
-//! and `write_times.rs`. `testing` is for tests only.
+//! `write.rs` and `compare.rs` (lightweight transactions), `contents.rs` and `chunks.rs`, `lag.rs`
+//! (lag of other data centers) and `home.rs` (which of them switches heads). At the bottom is the
+//! stored form: `schema.rs`, `value.rs` and `write_times.rs`. `testing` is for tests only.
 
 mod address;
 mod chunks;
@@ -41,6 +41,7 @@ mod connect;
 mod contents;
 mod engine;
 mod failure;
+mod home;
 mod lag;
 mod levels;
 mod options;
@@ -57,6 +58,7 @@ mod write_times;
 
 pub use address::{Address, AddressError};
 pub use engine::CassandraStore;
+pub use home::Home;
 pub use levels::{ClassLevels, Level, Levels, Serial};
 pub use options::{CassandraOptions, Credentials};
 pub use schema::{InitError, Initialised, Replication, ReplicationError, SchemaPlan};

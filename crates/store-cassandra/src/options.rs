@@ -35,10 +35,6 @@ pub struct CassandraOptions {
     pub local_datacenter: Option<String>,
     /// How many replicas must answer.
     pub levels: Levels,
-    /// The data center where heads are switched, with
-    /// [`Serial::LocalSerial`](crate::Serial::LocalSerial): a store elsewhere refuses to. It must
-    /// be named if several data centers have copies.
-    pub home_datacenter: Option<String>,
     /// After this time without an answer, a read is also sent to a second node. `None`: never.
     pub speculative_after: Option<Duration>,
     /// Requests to the cluster at the same time. Further ones wait until their deadlines.
@@ -61,7 +57,6 @@ impl CassandraOptions {
             tls_ca_pem: None,
             local_datacenter: None,
             levels: Levels::default(),
-            home_datacenter: None,
             speculative_after: Some(Duration::from_millis(200)),
             requests_max: 1024,
             connect_timeout: Duration::from_secs(10),

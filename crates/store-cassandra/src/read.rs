@@ -79,7 +79,7 @@ impl Engine {
     ) -> StoreResult<Option<Row>> {
         let level = match call.strength {
             // Outside the home data center nothing is decided that such a read could complete.
-            Strength::Serial if self.away_from_home.is_none() => self.levels.serial().read(),
+            Strength::Serial if self.home.refusal().is_none() => self.levels.serial().read(),
             _ => self.levels.read(table.class(), call.strength).consistency(),
         };
         self.row_at(call.deadline, level, table, partition, sort).await

@@ -239,7 +239,7 @@ fn batch_of(statements: Vec<Bound<'_>>) -> (Batch, Vec<Vec<Parameter>>) {
 
 /// The value of `[applied]` in the first row of an answer. The other columns depend on the stored
 /// row.
-fn applied(answer: QueryResult) -> StoreResult<bool> {
+pub(crate) fn applied(answer: QueryResult) -> StoreResult<bool> {
     let rows = readable(answer.into_rows_result())?;
     let column = rows.column_specs().get_by_name("[applied]").map(|(index, _)| index);
     let row: scylla::value::Row = readable(rows.first_row())?;

@@ -32,6 +32,11 @@ fn nodes_of(datacenter: &str, shuffled: bool) -> Arc<dyn LoadBalancingPolicy> {
         .build()
 }
 
+/// A profile that leads requests to nodes of one data center.
+pub(crate) fn nearby(datacenter: &str) -> ExecutionProfileHandle {
+    ExecutionProfile::builder().load_balancing_policy(nodes_of(datacenter, true)).build().into_handle()
+}
+
 impl Routes {
     pub(crate) fn new(datacenter: &str, speculative_after: Option<Duration>) -> Self {
         let replicas = |shuffled| nodes_of(datacenter, shuffled);

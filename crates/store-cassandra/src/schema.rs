@@ -14,7 +14,8 @@ use crate::options::CassandraOptions;
 /// The version of the whole schema. Others are refused.
 pub(crate) const FORMAT: &str = "4";
 
-/// The table with the version of the others and the times of data centers (`lag.rs`).
+/// The table with the version of the others, the times of data centers (`lag.rs`) and the heads'
+/// home (`home.rs`).
 pub(crate) const META: &str = "meta";
 
 /// The table of the chunks of contents.

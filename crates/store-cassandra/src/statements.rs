@@ -12,7 +12,7 @@ use crate::schema::{CHUNKS, META};
 pub(crate) struct Statements {
     tables: Vec<TableStatements>,
     pub(crate) chunks: ChunkStatements,
-    pub(crate) times: TimeStatements,
+    pub(crate) meta: MetaStatements,
 }
 
 /// The statements of one table. Two columns make a key: `partition` and `sort`.
@@ -51,21 +51,22 @@ pub(crate) struct ChunkStatements {
     pub(crate) remove: PreparedStatement,
 }
 
-/// The statements for the times that data centers write (`lag.rs`).
-pub(crate) struct TimeStatements {
-    /// Writes the time of a data center. Parameters: key, time.
+/// The statements for the other rows beside the format: the times of data centers (`lag.rs`) and
+/// the heads' home (`home.rs`).
+pub(crate) struct MetaStatements {
+    /// Writes a row. Parameters: key, value.
     pub(crate) put: PreparedStatement,
-    /// Reads a time. Parameter: key.
+    /// Reads a row. Parameter: key.
     pub(crate) get: PreparedStatement,
 }
 
 impl Statements {
     pub(crate) async fn prepare(session: &Session, keyspace: &str) -> StoreResult<Self> {
         let tables = try_join_all(Table::ALL.map(|table| TableStatements::prepare(session, keyspace, table)));
-        let (chunks, times) = (ChunkStatements::prepare(session, keyspace), TimeStatements::prepare(session, keyspace));
-        let (tables, chunks, times) = futures::try_join!(tables, chunks, times)
+        let (chunks, meta) = (ChunkStatements::prepare(session, keyspace), MetaStatements::prepare(session, keyspace));
+        let (tables, chunks, meta) = futures::try_join!(tables, chunks, meta)
             .map_err(|error| StoreError::Unavailable(format!("cannot prepare statements: {error}")))?;
-        Ok(Self { tables, chunks, times })
+        Ok(Self { tables, chunks, meta })
     }
 
     pub(crate) fn of(&self, table: Table) -> &TableStatements {
@@ -152,7 +153,7 @@ impl ChunkStatements {
     }
 }
 
-impl TimeStatements {
+impl MetaStatements {
     async fn prepare(session: &Session, keyspace: &str) -> Result<Self, PrepareError> {
         let name = format!("{keyspace}.{META}");
         let put = session.prepare(format!("INSERT INTO {name} (key, value) VALUES (?, ?)")).await?;

@@ -30,11 +30,9 @@ type StepResult = Result<Ended, Failure>;
 impl Engine {
     pub(crate) async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         Step::lane_of(&steps)?;
-        if let Some(why) = &self.away_from_home
-            && steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. }))
-        {
+        if steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. })) {
             // Before the first step, so that the list is certainly not carried out.
-            return Err(StoreError::ReadOnly(why.clone()));
+            self.home.check()?;
         }
         let mut something_applied = false;
         for (index, step) in steps.into_iter().enumerate() {

@@ -15,7 +15,7 @@ use store::{
     SystemClock, Table,
 };
 use store_cassandra::testing::{can_run, settings};
-use store_cassandra::{CassandraOptions, CassandraStore, InitError, Initialised, Levels, Serial};
+use store_cassandra::{CassandraOptions, CassandraStore, Home, InitError, Initialised, Levels, Serial};
 
 const TABLE: Table = Table::Objects;
 
@@ -111,20 +111,18 @@ async fn content_comes_and_goes(store: &CassandraStore) {
 struct Two(Cluster);
 
 impl Two {
-    fn options(&self, keyspace: &str, datacenter: &str, serial: Serial, home: Option<&str>) -> CassandraOptions {
+    fn options(&self, keyspace: &str, datacenter: &str, serial: Serial) -> CassandraOptions {
         let hosts: Vec<String> = self.0.contact_points().iter().map(ToString::to_string).collect();
         CassandraOptions {
             local_datacenter: Some(datacenter.to_owned()),
             levels: Levels { serial, ..Levels::default() },
-            home_datacenter: home.map(str::to_owned),
             connect_timeout: PATIENCE,
             ..CassandraOptions::new(format!("cassandra://{}/{keyspace}", hosts.join(",")).parse().unwrap())
         }
     }
 
     async fn open(&self, keyspace: &str, datacenter: &str, serial: Serial) -> Arc<CassandraStore> {
-        let home = (serial == Serial::LocalSerial).then_some(HOME);
-        let options = self.options(keyspace, datacenter, serial, home);
+        let options = self.options(keyspace, datacenter, serial);
         let deadline = Instant::now() + PATIENCE;
         loop {
             match CassandraStore::open(options.clone(), Arc::new(SystemClock)).await {
@@ -177,7 +175,7 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
     two.start_all();
     let replication = format!("{HOME}=2,{AWAY}=2").parse().unwrap();
     for keyspace in ["everywhere", "homely"] {
-        let options = two.options(keyspace, HOME, Serial::Serial, None);
+        let options = two.options(keyspace, HOME, Serial::Serial);
         let deadline = Instant::now() + PATIENCE;
         let made = loop {
             match CassandraStore::initialise(&options, Some(&replication), false).await {
@@ -188,7 +186,7 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
         };
         assert_eq!(made, Initialised::Made);
     }
-    homes_that_cannot_be_are_refused(&two).await;
+    heads_get_a_home(&two).await;
     let [here, there] = [two.open("everywhere", HOME, Serial::Serial), two.open("everywhere", AWAY, Serial::Serial)];
     let (here, there) = (here.await, there.await);
     let [home, away] = [two.open("homely", HOME, Serial::LocalSerial), two.open("homely", AWAY, Serial::LocalSerial)];
@@ -262,16 +260,30 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
     both_are_killed_at_once(&two, [&home, &away]).await;
 }
 
-async fn homes_that_cannot_be_are_refused(two: &Two) {
-    for (serial, home, named) in [
-        (Serial::LocalSerial, None, "cassandra.home_datacenter"),
-        (Serial::LocalSerial, Some("elsewhere"), "elsewhere"),
-        (Serial::Serial, Some(HOME), "LOCAL_SERIAL"),
-    ] {
-        let options = two.options("homely", HOME, serial, home);
-        let error = CassandraStore::open(options, Arc::new(SystemClock)).await.err().unwrap();
-        assert!(matches!(&error, StoreError::Invalid(why) if why.contains(named)), "{error}");
+/// Heads get a home. Settings that do not fit are refused, before and afterwards, and so are homes
+/// that cannot be.
+async fn heads_get_a_home(two: &Two) {
+    let is_refused = |error: Option<StoreError>, named: &str| {
+        assert!(matches!(&error, Some(StoreError::Invalid(why)) if why.contains(named)), "{named}: {error:?}");
+    };
+    let open = |serial| CassandraStore::open(two.options("homely", HOME, serial), Arc::new(SystemClock));
+    let [here, there] = [HOME, AWAY].map(|datacenter| two.options("homely", datacenter, Serial::LocalSerial));
+    is_refused(open(Serial::LocalSerial).await.err(), "penates home");
+    is_refused(CassandraStore::settle_home(&here, HOME).await.err(), "penates home --leave");
+    is_refused(CassandraStore::take_home(&there).await.err(), "no data center is lost");
+    // It may be repeated.
+    for _ in 0..2 {
+        CassandraStore::leave_home(&there).await.unwrap();
+        assert_eq!(CassandraStore::home(&here).await.unwrap(), Home::Nowhere);
     }
+    is_refused(CassandraStore::settle_home(&here, "elsewhere").await.err(), "elsewhere");
+    for _ in 0..2 {
+        CassandraStore::settle_home(&there, HOME).await.unwrap();
+        assert_eq!(CassandraStore::home(&there).await.unwrap(), Home::At(HOME.to_owned()));
+    }
+    is_refused(CassandraStore::settle_home(&there, AWAY).await.err(), "penates home --leave");
+    is_refused(CassandraStore::take_home(&there).await.err(), "no data center is lost");
+    is_refused(open(Serial::Serial).await.err(), "LOCAL_SERIAL");
 }
 
 /// While rows are written in both and heads at home, all nodes are killed at once. Acknowledged

@@ -9,6 +9,7 @@ pub mod copy;
 pub mod delete;
 pub mod demo;
 pub mod get;
+pub mod home;
 pub mod import;
 pub mod init;
 pub mod ls;
@@ -50,6 +51,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Salvage(args) => salvage::run(args).await,
         Command::Copy(args) => copy::run(args).await,
         Command::ReadOnly(args) => read_only::run(args).await,
+        Command::Home(args) => home::run(args).await,
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,

@@ -89,6 +89,21 @@ fn volumes_are_imported_downloaded_verified_listed_and_deleted() {
 }
 
 #[test]
+fn heads_have_a_home_only_where_several_data_centers_keep_copies() {
+    let Some(keyspace) = Keyspace::made("homes") else { return };
+    let shown = keyspace.run(&["home"]).ends_with(0);
+    assert!(shown.text().contains("heads have no home"), "{}", shown.text());
+    for arguments in [&["home", "--leave"][..], &["home", "dc1"], &["home", "dc1", "--old-home-is-lost"]] {
+        let refused = keyspace.run(arguments).ends_with(2);
+        assert!(refused.stderr.contains("one data center only"), "{}", refused.stderr);
+    }
+    let shown = keyspace.run(&["home"]).ends_with(0);
+    assert!(shown.text().contains("heads have no home"), "{}", shown.text());
+    let folder = TestStore::vacant().run(&["home"]).ends_with(2);
+    assert!(folder.stderr.contains("is a folder"), "{}", folder.stderr);
+}
+
+#[test]
 fn synthetic_volumes_are_made_into_it() {
     let Some(keyspace) = Keyspace::made("synthetic") else { return };
     keyspace.run(&["synth", "--volumes", "3", "--pages", "10"]).ends_with(0);

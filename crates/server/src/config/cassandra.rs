@@ -60,7 +60,7 @@ pub enum Consistency {
 pub enum SerialConsistency {
     /// All: a majority of all must answer.
     Serial,
-    /// Those of the home data center. Only servers there switch heads.
+    /// Those of the heads' home, which `penates home` names. Only servers there switch heads.
     LocalSerial,
 }
 
@@ -97,9 +97,6 @@ pub struct CassandraConfig {
     pub audit_write: Consistency,
     /// Which replicas decide heads.
     pub serial: SerialConsistency,
-    /// The data center that switches heads, with `LOCAL_SERIAL`; servers elsewhere refuse to.
-    /// Required if several have copies.
-    pub home_datacenter: Option<String>,
     /// Time without an answer after which a read asks a second node; 0s: never.
     #[serde(with = "humantime_serde")]
     pub speculative_after: Duration,
@@ -128,7 +125,6 @@ impl Default for CassandraConfig {
             audit_read: quorum,
             audit_write: quorum,
             serial: SerialConsistency::Serial,
-            home_datacenter: None,
             speculative_after: Duration::from_millis(200),
             requests_max: 1024,
             connect_timeout: Duration::from_secs(10),

@@ -14,7 +14,8 @@ const REQUESTS_BETWEEN: usize = 5;
 /// How long that may take on a busy machine.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(300);
 
-/// Clients that have a request under way at the same time; each waits for its turn, so that all kinds go on, however many there are.
+/// Clients that have a request under way at the same time; each waits for its turn, so that all
+/// kinds go on, however many there are.
 const AT_ONCE: usize = 5;
 
 /// What clients do, each kind one request, or a few, after the other.
@@ -140,8 +141,9 @@ impl Mix {
         Self { front, stop: AtomicBool::new(false), turns: Semaphore::new(AT_ONCE), tallies: Default::default() }
     }
 
-    /// Makes requests until the end, each with its number and the server's address; answers what was acknowledged. One that fails while the
-    /// server was there all the time fails the test; another one is made again, with the same number.
+    /// Makes requests until the end, each with its number and the server's address; answers what
+    /// was acknowledged. One that fails while the server was there all the time fails the test;
+    /// another one is made again, with the same number.
     pub fn run<T>(&self, kind: Kind, mut request: impl FnMut(usize, &str) -> Result<T, String>) -> Vec<T> {
         let _ending = Ending(self);
         let tally = &self.tallies[kind as usize];

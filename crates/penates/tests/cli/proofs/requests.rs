@@ -1,5 +1,5 @@
-//! Requests of a client that tries nothing again, and what it must see. `Err` is a request that failed; what must never be seen fails the
-//! test.
+//! Requests of a client that tries nothing again, and what it must see. `Err` is a request that
+//! failed; what must never be seen fails the test.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,8 @@ use crate::harness::*;
 /// How long a client waits for the end of an answer.
 const CLIENT_PATIENCE_S: &str = "60";
 
-/// Bytes of a large content: more than three MiB, so that Cassandra keeps it in some chunks, and the last one is a short one.
+/// Bytes of a large content: more than three MiB, so that Cassandra keeps it in some chunks, and
+/// the last one is a short one.
 const LARGE_BYTES: usize = (3 << 20) + 17;
 
 /// Large contents that there are at a time, each replaced again and again.
@@ -162,7 +163,8 @@ fn large_address(url: &str, slot: u64) -> String {
     format!("{url}/rest/large/{slot}")
 }
 
-/// Puts a version of a large content over the one before and reads it again, all of it and a range over the end of a chunk.
+/// Puts a version of a large content over the one before and reads it again, all of it and a range
+/// over the end of a chunk.
 pub fn put_large(url: &str, upload: &Path, version: u64) -> Result<(), String> {
     let (bytes, address) = (large(version), large_address(url, version % LARGE_SLOTS));
     std::fs::write(upload, &bytes).unwrap();
@@ -184,7 +186,8 @@ pub fn read_large(url: &str, slot: u64) -> Result<u64, String> {
     Ok(version)
 }
 
-/// Makes a selection of volumes and reads it, which must give `archive`, whole and in part; its path.
+/// Makes a selection of volumes and reads it, which must give `archive`, whole and in part; its
+/// path.
 pub fn select(url: &str, ids: &str, archive: &[u8]) -> Result<String, String> {
     let selected = curl(&["--data-urlencode", &format!("volumeIDs={ids}"), &format!("{url}/selections")])?;
     let selected: Value = serde_json::from_slice(&selected).unwrap();

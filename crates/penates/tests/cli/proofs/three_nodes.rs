@@ -1,9 +1,11 @@
-//! The proof of a store in Cassandra: three nodes, three copies, quorums, a server in front. All the time volumes are imported and deleted,
-//! resources made, changed and deleted, containers deleted with all that is in them, large contents replaced and read, selections
-//! made, archives downloaded, and everything that nobody needs is collected soon. Meanwhile a node is killed and comes back, another
-//! stands still, and the server itself is killed and replaced. No request may fail but those of the killed server (clients here try
-//! nothing again but these), nothing acknowledged may be lost, nothing may be seen by half, what was deleted stays deleted, and in the
-//! end all work is done and all copies are the same.
+//! The proof of a store in Cassandra: three nodes, three copies, quorums, a server in front. All
+//! the time volumes are imported and deleted, resources made, changed and deleted, containers
+//! deleted with all that is in them, large contents replaced and read, selections made, archives
+//! downloaded, and everything that nobody needs is collected soon. Meanwhile a node is killed and
+//! comes back, another stands still, and the server itself is killed and replaced. No request may
+//! fail but those of the killed server (clients here try nothing again but these), nothing
+//! acknowledged may be lost, nothing may be seen by half, what was deleted stays deleted, and in
+//! the end all work is done and all copies are the same.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,7 +25,8 @@ use super::mix::{Ending, Front, Kind, Mix};
 use super::requests::*;
 use crate::harness::*;
 
-/// Volumes that there are to import: more than are imported. They come round again if they are not enough.
+/// Volumes that there are to import: more than are imported. They come round again if they are not
+/// enough.
 const VOLUMES: usize = 1_000;
 
 /// How many of them are deleted again and again; the others stay.
@@ -206,7 +209,8 @@ impl Acknowledged {
         }
     }
 
-    /// Containers that were deleted are gone, and all names can be used, also of those containers whose deletion had no answer.
+    /// Containers that were deleted are gone, and all names can be used, also of those containers
+    /// whose deletion had no answer.
     fn check_containers(&self, url: &str) {
         let acknowledged: BTreeSet<&str> = self.containers.iter().map(String::as_str).collect();
         for (path, is_in_use) in (0..self.containers_tried).map(container) {
@@ -217,7 +221,8 @@ impl Acknowledged {
                     use_name_again(url, &path).unwrap();
                 }
                 (false, _) => {
-                    // It may be there, or being deleted by a server that is gone, or never have been there.
+                    // It may be there, or being deleted by a server that is gone, or never have
+                    // been there.
                     status("DELETE", url, &path).unwrap();
                     let tombstone = format!("{path}/fcr:tombstone");
                     wait_until(|| matches!(status("DELETE", url, &tombstone).unwrap(), 204 | 404));
