@@ -1,6 +1,7 @@
 //! Runs all tests, and lists those that did not run.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -16,6 +17,10 @@ pub struct Options {
     /// Rounds of each crash test (kill -9 at random moments)
     #[arg(long, default_value_t = 20)]
     crash_rounds: u32,
+    /// Minutes after which a test program is killed, so that one that hangs does not hide the
+    /// results of all others
+    #[arg(long, default_value_t = 30)]
+    program_minutes: u32,
 }
 
 /// Tests append a line "what: why" to the file this variable names, for each part that they could
@@ -30,6 +35,7 @@ pub fn run(options: &Options) -> Result<()> {
         cargo()
             // One run reports everything that fails.
             .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+            .args(["--config", &killed_after(Duration::from_mins(u64::from(options.program_minutes)))])
             .env(NOT_RUN_VARIABLE, not_run_file.path())
             .env("PENATES_CRASH_ROUNDS", options.crash_rounds.to_string()),
     )?;
@@ -42,6 +48,15 @@ pub fn run(options: &Options) -> Result<()> {
         not_run.push(format!("fuzz targets: {reason}"));
     }
     report(&not_run, &proofs::names())
+}
+
+/// The setting that makes Cargo run each test program under a time limit. `timeout` names the
+/// program that it kills, and the test harness has named each test that ran for more than a minute
+/// by then.
+fn killed_after(limit: Duration) -> String {
+    let seconds = limit.as_secs();
+    // In the foreground, so that Ctrl-C reaches the tests too.
+    format!(r#"target."cfg(unix)".runner = ["timeout", "--verbose", "--foreground", "--kill-after=10", "{seconds}"]"#)
 }
 
 fn read_lines(path: &Path) -> Result<Vec<String>> {
@@ -74,6 +89,25 @@ fn told(not_run: &[String], proofs: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_test_program_that_hangs_is_killed_and_named() {
+        let package = tempfile::tempdir().unwrap();
+        let manifest = package.path().join("Cargo.toml");
+        std::fs::write(&manifest, "[package]\nname = \"hanging\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n")
+            .unwrap();
+        std::fs::write(package.path().join("lib.rs"), "#[test]\nfn hangs() {\n    loop {}\n}\n").unwrap();
+
+        let mut tests = cargo();
+        tests.args(["test", "--lib", "--manifest-path"]).arg(&manifest);
+        tests.arg("--target-dir").arg(package.path().join("target"));
+        let ended = tests.args(["--config", &killed_after(Duration::from_secs(1))]).output().unwrap();
+
+        let reported = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success(), "{reported}");
+        assert!(reported.contains("timeout: sending signal TERM to command"), "{reported}");
+        assert!(reported.contains("/deps/hanging-"), "{reported}");
+    }
 
     #[test]
     fn the_proofs_are_always_listed() {
