@@ -11,9 +11,6 @@ use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
 
-/// Bytes of the first page of a scan over marks: few, because most shards hold few, and an engine answers a small scan sooner.
-const FIRST_SCAN_BYTES: usize = 4 << 10;
-
 /// Bytes of those that follow.
 const SCAN_BYTES: usize = 64 << 10;
 
@@ -80,8 +77,8 @@ impl Child {
     }
 }
 
-/// The children of one shard in the order of names, each with the marks of all epochs united. Holds a page of each epoch, whatever there
-/// is.
+/// The children of one shard in the order of names, each with the marks of all epochs united. Holds
+/// a page of each epoch, whatever there is.
 pub(crate) struct Children {
     epochs: Vec<Epoch>,
     strength: Strength,
@@ -137,7 +134,7 @@ impl Children {
         direction: Direction,
     ) -> Self {
         // What comes before the first name says when the shard changed.
-        let scan = Scan { from: from.max(keys::first_child()), to: None, direction, max_bytes: FIRST_SCAN_BYTES };
+        let scan = Scan { from: from.max(keys::first_child()), to: None, direction, max_bytes: Scan::FEW_BYTES };
         let epoch = |partition| Epoch { partition, read: VecDeque::new(), rest: Some(scan.clone()) };
         Self { epochs: partitions.map(epoch).collect(), strength, direction, ahead: None }
     }

@@ -50,12 +50,9 @@ const ROWS_READ_HERE_MAX: usize = 8;
 /// Creating a resource needs no more.
 const ROWS_TOUCHED_HERE_MAX: usize = 16;
 
-/// A page of a scan that is not larger is read there too.
-const BYTES_READ_HERE_MAX: usize = 4 << 10;
-
-/// So is a run of scans that is not larger, about half a millisecond of work. When streaming
-/// volumes, sending each batch to another thread and back took a fifth of all CPU time, most of it
-/// to wake cores.
+/// A run of scans that is not larger is read there too: about half a millisecond of work. When
+/// streaming volumes, sending each batch to another thread and back took a fifth of all CPU time,
+/// most of it to wake cores.
 const RUN_BYTES_READ_HERE_MAX: usize = 1 << 20;
 
 /// The embedded engine over one data folder. See the head of the crate.
@@ -255,7 +252,7 @@ impl Store for EmbeddedStore {
 
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         let now = self.now();
-        if scan.max_bytes <= BYTES_READ_HERE_MAX && self.may_read_here().await {
+        if scan.max_bytes <= Scan::FEW_BYTES && self.may_read_here().await {
             let here = || {
                 self.read_here(call.deadline, table.lane(), |view| {
                     read::scan(view, table, partition, &scan, now, call.deadline)

@@ -232,6 +232,10 @@ pub struct Scan {
 }
 
 impl Scan {
+    /// An engine may answer a page of at most so many bytes at once, without another thread. Ask
+    /// for so many first where few rows are expected.
+    pub const FEW_BYTES: usize = 4 << 10;
+
     /// All rows whose sort key begins with `prefix`, forward, in pages of `max_bytes`.
     pub fn prefix(prefix: impl Into<Bytes>, max_bytes: usize) -> Self {
         let from = prefix.into();

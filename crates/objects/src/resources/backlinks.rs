@@ -1,14 +1,18 @@
-//! Which resources point at which: whose descriptions refer to one, and which containers give members to it.
+//! Which resources point at which: whose descriptions refer to one, and which containers give
+//! members to it.
 //!
-//! A link is recorded before the head that makes it. The record stays when the head changes, so that a reader checks each record against what
-//! stands. So every link has a record, and a changed description records only references that the one before it did not have.
+//! A link is recorded before the head that makes it. The record stays when the head changes, so
+//! that a reader checks each record against what stands. So every link has a record, and a changed
+//! description records only references that the one before it did not have.
 //!
-//! A resource may be pointed at by any number of others, so the records are spread over buckets, each a partition of its own, and one more
-//! partition lists the buckets that hold some. Most resources have a few links, and reading those reads as many buckets; a million links by
-//! the longest paths make buckets of 0.5 MB.
+//! A resource may be pointed at by any number of others, so the records are spread over buckets,
+//! each a partition of its own, and one more partition lists the buckets that hold some. Most
+//! resources have a few links, and reading those reads as many buckets; a million links by the
+//! longest paths make buckets of 0.5 MB.
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use store::{Class, NewRow, Scan, Step, Table, envelope};
 
 use crate::error::ObjectsResult;
@@ -19,7 +23,7 @@ use crate::resources::path::ResourcePath;
 
 /// Over how many partitions the records of one resource are spread.
 pub(crate) const BUCKETS: u16 = 4_096;
-/// Bytes of one page of a scan.
+/// Bytes of one page of a scan, after the first: most resources have few links or none.
 const SCAN_BYTES: usize = 16 << 10;
 /// References that go into one list with the head; the others go into lists of their own before it.
 const LINKS_MAX: usize = 256;
@@ -48,7 +52,7 @@ impl Backlinks {
     }
 
     fn of(link: Link, path: ResourcePath) -> Self {
-        let list = Some(Scan::prefix(keys::bucket_prefix(), SCAN_BYTES));
+        let list = Some(Scan::prefix(keys::bucket_prefix(), Scan::FEW_BYTES));
         Self { link, path, list, buckets: VecDeque::new(), bucket: None }
     }
 
@@ -59,17 +63,18 @@ impl Backlinks {
 }
 
 impl Library {
-    /// The next resources that point at one, or once did; `None`: there are no more. A page may be empty.
+    /// The next resources that point at one, or once did; `None`: there are no more. A page may be
+    /// empty.
     pub async fn more_backlinks(&self, links: &mut Backlinks) -> ObjectsResult<Option<Vec<ResourcePath>>> {
         loop {
-            let next =
-                links.buckets.pop_front().map(|bucket| (bucket, Scan::prefix(keys::backlink_prefix(), SCAN_BYTES)));
+            let first = || Scan::prefix(keys::backlink_prefix(), Scan::FEW_BYTES);
+            let next = links.buckets.pop_front().map(|bucket| (bucket, first()));
             if let Some((bucket, scan)) = links.bucket.take().or(next) {
                 let partition = keys::backlinks(links.link, &links.path, bucket);
                 let page =
                     self.inner.store.scan(self.call(Class::Description), Table::Objects, &partition, scan.clone());
                 let page = page.await?;
-                links.bucket = scan.resumed(page.next).map(|rest| (bucket, rest));
+                links.bucket = resumed(&scan, page.next).map(|rest| (bucket, rest));
                 return Ok(Some(page.rows.iter().filter_map(|row| keys::backlink_of(&row.sort)).collect()));
             }
             let Some(scan) = links.list.take() else { return Ok(None) };
@@ -77,12 +82,12 @@ impl Library {
             let call = self.call(Class::Description);
             let page = self.inner.store.scan(call, Table::Objects, &partition, scan.clone()).await?;
             links.buckets.extend(page.rows.iter().filter_map(|row| keys::bucket_of(&row.sort)));
-            links.list = scan.resumed(page.next);
+            links.list = resumed(&scan, page.next);
         }
     }
 
-    /// Records that a resource refers to others: returns the steps for the list of its head. Where there are too many for one list, the rest is
-    /// put before this returns.
+    /// Records that a resource refers to others: returns the steps for the list of its head. Where
+    /// there are too many for one list, the rest is put before this returns.
     pub(super) async fn refer(&self, referrer: &ResourcePath, targets: &[ResourcePath]) -> ObjectsResult<Vec<Step>> {
         let steps = |targets: &[ResourcePath]| {
             targets.iter().flat_map(|target| record(Link::Reference, target, referrer)).collect::<Vec<_>>()
@@ -95,7 +100,13 @@ impl Library {
     }
 }
 
-/// Records that the container at a path gives members to a resource. It may stand when the container does not: its head decides.
+/// The rest of a scan, in larger pages.
+fn resumed(scan: &Scan, next: Option<Bytes>) -> Option<Scan> {
+    scan.resumed(next).map(|rest| Scan { max_bytes: SCAN_BYTES, ..rest })
+}
+
+/// Records that the container at a path gives members to a resource. It may stand when the
+/// container does not: its head decides.
 pub(super) fn gives_members(resource: &ResourcePath, container: &ResourcePath) -> [Step; 2] {
     record(Link::Members, resource, container)
 }
