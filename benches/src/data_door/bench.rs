@@ -59,8 +59,18 @@ impl Bench {
 
     /// A server of the store, with HTTP and HTTPS.
     pub fn server(&self) -> Result<Server> {
+        self.serve(&[])
+    }
+
+    /// The same with a small cache, so that its memory is what requests take.
+    pub fn server_with_small_cache(&self) -> Result<Server> {
+        self.serve(&["store.cache=16MiB"])
+    }
+
+    fn serve(&self, settings: &[&str]) -> Result<Server> {
         let store = self.work.store(&self.corpus)?;
-        self.work.penates().serve(store.as_os_str(), &store.with_extension("log"), Some(&self.identity), &[]).context(
+        let (log, identity) = (store.with_extension("log"), Some(&self.identity));
+        self.work.penates().serve(store.as_os_str(), &log, identity, settings).context(
             "serving a copy of a kept store; if what is stored has another format by now, empty the folder of --work",
         )
     }

@@ -127,7 +127,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 }
 
 fn once(bench: &Bench, name: &str, attacks: &[Attack], figures: &mut Figures) -> Result<()> {
-    let server = bench.server()?;
+    let server = bench.server_with_small_cache()?;
     let ids: Arc<str> = bench.corpus.ids(bench.settings.volumes).into();
     let first = ids.lines().next().context("no volumes")?.to_owned();
     let duration = Duration::from_secs_f64(bench.settings.seconds);

@@ -50,7 +50,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 }
 
 fn once(bench: &Bench, clients: usize, asking: Asking, figures: &mut Figures) -> Result<()> {
-    let server = bench.server()?;
+    let server = bench.server_with_small_cache()?;
     let volumes = bench.settings.volumes;
     let ids = bench.corpus.ids(volumes);
     let (each, requests) = match asking {

@@ -82,7 +82,8 @@ pub async fn open_ungated(config: &Config) -> StoreResult<Arc<dyn Store>> {
 
 async fn open_folder(folder: &Path, config: &Config) -> StoreResult<Arc<EmbeddedStore>> {
     let folder = folder.to_owned();
-    let options = EmbeddedOptions { cache_bytes: config.store.cache, ..EmbeddedOptions::default() };
+    let cache_bytes = config.store.cache.bytes(config.limits.memory);
+    let options = EmbeddedOptions { cache_bytes, ..EmbeddedOptions::default() };
     let opening = move || EmbeddedStore::open(&folder, options, Arc::new(SystemClock));
     let store = tokio::task::spawn_blocking(opening).await;
     store.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))

@@ -1,6 +1,7 @@
 //! The settings, in sections, with defaults. `load.rs` reads them. `docs/configuration.md` lists
 //! them; a test compares the two.
 
+mod cache;
 pub mod cassandra;
 mod load;
 mod text;
@@ -18,6 +19,7 @@ use thiserror::Error;
 use crate::cors::Origins;
 use crate::hosts::Hosts;
 
+pub use cache::CacheSize;
 pub use cassandra::CassandraConfig;
 pub use load::{Loaded, Origin, Setting, load};
 
@@ -70,9 +72,8 @@ pub struct StoreConfig {
     /// Deadline of one call of the store.
     #[serde(with = "humantime_serde")]
     pub call_timeout: Duration,
-    /// Memory for the engine's cache.
-    #[serde(with = "text::size")]
-    pub cache: u64,
+    /// Memory for the embedded engine's cache: `auto` or a size.
+    pub cache: CacheSize,
     /// DEFLATE level of the frames that an import makes, 1 to 9.
     pub frame_level: u8,
     /// Time between passes that collect superseded data and sweep ended selections.
@@ -108,7 +109,7 @@ impl Default for StoreConfig {
             plan_life: library.plan_life,
             clock_skew_max: library.clock_skew_max,
             call_timeout: library.call_timeout,
-            cache: 16 << 20,
+            cache: CacheSize::Auto,
             frame_level: library.frame_level,
             sweep_interval: Duration::from_secs(60),
         }
