@@ -6,9 +6,9 @@
 use std::io::ErrorKind;
 
 use axum::response::{IntoResponse, Response};
-use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, problem};
+use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
 use hathi::{InvalidVolumeId, ListError};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, header};
 use objects::ObjectsError;
 use thiserror::Error;
 
@@ -133,32 +133,32 @@ impl From<BodyError> for DoorError {
 }
 
 impl DoorError {
-    /// The status, and a word by which programs distinguish reasons.
-    fn classified(&self) -> (StatusCode, &'static str) {
+    /// Its place in the table of reasons.
+    fn reason(&self) -> Reason {
         match self {
-            Self::MissingParameter(_) => (StatusCode::BAD_REQUEST, "missing-parameter"),
-            Self::List(_) => (StatusCode::BAD_REQUEST, "malformed-list"),
-            Self::TooGreedy { .. } => (StatusCode::BAD_REQUEST, "too-greedy"),
-            Self::Conflicting { .. } => (StatusCode::BAD_REQUEST, "conflicting-parameters"),
-            Self::MalformedParameter { .. } => (StatusCode::BAD_REQUEST, "malformed-parameter"),
-            Self::NotUtf8(_) => (StatusCode::BAD_REQUEST, "not-utf-8"),
-            Self::BodyBroken(_) => (StatusCode::BAD_REQUEST, "body-broken"),
-            Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
-            Self::TooManyIds { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-many-ids"),
-            Self::UnsupportedMediaType { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type"),
-            Self::NotAcceptable(_) => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
-            Self::PreconditionFailed(_) => (StatusCode::PRECONDITION_FAILED, "precondition-failed"),
-            Self::Digest(DigestError::Malformed { .. }) => (StatusCode::BAD_REQUEST, "malformed-header"),
-            Self::Digest(DigestError::Mismatch { .. }) => (StatusCode::CONFLICT, "digest-mismatch"),
-            Self::RangeNotSatisfiable(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
-            Self::InvalidVolumeId(_) => (StatusCode::BAD_REQUEST, "invalid-volume-id"),
-            Self::NotInVolume { .. } => (StatusCode::NOT_FOUND, "absent"),
-            Self::MissingPart(_) => (StatusCode::BAD_REQUEST, "missing-part"),
-            Self::Multipart(_) => (StatusCode::BAD_REQUEST, "multipart"),
-            Self::Spool(error) if error.kind() == ErrorKind::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "full"),
-            Self::Spool(_) => (StatusCode::INTERNAL_SERVER_ERROR, "spool"),
-            Self::TooManySelections(_) => (StatusCode::TOO_MANY_REQUESTS, "too-many-selections"),
-            Self::Objects(error) => problem::of_objects(error),
+            Self::MissingParameter(_) => Reason::MISSING_PARAMETER,
+            Self::List(_) => Reason::MALFORMED_LIST,
+            Self::TooGreedy { .. } => Reason::TOO_GREEDY,
+            Self::Conflicting { .. } => Reason::CONFLICTING_PARAMETERS,
+            Self::MalformedParameter { .. } => Reason::MALFORMED_PARAMETER,
+            Self::NotUtf8(_) => Reason::NOT_UTF_8,
+            Self::BodyBroken(_) => Reason::BODY_BROKEN,
+            Self::TooLarge { .. } => Reason::TOO_LARGE,
+            Self::TooManyIds { .. } => Reason::TOO_MANY_IDS,
+            Self::UnsupportedMediaType { .. } => Reason::UNSUPPORTED_MEDIA_TYPE,
+            Self::NotAcceptable(_) => Reason::NOT_ACCEPTABLE,
+            Self::PreconditionFailed(_) => Reason::PRECONDITION_FAILED,
+            Self::Digest(DigestError::Malformed { .. }) => Reason::MALFORMED_HEADER,
+            Self::Digest(DigestError::Mismatch { .. }) => Reason::DIGEST_MISMATCH,
+            Self::RangeNotSatisfiable(_) => Reason::RANGE_NOT_SATISFIABLE,
+            Self::InvalidVolumeId(_) => Reason::INVALID_VOLUME_ID,
+            Self::NotInVolume { .. } => Reason::ABSENT,
+            Self::MissingPart(_) => Reason::MISSING_PART,
+            Self::Multipart(_) => Reason::MULTIPART,
+            Self::Spool(error) if error.kind() == ErrorKind::StorageFull => Reason::FULL,
+            Self::Spool(_) => Reason::SPOOL,
+            Self::TooManySelections(_) => Reason::TOO_MANY_SELECTIONS,
+            Self::Objects(error) => error.into(),
         }
     }
 
@@ -182,8 +182,7 @@ impl DoorError {
 
     /// The response. Errors that need attention are logged.
     fn problem(&self) -> Problem {
-        let (status, kind) = self.classified();
-        Problem::new(status, kind, self, matches!(self, Self::Objects(ObjectsError::Damaged { .. })))
+        Problem::new(self.reason(), self, matches!(self, Self::Objects(ObjectsError::Damaged { .. })))
             .with_headers(self.headers())
     }
 }
@@ -225,6 +224,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use axum::body::to_bytes;
     use hathi::VolumeError;
+    use http::StatusCode;
     use serde_json::Value;
     use store::StoreError;
 

@@ -7,21 +7,22 @@
 //! - [`routes`] below lists all routes. Reading and writing routes are separate, so that the server
 //!   can require a right for each. The requester is a request extension, [`objects::Requester`].
 //! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request),
-//!   `asking.rs` (requester and path).
-//! - One file per subject: `bulk.rs` and `selections.rs` (ZIPs, whole and in ranges), `tokens.rs`,
-//!   `listing.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`.
-//! - HTTP for all of them: `negotiate.rs`, `digest.rs`, `representation.rs` (and the crate
-//!   `door-http`). `damage.rs` marks damage. `audit.rs` records requests that stream nothing.
+//!   `list_request.rs` (both together), `asking.rs` (requester and path).
+//! - One file per subject: `bulk.rs` and `selections.rs` (`archive.rs`: ZIPs, whole and in ranges),
+//!   `tokens.rs`, `listing.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`.
+//! - HTTP for all of them: `digest.rs`, `representation.rs` (and the crate `door-http`).
+//!   `damage.rs` marks damage. `audit.rs` records requests that stream nothing.
 //! - `errors.rs`: each reason and its status, in one match.
 
+mod archive;
 mod asking;
 mod audit;
 mod bulk;
 mod damage;
 mod digest;
 pub mod errors;
+mod list_request;
 mod listing;
-mod negotiate;
 mod page;
 pub mod params;
 mod policies;

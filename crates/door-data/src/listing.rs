@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use bytes::Bytes;
+use door_http::accept::{self, Offer};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use hathi::VolumeId;
 use http::{HeaderMap, HeaderValue, header};
@@ -18,7 +19,6 @@ use objects::{Library, ListToken, Listing, ObjectsResult};
 use crate::DataDoor;
 use crate::asking::segment;
 use crate::errors::{AsProblem, DoorError};
-use crate::negotiate;
 use crate::params::Params;
 
 /// Volumes read from the store at a time.
@@ -163,10 +163,10 @@ pub async fn list(
 fn format(params: &Params, headers: &HeaderMap) -> Result<Format, DoorError> {
     let by_word = |word: &str| FORMATS.iter().map(|(_, format)| *format).find(|format| format.word() == word);
     let asked = params.keyword("format", "text, json, ndjson or html", by_word)?;
-    let liked = || negotiate::media_type(headers, &FORMATS.map(|(media_type, _)| media_type));
-    let by_type = |liked: &str| FORMATS.iter().find(|(media_type, _)| *media_type == liked).map(|(_, format)| *format);
+    let offers = FORMATS.map(|(media_type, format)| Offer::new(media_type, format));
+    let preferred = || accept::media_type(headers, &offers).copied();
     let offered = || DoorError::NotAcceptable(FORMATS.map(|(media_type, _)| media_type).join(", "));
-    asked.or_else(|| liked().and_then(by_type)).ok_or_else(offered)
+    asked.or_else(preferred).ok_or_else(offered)
 }
 
 fn token(params: &Params) -> Result<Option<ListToken>, DoorError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
+use door_http::accept::{self, Coding, Offer};
 use hathi::{Seq, VolumeId};
 use http::{HeaderMap, Method};
 use objects::{Library, ObjectsResult, PageRead};
@@ -14,7 +15,6 @@ use crate::asking::{Asking, PagePath};
 use crate::audit;
 use crate::damage;
 use crate::errors::{AsProblem, DoorError};
-use crate::negotiate::{self, Coding};
 use crate::representation::Described;
 use door_http::conditional::last_modified;
 
@@ -27,8 +27,8 @@ pub async fn page(
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
-    negotiate::media_type(&headers, &["text/plain"]).ok_or_else(|| not_acceptable("text/plain"))?;
-    let coding = negotiate::coding(&headers).ok_or_else(|| not_acceptable("gzip and identity"))?;
+    accept::media_type(&headers, &[Offer::new("text/plain", ())]).ok_or_else(|| not_acceptable("text/plain"))?;
+    let coding = accept::coding(&headers).ok_or_else(|| not_acceptable("gzip and identity"))?;
     let read = |library, id| read(library, id, seq, coding);
     let (page, bytes) = damage::noted(&door.library, &id, read).await?;
     let described = Described {

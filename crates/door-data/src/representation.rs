@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use crate::digest;
 use crate::errors::DoorError;
-use crate::negotiate::Coding;
+use door_http::Coding;
 use door_http::conditional::{self, Condition};
 use door_http::ranges::{self, Validators};
 

@@ -8,15 +8,17 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
+use door_http::accept::{self, Offer};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::{BulkPlan, ObjectsError, Party, Requester, SelectionInfo, SelectionTerms};
 use serde::Serialize;
 
 use crate::DataDoor;
+use crate::archive::{self, ZipName};
 use crate::asking::{Asking, Mount};
 use crate::audit;
-use crate::bulk::{self, Asked, Download};
 use crate::errors::{AsProblem, DoorError};
+use crate::list_request::ListRequest;
 use crate::params::Params;
 use crate::time::rfc3339;
 
@@ -34,7 +36,7 @@ pub fn address(mount: &Mount, id: &str) -> String {
 
 /// The description of a selection.
 #[derive(Serialize)]
-struct Told {
+struct Description {
     id: String,
     /// Its path.
     address: String,
@@ -50,7 +52,7 @@ struct Told {
     missing: u64,
 }
 
-impl Told {
+impl Description {
     fn new(info: SelectionInfo, mount: &Mount) -> Self {
         Self {
             address: address(mount, &info.id),
@@ -74,7 +76,7 @@ pub async fn create(
     mount: Mount,
     request: Request,
 ) -> Result<Response, AsProblem> {
-    let asked = bulk::read_request(&door, None, request, &requester).await?;
+    let asked = ListRequest::read(&door, None, request, &requester).await?;
     let life = life(&door, &asked.params)?;
     asked.check_pages(&door).await?;
     let terms = SelectionTerms { life, owned_max: door.settings.selections_per_requester_max, reuse: false };
@@ -85,9 +87,9 @@ pub async fn create(
     };
     drop(asked);
     audit::plan_selected(&door.library, &selection.plan, &requester).await?;
-    let told = Told::new(selection.info, &mount);
-    let location = HeaderValue::try_from(told.address.as_str());
-    let mut response = (StatusCode::CREATED, Json(told)).into_response();
+    let description = Description::new(selection.info, &mount);
+    let location = HeaderValue::try_from(description.address.as_str());
+    let mut response = (StatusCode::CREATED, Json(description)).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
     }
@@ -104,7 +106,7 @@ fn life(door: &DataDoor, params: &Params) -> Result<Option<Duration>, DoorError>
 /// For clients that do not know of selections, and must not fail for lack of one.
 pub async fn select_if_allowed(
     door: &DataDoor,
-    asked: &Asked<'_>,
+    asked: &ListRequest<'_>,
     requester: &Requester,
 ) -> Result<(Arc<BulkPlan>, Option<String>), DoorError> {
     asked.check_pages(door).await?;
@@ -141,11 +143,12 @@ pub async fn send(
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
     let not_acceptable = || DoorError::NotAcceptable(format!("{ZIP}, {JSON}"));
-    let mut response = match crate::negotiate::media_type(&headers, &[ZIP, JSON]).ok_or_else(not_acceptable)? {
-        JSON => Json(Told::new(door.library.selection_info(&id).await?, &mount)).into_response(),
+    let offers = [ZIP, JSON].map(|media_type| Offer::new(media_type, media_type));
+    let mut response = match *accept::media_type(&headers, &offers).ok_or_else(not_acceptable)? {
+        JSON => Json(Description::new(door.library.selection_info(&id).await?, &mount)).into_response(),
         _ => {
             let plan = door.library.selection(&id, &Party::of(&requester)).await?;
-            bulk::send(&door.library, Download::Selection, plan, requester, &method, &headers).await?
+            archive::send(&door.library, ZipName::Selection, plan, requester, &method, &headers).await?
         }
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));

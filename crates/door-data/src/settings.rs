@@ -3,7 +3,8 @@
 use hathi::mets::MAX_METS_BYTES;
 use objects::OnDamage;
 
-use crate::bulk::NAMED_BYTES;
+/// Approximate bytes per id of a request: in the list, and in the plan that is made of it.
+pub const NAMED_BYTES: u64 = 256;
 
 /// Settings of the data door. 0 means no limit where stated.
 #[derive(Clone, Debug, PartialEq, Eq)]

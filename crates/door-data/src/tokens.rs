@@ -10,11 +10,13 @@ use http::{HeaderValue, header};
 use objects::{BulkRequest, Party, SortBy, TokenLevel, TokenOrder, TokenRequest};
 
 use crate::DataDoor;
+use crate::archive::ZipName;
 use crate::asking::Asking;
-use crate::bulk::{Asked, Download, NAMED_BYTES};
 use crate::errors::{AsText, DoorError};
+use crate::list_request::ListRequest;
 use crate::params::Params;
 use crate::policies;
+use crate::settings::NAMED_BYTES;
 
 /// The handler.
 pub async fn count(
@@ -30,7 +32,7 @@ pub async fn count(
     let wanted = params.volumes()?;
     policies::check_request(&door.settings, &wanted)?;
     let volumes: Vec<VolumeId> = wanted.into_iter().map(|wanted| wanted.volume).collect();
-    let asked = Asked { bulk: BulkRequest::volumes(volumes.clone()), turn, params, _share: share };
+    let asked = ListRequest { bulk: BulkRequest::volumes(volumes.clone()), turn, params, _share: share };
     asked.check_pages(&door).await?;
     let request = TokenRequest { volumes, level: level(&asked.params), order: order(&asked.params)? };
     drop(asked);
@@ -38,7 +40,7 @@ pub async fn count(
     let mut response = Response::new(Body::from_stream(pieces));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
-    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(Download::TokenCount.disposition()));
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(ZipName::TokenCount.disposition()));
     Ok(response)
 }
 

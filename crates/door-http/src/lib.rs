@@ -1,15 +1,20 @@
-//! HTTP for every door: ranges (`ranges.rs`), conditions (`conditional.rs`), bodies held in memory
-//! (`body.rs`), digests of request bodies (`digests.rs`), and errors as problems (`problem.rs`).
-//! The crate knows the domain's errors. It does not know what any door does.
+//! HTTP for every door: negotiation (`accept.rs`), ranges (`ranges.rs`), conditions
+//! (`conditional.rs`), bodies held in memory (`body.rs`), digests of request bodies (`digests.rs`),
+//! and errors as problems (`problem.rs`) with the table of their reasons (`reason.rs`). The crate
+//! knows the domain's errors. It does not know what any door does.
 
+pub mod accept;
 pub mod body;
 pub mod conditional;
 pub mod digests;
 pub mod problem;
 pub mod ranges;
+pub mod reason;
 
+pub use accept::{Coding, Offer};
 pub use body::{BodyError, Held};
 pub use conditional::{Condition, PreconditionFailed};
 pub use digests::DigestError;
 pub use problem::Problem;
 pub use ranges::{BodyStream, RangeNotSatisfiable, Validators};
+pub use reason::Reason;

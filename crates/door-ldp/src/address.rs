@@ -162,8 +162,19 @@ impl Site {
         Some(format!("{}{}", self.root, iri.strip_prefix(KEPT)?))
     }
 
+    /// An error whose statements have the addresses that clients know.
+    pub fn shown_error(&self, error: LdpError) -> LdpError {
+        match error {
+            LdpError::Constraint { why, statements } => {
+                let statements = statements.iter().map(|statement| self.shown_in(statement)).collect();
+                LdpError::Constraint { why, statements }
+            }
+            other => other,
+        }
+    }
+
     /// A statement as N-Triples, with public IRIs.
-    pub fn shown_in(&self, statement: &str) -> String {
+    fn shown_in(&self, statement: &str) -> String {
         statement.replace(&format!("<{KEPT}"), &format!("<{}", self.root))
     }
 }

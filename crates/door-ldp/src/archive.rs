@@ -25,13 +25,11 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::address::{Site, encoded};
-use crate::ask::{Asked, empty, unsent};
 use crate::errors::LdpError;
-use crate::statements::{kept_description, map};
+use crate::format::ZIP;
+use crate::request::{LdpRequest, empty, unsent};
+use crate::stored::{kept_description, map};
 use crate::{disposition, managed};
-
-/// The media type of the archive.
-pub const ZIP: &str = "application/zip";
 
 /// Default and greatest depth of an archive: the greatest depth of paths.
 const DEPTH_MAX: usize = 64;
@@ -71,7 +69,7 @@ enum ArchiveError {
     Gone,
 }
 
-impl Asked {
+impl LdpRequest {
     /// Sends a container as an archive, without a length and ranges. `depth` in the query limits
     /// how deep it goes.
     pub async fn get_archive(&self, container: &Resource) -> Result<Response, LdpError> {

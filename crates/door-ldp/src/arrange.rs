@@ -15,10 +15,28 @@
 use std::collections::VecDeque;
 
 use indexmap::IndexMap;
-use objects::resources::{Membership, Relation, Resource};
+use objects::resources::{Backlinks, Membership, Relation, Resource};
+use objects::{ResourcePath, Volume};
 use rdf::{Graph, Lists, NamedNode, NamedOrBlankNode, Triple};
 
-use crate::statements::Section;
+/// A section of a response.
+pub enum Section {
+    /// Statements with stored IRIs.
+    Triples(Vec<Triple>),
+    /// Statements that follow by a rule, of containment or membership, from the contents of a
+    /// container.
+    Children(Membership, Box<Resource>),
+    /// The descriptions of a container's children.
+    ContainedDescriptions(Box<Resource>),
+    /// The statements of other resources that refer to one.
+    InboundReferences(Backlinks),
+    /// The descriptions of these; or only the statements in them that refer to one resource.
+    Descriptions(VecDeque<ResourcePath>, Option<ResourcePath>),
+    /// Containment of the container of volumes.
+    Volumes,
+    /// Containment of a volume's pages, from this one on.
+    Pages(Box<Volume>, u32),
+}
 
 /// The sections of a response, in order.
 #[derive(Default)]

@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 use rdf::{ContentType, Graph, Iri, JsonLdForm, Limits, NamedOrBlankNodeRef, Syntax, TermRef, Triple};
 
 use crate::address::Site;
-use crate::ask::Asked;
 use crate::errors::LdpError;
 use crate::links::values;
-use crate::settings::LdpSettings;
+use crate::request::LdpRequest;
+use crate::settings::{LdpSettings, STATEMENT_BYTES};
+use crate::stored::map;
 
 /// A received graph that is not parsed yet, because its relative IRIs have a meaning only once it
 /// has an address.
@@ -32,7 +33,7 @@ pub struct GraphBody {
 
 impl GraphBody {
     /// Reads it, and checks it against the digests in the request's headers.
-    pub async fn read(body: Body, content_type: ContentType, asked: &Asked) -> Result<Self, LdpError> {
+    pub async fn read(body: Body, content_type: ContentType, asked: &LdpRequest) -> Result<Self, LdpError> {
         let Held { bytes, share } = whole(body, asked, asked.settings().rdf_bytes_max).await?;
         Ok(Self { bytes, content_type, share: Some(Arc::new(Mutex::new(share))) })
     }
@@ -65,16 +66,12 @@ impl GraphBody {
             // wait for the store hold a share.
             share.lock().resize(self.bytes.len() as u64 + GRAPHS_AT_ONCE * bytes_of(&graph))?;
         }
-        Ok(crate::statements::map(graph, |iri| site.kept(iri)))
+        Ok(map(graph, |iri| site.kept(iri)))
     }
 }
 
 /// Graphs of one body in memory at the same time: as sent, and with stored IRIs.
 const GRAPHS_AT_ONCE: u64 = 2;
-
-/// Bytes per statement besides the text of its terms: itself, its place in the graph, and rounding
-/// of the allocator.
-pub const STATEMENT_BYTES: u64 = 256;
 
 /// Approximate bytes of a graph in memory.
 pub fn bytes_of(graph: &Graph) -> u64 {
@@ -94,7 +91,7 @@ pub fn bytes_of(graph: &Graph) -> u64 {
 }
 
 /// Reads a body into memory, and checks it against the digests in the request's headers.
-pub async fn whole(body: Body, asked: &Asked, bytes_max: usize) -> Result<Held, LdpError> {
+pub async fn whole(body: Body, asked: &LdpRequest, bytes_max: usize) -> Result<Held, LdpError> {
     let announced = digests::announced(&asked.headers)?;
     let held = body::held(asked.library().memory(), &asked.party, body, bytes_max as u64, 1).await?;
     digests::check(&announced, &digests_of(&held.bytes, &digests::algorithms(&announced)))?;

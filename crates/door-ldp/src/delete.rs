@@ -6,11 +6,11 @@ use axum::response::Response;
 use http::{Method, StatusCode};
 use objects::ResourceError;
 
-use crate::ask::{Asked, TRIES_MAX, changes_all_the_time, empty};
 use crate::conditions::is_conditional;
 use crate::errors::LdpError;
+use crate::request::{LdpRequest, TRIES_MAX, changes_all_the_time, empty};
 
-impl Asked {
+impl LdpRequest {
     /// Deletes a resource, and a container with its contents. Responds when that is done.
     pub async fn delete(self: &Arc<Self>) -> Result<Response, LdpError> {
         if self.path().is_root() {

@@ -19,10 +19,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use objects::resources::upload::Hashing;
 use objects::resources::{Binary, DigestAlgorithm, Elsewhere, Resource};
 
-use crate::ask::Asked;
 use crate::body::pieces;
 use crate::errors::LdpError;
 use crate::links::{parameter, split, values};
+use crate::request::LdpRequest;
 
 /// Digests by their algorithms.
 pub type Digests = Vec<(DigestAlgorithm, Vec<u8>)>;
@@ -78,7 +78,7 @@ fn wanted(headers: &HeaderMap, wish: &'static str) -> Result<Option<DigestAlgori
     best.map(|(algorithm, _)| Some(algorithm)).ok_or_else(refused)
 }
 
-impl Asked {
+impl LdpRequest {
     /// Sets digests of a resource's bytes: SHA-256, which is stored, and other requested ones,
     /// which are computed. `all_are_sent`: whether the response has all bytes.
     pub async fn insert_digests(
@@ -112,7 +112,7 @@ impl Asked {
     }
 }
 
-impl Asked {
+impl LdpRequest {
     /// Sets the requested digests of bytes stored elsewhere. They are read there for that, and only
     /// for that. Returns the promised digests.
     pub async fn insert_digests_elsewhere(

@@ -1,7 +1,7 @@
 //! Errors of requests: one total match from the reason to the status.
 
 use axum::response::{IntoResponse, Response};
-use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, problem};
+use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use objects::resources::UploadError;
 use objects::{InvalidPath, ObjectsError, ResourceError};
@@ -9,7 +9,6 @@ use rdf::ParseError;
 use rdf::update::UpdateError;
 use thiserror::Error;
 
-use crate::address::Site;
 use crate::links;
 
 /// Media types that a resource accepts for `PATCH` (RFC 5789, section 3.1; LDP 1.0, section 7.1).
@@ -158,56 +157,50 @@ fn named(statements: &[String]) -> String {
 }
 
 impl LdpError {
-    /// The status, and a word by which programs distinguish reasons.
-    fn classified(&self) -> (StatusCode, &'static str) {
+    /// Its place in the table of reasons.
+    fn reason(&self) -> Reason {
         match self {
-            Self::Path(InvalidPath::NameTooLong { .. } | InvalidPath::PathTooLong { .. }) => {
-                (StatusCode::URI_TOO_LONG, "path-too-long")
-            }
-            Self::Path(_) | Self::Resource(ResourceError::Path(_)) => (StatusCode::BAD_REQUEST, "invalid-path"),
-            Self::NotUtf8 => (StatusCode::BAD_REQUEST, "not-utf-8"),
-            Self::ReservedName(_) => (StatusCode::BAD_REQUEST, "reserved-name"),
-            Self::ReservedPath(_) => (StatusCode::CONFLICT, "reserved-path"),
-            Self::Outside(_) => (StatusCode::CONFLICT, "outside"),
-            Self::Volume(_) => (StatusCode::BAD_REQUEST, "invalid-volume-id"),
-            Self::Host(_) => (StatusCode::BAD_REQUEST, "invalid-host"),
-            Self::NotAllowed { .. } | Self::Resource(ResourceError::Root) => {
-                (StatusCode::METHOD_NOT_ALLOWED, "not-allowed")
-            }
-            Self::Resource(ResourceError::Absent(_)) => (StatusCode::NOT_FOUND, "absent"),
-            Self::Resource(ResourceError::Gone { .. }) => (StatusCode::GONE, "gone"),
-            Self::Resource(ResourceError::Exists(_)) => (StatusCode::CONFLICT, "exists"),
-            Self::Resource(ResourceError::NotAContainer(_)) => (StatusCode::CONFLICT, "not-a-container"),
-            Self::Resource(ResourceError::Moved(_)) => (StatusCode::CONFLICT, "changed-meanwhile"),
-            Self::Resource(ResourceError::Objects(error)) => problem::of_objects(error),
-            Self::PreconditionFailed(_) => (StatusCode::PRECONDITION_FAILED, "precondition-failed"),
-            Self::PreconditionRequired => (StatusCode::PRECONDITION_REQUIRED, "precondition-required"),
-            Self::UnsupportedMediaType { .. } | Self::UnsupportedCoding(_) => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type")
-            }
-            Self::NotAcceptable(_) | Self::AllVolumes => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
-            Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
-            Self::BodyBroken(_) => (StatusCode::BAD_REQUEST, "body-broken"),
-            Self::Graph(error) if error.is_too_large() => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
-            Self::External(_) => (StatusCode::BAD_REQUEST, "external-content"),
-            Self::Elsewhere { .. } => (StatusCode::BAD_GATEWAY, "elsewhere"),
-            Self::Line(_) | Self::Graph(_) => (StatusCode::BAD_REQUEST, "malformed-graph"),
-            Self::Update(error) if error.is_too_large() => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+            Self::Path(InvalidPath::NameTooLong { .. } | InvalidPath::PathTooLong { .. }) => Reason::PATH_TOO_LONG,
+            Self::Path(_) | Self::Resource(ResourceError::Path(_)) => Reason::INVALID_PATH,
+            Self::NotUtf8 => Reason::NOT_UTF_8,
+            Self::ReservedName(_) => Reason::RESERVED_NAME,
+            Self::ReservedPath(_) => Reason::RESERVED_PATH,
+            Self::Outside(_) => Reason::OUTSIDE,
+            Self::Volume(_) => Reason::INVALID_VOLUME_ID,
+            Self::Host(_) => Reason::INVALID_HOST,
+            Self::NotAllowed { .. } | Self::Resource(ResourceError::Root) => Reason::NOT_ALLOWED,
+            Self::Resource(ResourceError::Absent(_)) => Reason::ABSENT,
+            Self::Resource(ResourceError::Gone { .. }) => Reason::GONE,
+            Self::Resource(ResourceError::Exists(_)) => Reason::EXISTS,
+            Self::Resource(ResourceError::NotAContainer(_)) => Reason::NOT_A_CONTAINER,
+            Self::Resource(ResourceError::Moved(_)) => Reason::CHANGED_MEANWHILE,
+            Self::Resource(ResourceError::Objects(error)) => error.into(),
+            Self::PreconditionFailed(_) => Reason::PRECONDITION_FAILED,
+            Self::PreconditionRequired => Reason::PRECONDITION_REQUIRED,
+            Self::UnsupportedMediaType { .. } | Self::UnsupportedCoding(_) => Reason::UNSUPPORTED_MEDIA_TYPE,
+            Self::NotAcceptable(_) | Self::AllVolumes => Reason::NOT_ACCEPTABLE,
+            Self::TooLarge { .. } => Reason::TOO_LARGE,
+            Self::BodyBroken(_) => Reason::BODY_BROKEN,
+            Self::Graph(error) if error.is_too_large() => Reason::TOO_LARGE,
+            Self::External(_) => Reason::EXTERNAL_CONTENT,
+            Self::Elsewhere { .. } => Reason::ELSEWHERE,
+            Self::Line(_) | Self::Graph(_) => Reason::MALFORMED_GRAPH,
+            Self::Update(error) if error.is_too_large() => Reason::TOO_LARGE,
             Self::Update(UpdateError::NotSupported { .. } | UpdateError::Pattern { .. }) => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "update-not-supported")
+                Reason::UPDATE_NOT_SUPPORTED
             }
             // No client reads it: an update is cancelled when its client has left.
-            Self::Update(UpdateError::Cancelled) => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
-            Self::Update(_) | Self::UpdateNotUtf8 => (StatusCode::BAD_REQUEST, "malformed-update"),
-            Self::Header { .. } => (StatusCode::BAD_REQUEST, "malformed-header"),
-            Self::Query(_) => (StatusCode::BAD_REQUEST, "malformed-query"),
-            Self::Model(_) => (StatusCode::CONFLICT, "interaction-model"),
-            Self::NotOffered(_) => (StatusCode::CONFLICT, "not-offered"),
-            Self::Constraint { .. } => (StatusCode::CONFLICT, "constraint"),
-            Self::Digest(DigestError::Malformed { .. }) => (StatusCode::BAD_REQUEST, "malformed-header"),
-            Self::Digest(DigestError::Mismatch { .. }) => (StatusCode::CONFLICT, "digest-mismatch"),
-            Self::RangeNotSatisfiable(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
-            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            Self::Update(UpdateError::Cancelled) => Reason::CANCELLED,
+            Self::Update(_) | Self::UpdateNotUtf8 => Reason::MALFORMED_UPDATE,
+            Self::Header { .. } => Reason::MALFORMED_HEADER,
+            Self::Query(_) => Reason::MALFORMED_QUERY,
+            Self::Model(_) => Reason::INTERACTION_MODEL,
+            Self::NotOffered(_) => Reason::NOT_OFFERED,
+            Self::Constraint { .. } => Reason::CONSTRAINT,
+            Self::Digest(DigestError::Malformed { .. }) => Reason::MALFORMED_HEADER,
+            Self::Digest(DigestError::Mismatch { .. }) => Reason::DIGEST_MISMATCH,
+            Self::RangeNotSatisfiable(_) => Reason::RANGE_NOT_SATISFIABLE,
+            Self::Internal(_) => Reason::INTERNAL,
         }
     }
 
@@ -217,21 +210,10 @@ impl LdpError {
         matches!(self, Self::Resource(ResourceError::Objects(ObjectsError::DamagedResource { .. })))
     }
 
-    /// The same, with statements under the addresses that clients know.
-    pub fn shown(self, site: &Site) -> Self {
-        match self {
-            Self::Constraint { why, statements } => {
-                let statements = statements.iter().map(|statement| site.shown_in(statement)).collect();
-                Self::Constraint { why, statements }
-            }
-            other => other,
-        }
-    }
-
     /// The message for one of many.
     pub fn told(&self) -> (StatusCode, String) {
-        let (status, kind) = self.classified();
-        (status, Problem::new(status, kind, self, self.tells_inside()).into_detail())
+        let reason = self.reason();
+        (reason.status, Problem::new(reason, self, self.tells_inside()).into_detail())
     }
 
     /// Whether to link to the page about constraints. LDP 1.0, section 4.2.1.6, requires it for
@@ -298,10 +280,10 @@ impl From<UploadError<Self>> for LdpError {
 
 impl IntoResponse for LdpError {
     fn into_response(self) -> Response {
-        let (status, kind) = self.classified();
+        let reason = self.reason();
         let mut response =
-            Problem::new(status, kind, &self, self.tells_inside()).with_headers(self.headers()).into_response();
-        if !matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::BAD_REQUEST) {
+            Problem::new(reason, &self, self.tells_inside()).with_headers(self.headers()).into_response();
+        if !matches!(reason.status, StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::BAD_REQUEST) {
             links::append(response.headers_mut(), rdf::vocab::ldp::RESOURCE.as_str(), "type");
         }
         response

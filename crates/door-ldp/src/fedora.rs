@@ -1,9 +1,6 @@
 //! The vocabulary of Fedora, for its clients.
 
-use objects::ResourcePath;
 use rdf::NamedNodeRef;
-
-use crate::model::Model;
 
 /// The namespace.
 const NAMESPACE: &str = "http://fedora.info/definitions/v4/repository#";
@@ -38,16 +35,4 @@ terms! {
 /// Whether a term is of the vocabulary.
 pub fn is_of(term: NamedNodeRef<'_>) -> bool {
     term.as_str().starts_with(NAMESPACE)
-}
-
-/// The types of a resource, besides those of LDP.
-pub fn types(model: Model, path: &ResourcePath) -> Vec<NamedNodeRef<'static>> {
-    let mut types = vec![RESOURCE];
-    match model {
-        Model::Container(_) => types.push(CONTAINER),
-        Model::Binary => types.push(BINARY),
-        Model::RdfSource => {}
-    }
-    types.extend(path.is_root().then_some(REPOSITORY_ROOT));
-    types
 }

@@ -1,14 +1,16 @@
 //! The formats of graphs in responses: a syntax, or a page for people.
 
+use door_http::accept::{self, Offer};
 use http::{HeaderMap, HeaderValue, header};
 use objects::ResourcePath;
 use rdf::vocab::PREFIXES;
-use rdf::{JsonLdForm, Offer, Syntax, Writer};
+use rdf::{JsonLdForm, Syntax, Writer};
 
 use crate::address::Site;
-use crate::archive::ZIP;
 use crate::errors::LdpError;
-use crate::links;
+
+/// The media type of an archive of a container.
+pub const ZIP: &str = "application/zip";
 
 /// A page may load only its own stylesheet, and run nothing.
 pub const SECURITY_POLICY: HeaderValue =
@@ -25,12 +27,16 @@ pub enum Format {
 
 /// The representation that a client prefers, among all formats and other offers.
 fn negotiated(headers: &HeaderMap, more: Vec<Offer<Option<Format>>>) -> Result<Option<Format>, LdpError> {
-    let accept = links::values(headers, &header::ACCEPT).join(",");
-    let mut offers = Syntax::ALL.map(|syntax| Offer::of(syntax, Some(Format::Graph(syntax)))).to_vec();
+    let offer = |syntax: Syntax| Offer {
+        media_type: syntax.media_type(),
+        profile: syntax.profile(),
+        value: Some(Format::Graph(syntax)),
+    };
+    let mut offers = Syntax::ALL.map(offer).to_vec();
     offers.push(Offer::new("text/html", Some(Format::Html)));
     offers.extend(more);
     let offered = || offers.iter().map(|offer| offer.media_type).collect::<Vec<_>>().join(", ");
-    rdf::negotiate(Some(&accept), &offers).copied().ok_or_else(|| LdpError::NotAcceptable(offered()))
+    accept::media_type(headers, &offers).copied().ok_or_else(|| LdpError::NotAcceptable(offered()))
 }
 
 impl Format {

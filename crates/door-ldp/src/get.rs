@@ -14,18 +14,19 @@ use rdf::vocab::ldp;
 use rdf::{Graph, Triple};
 
 use crate::address::Facet;
-use crate::arrange::{Arranged, arranged};
-use crate::ask::{Asked, empty, unsent};
+use crate::arrange::{Arranged, Section, arranged};
 use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
 use crate::format::Format;
+use crate::incoming::OCTETS;
 use crate::paging::{self, Page};
-use crate::post::OCTETS;
 use crate::prefer::Preferences;
-use crate::statements::{Section, Statements, is_container, kept_description, labelled_apart, paths_of};
+use crate::request::{LdpRequest, empty, unsent};
+use crate::statements::{Statements, is_container, paths_of};
+use crate::stored::{kept_description, labelled_apart};
 use crate::{digests, files, managed, membership};
 
-impl Asked {
+impl LdpRequest {
     /// A representation of a resource, or an archive of it.
     pub async fn get(&self) -> Result<Response, LdpError> {
         let resource = self.resource().await?;
@@ -241,7 +242,7 @@ impl Asked {
     }
 }
 
-impl Asked {
+impl LdpRequest {
     /// Proxies bytes stored elsewhere, or redirects to them. Ranges of them are left to the server
     /// that stores them.
     async fn get_elsewhere(&self, elsewhere: &Elsewhere, mut response: Response) -> Result<Response, LdpError> {

@@ -5,15 +5,18 @@
 //! How to read it, in the order in which a request is processed:
 //!
 //! - [`routes`] below: reading and writing routes are separate, so that the server can require a
-//!   right for each. All requests arrive in `ask.rs`, which finds the resource (`address.rs`: paths
-//!   and IRIs) and responds.
+//!   right for each. All requests arrive in `dispatch.rs`. `request.rs` finds the resource
+//!   (`address.rs`: paths and IRIs).
 //! - One file per method: `get.rs` (and HEAD), `options.rs`, `post.rs`, `put.rs`, `patch.rs`,
-//!   `delete.rs`. `returned.rs` is the response to a change.
+//!   `delete.rs`.
+//! - A change: `incoming.rs` receives the body (`body.rs`: its limits), `changes.rs` makes of it
+//!   what is stored, and `returned.rs` responds. `managed.rs` and `claims.rs` handle server-managed
+//!   statements, `membership.rs` rules of membership.
 //! - Headers: `links.rs`, `model.rs` (the interaction model), `conditions.rs`, `prefer.rs`,
 //!   `digests.rs`, `disposition.rs`. `paging.rs` has pages of containers.
-//! - From a body to the stored form and back: `body.rs`, `managed.rs` and `claims.rs`
-//!   (server-managed statements), `membership.rs`, `statements.rs` (the statements of a response,
-//!   as a stream), `arrange.rs` (their order), `format.rs` (their format).
+//! - From the stored form to a response: `stored.rs` (graphs and their IRIs), `arrange.rs` (the
+//!   order of statements), `statements.rs` (the statements as a stream), `format.rs` (their
+//!   format).
 //! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
 //!   `volume_members.rs`: volumes as resources. `verify.rs`: verification.
@@ -23,13 +26,14 @@
 mod address;
 mod archive;
 mod arrange;
-mod ask;
 mod body;
+mod changes;
 mod claims;
 mod conditions;
 mod constraints;
 mod delete;
 mod digests;
+mod dispatch;
 mod disposition;
 pub mod errors;
 mod external;
@@ -37,6 +41,7 @@ mod fedora;
 mod files;
 mod format;
 mod get;
+mod incoming;
 mod lines;
 mod links;
 mod managed;
@@ -49,10 +54,12 @@ mod patch;
 mod post;
 mod prefer;
 mod put;
+mod request;
 mod returned;
 mod settings;
 mod spool;
 mod statements;
+mod stored;
 mod verify;
 mod volume_members;
 mod volumes;
@@ -137,9 +144,9 @@ pub fn routes(door: Arc<LdpDoor>) -> Routes {
                 })
                 .with_state(door.clone()),
         );
-    let changing = || post(ask::answer).put(ask::answer).patch(ask::answer).delete(ask::answer);
+    let changing = || post(dispatch::respond).put(dispatch::respond).patch(dispatch::respond).delete(dispatch::respond);
     Routes {
-        read: everywhere(get(ask::answer).options(ask::answer)).merge(reading),
+        read: everywhere(get(dispatch::respond).options(dispatch::respond)).merge(reading),
         write: everywhere(changing()).merge(volumes(changing(), changing())).merge(verify::routes(door.clone())),
     }
 }

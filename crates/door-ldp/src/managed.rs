@@ -18,7 +18,7 @@ use crate::claims::{self, Claim};
 use crate::errors::LdpError;
 use crate::membership::{self, Taken};
 use crate::model::Model;
-use crate::statements::kept_description;
+use crate::stored::kept_description;
 use crate::{disposition, fedora};
 
 const HAS_SIZE: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://www.loc.gov/premis/rdf/v1#hasSize");
@@ -35,7 +35,7 @@ pub fn statements(resource: &Resource) -> Vec<Triple> {
     let subject = NamedNode::new_unchecked(kept_iri(resource.path()));
     let say = |predicate: NamedNodeRef<'_>, object: Term| Triple::new(subject.clone(), predicate.into_owned(), object);
     let model = Model::of(resource.kind());
-    let types = model.types().into_iter().chain(fedora::types(model, resource.path()));
+    let types = model.types().into_iter().chain(model.fedora_types(resource.path()));
     let mut triples: Vec<_> = types.map(|class| say(rdf::vocab::rdf::TYPE, class.into_owned().into())).collect();
     triples.push(say(fedora::CREATED, time(resource.incarnation().time())));
     triples.push(say(fedora::LAST_MODIFIED, time(resource.description_revision().time())));

@@ -16,13 +16,13 @@ use rdf::quads;
 use rdf::{Iri, Limits};
 
 use crate::address::path_of_kept;
-use crate::ask::{Asked, empty, refuse_volumes};
 use crate::body::{GraphBody, bytes_of, content_type, refuse_codings, refuse_digests};
 use crate::errors::LdpError;
 use crate::lines::{self, Line};
 use crate::model::Model;
+use crate::request::{LdpRequest, empty, refuse_volumes};
 use crate::spool;
-use crate::statements::map;
+use crate::stored::map;
 
 /// The media type of N-Quads (RDF 1.1 N-Quads, section 6).
 const N_QUADS: &str = "application/n-quads";
@@ -66,7 +66,7 @@ impl Sent {
 
 impl Many {
     /// The format, if a request has many resources. A request to store bytes is not one.
-    pub fn of(asked: &Asked) -> Option<Self> {
+    pub fn of(asked: &LdpRequest) -> Option<Self> {
         if matches!(Model::asked(&asked.headers, false), Ok(Some(Model::Binary))) {
             return None;
         }
@@ -80,7 +80,7 @@ impl Many {
     }
 }
 
-impl Asked {
+impl LdpRequest {
     /// Creates each of many resources. An existing resource stays unchanged, and its line says so.
     pub fn post_many(self: &Arc<Self>, many: Many, container: Resource, body: Body) -> Result<Response, LdpError> {
         refuse_codings(&self.headers)?;
@@ -201,7 +201,7 @@ impl Asked {
     fn told(&self, name: Option<&str>, made: Result<String, LdpError>) -> String {
         match made {
             Ok(iri) => format!("{}\n", serde_json::json!({"resource": iri, "status": StatusCode::CREATED.as_u16()})),
-            Err(error) => line(name, &error.shown(&self.site)),
+            Err(error) => line(name, &self.site.shown_error(error)),
         }
     }
 }

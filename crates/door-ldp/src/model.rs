@@ -2,6 +2,7 @@
 //! express it.
 
 use http::HeaderMap;
+use objects::ResourcePath;
 use objects::resources::{Kind, Membership};
 use rdf::vocab::ldp;
 use rdf::{Graph, NamedNodeRef, Term};
@@ -69,6 +70,18 @@ impl Model {
             Self::Container(members) => vec![ldp::RESOURCE, ldp::RDF_SOURCE, ldp::CONTAINER, members.class()],
             Self::Binary => vec![ldp::RESOURCE, ldp::NON_RDF_SOURCE],
         }
+    }
+
+    /// The types of Fedora's vocabulary that a resource at this path has.
+    pub fn fedora_types(self, path: &ResourcePath) -> Vec<NamedNodeRef<'static>> {
+        let mut types = vec![fedora::RESOURCE];
+        match self {
+            Self::Container(_) => types.push(fedora::CONTAINER),
+            Self::Binary => types.push(fedora::BINARY),
+            Self::RdfSource => {}
+        }
+        types.extend(path.is_root().then_some(fedora::REPOSITORY_ROOT));
+        types
     }
 
     /// Refuses links to features that this server does not have: access rules for a resource (Web

@@ -3,10 +3,10 @@
 use axum::response::Response;
 use http::StatusCode;
 
-use crate::ask::{Asked, empty};
 use crate::errors::LdpError;
+use crate::request::{LdpRequest, empty};
 
-impl Asked {
+impl LdpRequest {
     /// The types and methods of a resource.
     pub async fn options(&self) -> Result<Response, LdpError> {
         let resource = self.resource().await?;

@@ -12,15 +12,12 @@ use rdf::vocab::ldp;
 use rdf::{Limits, Triple};
 
 use crate::address::Facet;
-use crate::ask::{Asked, TRIES_MAX, changes_all_the_time};
 use crate::body::{GraphBody, bytes_of, content_type, refuse_codings, whole};
 use crate::errors::LdpError;
+use crate::incoming::Incoming;
 use crate::managed;
-use crate::post::Incoming;
-use crate::statements::{kept_description, map, map_removal};
-
-/// SPARQL 1.1 Update, section 1 (the media type is registered by SPARQL 1.1 Protocol).
-pub const SPARQL_UPDATE: &str = "application/sparql-update";
+use crate::request::{LdpRequest, SPARQL_UPDATE, TRIES_MAX, changes_all_the_time};
+use crate::stored::{kept_description, map, map_removal};
 
 /// Cancels an update when its request is dropped.
 struct GivenUp(Cancellation);
@@ -37,7 +34,7 @@ const TEXTS_AT_ONCE: u64 = 2;
 /// Graphs in memory at the same time: before and after the update.
 const GRAPHS_AT_ONCE: u64 = 2;
 
-impl Asked {
+impl LdpRequest {
     /// Changes statements.
     pub async fn patch(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
         let resource = self.resource().await?;

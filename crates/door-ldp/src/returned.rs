@@ -1,13 +1,18 @@
-//! The response to a change as its client prefers it (RFC 7240, section 4.2): minimal, or with the
-//! current representation.
+//! The response to a creation or a replacement, as its client prefers it (RFC 7240, section 4.2):
+//! minimal, or with the current representation.
 
 use axum::response::Response;
-use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use objects::ResourcePath;
+use objects::resources::Written;
 
 use crate::address::{Facet, Target};
-use crate::ask::Asked;
+use crate::conditions::Validators;
+use crate::errors::LdpError;
+use crate::incoming::Incoming;
+use crate::links;
 use crate::prefer::{Answer, Preferences};
+use crate::request::{LdpRequest, empty};
 
 /// Headers of a request that apply to the change, and not to the representation in its response.
 const ABOUT_THE_CHANGE: [HeaderName; 6] = [
@@ -19,7 +24,43 @@ const ABOUT_THE_CHANGE: [HeaderName; 6] = [
     header::RANGE,
 ];
 
-impl Asked {
+impl LdpRequest {
+    /// The response to a creation.
+    pub async fn created(&self, written: &Written, incoming: &Incoming) -> Result<Response, LdpError> {
+        let mut response = empty(StatusCode::CREATED);
+        let headers = response.headers_mut();
+        let iri = self.site.iri(&written.path);
+        let location = HeaderValue::try_from(&iri).map_err(|error| LdpError::Internal(error.to_string()))?;
+        headers.insert(header::LOCATION, location);
+        links::append(headers, rdf::vocab::ldp::RESOURCE.as_str(), "type");
+        if let Incoming::Binary(_) = incoming {
+            // LDP 1.0, section 5.2.3.12: the target is the container, or the new resource itself.
+            links::append_of(headers, &iri, &self.site.iri_of(&written.path, "metadata"), "describedby");
+        }
+        self.confirm(written, incoming, headers);
+        Ok(self.returned(&written.path, response).await)
+    }
+
+    /// The entity tag for the writer's next change, and whether the response is minimal as
+    /// preferred.
+    pub fn confirm(&self, written: &Written, incoming: &Incoming, headers: &mut HeaderMap) {
+        Preferences::confirm_minimal(&self.headers, headers);
+        match incoming {
+            Incoming::Binary(_) => Validators::of_bytes(written.revision),
+            Incoming::Graph(..) => Validators::of_graph(written.revision, None, "w"),
+        }
+        .insert(headers);
+    }
+
+    /// The response to a replacement.
+    pub async fn replaced(&self, written: &Written, incoming: &Incoming) -> Response {
+        let mut response = empty(StatusCode::NO_CONTENT);
+        let headers = response.headers_mut();
+        links::append(headers, rdf::vocab::ldp::RESOURCE.as_str(), "type");
+        self.confirm(written, incoming, headers);
+        self.returned(&written.path, response).await
+    }
+
     /// The response to a change of the resource at `path`: with its representation, by `Accept`, if
     /// the client prefers that. The change is made by then, and a preference is not a condition. If
     /// no acceptable representation can be sent with 200, the response stays minimal and does not

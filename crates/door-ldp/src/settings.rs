@@ -1,7 +1,10 @@
 //! Settings of this door.
 
-use crate::body::STATEMENT_BYTES;
 use crate::external::ExternalPrefix;
+
+/// Bytes per statement besides the text of its terms: itself, its place in the graph, and rounding
+/// of the allocator.
+pub const STATEMENT_BYTES: u64 = 256;
 
 /// The default model of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

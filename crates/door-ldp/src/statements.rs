@@ -1,89 +1,29 @@
 //! The statements of a response, as a stream. The contents of a container are read and written page
 //! by page, whatever their number.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::pin::pin;
 
 use axum::body::Body;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use hathi::VolumeId;
-use objects::library::VOLUMES;
 use objects::list::ListToken;
-use objects::resources::{Backlinks, Child, Kind, Membership, Resource};
+use objects::resources::{Child, Kind, Membership, Resource};
 use objects::{Library, ResourceError, ResourcePath, Volume};
-use rdf::update::Removal;
 use rdf::vocab::ldp;
-use rdf::{BlankNode, Graph, NamedNode, NamedOrBlankNode, Term, Triple, WriteError, Writer};
+use rdf::{NamedNode, Term, Triple, WriteError, Writer};
 
-use crate::address::{Site, kept_volume, kept_volumes, path_of_kept};
-use crate::arrange::Arranged;
+use crate::address::{Site, kept_volume, kept_volumes};
+use crate::arrange::{Arranged, Section};
 use crate::errors::LdpError;
+use crate::stored::{kept_description, labelled_apart, mapped, refers_to, replace};
 use crate::{managed, membership};
 
 /// Children that are read together.
 const PAGE_CHILDREN: usize = 1_000;
 /// Descriptions that are read together. Each may be as large as a body.
 const DESCRIPTIONS_AT_ONCE: usize = 4;
-
-/// The stored description of a resource.
-pub async fn kept_description(library: &Library, resource: &Resource) -> Result<Graph, LdpError> {
-    let stored = library.description(resource).await?;
-    rdf::from_stored(&stored).map_err(|error| LdpError::Internal(format!("a description: {error}")))
-}
-
-/// A graph with its IRIs mapped by `change`.
-pub fn map(graph: Graph, change: impl Fn(&str) -> Option<String>) -> Graph {
-    graph.into_iter().map(|triple| mapped(triple, &change)).collect()
-}
-
-fn mapped(mut triple: Triple, change: &impl Fn(&str) -> Option<String>) -> Triple {
-    if let NamedOrBlankNode::NamedNode(node) = &mut triple.subject {
-        replace(node, change);
-    }
-    replace(&mut triple.predicate, change);
-    if let Term::NamedNode(node) = &mut triple.object {
-        replace(node, change);
-    }
-    triple
-}
-
-/// The removals of an update, with their IRIs mapped likewise.
-pub fn map_removal(mut removal: Removal, change: impl Fn(&str) -> Option<String>) -> Removal {
-    let object = removal.object.as_mut().and_then(|object| match object {
-        Term::NamedNode(node) => Some(node),
-        _ => None,
-    });
-    for node in [removal.subject.as_mut(), removal.predicate.as_mut(), object].into_iter().flatten() {
-        replace(node, &change);
-    }
-    removal
-}
-
-fn replace(node: &mut NamedNode, change: &impl Fn(&str) -> Option<String>) {
-    if let Some(changed) = change(node.as_str()) {
-        *node = NamedNode::new_unchecked(changed);
-    }
-}
-
-/// A section of a response.
-pub enum Section {
-    /// Statements with stored IRIs.
-    Triples(Vec<Triple>),
-    /// Statements that follow by a rule, of containment or membership, from the contents of a
-    /// container.
-    Children(Membership, Box<Resource>),
-    /// The descriptions of a container's children.
-    ContainedDescriptions(Box<Resource>),
-    /// The statements of other resources that refer to one.
-    InboundReferences(Backlinks),
-    /// The descriptions of these; or only the statements in them that refer to one resource.
-    Descriptions(VecDeque<ResourcePath>, Option<ResourcePath>),
-    /// Containment of the container of volumes.
-    Volumes,
-    /// Containment of a volume's pages, from this one on.
-    Pages(Box<Volume>, u32),
-}
 
 /// The statements of a response.
 pub struct Statements {
@@ -301,33 +241,6 @@ async fn next(ready: Option<Bytes>, rest: Rest) -> Result<Option<(Bytes, (Option
         }
     }
     Ok(Some((rest.writer.finish(), (None, None))))
-}
-
-/// The resource of this repository that a statement (with stored IRIs) refers to, or to a part of
-/// it. `None` if there is none, or only the data door changes it.
-fn refers_to(triple: &Triple) -> Option<ResourcePath> {
-    let Term::NamedNode(object) = &triple.object else { return None };
-    path_of_kept(object.as_str()).filter(|path| path.names().next() != Some(VOLUMES))
-}
-
-/// The other resources that a graph (with stored IRIs) refers to.
-pub fn references<'a>(graph: impl IntoIterator<Item = &'a Triple>, own: &ResourcePath) -> BTreeSet<ResourcePath> {
-    graph.into_iter().filter_map(refers_to).filter(|path| path != own).collect()
-}
-
-/// A graph with blank nodes that are distinct from those of graphs with another number.
-pub fn labelled_apart(graph: Graph, number: u64) -> Graph {
-    let label = |node: BlankNode| BlankNode::new_unchecked(format!("g{number}x{}", node.as_str()));
-    let label_in = |mut triple: Triple| {
-        if let NamedOrBlankNode::BlankNode(node) = triple.subject {
-            triple.subject = label(node).into();
-        }
-        if let Term::BlankNode(node) = triple.object {
-            triple.object = label(node).into();
-        }
-        triple
-    };
-    graph.into_iter().map(label_in).collect()
 }
 
 /// The paths of children.

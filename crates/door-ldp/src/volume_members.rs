@@ -12,10 +12,10 @@ use hathi::VolumeId;
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use rdf::vocab::ldp;
 
-use crate::ask::empty;
 use crate::conditions::is_conditional;
 use crate::errors::LdpError;
 use crate::model::Model;
+use crate::request::empty;
 use crate::{LdpDoor, LdpSettings, links};
 
 /// Methods of a record.

@@ -14,7 +14,7 @@ use rdf::vocab::ldp;
 use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple, Writer};
 
 use crate::address::{Site, kept_volume, kept_volumes};
-use crate::ask::{empty, unsent};
+use crate::arrange::Section;
 use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
 use crate::fedora::{ARCHIVAL_GROUP, LAST_MODIFIED};
@@ -22,7 +22,8 @@ use crate::format::Format;
 use crate::model::{Members, Model};
 use crate::paging::{self, Page};
 use crate::prefer::Preferences;
-use crate::statements::{Section, Statements, volume_contained};
+use crate::request::{empty, unsent};
+use crate::statements::{Statements, volume_contained};
 use crate::{Encrypted, LdpDoor, links};
 
 /// The namespace of DCMI Metadata Terms.
@@ -36,7 +37,7 @@ pub async fn list(State(door): State<Arc<LdpDoor>>, request: Parts) -> Response 
 }
 
 async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpError> {
-    let asked = Asked::of(door, request)?;
+    let asked = VolumeRequest::of(door, request)?;
     let mut response = asked.described(&[]);
     if asked.method == Method::OPTIONS {
         return Ok(response);
@@ -103,7 +104,7 @@ pub async fn volume(State(door): State<Arc<LdpDoor>>, Path(segment): Path<String
 
 async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result<Response, LdpError> {
     let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
-    let asked = Asked::of(door, request)?;
+    let asked = VolumeRequest::of(door, request)?;
     let volume = door.library.volume(&id).await?;
     let mut response = asked.described(&[ARCHIVAL_GROUP]);
     asked.link_descriptions(&volume, response.headers_mut());
@@ -179,13 +180,13 @@ fn typed(subject: &NamedNode, class: NamedNodeRef<'_>) -> Triple {
 }
 
 /// The parts of a request that these responses depend on.
-struct Asked<'a> {
+struct VolumeRequest<'a> {
     method: &'a Method,
     headers: &'a HeaderMap,
     site: Site,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> VolumeRequest<'a> {
     fn of(door: &LdpDoor, request: &'a Parts) -> Result<Self, LdpError> {
         let encrypted = request.extensions.get::<Encrypted>().is_some();
         let site = Site::of(&door.settings, &request.uri, &request.headers, encrypted)?;

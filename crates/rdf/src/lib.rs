@@ -1,10 +1,9 @@
-//! RDF graphs: reading, writing, comparing, updating and negotiating them. Everything is a pure
-//! function or a stream over bytes. The crate knows no HTTP, no store and no clock.
+//! RDF graphs: reading, writing, comparing and updating them. Everything is a pure function or a
+//! stream over bytes. The crate knows no HTTP, no store and no clock.
 //!
 //! How to read it, in the order in which a body is processed:
 //!
-//! - [`ContentType`] and [`Syntax`] (`syntax.rs`) name the syntax of a body. [`negotiate`]
-//!   (`negotiate.rs`) chooses the syntax that a client wants.
+//! - [`ContentType`] and [`Syntax`] (`syntax.rs`) name the syntax of a body.
 //! - [`parse`] (`parse.rs`) turns a body into a [`Graph`] (`graph.rs`), within [`Limits`].
 //! - [`to_stored`] and [`from_stored`] (`stored.rs`) convert graphs to and from the stored form:
 //!   sorted N-Triples.
@@ -37,7 +36,6 @@
 mod graph;
 mod isomorphism;
 mod lists;
-mod negotiate;
 mod parse;
 mod stored;
 mod syntax;
@@ -51,7 +49,6 @@ pub mod vocab;
 pub use graph::Graph;
 pub use isomorphism::isomorphic;
 pub use lists::Lists;
-pub use negotiate::{Offer, negotiate};
 pub use oxrdf::{
     BlankNode, BlankNodeRef, Literal, LiteralRef, NamedNode, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, Term,
     TermRef, Triple, TripleRef,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use mediatype::{MediaType, Name, ReadParams, names};
 
 /// The parameter that distinguishes forms of JSON-LD.
-pub(crate) const PROFILE: Name<'_> = Name::new_unchecked("profile");
+const PROFILE: Name<'_> = Name::new_unchecked("profile");
 
 /// A syntax of RDF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

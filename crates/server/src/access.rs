@@ -10,7 +10,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use door_http::Reason;
+use http::{HeaderMap, HeaderValue, header};
 use objects::Requester;
 
 use crate::config::{Access, AuthConfig};
@@ -95,7 +96,7 @@ pub(crate) type Required = (Arc<Policy>, Right);
 pub(crate) async fn require(State((policy, right)): State<Required>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     if right == Right::Write && is_from_another_site(headers) && !policy.origins.names_origin_of(headers) {
-        return problem::respond(StatusCode::FORBIDDEN, "pages of other sites must not change anything here");
+        return problem::respond(Reason::CROSS_SITE, "pages of other sites must not change anything here");
     }
     let identity = request.extensions().get::<Identity>().cloned().unwrap_or_default();
     if policy.allows(&identity, right) { next.run(request).await } else { unauthorized(right) }
@@ -116,7 +117,7 @@ fn unauthorized(right: Right) -> Response {
     };
     let detail =
         format!("{what} an access token: `Authorization: Bearer <token>`, or Basic with the token as password");
-    let mut response = problem::respond(StatusCode::UNAUTHORIZED, &detail);
+    let mut response = problem::respond(Reason::UNAUTHORIZED, &detail);
     for challenge in ["Bearer realm=\"Penates\"", "Basic realm=\"Penates\", charset=\"UTF-8\""] {
         response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }

@@ -8,12 +8,13 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
+use door_http::{Problem, Reason};
 use futures::{StreamExt, TryStreamExt};
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use objects::{Library, ObjectsError};
 use serde::{Deserialize, Serialize};
-use store::{StoreError, UnixMillis};
+use store::UnixMillis;
 
 use crate::background::{self, Swept};
 use crate::problem;
@@ -125,16 +126,14 @@ async fn sweep(State(admin): State<Admin>) -> Result<Json<Swept>, Response> {
 
 impl IntoResponse for TokenError {
     fn into_response(self) -> Response {
-        let status = match &self {
-            TokenError::Absent(_) => StatusCode::NOT_FOUND,
-            TokenError::Exists(_) => StatusCode::CONFLICT,
-            TokenError::Name => StatusCode::BAD_REQUEST,
-            TokenError::Unsure(_) => StatusCode::GATEWAY_TIMEOUT,
-            TokenError::Random(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            TokenError::Store(StoreError::Full(_)) => StatusCode::INSUFFICIENT_STORAGE,
-            TokenError::Store(error) if error.is_passing() => StatusCode::SERVICE_UNAVAILABLE,
-            TokenError::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        let reason = match &self {
+            TokenError::Absent(_) => Reason::ABSENT,
+            TokenError::Exists(_) => Reason::EXISTS,
+            TokenError::Name => Reason::INVALID,
+            TokenError::Unsure(_) => Reason::UNKNOWN_OUTCOME,
+            TokenError::Random(_) => Reason::INTERNAL,
+            TokenError::Store(error) => error.into(),
         };
-        problem::respond(status, &self.to_string())
+        Problem::new(reason, &self, true).into_response()
     }
 }

@@ -8,8 +8,9 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
 use door_data::DataDoor;
+use door_http::Reason;
 use door_ldp::LdpDoor;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, header};
 use metrics_exporter_prometheus::PrometheusHandle;
 use objects::Library;
 use store::{Clock, Store, SystemClock};
@@ -24,8 +25,7 @@ use crate::cors::Origins;
 use crate::error::ServerError;
 use crate::health::{self, Readiness};
 use crate::held;
-use crate::hosts::{self, Hosts};
-use crate::linger::linger;
+use crate::hosts::Hosts;
 use crate::pace::{self, Pace};
 use crate::tokens::{TokenError, Tokens};
 use crate::{cors, page, problem, request_id, stat, telemetry};
@@ -55,7 +55,7 @@ impl App {
         let library = Library::open(store.clone(), clock.clone(), config.library_options()).await?;
         let data = DataDoor { library: library.clone(), settings: config.data.settings() };
         let ldp = LdpDoor::new(library.clone(), config.ldp.settings()?)
-            .map_err(|error| ServerError::Tls(error.to_string()))?;
+            .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
         let tokens = Tokens::open(store.clone(), clock).await.map_err(token_error)?;
         Ok(Self {
             config,
@@ -80,20 +80,20 @@ impl App {
     ///
     /// 1. its id (`X-Request-Id`), accepted or made;
     /// 2. log and metrics, which see how the response ends;
-    /// 3. over a network: the host that it names (`Host`), and whether another site's page may make
-    ///    it (CORS);
-    /// 4. a header that forbids browsers to guess types;
-    /// 5. catching of panics, so that a defect costs one response and not a connection;
-    /// 6. the client's identity (`Authorization`) and, in front of each route, its rights;
-    /// 7. limits: a body that arrives too slowly is given up; the rest of a body after an early
+    /// 3. over a network: whether another site's page may make it (CORS), and the host that it
+    ///    names
+    ///    (`Host`); with a header that forbids browsers to guess types;
+    /// 4. catching of panics, so that a defect costs one response and not a connection;
+    /// 5. the client's identity (`Authorization`) and, in front of each route, its rights;
+    /// 6. limits: a body that arrives too slowly is given up; the rest of a body after an early
     ///    response is read, up to a bound;
-    /// 8. the doors.
+    /// 7. the doors.
     pub fn router(&self, via: Via) -> Router {
         let policy = Arc::new(self.policy(via));
-        let guard = |routes: Router, right| routes.route_layer(from_fn_with_state((policy.clone(), right), require));
+        let guarded = |routes: Router, right| routes.route_layer(from_fn_with_state((policy.clone(), right), require));
         let data = || {
             let door_data::Routes { read, write } = door_data::routes(self.data.clone());
-            guard(read, Right::Read).merge(guard(write, Right::Write))
+            guarded(read, Right::Read).merge(guarded(write, Right::Write))
         };
         let ldp = door_ldp::routes(self.ldp.clone());
         let members = |routes| door_ldp::members(self.ldp.settings(), routes);
@@ -101,12 +101,12 @@ impl App {
             door_data::member_routes(self.data.clone());
         let mut routes = page::routes()
             .merge(health::routes(Readiness { store: self.store.clone(), stopping: self.stopping.clone() }))
-            .merge(guard(self.telling_routes(), Right::Read))
+            .merge(guarded(self.telling_routes(), Right::Read))
             .merge(data())
-            .merge(guard(ldp.read, Right::Read))
-            .merge(guard(members(members_read), Right::Read))
-            .merge(guard(members(members_write), Right::Write))
-            .merge(guard(ldp.write, Right::Write));
+            .merge(guarded(ldp.read, Right::Read))
+            .merge(guarded(members(members_read), Right::Read))
+            .merge(guarded(members(members_write), Right::Write))
+            .merge(guarded(ldp.write, Right::Write));
         if !self.config.data.prefix.is_empty() {
             routes = routes.nest(&self.config.data.prefix, data());
         }
@@ -162,51 +162,53 @@ fn layered(routes: Router, policy: Arc<Policy>, hosts: Option<Arc<Hosts>>, pace:
     let layers = ServiceBuilder::new()
         .layer(from_fn(request_id::assign))
         .layer(from_fn(telemetry::observe))
-        .option_layer(hosts.map(|hosts| from_fn_with_state(hosts, hosts::check)))
         .option_layer(origins.map(|origins| from_fn_with_state(origins, cors::answer)))
-        .layer(from_fn(guard_browser))
+        .layer(from_fn_with_state(hosts, guard))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(policy, identify))
-        .layer(from_fn_with_state(pace, pace::keep))
-        .layer(from_fn_with_state(pace.pause(), linger));
+        .layer(from_fn_with_state(pace, pace::keep));
     routes.layer(layers)
 }
 
 fn token_error(error: TokenError) -> ServerError {
     match error {
         TokenError::Store(error) => ServerError::Store(error),
-        other => ServerError::Telemetry(other.to_string()),
+        other => ServerError::Tokens(other.to_string()),
     }
 }
 
 async fn nothing_here() -> Response {
-    problem::respond(StatusCode::NOT_FOUND, "there is nothing at this path")
+    problem::respond(Reason::ABSENT, "there is nothing at this path")
 }
 
 /// `Allow` names the allowed methods.
 async fn not_that_way(request: Request) -> Response {
     let detail = format!("this path does not support {}", request.method());
-    problem::respond(StatusCode::METHOD_NOT_ALLOWED, &detail)
+    problem::respond(Reason::NOT_ALLOWED, &detail)
 }
 
-/// Forbids browsers to guess the type.
-async fn guard_browser(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+/// A layer: refuses requests for another host, and forbids browsers to guess types. It is one layer
+/// for both, because each costs every request a microsecond or two.
+async fn guard(State(hosts): State<Option<Arc<Hosts>>>, request: Request, next: Next) -> Response {
+    let checked = hosts.map_or(Ok(()), |hosts| hosts.check(&request));
+    let mut response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.respond(),
+    };
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
 /// The hook has printed the panic on standard error; the client gets no details.
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
-    tracing::error!("a request panicked");
-    problem::respond(StatusCode::INTERNAL_SERVER_ERROR, "internal error; the server's log has the details")
+    problem::respond(Reason::INTERNAL, "a request panicked")
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use axum::body::Body;
-    use http::Method;
+    use http::{Method, StatusCode};
     use store::Lane;
     use store::faults::Faults;
     use store_embedded::{EmbeddedOptions, EmbeddedStore};

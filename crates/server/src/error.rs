@@ -39,6 +39,17 @@ pub enum ServerError {
         /// The reason.
         reason: String,
     },
+    /// The tokens cannot be read.
+    #[error("tokens: {0}")]
+    Tokens(String),
+    /// A door cannot be set up.
+    #[error("{door}: {reason}")]
+    Door {
+        /// The door.
+        door: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
     /// TLS cannot be set up.
     #[error("TLS: {0}")]
     Tls(String),

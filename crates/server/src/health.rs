@@ -12,7 +12,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::StatusCode;
+use door_http::Reason;
 use store::{Lane, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -32,14 +32,14 @@ pub(crate) fn routes(readiness: Readiness) -> Router {
 
 async fn ready(State(readiness): State<Readiness>) -> Response {
     if readiness.stopping.is_cancelled() {
-        return problem::respond(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
+        return problem::respond(Reason::STOPPING, "the server is stopping");
     }
     let refusing = readiness.store.health().await.refusing_writes;
     match (refusing.get(&Lane::Service), refusing.get(&Lane::Text)) {
         (Some(reason), _) => {
             let detail =
                 format!("writes that serving needs, such as the audit (lane {}), are refused: {reason}", Lane::Service);
-            problem::respond(StatusCode::SERVICE_UNAVAILABLE, &detail)
+            problem::respond(Reason::REFUSES_WRITES, &detail)
         }
         (None, Some(reason)) => {
             format!("ready to read; changes of volumes (lane {}) are refused: {reason}\n", Lane::Text).into_response()

@@ -9,7 +9,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use http::StatusCode;
+use door_http::Reason;
 use objects::ObjectsError;
 use serde::{Deserialize, Serialize};
 use store::wire::{self, Question};
@@ -39,7 +39,7 @@ fn refused(error: StoreError) -> Response {
 /// `POST /admin/store`: a [`Question`], encoded, and its answer.
 async fn ask(State(store): State<Arc<dyn Store>>, question: Bytes) -> Result<Bytes, Response> {
     let question: Question =
-        wire::decode(&question).map_err(|error| problem::respond(StatusCode::BAD_REQUEST, &error.to_string()))?;
+        wire::decode(&question).map_err(|error| problem::respond(Reason::INVALID, &error.to_string()))?;
     wire::encode_answer(wire::answer(store.as_ref(), call(), question).await).map_err(refused)
 }
 
@@ -57,7 +57,7 @@ async fn read_content(
     Path(id): Path<String>,
     Query(range): Query<Range>,
 ) -> Result<Response, Response> {
-    let absent = || problem::respond(StatusCode::NOT_FOUND, "there is no such content");
+    let absent = || problem::respond(Reason::ABSENT, "there is no such content");
     let id = id.parse().map_err(|_| absent())?;
     let content = store.read_content(call(), id, range.from..range.to).await.map_err(refused)?;
     Ok(Body::from_stream(content.ok_or_else(absent)?).into_response())
@@ -77,14 +77,14 @@ async fn why_read_only(State(store): State<Arc<dyn Store>>) -> Result<Json<ReadO
 /// The query of `PUT /admin/read-only`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Reason {
+struct ReasonQuery {
     reason: String,
 }
 
 /// `PUT /admin/read-only`: once this has returned, the server changes nothing but the audit.
 async fn make_read_only(
     State(store): State<Arc<dyn Store>>,
-    Query(Reason { reason }): Query<Reason>,
+    Query(ReasonQuery { reason }): Query<ReasonQuery>,
 ) -> Result<Json<ReadOnly>, Response> {
     read_only::set(store.as_ref(), Some(&reason)).await.map_err(refused)?;
     Ok(Json(ReadOnly { reason: Some(reason) }))

@@ -3,13 +3,12 @@
 //! `Host` reveals it.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
+use door_http::Reason;
 use http::uri::Authority;
-use http::{HeaderValue, StatusCode, Version, header};
+use http::{HeaderValue, Version, header};
 use thiserror::Error;
 
 use crate::config::HttpConfig;
@@ -43,7 +42,7 @@ pub(crate) struct InvalidHost(String);
 
 /// Why a request is refused because of its host.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-enum Refusal {
+pub(crate) enum Refusal {
     #[error("the request names no host: it needs exactly one `Host` field")]
     None,
     #[error("the request names several hosts: it needs exactly one `Host` field")]
@@ -69,7 +68,7 @@ impl Hosts {
     }
 
     /// Refuses a request that names no host, several, or another one.
-    fn check(&self, request: &Request) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, request: &Request) -> Result<(), Refusal> {
         let authority = named(request)?;
         // Probes use any address that they know, and learn nothing of the stored data.
         let is_probe = matches!(request.uri().path(), "/healthz" | "/readyz");
@@ -146,13 +145,14 @@ fn read(field: &HeaderValue) -> Result<Authority, Refusal> {
     authority(text).ok_or_else(|| Refusal::Malformed(String::from_utf8_lossy(field.as_bytes()).into_owned()))
 }
 
-/// A layer: refuses requests for another host.
-pub(crate) async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
-    match hosts.check(&request) {
-        Ok(()) => next.run(request).await,
-        // RFC 9110, section 15.5.20.
-        Err(refusal @ Refusal::NotServed(_)) => problem::respond(StatusCode::MISDIRECTED_REQUEST, &refusal.to_string()),
-        Err(refusal) => problem::respond(StatusCode::BAD_REQUEST, &refusal.to_string()),
+impl Refusal {
+    /// The response. RFC 9110, section 15.5.20: another server may know the host.
+    pub(crate) fn respond(&self) -> Response {
+        let reason = match self {
+            Refusal::NotServed(_) => Reason::HOST_NOT_SERVED,
+            _ => Reason::INVALID_HOST,
+        };
+        problem::respond(reason, &self.to_string())
     }
 }
 

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
@@ -25,8 +25,8 @@ use tokio::sync::oneshot;
 /// message.
 const LINGER_BYTES_MAX: usize = 64 << 20;
 
-/// A layer: reads the rest of a request's body for at most `time_max` after the response.
-pub(crate) async fn linger(State(time_max): State<Duration>, request: Request, next: Next) -> Response {
+/// Reads the rest of a request's body for at most `time_max` after the response.
+pub(crate) async fn linger(time_max: Duration, request: Request, next: Next) -> Response {
     // A client that expects 100 has sent nothing yet and waits for it.
     if request.headers().contains_key(header::EXPECT) || request.body().is_end_stream() {
         return next.run(request).await;

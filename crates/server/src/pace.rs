@@ -16,11 +16,13 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, Version, header};
+use door_http::Reason;
+use http::{HeaderValue, Version, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use crate::config::LimitsConfig;
+use crate::linger::linger;
 use crate::problem;
 
 /// The least speed of a client.
@@ -37,21 +39,17 @@ impl Pace {
         let least_bytes = (limits.body_rate as f64 * limits.body_pause.as_secs_f64()) as u64;
         Self { pause: limits.body_pause, least_bytes }
     }
-
-    /// The longest pause.
-    pub(crate) fn pause(self) -> Duration {
-        self.pause
-    }
 }
 
-/// A layer: gives up a body that arrives too slowly, and responds with 408.
+/// A layer: gives up a body that arrives too slowly, and responds with 408. The rest of a body
+/// after an early response is read, up to a bound.
 pub(crate) async fn keep(State(pace): State<Pace>, request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }
     let (version, is_too_slow) = (request.version(), Arc::new(AtomicBool::new(false)));
     let paced = |body| Body::new(PacedBody::new(body, pace, is_too_slow.clone()));
-    let response = next.run(request.map(paced)).await;
+    let response = linger(pace.pause, request.map(paced), next).await;
     if !is_too_slow.load(Ordering::Relaxed) || response.status().is_success() {
         return response;
     }
@@ -60,7 +58,7 @@ pub(crate) async fn keep(State(pace): State<Pace>, request: Request, next: Next)
         pace.pause,
         pace.least_bytes.max(1)
     );
-    let mut response = problem::respond(StatusCode::REQUEST_TIMEOUT, &detail);
+    let mut response = problem::respond(Reason::TOO_SLOW, &detail);
     if version != Version::HTTP_2 {
         // RFC 9110, section 15.5.9.
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

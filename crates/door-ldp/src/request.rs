@@ -1,28 +1,31 @@
-//! A request for a resource, and its response or error.
+//! A request: which resource it names, and what each response about that says.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use objects::resources::{Kind, Resource};
 use objects::{Library, ObjectsError, Party, Requester, ResourceError, ResourcePath};
-use rdf::{Syntax, vocab::ldp};
+use rdf::Syntax;
 
 use crate::address::{Facet, Site, Target};
+use crate::conditions::{self, Validators};
 use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
 use crate::external::{ACCEPT_EXTERNAL_CONTENT_HANDLING, External, HANDLINGS};
 use crate::model::Model;
 use crate::settings::LdpSettings;
-use crate::{Encrypted, LdpDoor, constraints, links};
+use crate::{Encrypted, LdpDoor, links};
 
 /// Name of the container of volumes in the root.
 const VOLUMES: &str = objects::library::VOLUMES;
+
+/// SPARQL 1.1 Update, section 1 (the media type is registered by SPARQL 1.1 Protocol).
+pub const SPARQL_UPDATE: &str = "application/sparql-update";
 
 /// Number of tries of a change while others change the same resource. A try fails only if another
 /// change succeeded, so this many changes at once all succeed.
@@ -34,7 +37,7 @@ pub fn changes_all_the_time(path: &ResourcePath) -> LdpError {
 }
 
 /// A request, without its body.
-pub struct Asked {
+pub struct LdpRequest {
     pub door: Arc<LdpDoor>,
     /// Whose share of the memory it takes.
     pub party: Party,
@@ -45,96 +48,15 @@ pub struct Asked {
     pub query: Option<String>,
 }
 
-/// Responds to a request.
-pub async fn answer(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let base = &door.settings.base;
-    let (elsewhere, is_bare_base) = (without_slash(&parts.uri, base), parts.uri.path() == base);
-    match Asked::of(door, parts) {
-        Ok(asked) => {
-            let asked = Arc::new(asked);
-            let answered = match elsewhere {
-                Some(address) => moved(&address),
-                None => asked.clone().answer(body).await,
-            };
-            match answered {
-                Ok(mut response) if is_bare_base && response.status().is_success() => {
-                    asked.name_root(response.headers_mut());
-                    response
-                }
-                Ok(response) => response,
-                Err(error) => asked.refuse(error),
-            }
-        }
-        Err(error) => error.into_response(),
-    }
-}
-
-/// The address without the slash at its end; `None` if it has none, or is that of the root, which
-/// ends with one. Addresses here end without a slash; after one, relative IRIs would have another
-/// meaning.
-fn without_slash(uri: &Uri, base: &str) -> Option<String> {
-    let path = uri.path().strip_suffix('/').filter(|path| path.len() > base.len())?;
-    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    Some(format!("{path}{query}"))
-}
-
-fn moved(address: &str) -> Result<Response, LdpError> {
-    let mut response = empty(StatusCode::PERMANENT_REDIRECT);
-    let location = HeaderValue::try_from(address).map_err(|error| LdpError::Internal(error.to_string()))?;
-    response.headers_mut().insert(header::LOCATION, location);
-    Ok(response)
-}
-
-impl Asked {
-    fn of(door: Arc<LdpDoor>, parts: Parts) -> Result<Self, LdpError> {
+impl LdpRequest {
+    /// Finds out what a request asks for.
+    pub fn of(door: Arc<LdpDoor>, parts: Parts) -> Result<Self, LdpError> {
         let Parts { method, uri, headers, extensions, .. } = parts;
         let party = extensions.get::<Requester>().map(Party::of).unwrap_or_default();
         let encrypted = extensions.get::<Encrypted>().is_some();
         let site = Site::of(&door.settings, &uri, &headers, encrypted)?;
         let target = Target::parse(uri.path().strip_prefix(&door.settings.base).unwrap_or_default())?;
         Ok(Self { party, method, site, target, headers, query: uri.query().map(str::to_owned), door })
-    }
-
-    async fn answer(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
-        if !self.method.is_safe() {
-            refuse_volumes(self.path())?;
-            Model::refuse_unknown(&self.headers)?;
-        }
-        match (self.target.facet, self.method.as_str()) {
-            (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page()),
-            (Facet::Style, "GET" | "HEAD") => Ok(constraints::style()),
-            (Facet::Constraints | Facet::Style, _) => Err(self.not_allowed("GET, HEAD")),
-            (Facet::Tombstone, "DELETE") => self.delete_tombstone().await,
-            (Facet::Tombstone, _) => Err(self.not_allowed("DELETE")),
-            (_, "GET" | "HEAD") => self.get().await,
-            (_, "OPTIONS") => self.options().await,
-            (Facet::Itself, "POST") => self.post(body).await,
-            (_, "PUT") => self.put(body).await,
-            (_, "PATCH") => self.patch(body).await,
-            (Facet::Itself, "DELETE") => self.delete().await,
-            (Facet::Description, _) => Err(self.not_allowed("GET, HEAD, OPTIONS, PUT, PATCH")),
-            (Facet::Itself, _) => Err(self.not_allowed("GET, HEAD, OPTIONS")),
-        }
-    }
-
-    /// The response for an error.
-    fn refuse(&self, error: LdpError) -> Response {
-        let explained = error.is_explained();
-        let tombstone = match &error {
-            LdpError::Resource(ResourceError::Gone { tombstone }) => Some(self.site.iri_of(tombstone, "tombstone")),
-            _ => None,
-        };
-        let mut response = error.shown(&self.site).into_response();
-        let headers = response.headers_mut();
-        if explained {
-            let page = self.site.iri_of(&ResourcePath::root(), "constraints");
-            links::append(headers, &page, ldp::CONSTRAINED_BY.as_str());
-        }
-        if let Some(tombstone) = tombstone {
-            links::append(headers, &tombstone, "hasTombstone");
-        }
-        response
     }
 
     pub fn library(&self) -> &Library {
@@ -159,17 +81,6 @@ impl Asked {
         LdpError::NotAllowed { method: self.method.clone(), allow: allow.to_owned() }
     }
 
-    /// Adds `Content-Location` of the root, whose address ends with a slash, if the request omitted
-    /// the slash.
-    fn name_root(&self, headers: &mut HeaderMap) {
-        let iri = self.site.iri(self.path());
-        if self.method.is_safe()
-            && let Ok(value) = HeaderValue::try_from(iri)
-        {
-            headers.insert(header::CONTENT_LOCATION, value);
-        }
-    }
-
     /// The requested resource; for a description, the resource that has one of its own.
     pub async fn resource(&self) -> Result<Resource, LdpError> {
         let resource = self.library().resource(self.path()).await?;
@@ -189,6 +100,22 @@ impl Asked {
         }
     }
 
+    /// Evaluates the conditions of a change of an existing resource.
+    pub fn may_change(&self, resource: &Resource) -> Result<(), LdpError> {
+        if self.settings().require_condition && !conditions::is_conditional(&self.headers) {
+            return Err(LdpError::PreconditionRequired);
+        }
+        self.validators(resource).writing(&self.headers)
+    }
+
+    /// The validators for a writer's conditions.
+    fn validators(&self, resource: &Resource) -> Validators {
+        match (self.target.facet, resource.kind()) {
+            (Facet::Itself, Kind::Binary(binary)) => Validators::of_bytes(binary.revision),
+            _ => Validators::of_graph(resource.description_revision(), None, "w"),
+        }
+    }
+
     /// The headers of every response about a resource: its types and its methods.
     pub fn describe(&self, resource: &Resource, headers: &mut HeaderMap) {
         let model = self.model_of(resource);
@@ -202,7 +129,7 @@ impl Asked {
         }
         headers.insert(header::ALLOW, HeaderValue::from_static(self.allow(resource)));
         if model != Model::Binary {
-            headers.insert(ACCEPT_PATCH, HeaderValue::from_static(crate::patch::SPARQL_UPDATE));
+            headers.insert(ACCEPT_PATCH, HeaderValue::from_static(SPARQL_UPDATE));
         }
         if self.door.external.is_some() && matches!(model, Model::Container(_) | Model::Binary) {
             headers.insert(ACCEPT_EXTERNAL_CONTENT_HANDLING, HANDLINGS);

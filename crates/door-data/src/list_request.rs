@@ -1,0 +1,67 @@
+//! A request that names volumes or pages: its parameters, the policies that it must satisfy, and
+//! its turn to be planned.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use objects::{BulkPlan, BulkRequest, Party, Planning, Requester, Share};
+
+use crate::DataDoor;
+use crate::errors::DoorError;
+use crate::params::{Params, Retrieval};
+use crate::policies;
+use crate::settings::NAMED_BYTES;
+
+/// A parsed request, and its turn to be planned.
+pub struct ListRequest<'door> {
+    /// The requested volumes or pages.
+    pub bulk: BulkRequest,
+    /// Its turn.
+    pub turn: Planning<'door>,
+    /// Its parameters.
+    pub params: Params,
+    /// The share of memory for all this until it is planned.
+    pub _share: Share,
+}
+
+impl<'door> ListRequest<'door> {
+    /// Reads a request, and checks the policies as far as that is possible without the store. With
+    /// `None` the parameters decide between volumes and pages.
+    pub async fn read(
+        door: &'door DataDoor,
+        retrieval: Option<Retrieval>,
+        request: Request,
+        requester: &Requester,
+    ) -> Result<Self, DoorError> {
+        let (memory, party) = (door.library.memory(), Party::of(requester));
+        let (params, mut share) = Params::of_request(request, door.settings.form_bytes_max, memory, &party).await?;
+        policies::check_length(&door.settings, &params)?;
+        let turn = door.library.planning(params.named_at_most(), party).await?;
+        share.resize(share.bytes() + params.named_at_most() * NAMED_BYTES)?;
+        // A list may have 100,000 ids and more: reading it would block a thread that serves other
+        // requests.
+        let read = tokio::task::spawn_blocking(move || {
+            let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;
+            params.bulk(retrieval).map(|bulk| (bulk, params))
+        });
+        let (bulk, params) = read.await.map_err(|error| objects::ObjectsError::Internal(error.to_string()))??;
+        policies::check_request(&door.settings, &bulk.wanted)?;
+        Ok(Self { bulk, turn, params, _share: share })
+    }
+
+    /// The plan for it, within the policies.
+    pub async fn plan(&self, door: &DataDoor) -> Result<Arc<BulkPlan>, DoorError> {
+        let plan = self.turn.plan(&self.bulk, door.settings.on_damage).await?;
+        policies::check_plan(&door.settings, &plan)?;
+        Ok(plan)
+    }
+
+    /// Checks the policies about pages for callers that make no plan. It makes a plan only if there
+    /// are such policies.
+    pub async fn check_pages(&self, door: &DataDoor) -> Result<(), DoorError> {
+        if policies::limits_pages(&door.settings) {
+            self.plan(door).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! From a received body to what is stored: a new resource, or the update of one.
+
+use objects::ResourcePath;
+use objects::resources::{Kind, NewKind, NewResource, Resource, Update};
+use rdf::Graph;
+use rdf::update::Removal;
+
+use crate::address::kept_iri;
+use crate::errors::LdpError;
+use crate::incoming::Incoming;
+use crate::managed::{self, Standing};
+use crate::membership;
+use crate::model::Model;
+use crate::prefer::Preferences;
+use crate::request::LdpRequest;
+use crate::stored::{kept_description, references};
+
+impl LdpRequest {
+    /// The resource to create at a path, in the given container.
+    pub fn new_resource(
+        &self,
+        incoming: &Incoming,
+        path: &ResourcePath,
+        above: Option<&Resource>,
+    ) -> Result<NewResource, LdpError> {
+        match incoming {
+            Incoming::Graph(body, asked) => {
+                self.new_graph(body.graph(&self.site, path, self.settings())?, *asked, path, above)
+            }
+            Incoming::Binary(uploaded) => Ok(NewResource {
+                kind: NewKind::Binary(uploaded.clone()),
+                description: bytes::Bytes::new(),
+                member: None,
+                members_for: None,
+                refers_to: Vec::new(),
+            }),
+        }
+    }
+
+    /// The same for a graph (with stored IRIs).
+    pub fn new_graph(
+        &self,
+        mut graph: Graph,
+        asked: Option<Model>,
+        path: &ResourcePath,
+        above: Option<&Resource>,
+    ) -> Result<NewResource, LdpError> {
+        let model = match asked {
+            Some(model) => model,
+            None => Model::of_graph(&graph, &kept_iri(path), self.settings().default_model)?,
+        };
+        let membership = membership::rule_of(&mut graph, path, model)?;
+        let rules = [membership::of_containment(path), membership.clone()].map(|rule| (rule, path.clone()));
+        let lenient = Preferences::of(&self.headers).lenient;
+        let standing = Standing { path, model, resource: None, rules: &rules, lenient };
+        // It contains nothing yet, so no statement of containment or membership can be true.
+        let graph = standing.strip_new(graph)?;
+        let of_above = above.and_then(|above| match above.kind() {
+            Kind::Container { membership, .. } => Some(membership),
+            _ => None,
+        });
+        let member = of_above.and_then(|membership| membership::member_named(membership, &graph, path));
+        let (kind, members_for) = match model {
+            Model::Container(_) => {
+                let members_for = membership::members_for(&membership, path);
+                (NewKind::Container(membership), members_for)
+            }
+            Model::RdfSource => (NewKind::RdfSource, None),
+            Model::Binary => return Err(LdpError::Internal("a graph was taken for bytes".to_owned())),
+        };
+        let refers_to = references(&graph, path).into_iter().collect();
+        Ok(NewResource { kind, description: rdf::to_stored(&graph).into(), member, members_for, refers_to })
+    }
+
+    /// The change to this description, by an update with these removals.
+    pub async fn described(
+        &self,
+        resource: &Resource,
+        mut graph: Graph,
+        removals: &[Removal],
+    ) -> Result<Update, LdpError> {
+        let path: &ResourcePath = self.path();
+        let model = Model::of(resource.kind());
+        let membership = membership::rule_of(&mut graph, path, model)?;
+        let mut rules = managed::rules(self.library(), resource).await?;
+        let rule = (membership.clone(), path.clone());
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+        let lenient = Preferences::of(&self.headers).lenient;
+        let standing = Standing { path, model, resource: Some(resource), rules: &rules, lenient };
+        standing.refuse_removing(self.library(), removals).await?;
+        let graph = standing.strip(self.library(), graph).await?;
+        let members_for = membership::members_for(&membership, path);
+        let mut refers_to = references(&graph, path);
+        if !refers_to.is_empty() {
+            let before = kept_description(self.library(), resource).await?;
+            references(&before, path).iter().for_each(|known| _ = refers_to.remove(known));
+        }
+        let refers_to = refers_to.into_iter().collect();
+        Ok(Update::Description { description: rdf::to_stored(&graph).into(), membership, members_for, refers_to })
+    }
+}

@@ -1,0 +1,112 @@
+//! From a request to the method that responds to it, and from an error to its response.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use objects::{ResourceError, ResourcePath};
+use rdf::vocab::ldp;
+
+use crate::address::Facet;
+use crate::errors::LdpError;
+use crate::model::Model;
+use crate::request::{LdpRequest, empty, refuse_volumes};
+use crate::{LdpDoor, constraints, links};
+
+/// Responds to a request.
+pub async fn respond(State(door): State<Arc<LdpDoor>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let base = &door.settings.base;
+    let (elsewhere, is_bare_base) = (without_slash(&parts.uri, base), parts.uri.path() == base);
+    match LdpRequest::of(door, parts) {
+        Ok(asked) => {
+            let asked = Arc::new(asked);
+            let answered = match elsewhere {
+                Some(address) => moved(&address),
+                None => asked.clone().respond(body).await,
+            };
+            match answered {
+                Ok(mut response) if is_bare_base && response.status().is_success() => {
+                    asked.name_root(response.headers_mut());
+                    response
+                }
+                Ok(response) => response,
+                Err(error) => asked.refuse(error),
+            }
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+/// The address without the slash at its end; `None` if it has none, or is that of the root, which
+/// ends with one. Addresses here end without a slash; after one, relative IRIs would have another
+/// meaning.
+fn without_slash(uri: &Uri, base: &str) -> Option<String> {
+    let path = uri.path().strip_suffix('/').filter(|path| path.len() > base.len())?;
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    Some(format!("{path}{query}"))
+}
+
+fn moved(address: &str) -> Result<Response, LdpError> {
+    let mut response = empty(StatusCode::PERMANENT_REDIRECT);
+    let location = HeaderValue::try_from(address).map_err(|error| LdpError::Internal(error.to_string()))?;
+    response.headers_mut().insert(header::LOCATION, location);
+    Ok(response)
+}
+
+impl LdpRequest {
+    /// Calls the method that responds.
+    async fn respond(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
+        if !self.method.is_safe() {
+            refuse_volumes(self.path())?;
+            Model::refuse_unknown(&self.headers)?;
+        }
+        match (self.target.facet, self.method.as_str()) {
+            (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page()),
+            (Facet::Style, "GET" | "HEAD") => Ok(constraints::style()),
+            (Facet::Constraints | Facet::Style, _) => Err(self.not_allowed("GET, HEAD")),
+            (Facet::Tombstone, "DELETE") => self.delete_tombstone().await,
+            (Facet::Tombstone, _) => Err(self.not_allowed("DELETE")),
+            (_, "GET" | "HEAD") => self.get().await,
+            (_, "OPTIONS") => self.options().await,
+            (Facet::Itself, "POST") => self.post(body).await,
+            (_, "PUT") => self.put(body).await,
+            (_, "PATCH") => self.patch(body).await,
+            (Facet::Itself, "DELETE") => self.delete().await,
+            (Facet::Description, _) => Err(self.not_allowed("GET, HEAD, OPTIONS, PUT, PATCH")),
+            (Facet::Itself, _) => Err(self.not_allowed("GET, HEAD, OPTIONS")),
+        }
+    }
+
+    /// The response for an error.
+    fn refuse(&self, error: LdpError) -> Response {
+        let explained = error.is_explained();
+        let tombstone = match &error {
+            LdpError::Resource(ResourceError::Gone { tombstone }) => Some(self.site.iri_of(tombstone, "tombstone")),
+            _ => None,
+        };
+        let mut response = self.site.shown_error(error).into_response();
+        let headers = response.headers_mut();
+        if explained {
+            let page = self.site.iri_of(&ResourcePath::root(), "constraints");
+            links::append(headers, &page, ldp::CONSTRAINED_BY.as_str());
+        }
+        if let Some(tombstone) = tombstone {
+            links::append(headers, &tombstone, "hasTombstone");
+        }
+        response
+    }
+
+    /// Adds `Content-Location` of the root, whose address ends with a slash, if the request omitted
+    /// the slash.
+    fn name_root(&self, headers: &mut HeaderMap) {
+        let iri = self.site.iri(self.path());
+        if self.method.is_safe()
+            && let Ok(value) = HeaderValue::try_from(iri)
+        {
+            headers.insert(header::CONTENT_LOCATION, value);
+        }
+    }
+}
