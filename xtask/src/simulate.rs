@@ -7,8 +7,8 @@ use crate::{cargo, run};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Arguments of the simulator: `--seed N`, or `--seeds N` and `--from N`; `--stop-at STEP`,
-    /// `--leave-out RULE`, `--keep-going`
+    /// Arguments of the simulator: `--seed N`, or `--seeds N`, `--from N` and `--every N`;
+    /// `--stop-at STEP`, `--leave-out RULE`, `--keep-going`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use objects::containment::{Marks, Settled};
 use objects::resources::Place as ContentPlace;
-use objects::{Head, RevisionId, State, keys};
+use objects::{Head, RevisionId, Rule, State, keys};
 use store::{Class, ContentId, ContentState, Table};
 
 use crate::store::replica::Place;
@@ -31,7 +31,7 @@ fn marks_prefix(container: &Bytes) -> String {
 }
 
 /// The container that an object is in; `None`: it is in none.
-pub(crate) fn container_of(object: &Bytes) -> Option<Bytes> {
+fn container_of(object: &Bytes) -> Option<Bytes> {
     if object.starts_with(b"v/") {
         return Some(keys::container_partition(objects::library::VOLUMES));
     }
@@ -84,6 +84,7 @@ impl World {
             .flat_map(|container| self.listing_problems(container))
             .chain(objects.iter().flat_map(|object| self.missing_rows(object)))
             .chain(objects.iter().filter_map(|object| self.missing_entry(object)))
+            .chain(objects.iter().flat_map(|object| self.outliving(object)))
             .chain(self.broken_promises(&objects, true_ms))
             .collect();
         problems.into_iter().for_each(|problem| self.model.wrong(problem));
@@ -199,6 +200,10 @@ impl World {
 
     /// The head that was replaced last, if some strong reader does not find it in the log.
     fn missing_entry(&self, object: &Bytes) -> Option<String> {
+        if self.setup.left_out == Some(Rule::LookSerially) {
+            // Then it is decided with the head, and nobody promises this.
+            return None;
+        }
         let versions = self.model.versions.get(object)?;
         let stands = versions.last()?.head.revision;
         let replaced = versions.iter().rev().map(|version| &version.head).find(|head| head.revision != stands)?;
@@ -210,6 +215,25 @@ impl World {
         let view = self.setup.strong_views(Class::Description).into_iter().find(|view| view & holds == 0)?;
         let (at, revision) = (object.escape_ascii(), replaced.revision);
         Some(format!("{at}: the entry of {revision} in the head log is not found by replicas {view:06b}"))
+    }
+
+    /// This object, and what is in it, if it is not over, though what it is in is gone: nobody would ever find it again.
+    fn outliving(&self, object: &Bytes) -> Vec<String> {
+        let prefix = child(object, "");
+        let is_container = object.starts_with(b"r/") && object.len() > 2;
+        let below = self.model.versions.range(prefix.clone()..).map(|(below, _)| below);
+        let below = below.take_while(|below| is_container && below.starts_with(&prefix));
+        std::iter::once(object).chain(below).filter_map(|object| self.outlives(object)).collect()
+    }
+
+    fn outlives(&self, object: &Bytes) -> Option<String> {
+        let is_over = |head: &&Head| !matches!(head.state, State::Live | State::Deleting);
+        let head = self.model.head(object).filter(|head| !is_over(head))?;
+        // The root is never deleted, and neither is what volumes are in.
+        let above = container_of(object).filter(|above| above.starts_with(b"r/") && above.len() > 2)?;
+        let stands = self.model.head(&above).filter(|stands| !is_over(stands));
+        let is_in_it = stands.is_some_and(|stands| stands.incarnation == head.parent_incarnation);
+        (!is_in_it).then(|| format!("{} is {:?}, and what it is in is gone", object.escape_ascii(), head.state))
     }
 
     fn missing_of(&self, object: &Bytes, revision: RevisionId, named: impl Fn(&Bytes) -> bool) -> Option<String> {

@@ -5,12 +5,13 @@
 //! The same seed is the same run, to the last turn: what fails is replayed by its number. What the rules are that keep it right, and which
 //! seeds find each of them left out, is in `docs/protocols.md`.
 //!
-//! How to read it: `run.rs` gives the turns; `work/` is what clients and servers do (`draw.rs`: what is asked for next); `setup.rs` is the world that a seed makes; `store/` is
+//! How to read it: `run.rs` gives the turns; `work/` is what clients and servers do (`draw.rs`: what is asked for next); `setup.rs` is the world that a seed makes, and `directed.rs` those that are directed at something; `store/` is
 //! the store (replicas that lag, registers that decide heads); `model.rs` and `checks.rs` are what is compared with.
 
 mod chance;
 mod checks;
 mod clock;
+mod directed;
 mod model;
 mod run;
 mod setup;

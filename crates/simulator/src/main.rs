@@ -19,6 +19,9 @@ struct Cli {
     /// The first of them
     #[arg(long, default_value_t = 0)]
     from: u64,
+    /// From one to the next: seeds that are 16 apart are of the same world
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    every: u64,
     /// Stop a run after so many steps
     #[arg(long)]
     stop_at: Option<u64>,
@@ -35,7 +38,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let (from, count) = cli.seed.map_or((cli.from, cli.seeds), |seed| (seed, 1));
     let began = Instant::now();
     let (mut steps, mut operations, mut failed) = (0, 0, 0);
-    for seed in from..from + count {
+    for seed in (0..count).map(|nth| from + nth * cli.every) {
         let options = Options { seed, stop_at: cli.stop_at, left_out: cli.leave_out };
         let report = simulate(options)?;
         steps += report.steps;

@@ -1,26 +1,28 @@
 //! One run: servers start and die, clients ask, turns are given, and after each of them everything is checked.
 
+mod hold;
+mod rest;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use objects::{Compute, Library, Rules, State, Surroundings, keys};
 use parking_lot::Mutex;
-use store::{Clock, Store, Table};
+use store::{Clock, Store};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::chance::{Chance, Purpose, SeededRandom};
-use crate::checks::container_of;
 use crate::clock::SimClock;
 use crate::model::Told;
-use crate::setup::{Setup, Theme};
+use crate::setup::Setup;
 use crate::store::world::World;
 use crate::store::{SimStore, Tasks};
 use crate::trace::Op;
 use crate::turns::{Fate, Kind, Turns};
-use crate::work::{CONTAINERS, Came, Seen, Tend, VOLUMES, Work, parsed, volume_id};
+use crate::work::{Came, Seen, Work};
 
 /// Turns after which a run is cut off: it does not come to an end.
 const TURNS_MAX: u64 = 60_000;
@@ -99,6 +101,10 @@ struct Run {
     workload: Chance,
     operations: u64,
     last_turn: u64,
+    /// The operation that had the last turn.
+    last_op: Option<Op>,
+    /// Until when steps sleep.
+    asleep: Vec<u64>,
     is_calm: bool,
 }
 
@@ -126,6 +132,8 @@ impl Run {
             workload: Chance::new(options.seed, Purpose::Workload),
             operations: 0,
             last_turn: 0,
+            last_op: None,
+            asleep: Vec::new(),
             is_calm: true,
             setup,
         }
@@ -274,6 +282,11 @@ impl Run {
                 self.world.lock().is_cut = !is_cut;
             }
         }
+        let outages = self.setup.weather.outages;
+        if outages > 0 && self.faults.below(10_000) < outages {
+            let turns = self.faults.between(300, 3_000);
+            self.world.lock().take_down(turns);
+        }
         if self.faults.below(10_000) < 10 {
             self.note("what replicas lack is repaired");
             self.world.lock().repair();
@@ -310,27 +323,14 @@ impl Run {
             world.arrivals(now, false);
             world.step
         };
-        let holds = if self.is_calm { 0 } else { self.setup.weather.holds };
-        let now_ms = self.true_ms();
-        let (schedule, running, moment) = (&mut self.schedule, &self.running, self.setup.moment_ms);
-        let (request_max, long_max) = (self.setup.request_ms_max, self.setup.long_step_ms_max);
-        let is_collecting = self.setup.theme == Theme::Collecting;
-        let hold = |op: Option<Op>| {
-            if !schedule.permille(holds) {
-                return 0;
-            }
-            let of = running.iter().find(|one| Some(one.op) == op);
-            // No request takes as long as a grace, but an import, whose rows are fenced off then.
-            let left_ms = match of {
-                Some(Running { work: Work::Import { .. }, .. }) => long_max,
-                Some(Running { work: Work::Select { .. } | Work::ReadVolumes { .. }, .. }) if is_collecting => long_max,
-                Some(one) => request_max.saturating_sub(now_ms - one.began_ms),
-                None => 300,
-            };
-            step + schedule.between(1, (left_ms / moment).clamp(1, 600))
+        self.hold_some(step);
+        let (schedule, last, stays) = (&mut self.schedule, self.last_op, self.setup.pace.stays);
+        let choose = |ops: &[Option<Op>]| match ops.iter().position(|op| op.is_some() && *op == last) {
+            Some(same) if stays > 0 && schedule.permille(stays) => same,
+            _ => schedule.place(ops.len()),
         };
-        self.last_turn = self.turns.hold_new(self.last_turn, hold);
-        let Some(next) = self.turns.take(step, |of| self.schedule.place(of)) else { return };
+        let Some(next) = self.turns.take(step, choose) else { return };
+        self.last_op = next.op;
         let is_start = next.op.is_none();
         let fate = if self.is_calm || is_start { Fate::Go } else { self.fate(next.kind) };
         let mut world = self.world.lock();
@@ -341,13 +341,26 @@ impl Run {
     }
 
     fn fate(&mut self, kind: Kind) -> Fate {
-        if !self.faults.permille(self.setup.weather.faults) {
+        let weather = self.setup.weather;
+        let mut happens = |permille: u64| permille > 0 && self.faults.permille(permille);
+        match kind {
+            Kind::Head if happens(weather.unknown_heads) => {
+                return match self.faults.permille(500) {
+                    true => Fate::UnknownApplied,
+                    false => Fate::UnknownLate(self.faults.between(1, 300)),
+                };
+            }
+            Kind::Confirmation if happens(weather.lost_confirmations) => return Fate::UnknownLost,
+            _ => {}
+        }
+        if !self.faults.permille(weather.faults) {
             return Fate::Go;
         }
-        match (kind, self.faults.below(8)) {
-            (Kind::Read, _) | (_, 0) => Fate::Fail,
-            (_, 1 | 2) => Fate::UnknownApplied,
-            (_, 3..=6) => Fate::UnknownLate(self.faults.between(1, 300)),
+        match self.faults.below(8) {
+            _ if kind.is_read() => Fate::Fail,
+            0 => Fate::Fail,
+            1 | 2 => Fate::UnknownApplied,
+            3..=6 => Fate::UnknownLate(self.faults.between(1, 300)),
             _ => Fate::UnknownLost,
         }
     }
@@ -464,134 +477,5 @@ impl Run {
         let time = self.schedule.between(0, 9_000);
         self.note(&format!("{time} ms pass"));
         tokio::time::sleep(Duration::from_millis(time)).await;
-    }
-
-    /// Everything heals, everything that was begun is ended, and all that is to be collected is.
-    async fn heal(&mut self) {
-        self.note("everything heals");
-        let now = self.servers[0].clock.now();
-        self.world.lock().heal(now);
-        for server in 0..self.servers.len() {
-            if self.servers[server].library.is_none() && self.servers[server].starting.is_none() {
-                self.start(server);
-            }
-        }
-        self.until_idle().await;
-        let all = LOOKED_AT_AGAIN + 2 * self.setup.options.grace + self.setup.options.selection_life;
-        for _ in 0..5 {
-            tokio::time::sleep(all).await;
-            for work in Tend::ALL {
-                // Some look at a part in turn.
-                let times = if matches!(work, Tend::Collect | Tend::Grow) { 2 } else { 1 };
-                for _ in 0..times {
-                    self.ask(0, Work::Tend(work));
-                    self.until_idle().await;
-                    let now = self.servers[0].clock.now();
-                    self.world.lock().heal(now);
-                }
-            }
-            for container in CONTAINERS {
-                self.ask(0, Work::List { container: parsed(container), page: 2 });
-            }
-            self.ask(0, Work::ListVolumes { page: 2 });
-            self.until_idle().await;
-            if self.is_over() {
-                return;
-            }
-        }
-        self.at_rest();
-        if self.is_over() {
-            return;
-        }
-        self.usable().await;
-        let true_ms = self.true_ms();
-        self.world.lock().check_all(true_ms);
-    }
-
-    /// What must not be left once everything has come to rest.
-    fn at_rest(&self) {
-        let now = self.servers[0].clock.now();
-        let mut world = self.world.lock();
-        let mut wrong = Vec::new();
-        for partition in world.all_partitions(Table::Work, now) {
-            let left = world.all_of(Table::Work, &partition);
-            let sorts: Vec<String> = left.cells.keys().map(|sort| sort.escape_ascii().to_string()).collect();
-            // That a partition is to be dropped may be recorded late, once it is dropped.
-            if sorts.is_empty() || partition.starts_with(b"d/") {
-                continue;
-            }
-            wrong.push(format!("work is left: {} {}", partition.escape_ascii(), sorts.join(", ")));
-        }
-        for (partition, versions) in &world.model.versions {
-            if versions.last().is_some_and(|version| version.head.state == State::Deleting) {
-                wrong.push(format!("{} is being deleted for ever", partition.escape_ascii()));
-            }
-        }
-        for (partition, versions) in &world.model.versions {
-            let head = versions.last().map(|version| &version.head).filter(|head| head.state == State::Live);
-            let parent = container_of(partition).and_then(|container| world.model.head(&container));
-            let (Some(head), Some(parent)) = (head, parent) else { continue };
-            // What is in the root, and volumes, are in the only incarnation of their container.
-            let is_in_it = parent.state == State::Live && parent.incarnation == head.parent_incarnation;
-            if !is_in_it
-                && partition.starts_with(b"r/")
-                && partition.contains(&b'/')
-                && container_of(partition).is_some_and(|of| of.len() > 2)
-            {
-                wrong.push(format!("{} is live, in a container that is gone", partition.escape_ascii()));
-            }
-        }
-        for id in world.all_partitions(Table::Contents, now) {
-            let id = store::ContentId(id[..].try_into().unwrap_or_default());
-            if world.has_header(id) && !world.model.naming.contains_key(&id) {
-                wrong.push(format!("content {id}, which nothing ever named, is still there"));
-            }
-        }
-        wrong.into_iter().for_each(|wrong| world.model.wrong(wrong));
-    }
-
-    /// Every name can be used: what is there can be read, what was deleted can be made anew, and all servers list the same.
-    async fn usable(&mut self) {
-        let paths = [&CONTAINERS[1..], &["n0", "n1", "c", "a/n0", "a/n1", "b/n0", "b/n1", "b/c", "a/c/n0"]].concat();
-        for path in ["a", "b"] {
-            self.ask(0, Work::Delete { path: parsed(path) });
-            self.until_idle().await;
-        }
-        for path in &paths {
-            for work in [
-                Work::RemoveTombstone { path: parsed(path) },
-                Work::Create { path: parsed(path), what: crate::work::What::Container },
-            ] {
-                self.ask(0, work);
-                self.until_idle().await;
-            }
-            self.ask(0, Work::Read { path: parsed(path) });
-            self.until_idle().await;
-            let partition = keys::resource_partition(&parsed(path));
-            let state = self.world.lock().model.head(&partition).map(|head| head.state);
-            if state != Some(State::Live) {
-                return self.wrong(format!("/{path} cannot be used: it is {state:?}"));
-            }
-        }
-        for volume in VOLUMES {
-            let token = format!("t{}", self.operations);
-            self.ask(0, Work::Import { volume: volume_id(volume), token });
-            self.until_idle().await;
-            let partition = keys::volume_partition(&volume_id(volume));
-            let state = self.world.lock().model.head(&partition).map(|head| head.state);
-            if state != Some(State::Live) {
-                self.wrong(format!("{volume} cannot be imported: it is {state:?}"));
-            }
-        }
-        let now = self.servers[0].clock.now();
-        self.world.lock().heal(now);
-        for server in 0..self.servers.len() {
-            for container in CONTAINERS {
-                self.ask(server, Work::List { container: parsed(container), page: 3 });
-            }
-            self.ask(server, Work::ListVolumes { page: 2 });
-            self.ask(server, Work::ReadVolumes { volumes: VOLUMES.map(volume_id).to_vec(), pause: Duration::ZERO });
-            self.until_idle().await;
-        }
     }
 }

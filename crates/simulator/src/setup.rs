@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use objects::{History, Keep, LibraryOptions, RevisionId, Rule};
-use store::{Call, Class, Strength};
+use store::{Call, Class, Limits, Strength};
 
 use crate::chance::{Chance, Purpose};
 
@@ -47,7 +47,7 @@ pub(crate) enum Engine {
 }
 
 /// How often something goes wrong.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weather {
     /// Of a thousand steps, so many fail or end unknown.
     pub(crate) faults: u64,
@@ -57,6 +57,50 @@ pub(crate) struct Weather {
     pub(crate) deaths: u64,
     /// Of ten thousand turns, a center is cut off, or joined again, at so many.
     pub(crate) cuts: u64,
+    /// Of ten thousand turns, a replica goes down at so many.
+    pub(crate) outages: u64,
+    /// Of a thousand compare-and-writes, so many end unknown, besides all other faults: decided, but by few known; or decided late.
+    pub(crate) unknown_heads: u64,
+    /// Of a thousand confirmations of children, so many are lost.
+    pub(crate) lost_confirmations: u64,
+}
+
+/// Whose turn it is, and who waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Of a thousand turns, so many go to the operation that had the last one, if it waits for another.
+    pub(crate) stays: u64,
+    /// Of a thousand rows that are read together, so many are read at a turn of their own.
+    pub(crate) rows_apart: u64,
+    /// The same for ranges.
+    pub(crate) ranges_apart: u64,
+    /// Of a thousand steps of operations that may take long, so many sleep.
+    pub(crate) sleeps: u64,
+    /// Turns for which they sleep.
+    pub(crate) sleep: (u64, u64),
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { stays: 0, rows_apart: 250, ranges_apart: 1_000, sleeps: 0, sleep: (1, 1) }
+    }
+}
+
+/// How a mutation gets to replicas that need not have it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread {
+    /// Of a hundred replicas in the writer's data center, so many get it at once.
+    pub(crate) near: u64,
+    /// Of a hundred in the other one.
+    pub(crate) far: u64,
+    /// Turns after which the others have it, at most.
+    pub(crate) late_max: u64,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self { near: 50, far: 50, late_max: 400 }
+    }
 }
 
 /// What clients do most.
@@ -74,6 +118,10 @@ pub(crate) enum Theme {
     Rewriting,
     /// As crowded, by clocks that are far apart.
     Apart,
+    /// Of a hundred operations so many replace a volume; while they, plans and selections sleep, everybody collects.
+    Patient { imports: u64 },
+    /// Names are used again and again while all servers list: those in the root (flat), or those in containers that are deleted too.
+    Nested { is_flat: bool },
 }
 
 /// A server's clock.
@@ -109,81 +157,15 @@ pub(crate) struct Setup {
     pub(crate) long_step_ms_max: u64,
     /// Whether a usual read asks one replica.
     pub(crate) reads_one: bool,
+    pub(crate) pace: Pace,
+    pub(crate) spread: Spread,
+    /// Bytes of a step: with few, an import puts its rows in several steps.
+    pub(crate) step_bytes: usize,
 }
 
 impl Setup {
-    /// The world of a seed. Three of eight are directed: at collecting, at rewriting, at clocks that are apart.
-    pub(crate) fn new(seed: u64, left_out: Option<Rule>) -> Self {
-        let mut setup = Self::usual(seed, left_out);
-        let mut chance = Chance::new(seed, Purpose::Directed);
-        match seed % 8 {
-            5 => setup.direct_at_collecting(&mut chance),
-            6 => setup.direct_at_rewriting(&mut chance),
-            7 => setup.direct_at_clocks(&mut chance),
-            _ => {}
-        }
-        setup
-    }
-
-    fn direct_at_collecting(&mut self, chance: &mut Chance) {
-        let ms = Duration::from_millis;
-        self.theme = Theme::Collecting;
-        // What is written of bytes may arrive everywhere at once, where all else arrives later.
-        let (content_write, write) = *chance.one_of(&[(Reach::Local, Reach::Local), (Reach::Each, Reach::Local)]);
-        self.engine = match chance.below(5) {
-            0 => Engine::OneCommit,
-            1 | 2 => replicated(1, Serial::All, Reach::Local, Reach::Local),
-            _ => replicated(2, Serial::All, content_write, write),
-        };
-        self.reads_one = chance.permille(500);
-        self.weather = Weather {
-            faults: *chance.one_of(&[3, 30]),
-            holds: *chance.one_of(&[50, 150]),
-            deaths: *chance.one_of(&[3, 30]),
-            cuts: 2,
-        };
-        self.set_clocks_apart(chance, 200);
-        self.options.plan_life = ms(300);
-        self.options.clock_skew_max = ms(450);
-        self.options.grace = if self.left_out == Some(Rule::LongGrace) { ms(150) } else { ms(800) };
-        self.options.selection_life = ms(*chance.one_of(&[200, 3_000]));
-        self.options.history.volumes = Keep::None;
-        self.moment_ms = chance.between(1, 3);
-        self.at_once = usize::try_from(chance.between(3, 6)).unwrap_or(3);
-        self.ops_per_phase = 100;
-        self.request_ms_max = 600;
-        self.long_step_ms_max = 2_000;
-    }
-
-    fn direct_at_rewriting(&mut self, chance: &mut Chance) {
-        self.theme = Theme::Rewriting;
-        self.weather.holds = *chance.one_of(&[50, 150]);
-        self.weather.deaths = *chance.one_of(&[5, 60]);
-        self.options.shards = 1;
-        self.options.resource_shards = 1;
-        self.options.rewrite_dead_rows_min = 1;
-        self.options.sample_one_of = 1;
-        self.options.shard_bytes_max = *chance.one_of(&[100, 200]);
-        self.ops_per_phase = 80;
-    }
-
-    fn direct_at_clocks(&mut self, chance: &mut Chance) {
-        self.theme = Theme::Apart;
-        self.set_clocks_apart(chance, 20_000);
-        let second = Duration::from_secs(1);
-        self.options.clock_skew_max = 41 * second;
-        self.options.grace = self.options.plan_life + 43 * second;
-        self.options.sweep_after = Duration::ZERO;
-    }
-
-    fn set_clocks_apart(&mut self, chance: &mut Chance, max_ms: u64) {
-        for clock in &mut self.clocks {
-            clock.offset_ms =
-                i64::try_from(chance.below(2 * max_ms + 1)).unwrap_or(0) - i64::try_from(max_ms).unwrap_or(0);
-        }
-    }
-
-    fn usual(seed: u64, left_out: Option<Rule>) -> Self {
+    /// The world of a seed that is not directed at anything.
+    pub(crate) fn usual(seed: u64, left_out: Option<Rule>) -> Self {
         let mut chance = Chance::new(seed, Purpose::Setup);
         let engine = match chance.below(8) {
             0 => Engine::OneCommit,
@@ -194,9 +176,9 @@ impl Setup {
             _ => replicated(2, Serial::Home, Reach::Local, Reach::Local),
         };
         let weather = *chance.one_of(&[
-            Weather { faults: 3, holds: 30, deaths: 5, cuts: 2 },
-            Weather { faults: 25, holds: 50, deaths: 20, cuts: 10 },
-            Weather { faults: 80, holds: 80, deaths: 40, cuts: 20 },
+            Weather { faults: 3, holds: 30, deaths: 5, cuts: 2, ..Weather::default() },
+            Weather { faults: 25, holds: 50, deaths: 20, cuts: 10, ..Weather::default() },
+            Weather { faults: 80, holds: 80, deaths: 40, cuts: 20, ..Weather::default() },
         ]);
         let servers = chance.between(2, 3);
         let clocks = (0..servers).map(|_| ClockSetup {
@@ -248,6 +230,9 @@ impl Setup {
             request_ms_max: 3_500,
             long_step_ms_max: 6_000,
             reads_one: false,
+            pace: Pace::default(),
+            spread: Spread::default(),
+            step_bytes: Limits::default().step_bytes,
         }
     }
 
@@ -348,6 +333,6 @@ impl Setup {
     }
 }
 
-fn replicated(centers: usize, serial: Serial, content_write: Reach, write: Reach) -> Engine {
+pub(crate) fn replicated(centers: usize, serial: Serial, content_write: Reach, write: Reach) -> Engine {
     Engine::Replicated { centers, serial, content_write, write }
 }

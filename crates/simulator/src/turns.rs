@@ -25,7 +25,21 @@ pub(crate) enum Fate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
+    /// One of several rows that are read together.
+    ReadTogether,
     Write,
+    /// A compare-and-write.
+    Head,
+    /// The confirmation of a child, which may be lost.
+    Confirmation,
+    /// A pin of a selection.
+    Pin,
+}
+
+impl Kind {
+    pub(crate) fn is_read(self) -> bool {
+        matches!(self, Self::Read | Self::ReadTogether)
+    }
 }
 
 /// A step that waits for its turn.
@@ -64,23 +78,24 @@ impl Turns {
     }
 
     /// Holds up what waits since the last call, as `hold` says: until which step.
-    pub(crate) fn hold_new(&self, after: u64, mut hold: impl FnMut(Option<Op>) -> u64) -> u64 {
+    pub(crate) fn hold_new(&self, after: u64, mut hold: impl FnMut(&Waiting) -> u64) -> u64 {
         let mut waiting = self.waiting.lock();
         let (last, steps) = &mut *waiting;
         steps.retain(|step| !step.go.is_closed());
-        steps.iter_mut().filter(|step| step.number > after).for_each(|step| step.held_until = hold(step.op));
+        steps.iter_mut().filter(|step| step.number > after).for_each(|step| step.held_until = hold(step));
         *last
     }
 
-    /// Takes one of those that can have their turn at `step`; `None`: there are none.
-    pub(crate) fn take(&self, step: u64, choose: impl FnOnce(usize) -> usize) -> Option<Waiting> {
+    /// Takes one of those that can have their turn at `step`, of which `choose` is told the operations; `None`: there are none.
+    pub(crate) fn take(&self, step: u64, choose: impl FnOnce(&[Option<Op>]) -> usize) -> Option<Waiting> {
         let mut waiting = self.waiting.lock();
         let ready: Vec<usize> =
             waiting.1.iter().enumerate().filter(|(_, one)| one.held_until <= step).map(|(at, _)| at).collect();
         if ready.is_empty() {
             return None;
         }
-        let at = ready[choose(ready.len())];
+        let ops: Vec<_> = ready.iter().map(|at| waiting.1[*at].op).collect();
+        let at = ready[choose(&ops)];
         Some(waiting.1.remove(at))
     }
 

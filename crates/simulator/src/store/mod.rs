@@ -10,15 +10,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use objects::Rule;
+use objects::containment::Mark;
+use objects::{Rule, keys};
 use parking_lot::Mutex;
 use store::{
-    Call, Clock, ContentHeader, ContentId, ContentStream, Direction, Health, Outcome, Row, Rows, Scan, Step, Store,
-    StoreError, StoreResult, Strength, Table, WalkPage,
+    Call, Clock, ContentHeader, ContentId, ContentStream, Direction, Health, Limits, NewRow, Outcome, Row, Rows, Scan,
+    Step, Store, StoreError, StoreResult, Strength, Table, WalkPage,
 };
 
 use crate::clock::SimClock;
-use crate::setup::Engine;
+use crate::setup::{Engine, Pace};
 use crate::store::replica::Mutation;
 use crate::store::world::{Decided, Proposal, World};
 use crate::trace::Op;
@@ -55,6 +56,16 @@ fn told(key: &[u8]) -> String {
     if key.len() <= 20 { head } else { format!("{head}~{hash:08x}") }
 }
 
+/// What a change of plain rows is.
+fn kind_of(mutation: &Mutation) -> Kind {
+    let marks = || mutation.puts.iter().filter_map(|(sort, _)| Some(keys::child_of(sort)?.2));
+    match mutation.place.0 {
+        Table::Pins => Kind::Pin,
+        Table::Children if marks().any(|mark| mark == Mark::Confirmed) && marks().count() == 1 => Kind::Confirmation,
+        _ => Kind::Write,
+    }
+}
+
 impl SimStore {
     fn op(&self) -> Option<Op> {
         tokio::task::try_id().and_then(|task| self.tasks.lock().get(&task).copied())
@@ -62,6 +73,13 @@ impl SimStore {
 
     async fn turn(&self, kind: Kind, what: String) -> Fate {
         self.turns.wait(self.op(), kind, format!("s{} {what}", self.server)).await
+    }
+
+    /// Whether the next of some that are read together is read by itself, whatever comes in between.
+    fn is_apart(&self, permille: impl FnOnce(&Pace) -> u64) -> bool {
+        let mut world = self.world.lock();
+        let permille = permille(&world.setup.pace);
+        permille >= 1_000 || world.chance.permille(permille)
     }
 
     /// A write time later than all before.
@@ -74,7 +92,11 @@ impl SimStore {
     }
 
     async fn read_turn(&self, what: String) -> StoreResult<()> {
-        match self.turn(Kind::Read, what).await {
+        self.turn_to_read(Kind::Read, what).await
+    }
+
+    async fn turn_to_read(&self, kind: Kind, what: String) -> StoreResult<()> {
+        match self.turn(kind, what).await {
             Fate::Go => Ok(()),
             _ => Err(unavailable("a read was not answered")),
         }
@@ -97,7 +119,7 @@ impl SimStore {
 
     /// Changes a guarded row: `Err(Ok(outcome))` where nobody knows.
     async fn compare_and_write(&self, proposal: Proposal, what: String) -> Result<Decided, StepEnded> {
-        let fate = self.turn(Kind::Write, what).await;
+        let fate = self.turn(Kind::Head, what).await;
         let mut world = self.world.lock();
         if !world.setup.is_home(self.center) {
             return Err(StepEnded::NotDone(StoreError::ReadOnly("heads have their home elsewhere".to_owned())));
@@ -122,7 +144,7 @@ impl SimStore {
 
     /// Changes plain rows.
     async fn change(&self, call: Call, mutation: Mutation, what: String) -> Result<(), StepEnded> {
-        let fate = self.turn(Kind::Write, what).await;
+        let fate = self.turn(kind_of(&mutation), what).await;
         let mut world = self.world.lock();
         let reach = world.setup.write_reach(call.class);
         match fate {
@@ -143,7 +165,8 @@ impl SimStore {
         }
     }
 
-    async fn step(&self, call: Call, step: &Step) -> Result<Decided, StepEnded> {
+    /// Carries a step out; `with`: what is decided with it, if it is a compare-and-write.
+    async fn step(&self, call: Call, step: &Step, with: Option<Mutation>) -> Result<Decided, StepEnded> {
         match step {
             Step::Put { table, partition, rows } => {
                 let sorts: Vec<String> = rows.iter().map(|row| told(&row.sort)).collect();
@@ -162,6 +185,7 @@ impl SimStore {
                 let Some(proposal) = Proposal::of(step, self.op(), self.write_time()) else {
                     return Err(StepEnded::NotDone(unavailable("it is none")));
                 };
+                let proposal = Proposal { with, ..proposal };
                 self.compare_and_write(proposal, format!("head {table} {}", told(partition))).await
             }
             Step::Remove { table, partition, rows } => {
@@ -178,16 +202,24 @@ impl SimStore {
     }
 
     async fn run_step_by_step(&self, call: Call, steps: &[Step]) -> StoreResult<Outcome> {
-        let switches = steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. }));
+        let switches = steps.iter().any(is_switch);
         if switches && !self.world.lock().setup.is_home(self.center) {
             return Err(StoreError::ReadOnly("heads have their home elsewhere".to_owned()));
         }
         let mut something_applied = false;
-        let by_table = self.world.lock().setup.left_out != Some(Rule::RowClass);
+        let left_out = self.world.lock().setup.left_out;
+        let mut entry = None;
         for (index, step) in steps.iter().enumerate() {
             // Each row of a list is of the class of its table, whatever class the list goes with.
-            let call = if by_table { call.of(step.table().class()) } else { call };
-            match self.step(call, step).await {
+            let call = if left_out == Some(Rule::RowClass) { call } else { call.of(step.table().class()) };
+            // Before outcomes were looked for serially, the entry of the head log was decided with the head that it made room for.
+            if left_out == Some(Rule::LookSerially)
+                && let Some(put) = log_entry(step)
+            {
+                entry = Some(Mutation::put((Table::Objects, step.partition().clone()), put, self.write_time()));
+                continue;
+            }
+            match self.step(call, step, entry.take_if(|_| is_switch(step))).await {
                 Ok(Decided::Applied) => something_applied |= !matches!(step, Step::Require { .. }),
                 Ok(Decided::Refused(stands)) => return Ok(Outcome::Refused { step: index, stands }),
                 Err(StepEnded::NotDone(error)) if !something_applied => return Err(error),
@@ -249,6 +281,20 @@ impl SimStore {
     }
 }
 
+fn is_switch(step: &Step) -> bool {
+    matches!(step, Step::CompareAndWrite { .. })
+}
+
+/// The entry of the head log that a step puts, if it does.
+fn log_entry(step: &Step) -> Option<&[NewRow]> {
+    match step {
+        Step::Put { table: Table::Objects, rows, .. } => {
+            rows.iter().all(|row| row.sort.starts_with(&keys::log_prefix())).then_some(rows)
+        }
+        _ => None,
+    }
+}
+
 /// Why a step did not end.
 enum StepEnded {
     /// It surely was not carried out.
@@ -267,9 +313,9 @@ impl Store for SimStore {
         let mut rows = Vec::with_capacity(keys.len());
         for (index, (partition, sort)) in keys.iter().enumerate() {
             // They are read at the same time, or one after the other: whatever comes in between.
-            let apart = index == 0 || self.world.lock().chance.permille(250);
-            if apart {
-                self.read_turn(format!("get_many {table} {} {}", told(partition), told(sort))).await?;
+            if index == 0 || self.is_apart(|pace| pace.rows_apart) {
+                let what = format!("get_many {table} {} {}", told(partition), told(sort));
+                self.turn_to_read(Kind::ReadTogether, what).await?;
             }
             rows.push(self.row(call.of(table.class()), table, partition, sort)?);
         }
@@ -279,6 +325,17 @@ impl Store for SimStore {
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         self.read_turn(format!("scan {table} {} {}", told(partition), told(&scan.from))).await?;
         self.page(call.of(table.class()), table, partition, &scan)
+    }
+
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        let mut pages = Vec::with_capacity(scans.len());
+        for (index, (table, partition, scan)) in scans.iter().enumerate() {
+            if index == 0 || self.is_apart(|pace| pace.ranges_apart) {
+                self.read_turn(format!("scan {table} {} {}", told(partition), told(&scan.from))).await?;
+            }
+            pages.push(self.page(call.of(table.class()), *table, partition, scan)?);
+        }
+        Ok(pages)
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
@@ -335,6 +392,10 @@ impl Store for SimStore {
             true => Ok(()),
             false => Err(StoreError::ReadOnly("heads have their home elsewhere".to_owned())),
         }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { step_bytes: self.world.lock().setup.step_bytes, ..Limits::default() }
     }
 
     async fn health(&self) -> Health {

@@ -1,6 +1,8 @@
 //! What all servers share: replicas, registers of guarded rows, and what is still on its way. It knows everything, which is how the model
 //! can check it.
 
+mod delivery;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,8 +17,7 @@ use crate::setup::{Engine, REPLICAS, Reach, Serial, Setup};
 use crate::store::replica::{Cell, Guarded, Mutation, Partition, Place, Replica, Shared, Tombstone};
 use crate::trace::{Op, Trace};
 
-/// Steps after which a mutation that is late arrives, at most.
-const LATE_MAX: u64 = 400;
+use self::delivery::Late;
 
 /// Where a guarded row is.
 pub(crate) type Key = (Table, Bytes, Bytes);
@@ -38,6 +39,8 @@ pub(crate) struct Proposal {
     /// `None`: the row is to go.
     pub(crate) then: Option<(Guard, Bytes)>,
     pub(crate) rows: Vec<NewRow>,
+    /// What is decided with it elsewhere.
+    pub(crate) with: Option<Mutation>,
     pub(crate) by: Option<Op>,
     pub(crate) time: i64,
 }
@@ -46,13 +49,6 @@ pub(crate) struct Proposal {
 pub(crate) enum Decided {
     Applied,
     Refused(Option<Row>),
-}
-
-/// What is on its way.
-enum Late {
-    Mutation { replica: usize, mutation: Shared },
-    Proposal(Box<Proposal>),
-    List { steps: Vec<Step>, by: Option<Op>, time: i64 },
 }
 
 /// Everything.
@@ -65,6 +61,8 @@ pub(crate) struct World {
     pub(crate) chance: Chance,
     /// Whether the data centers do not reach each other.
     pub(crate) is_cut: bool,
+    /// A replica that is down, and until which step.
+    down: Option<(usize, u64)>,
     /// Partitions in which something changed since the last check.
     pub(crate) touched: BTreeSet<Place>,
     replicas: Vec<Replica>,
@@ -84,6 +82,7 @@ impl World {
             trace: Trace::default(),
             chance: Chance::new(seed, Purpose::Replicas),
             is_cut: false,
+            down: None,
             touched: BTreeSet::new(),
             replicas,
             registers: BTreeMap::new(),
@@ -103,17 +102,19 @@ impl World {
         (center * each..(center + 1) * each).collect()
     }
 
-    /// More than half of some replicas.
+    /// More than half of some replicas, all of which are up.
     fn majority(&mut self, of: &[usize]) -> Vec<usize> {
-        self.chance.some_of(of, of.len() / 2 + 1)
+        let up: Vec<usize> = of.iter().copied().filter(|replica| self.is_up(*replica)).collect();
+        self.chance.some_of(&up, of.len() / 2 + 1)
     }
 
     /// Replicas enough for a reach, of those that a data center reaches; `None`: there are not enough.
     fn quorum(&mut self, center: usize, reach: Reach) -> Option<Vec<usize>> {
         let centers: Vec<usize> = match reach {
             Reach::One => {
-                let all = self.of_center(center);
-                return Some(vec![*self.chance.one_of(&all)]);
+                let mut up = self.of_center(center);
+                up.retain(|replica| self.is_up(*replica));
+                return Some(vec![*self.chance.one_of(&up)]);
             }
             Reach::Local => vec![center],
             Reach::Each => (0..self.setup.centers()).collect(),
@@ -137,28 +138,6 @@ impl World {
         self.touched.insert(mutation.place.clone());
     }
 
-    /// Sends a mutation to all replicas: those that have to get it have it now, the others now, late, or not at all.
-    fn spread(&mut self, mutation: Mutation, surely: &[usize], center: usize) {
-        let mutation = Arc::new(mutation);
-        let near = self.of_center(center);
-        for replica in 0..self.replicas.len() {
-            let reached = !self.is_cut || near.contains(&replica);
-            let draw = self.chance.below(100);
-            if surely.contains(&replica) || reached && draw < 50 {
-                self.apply(replica, &mutation);
-            } else if draw < 85 {
-                self.send_late(Late::Mutation { replica, mutation: mutation.clone() });
-            } else {
-                self.lost.push((replica, mutation.clone()));
-            }
-        }
-    }
-
-    fn send_late(&mut self, late: Late) {
-        let at = self.step + self.chance.between(1, LATE_MAX);
-        self.late.push((at, late));
-    }
-
     /// Puts rows, or removes some, at once or with an outcome that nobody knows. False: too few replicas can be reached, and nothing is done.
     pub(crate) fn change(&mut self, mutation: Mutation, center: usize, reach: Reach, is_sure: bool) -> bool {
         let surely = match is_sure {
@@ -170,15 +149,6 @@ impl World {
         };
         self.spread(mutation, &surely, center);
         true
-    }
-
-    /// The same, all of it late: no replica has anything for so many steps.
-    pub(crate) fn change_late(&mut self, mutation: Mutation, after: u64) {
-        let mutation = Arc::new(mutation);
-        for replica in 0..self.replicas.len() {
-            let at = self.step + after + self.chance.below(LATE_MAX);
-            self.late.push((at, Late::Mutation { replica, mutation: mutation.clone() }));
-        }
     }
 
     /// What some replicas hold of a range, put together; they have all of it afterwards. `None`: too few can be reached.
@@ -345,18 +315,15 @@ impl World {
             true => self.quorum(center, self.setup.commit_reach()).unwrap_or_default(),
             false => Vec::new(),
         };
-        if surely.is_empty()
-            && let Some(register) = self.registers.get_mut(&proposal.key)
-        {
-            register.undelivered.push(Arc::new(mutation.clone()));
+        for mutation in std::iter::once(mutation).chain(proposal.with.clone()) {
+            if surely.is_empty()
+                && let Some(register) = self.registers.get_mut(&proposal.key)
+            {
+                register.undelivered.push(Arc::new(mutation.clone()));
+            }
+            self.spread(mutation, &surely, center);
         }
-        self.spread(mutation, &surely, center);
         Decided::Applied
-    }
-
-    /// Has a compare-and-write be decided later, if it holds then.
-    pub(crate) fn decide_late(&mut self, proposal: Proposal, after: u64) {
-        self.late.push((self.step + after, Late::Proposal(Box::new(proposal))));
     }
 
     /// Removes plain rows, and nothing that is written later than what is seen. `None`: too few replicas can be reached.
@@ -429,81 +396,6 @@ impl World {
         }
         Outcome::Applied
     }
-
-    /// Has a list be committed later, if nothing in it is refused then.
-    pub(crate) fn commit_late(&mut self, steps: Vec<Step>, by: Option<Op>, time: i64, after: u64) {
-        self.late.push((self.step + after, Late::List { steps, by, time }));
-    }
-
-    /// Has what is due arrive; `all`: also what is not due yet.
-    pub(crate) fn arrivals(&mut self, now: UnixMillis, all: bool) {
-        let mut still = Vec::new();
-        let mut due = Vec::new();
-        for (at, late) in std::mem::take(&mut self.late) {
-            let is_due = all || at <= self.step;
-            match late {
-                Late::Mutation { replica, .. } if is_due && self.is_cut && replica >= REPLICAS => {
-                    still.push((self.step + 50, late));
-                }
-                late if is_due => due.push(late),
-                late => still.push((at, late)),
-            }
-        }
-        self.late.extend(still);
-        for late in due {
-            match late {
-                Late::Mutation { replica, mutation } => self.apply(replica, &mutation),
-                Late::Proposal(proposal) => {
-                    if self.can_decide(0) {
-                        let is_applied = matches!(self.decide(&proposal, 0, false), Decided::Applied);
-                        self.trace.note(format!(
-                            "{:>6} late head of {} applied: {is_applied}",
-                            self.step,
-                            proposal.key.1.escape_ascii()
-                        ));
-                    }
-                }
-                Late::List { steps, by, time } => {
-                    let is_applied = self.commit(&steps, by, now, time).is_applied();
-                    self.trace.note(format!("{:>6} late list of {by:?} applied: {is_applied}", self.step));
-                }
-            }
-        }
-    }
-
-    /// Decisions that are on their way arrive: none of them takes longer than a request.
-    pub(crate) fn decide_all_late(&mut self, now: UnixMillis) {
-        let (proposals, rest) =
-            std::mem::take(&mut self.late).into_iter().partition(|(_, late)| !matches!(late, Late::Mutation { .. }));
-        self.late = proposals;
-        self.arrivals(now, true);
-        self.late.extend(rest);
-    }
-
-    /// All replicas get what they lack.
-    pub(crate) fn repair(&mut self) {
-        for (replica, mutation) in std::mem::take(&mut self.lost) {
-            self.apply(replica, &mutation);
-        }
-    }
-
-    /// Everything arrives, everywhere.
-    pub(crate) fn heal(&mut self, now: UnixMillis) {
-        self.is_cut = false;
-        self.decide_all_late(now);
-        self.arrivals(now, true);
-        self.repair();
-        let keys: Vec<Key> = self.registers.keys().cloned().collect();
-        for key in keys {
-            let undelivered = self.registers.get_mut(&key).map(|register| std::mem::take(&mut register.undelivered));
-            for mutation in undelivered.into_iter().flatten() {
-                for replica in self.everywhere() {
-                    self.apply(replica, &mutation);
-                }
-            }
-        }
-        self.model.all_settled(self.step);
-    }
 }
 
 /// Whether this is the head of something that was deleted and whose name can be used again.
@@ -517,6 +409,7 @@ impl Proposal {
     pub(crate) fn of(step: &Step, by: Option<Op>, time: i64) -> Option<Self> {
         let Step::CompareAndWrite { table, partition, sort, expect, guard, value, rows } = step else { return None };
         let key = (*table, partition.clone(), sort.clone());
-        Some(Self { key, expect: *expect, then: Some((guard.clone(), value.clone())), rows: rows.clone(), by, time })
+        let then = Some((guard.clone(), value.clone()));
+        Some(Self { key, expect: *expect, then, rows: rows.clone(), with: None, by, time })
     }
 }

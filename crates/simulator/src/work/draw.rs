@@ -22,6 +22,9 @@ impl Work {
             Theme::Volumes => Self::about_volumes(chance, number),
             Theme::Collecting => Self::about_collecting(chance, number, setup.options.plan_life),
             Theme::Rewriting => Self::about_rewriting(chance, number),
+            Theme::Patient { imports } => Self::about_patience(chance, number, setup.options.plan_life, imports),
+            Theme::Nested { is_flat: true } => Self::about_names(chance, number),
+            Theme::Nested { is_flat: false } => Self::about_nesting(chance, number),
         }
     }
 
@@ -80,6 +83,59 @@ impl Work {
             55..=65 => Self::Select { volumes },
             66..=68 => Self::ReadSelection { nth, pause },
             _ => Self::Tend(Tend::Collect),
+        }
+    }
+
+    /// One about volumes that are now and then replaced, and read and collected all the time. Each plan and selection names two volumes, so
+    /// that there is a time between the reads of their heads.
+    fn about_patience(chance: &mut Chance, number: u64, plan_life: Duration, imports: u64) -> Self {
+        let volume = volume_id(VOLUMES[usize::from(chance.permille(150))]);
+        let volumes = VOLUMES[..2].iter().map(|id| volume_id(id)).collect();
+        let pause = Duration::from_millis(chance.below(u64::try_from(plan_life.as_millis()).unwrap_or(1)));
+        if chance.below(100) < imports {
+            return Self::Import { volume, token: format!("t{number}") };
+        }
+        match chance.below(100) {
+            0 => Self::DeleteVolume { volume },
+            1..=36 => Self::ReadVolumes { volumes, pause },
+            37..=52 => Self::Select { volumes },
+            53..=55 => Self::ReadSelection { nth: usize::try_from(chance.below(100)).unwrap_or(0), pause },
+            _ => Self::Tend(Tend::Collect),
+        }
+    }
+
+    /// One about a name in the root that is used again and again, while all servers list it.
+    fn about_names(chance: &mut Chance, number: u64) -> Self {
+        let path = parsed(if chance.permille(850) { "n0" } else { "n1" });
+        match chance.below(100) {
+            0..=22 => Self::Create { path, what: What::Statements(format!("t{number}")) },
+            23..=38 => Self::Update { path, what: What::Statements(format!("t{number}")) },
+            39..=52 => Self::Delete { path },
+            53..=66 => Self::RemoveTombstone { path },
+            67..=96 => Self::List { container: parsed(""), page: 2 },
+            _ => Self::Tend(*chance.one_of(&Tend::ALL)),
+        }
+    }
+
+    /// One about a container in a container, which both come and go with what is in them.
+    fn about_nesting(chance: &mut Chance, number: u64) -> Self {
+        let token = format!("t{number}");
+        let what = if chance.permille(300) { What::Bytes(token) } else { What::Statements(token) };
+        let [outer, inner, child] = [parsed("a"), parsed("a/c"), parsed("a/n0")];
+        match chance.below(100) {
+            0..=15 => Self::Create { path: inner, what: What::Container },
+            16..=25 => Self::Create { path: outer, what: What::Container },
+            26..=40 => Self::Create { path: child, what },
+            41..=44 => Self::Create { path: parsed("a/c/n0"), what },
+            45..=54 => Self::Delete { path: outer },
+            55..=58 => Self::Delete { path: inner },
+            59..=62 => Self::Delete { path: child },
+            63..=70 => Self::RemoveTombstone { path: outer },
+            71..=73 => Self::RemoveTombstone { path: inner },
+            74..=75 => Self::RemoveTombstone { path: child },
+            76..=93 => Self::List { container: outer, page: 3 },
+            94..=96 => Self::Tend(Tend::ResumeDeletions),
+            _ => Self::Tend(*chance.one_of(&Tend::ALL)),
         }
     }
 

@@ -1,0 +1,73 @@
+//! Which steps are held up, and for how long.
+
+use super::{Run, Running};
+use crate::setup::Theme;
+use crate::turns::{Kind, Waiting};
+use crate::work::Work;
+
+/// Operations that sleep at the same time, at most: the others are to go on.
+const ASLEEP_MAX: usize = 2;
+
+/// The longest time for which a step is held up, turns.
+const HELD_MAX: u64 = 600;
+
+impl Run {
+    /// Holds up some of the steps that began to wait since the last turn.
+    pub(super) fn hold_some(&mut self, step: u64) {
+        let now_ms = self.true_ms();
+        self.asleep.retain(|until| *until > step);
+        let (schedule, asleep) = (&mut self.schedule, &mut self.asleep);
+        let (running, setup) = (&self.running, &self.setup);
+        let (holds, sleeps) = if self.is_calm { (0, 0) } else { (setup.weather.holds, setup.pace.sleeps) };
+        let hold = |waiting: &Waiting| {
+            let of = running.iter().find(|one| Some(one.op) == waiting.op);
+            // Of most operations: as long as a request may take.
+            let left_ms = of.map_or(300, |one| setup.request_ms_max.saturating_sub(now_ms - one.began_ms));
+            let can_sleep = sleeps > 0
+                && asleep.len() < ASLEEP_MAX
+                && of.is_some_and(|one| can_sleep(setup.theme, &one.work, waiting.kind));
+            if can_sleep && schedule.permille(sleeps) {
+                let (least, most) = setup.pace.sleep;
+                let most = if is_request(of) { most.min(left_ms / setup.moment_ms) } else { most };
+                let until = step + schedule.between(least.min(most), most);
+                asleep.push(until);
+                return until;
+            }
+            if !schedule.permille(holds) {
+                return 0;
+            }
+            let left_ms = match of {
+                Some(Running { work: Work::Import { .. }, .. }) => setup.long_step_ms_max,
+                Some(one) if setup.theme == Theme::Collecting && may_outlast_a_grace(&one.work) => {
+                    setup.long_step_ms_max
+                }
+                _ => left_ms,
+            };
+            step + schedule.between(1, (left_ms / setup.moment_ms).clamp(1, HELD_MAX))
+        };
+        self.last_turn = self.turns.hold_new(self.last_turn, hold);
+    }
+}
+
+/// No request takes as long as a grace, but an import, whose rows are fenced off then, and what heads, pins and the life of a plan
+/// see to.
+fn may_outlast_a_grace(work: &Work) -> bool {
+    matches!(work, Work::Import { .. } | Work::Select { .. } | Work::ReadVolumes { .. })
+}
+
+fn is_request(of: Option<&Running>) -> bool {
+    of.is_none_or(|one| !may_outlast_a_grace(&one.work))
+}
+
+/// Whether a step is one of those before which it matters what others do for long.
+fn can_sleep(theme: Theme, work: &Work, kind: Kind) -> bool {
+    match (theme, work) {
+        (Theme::Patient { .. }, Work::Import { .. }) => !kind.is_read(),
+        (Theme::Patient { .. }, Work::ReadVolumes { .. }) => kind == Kind::ReadTogether,
+        (Theme::Patient { .. }, Work::Select { .. }) => matches!(kind, Kind::ReadTogether | Kind::Pin),
+        (Theme::Nested { .. }, Work::List { .. } | Work::Create { .. } | Work::Update { .. } | Work::Delete { .. }) => {
+            true
+        }
+        _ => false,
+    }
+}
