@@ -51,7 +51,7 @@ impl Setup {
     /// An import, a plan or a selection stops somewhere for a grace or several, while all others do what they do in one go: so that
     /// passes of collectors are short beside the life of a plan.
     fn direct_at_patience(&mut self, chance: &mut Chance) {
-        self.theme = Theme::Patient { imports: *chance.one_of(&[2, 5, 15]) };
+        self.theme = Theme::Patient { imports: *chance.one_of(&[2, 5, 15]), selects: chance.permille(400) };
         self.engine = an_engine_that_collects(chance);
         self.reads_one = chance.permille(500);
         self.weather = Weather {

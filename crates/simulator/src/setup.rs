@@ -118,8 +118,9 @@ pub(crate) enum Theme {
     Rewriting,
     /// As crowded, by clocks that are far apart.
     Apart,
-    /// Of a hundred operations so many replace a volume; while they, plans and selections sleep, everybody collects.
-    Patient { imports: u64 },
+    /// Of a hundred operations so many replace a volume; while they, plans and selections sleep, everybody collects. Selections pin what is
+    /// current, which hides what goes wrong without some rules.
+    Patient { imports: u64, selects: bool },
     /// Names are used again and again while all servers list: those in the root (flat), or those in containers that are deleted too.
     Nested { is_flat: bool },
 }

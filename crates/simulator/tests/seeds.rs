@@ -25,6 +25,11 @@ const OFTEN_FOUND: &[(Rule, u64)] = &[
     (Rule::EpochReq, 6),
     (Rule::PinScan, 5),
     (Rule::RowClass, 5),
+    (Rule::PlanFirst, 20),
+    (Rule::LongGrace, 20),
+    (Rule::StrongHead, 36),
+    (Rule::GraceObs, 68),
+    (Rule::Floor, 100),
 ];
 
 fn run(seed: u64, left_out: Option<Rule>) -> Report {

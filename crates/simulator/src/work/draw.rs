@@ -22,7 +22,9 @@ impl Work {
             Theme::Volumes => Self::about_volumes(chance, number),
             Theme::Collecting => Self::about_collecting(chance, number, setup.options.plan_life),
             Theme::Rewriting => Self::about_rewriting(chance, number),
-            Theme::Patient { imports } => Self::about_patience(chance, number, setup.options.plan_life, imports),
+            Theme::Patient { imports, selects } => {
+                Self::about_patience(chance, number, setup.options.plan_life, imports, selects)
+            }
             Theme::Nested { is_flat: true } => Self::about_names(chance, number),
             Theme::Nested { is_flat: false } => Self::about_nesting(chance, number),
         }
@@ -88,7 +90,7 @@ impl Work {
 
     /// One about volumes that are now and then replaced, and read and collected all the time. Each plan and selection names two volumes, so
     /// that there is a time between the reads of their heads.
-    fn about_patience(chance: &mut Chance, number: u64, plan_life: Duration, imports: u64) -> Self {
+    fn about_patience(chance: &mut Chance, number: u64, plan_life: Duration, imports: u64, selects: bool) -> Self {
         let volume = volume_id(VOLUMES[usize::from(chance.permille(150))]);
         let volumes = VOLUMES[..2].iter().map(|id| volume_id(id)).collect();
         let pause = Duration::from_millis(chance.below(u64::try_from(plan_life.as_millis()).unwrap_or(1)));
@@ -98,8 +100,8 @@ impl Work {
         match chance.below(100) {
             0 => Self::DeleteVolume { volume },
             1..=36 => Self::ReadVolumes { volumes, pause },
-            37..=52 => Self::Select { volumes },
-            53..=55 => Self::ReadSelection { nth: usize::try_from(chance.below(100)).unwrap_or(0), pause },
+            37..=52 if selects => Self::Select { volumes },
+            53..=55 if selects => Self::ReadSelection { nth: usize::try_from(chance.below(100)).unwrap_or(0), pause },
             _ => Self::Tend(Tend::Collect),
         }
     }
