@@ -1,5 +1,6 @@
-//! Creating and deleting a child of a container: what volumes and resources have in common. The steps are those that keep what
-//! is listed and what is reachable the same at every moment, whatever happens between any two of them.
+//! Creates and deletes children of containers, for volumes and resources. The order of steps keeps
+//! the listing and the reachable children equal at every moment, wherever a sequence of steps is
+//! interrupted.
 
 use bytes::Bytes;
 use store::{Class, Scan, Step, Table};
@@ -13,7 +14,7 @@ use crate::revision::RevisionId;
 use crate::rules::Rule;
 use crate::switch::{Switch, Switched, Tries};
 
-/// A child that is to be created.
+/// A child to be created.
 pub(crate) struct Creation {
     /// The container, as it was read.
     pub parent: Parent,
@@ -21,21 +22,22 @@ pub(crate) struct Creation {
     pub name: String,
     /// Its incarnation, which is its first revision.
     pub incarnation: RevisionId,
-    /// The head that is compared with; `None`: there is none.
+    /// The head to compare with; `None` if there is none.
     pub base: Option<HeadRow>,
-    /// What it is.
+    /// Its contents.
     pub body: Body,
-    /// What a listing is to tell of it besides its name.
+    /// What a listing shows about it besides its name.
     pub note: Bytes,
-    /// Immutable rows, which come first.
+    /// Immutable rows, which are written first.
     pub rows: Vec<Step>,
-    /// What comes last, and may be lost.
+    /// Steps that come last and may be lost.
     pub after: Vec<Step>,
 }
 
 impl Library {
-    /// Creates a child: the intent, the container required, the head, the confirmation. [`Switched::Required`]: the container is
-    /// not what it was any more, or changes all the time; the child was surely not created, and never will be under this incarnation.
+    /// Creates a child: the intent, the container required, the head, the confirmation. Returns
+    /// [`Switched::Required`] if the container has changed, or changes all the time. Then the child
+    /// was certainly not created, and never will be under this incarnation.
     pub(crate) async fn create_child(&self, mut creation: Creation) -> ObjectsResult<Switched> {
         let mut parent = creation.parent.clone();
         let mut tries = Tries::new();
@@ -65,7 +67,8 @@ impl Library {
                 None => break,
             }
         }
-        // What may still arrive would be taken for somebody else's, or be there beside what is created instead.
+        // Steps that still arrive would be mistaken for another writer's, or would create a second
+        // child beside the new one.
         let partition = parent.container().child_partition(&creation.name);
         match unsure && self.settle_creation(&partition, creation.incarnation).await? {
             true => Ok(Switched::Applied),
@@ -73,7 +76,7 @@ impl Library {
         }
     }
 
-    /// The newest change of what is listed in some partitions of children.
+    /// The newest change of the listing in some partitions of children.
     pub(crate) async fn newest_change(
         &self,
         partitions: impl Iterator<Item = Bytes>,
@@ -116,8 +119,9 @@ impl Creation {
 }
 
 impl Parent {
-    /// Takes a live child away: the intent, the container required, the head, the mark that it is gone. It ends as `head` says,
-    /// which is deleted, or (a container) deleting: then the last mark is left for later.
+    /// Deletes a live child: the intent, the container required, the head, the mark that it is
+    /// gone. Its state is then the one of `head`: deleted or, for a container, deleting. In the
+    /// latter case the last mark is left for later.
     pub(crate) fn removal(&self, name: &str, base: HeadRow, head: Head, mut before: Vec<Step>) -> Switch {
         let incarnation = base.head.incarnation;
         if self.rules().keep(Rule::DelIntent) {

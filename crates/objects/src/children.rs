@@ -1,4 +1,4 @@
-//! Reading what a shard holds, in the order of names, with the marks of all its epochs united.
+//! Reads the children of a shard in the order of names, and unites the marks of all its epochs.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,10 @@ use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
 
-/// Bytes of those that follow.
+/// Bytes of each scan page after the first.
 const SCAN_BYTES: usize = 64 << 10;
 
-/// A name with all incarnations under which it is not settled dead.
+/// A name with all its incarnations that are not settled dead.
 pub(crate) struct Name {
     /// The name.
     pub(crate) name: String,
@@ -32,23 +32,23 @@ pub(crate) struct Child {
 
 /// An incarnation and its marks.
 pub(crate) struct Marked {
-    /// Which.
+    /// The incarnation's id.
     pub(crate) incarnation: RevisionId,
     /// Its marks.
     pub(crate) marks: Marks,
-    /// What was said of it when it was announced.
+    /// The note from when it was announced.
     pub(crate) note: Bytes,
-    /// The revision that removed it, if it is removed and ever was.
+    /// The revision that removed it, if it was removed.
     pub(crate) removed_by: Option<RevisionId>,
 }
 
 impl Name {
-    /// Whether a head has to be asked.
+    /// Whether a head has to be read.
     pub(crate) fn unsettled(&self) -> bool {
         self.incarnations.iter().any(|marked| marked.marks.settled() == Settled::Unsettled)
     }
 
-    /// The incarnation of which marks alone say that it is live.
+    /// The incarnation that its marks alone show to be live.
     pub(crate) fn settled_live(&self) -> Option<&Marked> {
         self.incarnations.iter().find(|marked| marked.marks.settled() == Settled::Live)
     }
@@ -64,7 +64,7 @@ impl Child {
         }
     }
 
-    /// Its marks as they are put elsewhere.
+    /// Its marks as rows for another partition.
     pub(crate) fn rows(&self, expires_at: Option<UnixMillis>) -> Vec<NewRow> {
         let Marked { incarnation, marks, note, removed_by } = &self.marked;
         let value = |mark| match mark {
@@ -77,8 +77,8 @@ impl Child {
     }
 }
 
-/// The children of one shard in the order of names, each with the marks of all epochs united. Holds
-/// a page of each epoch, whatever there is.
+/// The children of one shard in the order of names, each with the united marks of all epochs. Holds
+/// one page of each epoch, however many there are.
 pub(crate) struct Children {
     epochs: Vec<Epoch>,
     strength: Strength,
@@ -87,14 +87,14 @@ pub(crate) struct Children {
     ahead: Option<Child>,
 }
 
-/// What was read of one epoch and not used yet, and what is to be read.
+/// The unused marks that were read of one epoch, and the rest of its scan.
 struct Epoch {
     partition: Bytes,
     read: VecDeque<Read>,
     rest: Option<Scan>,
 }
 
-/// A mark as it was read.
+/// A mark that was read.
 struct Read {
     name: String,
     incarnation: RevisionId,
@@ -117,12 +117,12 @@ impl Read {
 }
 
 impl Children {
-    /// Those of these partitions, from a key on.
+    /// The children of these partitions, from a key on.
     pub(crate) fn new(partitions: impl Iterator<Item = Bytes>, from: Bytes, strength: Strength) -> Self {
         Self::in_direction(partitions, from, strength, Direction::Forward)
     }
 
-    /// Those of these partitions, from the last name to the first.
+    /// The children of these partitions, from the last name to the first.
     pub(crate) fn backward(partitions: impl Iterator<Item = Bytes>) -> Self {
         Self::in_direction(partitions, Bytes::new(), Strength::Usual, Direction::Backward)
     }
@@ -133,13 +133,13 @@ impl Children {
         strength: Strength,
         direction: Direction,
     ) -> Self {
-        // What comes before the first name says when the shard changed.
+        // The rows before the first name record when the shard changed.
         let scan = Scan { from: from.max(keys::first_child()), to: None, direction, max_bytes: Scan::FEW_BYTES };
         let epoch = |partition| Epoch { partition, read: VecDeque::new(), rest: Some(scan.clone()) };
         Self { epochs: partitions.map(epoch).collect(), strength, direction, ahead: None }
     }
 
-    /// The next names that are not settled dead, at most `max`; none: there are no more.
+    /// The next names that are not settled dead, at most `max`; empty if there are no more.
     pub(crate) async fn take(&mut self, library: &Library, max: usize) -> ObjectsResult<Vec<Name>> {
         let mut names: Vec<Name> = Vec::new();
         loop {
@@ -165,7 +165,7 @@ impl Children {
         }
     }
 
-    /// The next child; `None`: there are no more.
+    /// The next child; `None` if there are no more.
     pub(crate) async fn next(&mut self, library: &Library) -> ObjectsResult<Option<Child>> {
         let mut first: Option<(String, RevisionId)> = None;
         for epoch in &mut self.epochs {
@@ -193,7 +193,7 @@ impl Children {
 }
 
 impl Epoch {
-    /// Name and incarnation of the next mark, read if need be.
+    /// Name and incarnation of the next mark; reads a page if necessary.
     async fn peek(&mut self, library: &Library, strength: Strength) -> ObjectsResult<Option<(&str, RevisionId)>> {
         while self.read.is_empty() {
             let Some(scan) = self.rest.take() else { return Ok(None) };

@@ -1,7 +1,9 @@
-//! What containers contain: marks in an observed-remove set that gives the same answer in any order of writes.
+//! The children of containers: marks in an observed-remove set, which has the same contents in any
+//! order of writes.
 //!
-//! A child is a (name, incarnation). Each of its marks is a row that is written once. What the marks do not settle, the child's
-//! head decides; who had to look there says what was found by one more mark.
+//! A child is a (name, incarnation). Each of its marks is a row that is written once. If the marks
+//! do not settle whether a child is live, its head decides. A reader that had to read the head
+//! records its finding as one more mark.
 
 use std::borrow::Cow;
 
@@ -27,12 +29,12 @@ pub enum Mark {
     Confirmed = b'c',
     /// It is about to be deleted.
     Removing = b'x',
-    /// It is gone, or never came to be.
+    /// It is gone, or was never created.
     Removed = b'r',
 }
 
 impl Mark {
-    /// The mark that a byte of a key says.
+    /// The mark that a byte of a key encodes.
     pub fn from_byte(byte: u8) -> Option<Self> {
         [Mark::Added, Mark::Confirmed, Mark::Removing, Mark::Removed].into_iter().find(|mark| *mark as u8 == byte)
     }
@@ -47,14 +49,14 @@ pub struct Marks {
     removed: bool,
 }
 
-/// What marks say.
+/// What marks show about a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// It is there.
+    /// It is live.
     Live,
     /// It is not there.
     Dead,
-    /// Its head has to be asked.
+    /// Its head has to be read.
     Unsettled,
 }
 
@@ -69,7 +71,7 @@ impl Marks {
         }
     }
 
-    /// Whether it is gone for good, or never came to be.
+    /// Whether it is gone for good, or was never created.
     pub fn removed(&self) -> bool {
         self.removed
     }
@@ -90,7 +92,8 @@ impl Marks {
         self.removing
     }
 
-    /// What they say. Without the intent there is nothing: no head is switched in before that is acknowledged.
+    /// What the marks show. Without the intent there is no child: no head is switched in before the
+    /// intent is acknowledged.
     pub fn settled(&self) -> Settled {
         match self {
             Marks { removed: true, .. } | Marks { added: false, .. } => Settled::Dead,
@@ -100,10 +103,10 @@ impl Marks {
     }
 }
 
-/// Which container.
+/// Identifies a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Container {
-    /// The one whose children the volumes are.
+    /// The container of all volumes.
     Volumes,
     /// The resource at a path of the repository.
     At(ResourcePath),
@@ -126,12 +129,12 @@ impl Container {
         }
     }
 
-    /// Whether somebody asks when its listing changed.
+    /// Whether clients ask when its listing changed.
     fn tells_changes(&self) -> bool {
         matches!(self, Self::At(_))
     }
 
-    /// What the partitions of its children's marks begin with.
+    /// The prefix of its children's mark partitions.
     fn children_prefix(&self) -> Cow<'static, str> {
         match self {
             Self::Volumes => VOLUMES.into(),
@@ -144,17 +147,17 @@ impl Container {
         keys::children_partition(&self.children_prefix(), incarnation, shard, epoch)
     }
 
-    /// The partition of past members that were in one shard at one epoch of it.
+    /// The partition of past members that were in one shard at one epoch of that shard.
     pub fn past_partition(&self, incarnation: RevisionId, shard: u16, epoch: u32) -> Bytes {
         keys::past_partition(&self.children_prefix(), incarnation, shard, epoch)
     }
 
-    /// The partition that lists those partitions.
+    /// The partition that lists the partitions of past members.
     pub fn past_index_partition(&self, incarnation: RevisionId) -> Bytes {
         keys::past_index_partition(&self.children_prefix(), incarnation)
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         match self {
             Self::Volumes => format!("the container {VOLUMES}"),
@@ -163,7 +166,7 @@ impl Container {
     }
 }
 
-/// A container, live, as a strong read found it.
+/// A live container, as a strong read found it.
 #[derive(Clone, Debug)]
 pub(crate) struct Parent {
     container: Container,
@@ -188,14 +191,14 @@ impl Parent {
         row.head.live_container().and_then(|_| Self::standing(container, row, rules))
     }
 
-    /// The container of this head, which may be being deleted.
+    /// The container of this head, live or being deleted.
     pub fn standing(container: &Container, row: &HeadRow, rules: Rules) -> Option<Self> {
         let body = row.head.body.container()?.clone();
         let (container, incarnation) = (container.clone(), row.head.incarnation);
         Some(Self { container, incarnation, tag: row.head.tag(rules), body, rules })
     }
 
-    /// Which container it is.
+    /// Identifies the container.
     pub fn container(&self) -> &Container {
         &self.container
     }
@@ -205,7 +208,8 @@ impl Parent {
         self.incarnation
     }
 
-    /// Whether a child of this head is in it. What is in a container that nothing contains is in its only incarnation.
+    /// Whether a child with this head is in this incarnation. A container at the top has only one
+    /// incarnation, so all its children are.
     pub fn held(&self, child: &Head) -> bool {
         match &self.container {
             Container::Volumes => true,
@@ -213,7 +217,7 @@ impl Parent {
         }
     }
 
-    /// The rules that are kept.
+    /// The rules in force.
     pub fn rules(&self) -> Rules {
         self.rules
     }
@@ -228,17 +232,19 @@ impl Parent {
         self.body.shards
     }
 
-    /// The partitions in which the marks of a shard are: the current epoch, and what is being filled to take its place.
+    /// The partitions of a shard's marks: the current epoch, and the one that is being filled to
+    /// replace it.
     pub fn partitions(&self, shard: u16) -> impl Iterator<Item = Bytes> {
         self.partitions_of(shard, self.shards())
     }
 
-    /// Those of all shards.
+    /// The partitions of all shards.
     pub fn all_partitions(&self) -> impl Iterator<Item = Bytes> {
         (0..self.shards()).flat_map(|shard| self.partitions(shard))
     }
 
-    /// The same, were there only `shards`, of which the number of shards is a multiple.
+    /// The partitions of a shard if there were only `shards` of them. The number of shards is a
+    /// multiple of `shards`.
     pub fn partitions_of(&self, shard: u16, shards: u16) -> impl Iterator<Item = Bytes> {
         self.body.places(shard, shards).into_iter().map(|(shard, epoch)| self.partition(shard, epoch))
     }
@@ -255,7 +261,7 @@ impl Parent {
         self.container.children_partition(incarnation, shard, epoch)
     }
 
-    /// The partition of past members that were in a shard at an epoch of it.
+    /// The partition of past members that were in a shard at one epoch of it.
     pub fn past_partition(&self, shard: u16, epoch: u32) -> Bytes {
         self.container.past_partition(self.incarnation, shard, epoch)
     }
@@ -265,28 +271,30 @@ impl Parent {
         self.body.epochs(shard)
     }
 
-    /// Puts a mark that says nothing but itself on a child, in the epoch that is the target now.
+    /// Puts a mark without a value on a child, in the current target epoch.
     pub fn mark(&self, name: &str, incarnation: RevisionId, mark: Mark) -> Step {
         self.put(name, vec![mark_row(name, incarnation, mark, &Bytes::new())])
     }
 
-    /// Puts the mark that a child is gone, by this revision; `None`: it never came to be.
+    /// Puts the mark that the revision `by` removed a child; `None` means that the child was never
+    /// created.
     pub fn mark_removed(&self, name: &str, incarnation: RevisionId, by: Option<RevisionId>) -> Step {
         self.put(name, vec![mark_row(name, incarnation, Mark::Removed, &removed_value(by))])
     }
 
-    /// Announces a child, with what its listing is to tell of it, and with what it counts for if it is one of a sample.
+    /// Announces a child, with the note for its listing and, if it is in the sample, with its size.
     pub fn announce(&self, name: &str, incarnation: RevisionId, note: &Bytes, sampling: Sampling) -> Step {
         let mark = mark_row(name, incarnation, Mark::Added, note);
         self.put(name, std::iter::once(mark).chain(sampling.row(name, incarnation, note)).collect())
     }
 
-    /// Confirms a child, and says that what is listed has changed.
+    /// Confirms a child, and records that the listing has changed.
     pub fn confirm(&self, name: &str, incarnation: RevisionId, change: RevisionId) -> Step {
         self.settle(name, mark_row(name, incarnation, Mark::Confirmed, &Bytes::new()), change)
     }
 
-    /// Says that a child is gone, by this revision (`None`: it never came to be), and that what is listed has changed.
+    /// Records that the revision `by` removed a child (`None`: it was never created), and that the
+    /// listing has changed.
     pub fn removed(&self, name: &str, incarnation: RevisionId, by: Option<RevisionId>, change: RevisionId) -> Step {
         if !self.rules.keep(Rule::Marks) {
             let marks = [Mark::Added, Mark::Confirmed, Mark::Removing];
@@ -301,7 +309,7 @@ impl Parent {
         self.put(name, std::iter::once(mark).chain(told).collect())
     }
 
-    /// Says that what is listed where `name` is has changed.
+    /// Records that the listing of the shard of `name` has changed.
     pub fn tell_change(&self, name: &str, change: RevisionId) -> Step {
         self.put(name, vec![change_row(change)])
     }
@@ -310,7 +318,7 @@ impl Parent {
         Step::Put { table: Table::Children, partition: self.target(name), rows }
     }
 
-    /// Goes on only if the container is still live at this incarnation, with the same epochs.
+    /// Continues only if the container is still live at this incarnation, with the same epochs.
     pub fn require(&self) -> Step {
         Step::Require {
             table: Table::Objects,
@@ -321,18 +329,19 @@ impl Parent {
     }
 }
 
-/// The row that is a mark.
+/// The row of a mark.
 pub(crate) fn mark_row(name: &str, incarnation: RevisionId, mark: Mark, value: &Bytes) -> NewRow {
     NewRow::new(keys::child_mark(name, incarnation, mark), envelope::seal(value))
 }
 
-/// What the mark of a removal says: the revision that removed the child, so that it is known when; nothing, if it never came to be.
-/// Whoever puts the mark reads it from the head and its log, so that all put the same.
+/// The value of a removal mark: the revision that removed the child, which dates the removal; empty
+/// if the child was never created. Every writer of the mark reads the revision from the head and
+/// its log, so all write the same value.
 pub(crate) fn removed_value(by: Option<RevisionId>) -> Bytes {
     by.map_or_else(Bytes::new, |by| Bytes::copy_from_slice(&by.0))
 }
 
-/// The revision that such a mark names, if it names one; `None`: it cannot be read.
+/// The revision that a removal mark names, if any; `None` if the value cannot be read.
 pub(crate) fn removed_by(value: &[u8]) -> Option<Option<RevisionId>> {
     match value {
         [] => Some(None),
@@ -340,7 +349,8 @@ pub(crate) fn removed_by(value: &[u8]) -> Option<Option<RevisionId>> {
     }
 }
 
-/// The row that says when what is listed of a shard changed. The newest comes first in its partition, before all names.
+/// The row that records when the listing of a shard changed. The newest comes first in its
+/// partition, before all names.
 pub(crate) fn change_row(change: RevisionId) -> NewRow {
     NewRow::new(keys::change(change), envelope::seal(&[]))
 }

@@ -1,4 +1,4 @@
-//! Deleting one volume.
+//! Deletes one volume.
 
 use hathi::VolumeId;
 use store::envelope;
@@ -10,9 +10,11 @@ use crate::library::Library;
 use crate::switch::{Switch, Switched, Tries};
 
 impl Library {
-    /// Deletes a volume. What it held is kept for the grace and for selections that pin it, then collected.
+    /// Deletes a volume. Its rows are kept for the grace and for selections that pin them, and then
+    /// collected.
     ///
-    /// [`ObjectsError::Absent`] if it never was here, [`ObjectsError::Gone`] if it was deleted already.
+    /// Fails with [`ObjectsError::Absent`] if it never existed, [`ObjectsError::Gone`] if it was
+    /// deleted already.
     pub async fn delete(&self, id: &VolumeId) -> ObjectsResult<()> {
         let mut tries = Tries::new();
         loop {
@@ -30,14 +32,15 @@ impl Library {
                 self.inner.unwritten_marks.forget(id, |_| true);
                 return Ok(());
             }
-            // It was replaced meanwhile, and is still to be deleted.
+            // It was replaced meanwhile, so the new revision has to be deleted.
             if !tries.again().await {
                 return Err(changes_all_the_time(id, false));
             }
         }
     }
 
-    /// Deletes what was read, in whatever shards the container has; false: it is not what was read any more.
+    /// Deletes the revision that was read, whatever shards the container has. Returns false if
+    /// another revision is current now.
     async fn switch_to_deleted(
         &self,
         id: &VolumeId,
@@ -63,7 +66,7 @@ impl Library {
     }
 }
 
-/// What to say when something was tried again and again, and others were always faster.
+/// The error after many tries during which other writers were always faster.
 pub(crate) fn changes_all_the_time(what: impl std::fmt::Display, unsure: bool) -> ObjectsError {
     let reason = format!("{what} is being changed again and again");
     if unsure { ObjectsError::Unknown(reason) } else { ObjectsError::Overloaded(reason) }

@@ -1,5 +1,6 @@
-//! Directories: per page, in METS order, what a plan, a range or a central directory needs to know. Fixed size, so that a page
-//! is found by its index. Fixity: what a reader of one page wants to know besides.
+//! Encodes directories and fixity. A directory has, for each page in METS order, what a plan, a
+//! range or a central directory needs. Its entries have a fixed size, so that a page is found by
+//! its index. Fixity is what a reader of one page needs in addition.
 
 use std::ops::Range;
 
@@ -13,19 +14,20 @@ pub const SEGMENT_PAGES: u32 = 256;
 /// Pages in one fixity segment: fewer, because names and labels are as long as METS makes them.
 pub const FIXITY_SEGMENT_PAGES: u32 = 64;
 
-/// Bytes that the file name, label and features of one page may have together, so that a fixity segment fits a value.
+/// The most bytes of the file name, label and features of one page together, so that a fixity
+/// segment fits a value.
 pub const FIXITY_TEXT_BYTES_MAX: usize = 800;
 
 /// Bytes of one encoded entry.
 pub(crate) const ENTRY_BYTES: usize = 24;
 
-/// The most bytes that the rows of the directory of so many pages have, with their envelopes and keys.
+/// The most bytes of the directory rows for that many pages, with their envelopes and keys.
 pub fn rows_bytes_max(pages: u32) -> usize {
     pages as usize * ENTRY_BYTES + pages.div_ceil(SEGMENT_PAGES) as usize * 64
 }
 
-/// Where a frame begins: in which pack of its generation, and at which byte of that pack's payload. It runs on into the
-/// following packs where it is longer than what is left.
+/// Where a frame begins: the pack of its generation, and the byte in that pack's payload. A frame
+/// that is longer than the rest of the pack continues in the following packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The pack.
@@ -74,7 +76,8 @@ pub fn decode(encoded: &[u8]) -> Option<Vec<Entry>> {
     Some(entries.iter().map(entry).collect())
 }
 
-/// What is kept of a page besides its text, in fixity segments of [`FIXITY_SEGMENT_PAGES`] pages.
+/// The stored facts of a page besides its text, in fixity segments of [`FIXITY_SEGMENT_PAGES`]
+/// pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageFixity {
     /// The page's file name in the source.
@@ -87,19 +90,21 @@ pub struct PageFixity {
     pub md5: [u8; 16],
     /// SHA-256 of the text.
     pub sha256: [u8; 32],
-    /// SHA-256 of the gzip form (header, frame, end, trailer), for `Repr-Digest` of `Content-Encoding: gzip`.
+    /// SHA-256 of the gzip form (header, frame, end, trailer), for `Repr-Digest` of
+    /// `Content-Encoding: gzip`.
     pub gzip_sha256: [u8; 32],
 }
 
-/// Bytes of the three digests of a [`PageFixity`], which end it.
+/// Bytes of the three digests at the end of a [`PageFixity`].
 const DIGESTS_BYTES: usize = 16 + 32 + 32;
 
-/// Decodes the fixity of some pages of a segment, which is a `Vec<PageFixity>` in postcard's format; the range is cut at its end.
-/// Those before them are passed over: of 64 pages a reader wants one.
+/// Decodes the fixity of some pages of a segment, which is a `Vec<PageFixity>` in postcard's
+/// format. The range is cut at the segment's end. Earlier pages are skipped, because a reader
+/// usually wants one of 64.
 pub fn decode_fixity(encoded: &[u8], pages: Range<u32>) -> postcard::Result<Vec<PageFixity>> {
     let (count, mut rest): (u32, _) = postcard::take_from_bytes(encoded)?;
     for _ in 0..pages.start.min(count) {
-        // Texts, as they stand before the digests; nothing is copied out of them.
+        // The texts before the digests. Nothing is copied out of them.
         let (_, digests): ((&str, Option<&str>, Vec<&str>), _) = postcard::take_from_bytes(rest)?;
         rest = digests.get(DIGESTS_BYTES..).ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
     }

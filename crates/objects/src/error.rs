@@ -1,4 +1,4 @@
-//! What the domain answers when it cannot do as asked: facts that stay apart through every layer.
+//! Errors of the domain. Each is a fact of its own through all layers.
 
 use hathi::VolumeId;
 use store::{StoreError, Table};
@@ -9,57 +9,58 @@ use crate::resources::{Part, ResourcePath};
 /// The result of a call of the domain.
 pub type ObjectsResult<T> = Result<T, ObjectsError>;
 
-/// Why not.
+/// Why a call failed.
 #[derive(Debug, Error)]
 pub enum ObjectsError {
-    /// It never was here.
+    /// It never existed.
     #[error("{0} is not in the store")]
     Absent(String),
-    /// It was here and was deleted.
+    /// It existed and was deleted.
     #[error("{0} was deleted")]
     Gone(String),
-    /// It has ended by itself (a selection, a plan).
+    /// It has expired (a selection, a plan).
     #[error("{0} has ended")]
     Expired(String),
-    /// Somebody else changed the same thing at the same time.
+    /// Another writer changed the same object at the same time.
     #[error("conflict: {0}")]
     Conflict(String),
     /// The request makes no sense.
     #[error("{0}")]
     Invalid(String),
-    /// A limit of this library was passed.
+    /// The request exceeds a limit of this library.
     #[error("over a limit: {0}")]
     OverLimit(String),
-    /// Too much is going on (or the audit lags); try again later.
+    /// Too many requests are in progress, or the audit lags; try again later.
     #[error("overloaded: {0}")]
     Overloaded(String),
-    /// What is stored is not what came in; `member` is the index of the page in METS order, if it is known.
+    /// The stored bytes of a volume are not those that were imported. `member` is the index of the
+    /// page in METS order, if known.
     #[error("damaged: {volume}{}: {detail}", member.map(|index| format!(" (member {index})")).unwrap_or_default())]
     Damaged {
-        /// Which volume.
+        /// The volume's id.
         volume: VolumeId,
-        /// Which member.
+        /// The index of the member.
         member: Option<u32>,
-        /// How it was noticed.
+        /// How the damage was noticed.
         detail: String,
     },
-    /// The same of a resource of the repository.
+    /// The stored bytes of a resource are not those that were written.
     #[error("damaged: the {part} of /{path}: {detail}")]
     DamagedResource {
-        /// Which resource.
+        /// The resource's path.
         path: ResourcePath,
-        /// What of it.
+        /// The damaged part.
         part: Part,
-        /// How it was noticed.
+        /// How the damage was noticed.
         detail: String,
     },
-    /// The source of an import cannot be read or is not what it says.
+    /// The source of an import cannot be read, or contradicts itself.
     #[error(transparent)]
     Source(#[from] hathi::VolumeError),
-    /// It may have been applied or not, and it could not be found out.
+    /// The change may have been applied or not, and it was impossible to find out.
     #[error("unknown whether it was applied: {0}")]
     Unknown(String),
-    /// The store below.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A defect of this program.
@@ -68,12 +69,12 @@ pub enum ObjectsError {
 }
 
 impl ObjectsError {
-    /// Something stored cannot be what was written.
+    /// Stored bytes cannot be what was written.
     pub fn corrupt(table: Table, detail: &str) -> Self {
         Self::Store(StoreError::Corrupt { table, detail: detail.to_owned() })
     }
 
-    /// The same, with the volume that damaged rows belong to.
+    /// Adds the volume that damaged rows belong to.
     pub(crate) fn of_volume(self, id: &VolumeId) -> Self {
         match self {
             Self::Store(StoreError::Corrupt { .. }) => {
@@ -83,7 +84,8 @@ impl ObjectsError {
         }
     }
 
-    /// The same, where an earlier try of the same change may still arrive: then nobody can say that nothing was done.
+    /// Turns the error into [`ObjectsError::Unknown`] if an earlier try of the same change may
+    /// still arrive, because then the change may yet be applied.
     pub(crate) fn if_unsure(self, unsure: bool) -> Self {
         match self {
             Self::Unknown(_) => self,
@@ -92,7 +94,7 @@ impl ObjectsError {
         }
     }
 
-    /// Whether what is stored is wrong, rather than out of reach for now.
+    /// Whether stored bytes are wrong, rather than unavailable for now.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::DamagedResource { .. } | Self::Store(StoreError::Corrupt { .. }))
     }

@@ -1,5 +1,8 @@
-//! How bulk requests share what there is: bytes held ahead of their clients, and turns at the store, at planning and at counting. Single pages have a lane of
-//! their own: they take no turn here, so that no queue of bulk readers stands before them.
+//! Divides resources among bulk requests: bytes held ahead of their clients, and turns at the
+//! store, at planning and at counting.
+//!
+//! Reads of single pages have a lane of their own. They take no turn here, so they do not queue
+//! behind bulk readers.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -19,23 +22,24 @@ use crate::shares::{Party, Shares};
 use crate::surroundings::Compute;
 use crate::turns::{Turn, Turns};
 
-/// The least that a request may hold ahead of its client, bytes.
+/// The least that a request may hold ahead of its client, in bytes.
 const SHARE_BYTES_MIN: usize = 64 << 10;
 
-/// The most that a request may hold ahead of its client, bytes. Measured on two cores: with half of it, batches are so small that waking
-/// tasks for them makes a ZIP take a third longer; with more it is no faster.
+/// The most that a request may hold ahead of its client, in bytes. Measured on two cores: with half
+/// of it, batches are so small that waking tasks for them makes a ZIP take a third longer; a larger
+/// value makes it no faster.
 const SHARE_BYTES_MAX: usize = 8 << 20;
 
-/// The most that one piece of a stream has, bytes.
+/// The largest piece of a stream, in bytes.
 const PIECE_BYTES_MAX: usize = 512 << 10;
 
-/// With less than this, nothing is kept that can be read again, bytes.
+/// With a smaller share, nothing is kept that can be read again, in bytes.
 const KEEPING_SHARE_BYTES: usize = 1 << 20;
 
-/// Batches of pieces that are smaller than this are not worth waking a task for, bytes.
+/// Smaller batches of pieces are not worth waking a task for, in bytes.
 const BATCH_BYTES_MIN: usize = 256 << 10;
 
-/// The sharing rules of one process.
+/// The rules of one process.
 #[derive(Debug)]
 pub struct Fairness {
     read_ahead_bytes: usize,
@@ -47,7 +51,7 @@ pub struct Fairness {
     compute: Compute,
 }
 
-/// The right of one bulk request to stream; given back when it is dropped.
+/// The right of one bulk request to stream. Dropping it returns the place.
 #[derive(Debug)]
 pub struct Admission {
     fairness: Arc<Fairness>,
@@ -55,7 +59,8 @@ pub struct Admission {
 }
 
 impl Fairness {
-    /// Rules as `options` say; as many turns at once as keep the processors busy while some readers wait for a disk.
+    /// Rules from `options`: as many turns as keep the processors busy while some readers wait for
+    /// a disk.
     pub fn new(options: &LibraryOptions, compute: Compute) -> Arc<Self> {
         let processors = options.processors.max(1);
         Arc::new(Self {
@@ -69,7 +74,8 @@ impl Fairness {
         })
     }
 
-    /// Lets one more request stream, or tells it to come again later: no party has more of the places than it leaves free.
+    /// Admits one more request, or refuses it for now: no party has more of the places than it
+    /// leaves free.
     pub fn admit(self: &Arc<Self>, party: Party) -> ObjectsResult<Admission> {
         let mut active = self.active.lock();
         match active.take(&party, 1) {
@@ -86,23 +92,24 @@ impl Fairness {
         self.active.lock().taken() as usize
     }
 
-    /// Bytes that each request may hold ahead of its client now.
+    /// Bytes that each request may now hold ahead of its client.
     pub fn share_bytes(&self) -> usize {
         (self.read_ahead_bytes / self.active().max(1)).clamp(SHARE_BYTES_MIN, SHARE_BYTES_MAX)
     }
 
-    /// Bytes of a piece now: a few pieces fit a share, so that reading and sending overlap.
+    /// Bytes of a piece now. A few pieces fit a share, so that reading and sending overlap.
     pub fn piece_bytes(&self) -> usize {
         (self.share_bytes() / 4).clamp(SHARE_BYTES_MIN, PIECE_BYTES_MAX)
     }
 
-    /// Bytes of a batch of pieces now: of those that are being made, wait, and are being sent, three fit a share, with what is read
-    /// ahead of them.
+    /// Bytes of a batch of pieces now. Of the batches being made, waiting and being sent, three fit
+    /// a share, together with what is read ahead of them.
     fn batch_bytes(&self) -> usize {
         self.share_bytes() / 8
     }
 
-    /// Bytes of what was read that a request may keep for later: half a share, where that is enough for some hundred volumes.
+    /// Bytes of read data that a request may keep for later: half a share, if that suffices for
+    /// some hundred volumes.
     pub fn kept_bytes(&self) -> usize {
         let share = self.share_bytes();
         if share < KEEPING_SHARE_BYTES { 0 } else { share / 2 }
@@ -113,20 +120,22 @@ impl Fairness {
         self.turns.turn(party).await
     }
 
-    /// Waits for a turn at planning. A plan of thousands of volumes takes processor time and, while it is made, much more memory than
-    /// after; so only as many as there are processors are made at once.
+    /// Waits for a turn at planning. Making a plan of thousands of volumes takes processor time,
+    /// and much more memory than the finished plan. So at most one plan per processor is made at
+    /// once.
     pub(crate) async fn planning_turn(&self, party: &Party) -> ObjectsResult<Turn> {
         self.planning.turn(party).await
     }
 
-    /// Waits for a turn at telling the audit what is asked for: a list of thousands takes several times its memory meanwhile. Not the
-    /// turn of planning, so that who reads a stored selection does not stand behind those who plan.
+    /// Waits for a turn at recording a request in the audit: meanwhile a list of thousands takes
+    /// several times its memory. This is not the turn of planning, so that a reader of a stored
+    /// selection does not queue behind planners.
     pub(crate) async fn recording_turn(&self, party: &Party) -> ObjectsResult<Turn> {
         self.recording.turn(party).await
     }
 
-    /// Runs a job that takes processor time rather than waiting, when it is its turn. The turn lasts until the job has ended, even
-    /// if nobody waits for it any more.
+    /// Runs a processor-bound job in its turn. The turn lasts until the job ends, even if no caller
+    /// waits for it any more.
     pub(crate) async fn count<T: Send + 'static>(
         &self,
         party: &Party,
@@ -155,8 +164,9 @@ impl Drop for Admission {
 }
 
 impl Admission {
-    /// Makes `pieces` ahead of the client, in a task of their own that ends at once when the client goes away (the answer is dropped).
-    /// They are handed over in batches: one is being made, one waits, one is being sent, and few tasks are woken.
+    /// Makes `pieces` ahead of the client, in a task that ends at once when the client goes away
+    /// (the response is dropped). They are handed over in batches: one is being made, one waits,
+    /// one is being sent. So few tasks are woken.
     pub fn run_ahead<S>(self, pieces: S) -> BulkStream
     where
         S: Stream<Item = ObjectsResult<Bytes>> + Send + 'static,
@@ -167,8 +177,8 @@ impl Admission {
         BulkStream { pieces, ended: false, _admission: self }
     }
 
-    /// Makes `pieces`, which cost little to make: ahead, if the share allows batches that are worth waking a task for, or else when the
-    /// client takes them, in its own task.
+    /// Makes `pieces` that cost little: ahead, if the share allows batches that are worth waking a
+    /// task for; otherwise in the client's own task, when the client takes them.
     pub fn run_along<S>(self, pieces: S) -> BulkStream
     where
         S: Stream<Item = ObjectsResult<Bytes>> + Send + 'static,
@@ -180,7 +190,8 @@ impl Admission {
     }
 }
 
-/// What the producing task sends: the end is said, so that a task that died is not taken for one that finished.
+/// The messages of the producing task. The end is explicit, so that a task that died is not taken
+/// for one that finished.
 enum Produced {
     Piece(ObjectsResult<Bytes>),
     End,
@@ -193,7 +204,7 @@ where
 {
     let mut pieces = std::pin::pin!(pieces);
     loop {
-        // The share may be another one each time.
+        // The share may change each time.
         let batch_bytes = fairness.batch_bytes();
         let (mut batch, mut bytes, mut is_last) = (VecDeque::new(), 0, false);
         while (batch.is_empty() || bytes < batch_bytes) && !is_last {
@@ -209,14 +220,15 @@ where
     }
 }
 
-/// The bytes of a bulk answer. Dropping it stops all work for it. It ends with an error wherever it is not whole.
+/// The bytes of a bulk response. Dropping it stops all work for it. If it is incomplete, it ends
+/// with an error.
 pub struct BulkStream {
     pieces: Pieces,
     ended: bool,
     _admission: Admission,
 }
 
-/// Where its pieces are made.
+/// Where the pieces are made.
 enum Pieces {
     /// In a task of their own, ahead of the client.
     Ahead { _task: AbortOnDropHandle<()>, receiver: mpsc::Receiver<VecDeque<Produced>>, batch: VecDeque<Produced> },
@@ -300,7 +312,7 @@ mod tests {
         )
     }
 
-    /// Lets other tasks run until `reached`, or gives up.
+    /// Lets other tasks run until `reached` holds, or panics.
     async fn until(reached: impl Fn() -> bool) {
         for _ in 0..100_000 {
             if reached() {
@@ -376,7 +388,7 @@ mod tests {
         }
     }
 
-    /// Lets everybody go on until nothing more is made.
+    /// Lets other tasks run until no more is made.
     async fn settled(made: &AtomicUsize) -> usize {
         until(|| made.load(Ordering::SeqCst) > 0).await;
         for _ in 0..1_000 {
@@ -404,7 +416,8 @@ mod tests {
         let fairness = fairness(2 << 20, CLIENTS);
         let (mut streams, mut held) = (Vec::new(), 0);
         for _ in 0..CLIENTS {
-            // Each begins when those before it have filled a share that was larger then.
+            // Each stream begins after the earlier ones have filled their shares, which were larger
+            // then.
             let made = Arc::new(AtomicUsize::new(0));
             streams.push(fairness.admit(Party::Local).unwrap().run_ahead(endless(made.clone(), 64 << 10)));
             held += settled(&made).await * (64 << 10);

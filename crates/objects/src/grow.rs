@@ -1,13 +1,17 @@
-//! Giving a container more shards when one of them has grown large, or as many without its past members.
+//! Gives a container more shards when one of them has grown large, or new shards without its past
+//! members.
 //!
-//! One of many children is a sample: with the mark that announces it goes a row that says how many bytes its rows take. Who creates such
-//! a child adds up the samples of its shard, and records that the container is to grow if they stand for too much; so creating costs the
-//! same however large a container is, and nobody counts.
+//! One of many children is a sample. The mark that announces it comes with a row that records how
+//! many bytes the child's rows take. A writer that creates such a child adds up the samples of its
+//! shard, and records that the container has to grow if they represent too many bytes. So creating
+//! costs the same however large a container is, and nothing is counted.
 //!
-//! Growing is rewriting all shards at once, and safe for the same reasons: the head names the shards that are to be beside those that
-//! are; then these are scanned, and each child that is not surely gone is copied, all its marks in one step; then the head names the new
-//! ones alone. There are a multiple of the shards before, so that a listing that began with fewer finds in some of them what is left of
-//! each of its own. Any server goes on with what another has begun; the old partitions are dropped once no page can still be reading them.
+//! Growing rewrites all shards at once, and is safe for the same reasons as a rewrite. First the
+//! head names the new shards beside the present ones. Then the present shards are scanned, and each
+//! child that is not certainly gone is copied, all its marks in one step. Then the head names only
+//! the new shards. Their number is a multiple of the earlier one, so a listing that began with
+//! fewer shards finds the rest of each of its shards in some of the new ones. Any server continues
+//! what another has begun. The old partitions are dropped once no page can still be reading them.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -24,59 +28,65 @@ use crate::resources::stored_path;
 use crate::revision::RevisionId;
 use crate::rewrite::{Copied, Counted, DROPPED_ROWS_MAX};
 
-/// How many times as many shards there are afterwards.
+/// The factor by which the number of shards grows.
 const TIMES: u16 = 4;
 
-/// If one of so many rows of a shard is of a past member, as many shards as before will do.
+/// If at least one of so many rows in a shard belongs to a past member, the same number of shards
+/// suffices.
 const DEAD_SHARE: u64 = 2;
 
-/// So many shards are enough: names of 20 bytes for more than a thousand million children.
+/// The most shards: enough for more than a thousand million children with names of 20 bytes.
 const SHARDS_MAX: u16 = 4_096;
 
-/// Bytes that a row takes besides its key and its payload: the envelope, and what Cassandra writes of a row and its cell.
+/// Bytes of a row besides its key and payload: the envelope, and what Cassandra writes for a row
+/// and its cell.
 pub(crate) const ROW_BYTES: usize = 20;
 
 /// Bytes of one page of a scan over samples or records.
 const SCAN_BYTES: usize = 64 << 10;
 
-/// Which children are samples.
+/// Selects the children that are samples.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampling {
     one_of: u32,
 }
 
 impl Sampling {
-    /// Whether a child is one, which follows from its incarnation, so that it stays one wherever it is copied.
+    /// Whether a child is a sample. This follows from its incarnation, so that it remains one
+    /// wherever it is copied.
     fn includes(self, incarnation: RevisionId) -> bool {
         crc32fast::hash(&incarnation.0).is_multiple_of(self.one_of.max(1))
     }
 
-    /// The row that says how many bytes the rows of a child take, if it is a sample: its two marks, and the change that it makes.
+    /// The row that records the bytes of a child's rows, if the child is a sample: its two marks,
+    /// and the change record.
     pub fn row(self, name: &str, incarnation: RevisionId, note: &Bytes) -> Option<NewRow> {
         let bytes = u32::try_from(sampled_bytes(name.len()) + note.len()).unwrap_or(u32::MAX);
         self.includes(incarnation).then(|| NewRow::new(keys::sample(incarnation), envelope::seal(&bytes.to_be_bytes())))
     }
 }
 
-/// Bytes of a key that is a kind and a revision.
+/// Bytes of a key that consists of a kind and a revision.
 const REVISION_KEY: usize = 17;
 
-/// Bytes of a mark of a child whose name has so many.
+/// Bytes of a mark of a child whose name has so many bytes.
 const fn mark_bytes(name: usize) -> usize {
     name + REVISION_KEY + 1 + ROW_BYTES
 }
 
-/// Bytes that a sample counts for a child whose name has so many: its two marks, and the change that it makes.
+/// Bytes that a sample counts for a child whose name has so many bytes: its two marks, and the
+/// change record.
 pub(crate) const fn sampled_bytes(name: usize) -> usize {
     2 * mark_bytes(name) + REVISION_KEY + ROW_BYTES
 }
 
-/// Bytes that the child comes to when it is gone: all four marks, the last with a revision, and two changes.
+/// Bytes of a child's rows once it is gone: all four marks, the last with a revision, and two
+/// change records.
 pub(crate) const fn past_bytes(name: usize) -> usize {
     4 * mark_bytes(name) + size_of::<RevisionId>() + 2 * (REVISION_KEY + ROW_BYTES)
 }
 
-/// A container that is to have other shards than those that began with `first_epoch`.
+/// A job: a container whose shards, which began with `first_epoch`, are to be replaced.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Job {
     of: Of,
@@ -84,7 +94,7 @@ struct Job {
     first_epoch: u32,
 }
 
-/// What a container was before it was given more shards.
+/// A container's shards before it grew.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Outgrown {
     of: Of,
@@ -92,7 +102,7 @@ struct Outgrown {
     children: ContainerBody,
 }
 
-/// Which container, as a record tells it.
+/// A container, as records name it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Of {
     Volumes,
@@ -120,8 +130,8 @@ impl Library {
         Sampling { one_of: self.inner.options.sample_one_of }
     }
 
-    /// Records that a container is to grow, if the child that was created in it is a sample and its shard is too large. Whoever fails to
-    /// leaves it to the next one.
+    /// Records that a container has to grow, if the child that was created in it is a sample and
+    /// its shard is too large. If this fails, the next sample does it.
     pub(crate) async fn note_size(&self, parent: &Parent, name: &str, incarnation: RevisionId) {
         if !self.sampling().includes(incarnation) || parent.shards() > SHARDS_MAX / TIMES {
             return;
@@ -155,8 +165,9 @@ impl Library {
         self.put_acknowledged(Class::Description, vec![record]).await
     }
 
-    /// Gives other shards to the containers that were found to need them, and drops the partitions of those that grew a grace ago. Answers
-    /// how many containers grew. Whatever it does not end, a later call does.
+    /// Gives new shards to the containers that need them, and drops the old partitions of those
+    /// that grew at least a grace ago. Returns how many containers grew. A later call continues
+    /// unfinished work.
     pub async fn grow_containers(&self) -> ObjectsResult<u64> {
         let mut grown = 0;
         if !self.is_home() {
@@ -194,7 +205,7 @@ impl Library {
         Ok(((), self.finished_if(is_done)))
     }
 
-    /// The container as it stands, if it is live at this incarnation.
+    /// The container as it is now, if it is live at this incarnation.
     async fn live_container(&self, of: &Of, incarnation: RevisionId) -> ObjectsResult<Option<Parent>> {
         match self.patiently(|| async { self.parent(&of.stored()?).await }).await {
             Ok(parent) => Ok(Some(parent).filter(|parent| parent.incarnation() == incarnation)),
@@ -234,13 +245,14 @@ impl Library {
         }
     }
 
-    /// How many times as many shards will do. Names are spread evenly, so that one shard is like another.
+    /// The factor by which the number of shards has to grow. Names are spread evenly, so one shard
+    /// is like another.
     async fn times(&self, parent: &Parent) -> ObjectsResult<u16> {
         let Counted { rows, dead } = self.count_rows(parent, 0).await?;
         Ok(if dead * DEAD_SHARE >= rows { 1 } else { TIMES })
     }
 
-    /// Copies what is in all shards to those that are to be.
+    /// Copies the contents of all shards to the new ones.
     async fn copy_all(&self, parent: &Parent, begun: &ContainerBody) -> ObjectsResult<()> {
         let Some(more) = begun.growing else { return Ok(()) };
         for shard in 0..begun.shards {
@@ -250,7 +262,8 @@ impl Library {
         Ok(())
     }
 
-    /// Has the head of the container name other shards, if it names those of `from` still; whether it names those of `to` now.
+    /// Makes the container's head name the shards `to`, if it still names those of `from`. Returns
+    /// whether it names `to` now.
     async fn name_shards(&self, parent: &Parent, from: &ContainerBody, to: &ContainerBody) -> ObjectsResult<bool> {
         let change = |head: Option<&Head>| {
             let head = head.filter(|head| head.incarnation == parent.incarnation())?;
@@ -263,16 +276,18 @@ impl Library {
         Ok(row.as_ref().and_then(|row| row.head.live_container()) == Some(to))
     }
 
-    /// Drops the partitions that a container has outgrown, a grace after that was noticed. True: nothing is left to do about them.
+    /// Drops the partitions that a container has outgrown, a grace after that was noticed. Returns
+    /// true if nothing is left to do about them.
     async fn drop_outgrown(&self, outgrown: &Outgrown, rows_left: &mut u64) -> ObjectsResult<bool> {
         let Outgrown { of, incarnation, children } = outgrown;
         let container = of.stored()?;
         let shards = self.last_shards_of(&container.partition(), *incarnation).await?;
         if shards.is_some_and(|shards| shards.first_epoch == children.first_epoch) {
-            // It has not come to that yet; or never does, and what is in them is dropped or kept as the container is.
+            // The shards are not replaced yet. If the container is gone, they never will be, and
+            // are dropped or kept with the container.
             return Ok(self.live_container(of, *incarnation).await?.is_none());
         }
-        // Of each it is noted since when it waits.
+        // Each call notes since when a partition waits.
         let mut is_done = true;
         for (shard, epoch) in children.all_places() {
             is_done &= self.drop_epoch(&container.children_partition(*incarnation, shard, epoch), rows_left).await?;
@@ -281,13 +296,13 @@ impl Library {
     }
 }
 
-/// What came of a job.
+/// The outcome of a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grew {
-    /// The container has other shards.
+    /// The container has new shards.
     Now,
-    /// It had others already, or is not there any more.
+    /// It had new shards already, or is gone.
     Before,
-    /// It is for a later call.
+    /// A later call has to do it.
     NotNow,
 }

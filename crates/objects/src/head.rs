@@ -1,4 +1,4 @@
-//! Heads: the one row of an object that changes.
+//! Heads: the only row of an object that changes.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use pack::Sums;
@@ -11,58 +11,61 @@ use crate::resources::body::ResourceBody;
 use crate::revision::RevisionId;
 use crate::rules::{Rule, Rules};
 
-/// What an object is right now. There is no row for one that never was.
+/// The state of an object. An object that never existed has no row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// It can be read.
     Live,
-    /// A container whose children are being deleted.
+    /// It is a container whose children are being deleted.
     Deleting,
-    /// Gone; its name is kept.
+    /// It is gone; its name is kept.
     Deleted,
-    /// Gone, and the name may be used again. Never becomes "no row" again.
+    /// It is gone, and the name may be used again. The row itself is never deleted.
     Free,
 }
 
 /// A head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
-    /// Whether it is there.
+    /// Its state.
     pub state: State,
     /// The id under which it was created.
     pub incarnation: RevisionId,
-    /// The incarnation of the container it was created in.
+    /// The incarnation of the container in which it was created.
     pub parent_incarnation: RevisionId,
-    /// What clients see.
+    /// The revision that clients see.
     pub revision: RevisionId,
-    /// How many heads it had before this one, each with an entry of the head log (`head_log.rs`).
+    /// The number of its earlier heads. Each has an entry in the head log (`head_log.rs`).
     pub logged: u64,
-    /// Versions that only heads before this one name have been removed; `None`: no version has been.
+    /// Versions named only by heads before this revision have been removed; `None` if no version
+    /// has been removed.
     pub collected: Option<RevisionId>,
-    /// No id at or below it may be switched in any more.
+    /// No id at or below this may be switched in any more.
     pub floor: RevisionId,
-    /// What is to be collected, once the grace has passed.
+    /// What is to be collected after the grace.
     pub condemned: Option<Condemned>,
-    /// What it is.
+    /// Its contents.
     pub body: Body,
 }
 
-/// A condemnation: the rows at or below `floor` that neither `named` nor any later head names will be taken away.
+/// A condemnation: rows at or below `floor` that neither `named` nor a later head names will be
+/// deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condemned {
-    /// The revision that was current then (H0); its rows stay.
+    /// The revision that was current at that time (H0). Its rows stay.
     pub named: RevisionId,
-    /// The highest revision that is condemned.
+    /// The highest condemned revision.
     pub floor: RevisionId,
-    /// When: the grace counts from here.
+    /// The time of the condemnation. The grace counts from here.
     pub at: UnixMillis,
 }
 
-/// What kind of object, with what a plan wants to know of it. Nearly all are volumes, so the large variant costs nothing.
+/// The kind of object, with what a plan needs to know about it. Nearly all objects are volumes, so
+/// the large variant costs nothing.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Body {
-    /// Nothing: deleted, free, or only fenced.
+    /// Nothing: the object is deleted, free, or only fenced.
     Nothing,
     /// A container.
     Container(ContainerBody),
@@ -73,7 +76,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// Where its children are, if it can have some.
+    /// The shards of its children, if it can have children.
     pub fn container(&self) -> Option<&ContainerBody> {
         match self {
             Self::Container(container) => Some(container),
@@ -90,7 +93,7 @@ impl Body {
         }
     }
 
-    /// The same, to be changed.
+    /// The shards of its children, to be changed.
     pub fn container_mut(&mut self) -> Option<&mut ContainerBody> {
         match self {
             Self::Container(container) => Some(container),
@@ -103,39 +106,40 @@ impl Body {
 /// A container's shards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerBody {
-    /// How many shards its children are spread over.
+    /// The number of shards.
     pub shards: u16,
-    /// The epoch that each of them began with.
+    /// The epoch with which each shard began.
     pub first_epoch: u32,
-    /// The shards whose epoch is another by now.
+    /// The shards that have another epoch by now.
     pub rewritten: Vec<ShardEpochs>,
-    /// Other shards, to which all children are being copied.
+    /// New shards, to which all children are being copied.
     pub growing: Option<MoreShards>,
 }
 
-/// The shards that a container is to have: a multiple of those before, so that each child stays among those that its shard becomes, or as many.
-/// New rows go there. While there are some, no shard is rewritten.
+/// The new shards of a container that grows. Their number is equal to the earlier one or a multiple
+/// of it, so that each child stays among the shards that its own shard becomes. New rows go there.
+/// Meanwhile no shard is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoreShards {
-    /// How many.
+    /// The number of shards.
     pub shards: u16,
-    /// The epoch that each of them begins with: no shard before had it.
+    /// The epoch with which each of them begins. No earlier shard had it.
     pub first_epoch: u32,
 }
 
-/// The epochs of one shard: where its rows are, and where they are being copied to.
+/// The epochs of one shard: where its rows are, and where they are being copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardEpochs {
-    /// Which shard.
+    /// The shard's number.
     pub shard: u16,
-    /// Where its rows are.
+    /// The epoch of its rows.
     pub current: u32,
-    /// Where they are being copied to; new rows go there.
+    /// The epoch to which they are being copied; new rows go there.
     pub next: Option<u32>,
 }
 
 impl ContainerBody {
-    /// That of a new container.
+    /// The shards of a new container.
     pub fn new(shards: u16) -> Self {
         Self::beginning(MoreShards { shards, first_epoch: 0 })
     }
@@ -150,7 +154,7 @@ impl ContainerBody {
         known.unwrap_or(ShardEpochs { shard, current: self.first_epoch, next: None })
     }
 
-    /// The same, with other epochs of one shard.
+    /// The same shards, with other epochs for one of them.
     pub fn with_epochs(&self, epochs: ShardEpochs) -> Self {
         let mut rewritten = self.rewritten.clone();
         rewritten.retain(|known| known.shard != epochs.shard);
@@ -159,7 +163,7 @@ impl ContainerBody {
         Self { rewritten, ..self.clone() }
     }
 
-    /// The same, about to have so many times as many shards; `None`: it cannot be begun with now.
+    /// The same shards, about to grow by this factor; `None` if that cannot begin now.
     pub fn about_to_grow(&self, times: u16) -> Option<Self> {
         if self.growing.is_some() || self.rewritten.iter().any(|epochs| epochs.next.is_some()) {
             return None;
@@ -169,7 +173,7 @@ impl ContainerBody {
         Some(Self { growing: Some(growing), ..self.clone() })
     }
 
-    /// What it is once all children are copied to the shards that it is to have.
+    /// The shards after all children are copied to the new ones.
     pub fn grown(&self) -> Option<Self> {
         self.growing.map(Self::beginning)
     }
@@ -185,8 +189,8 @@ impl ContainerBody {
         }
     }
 
-    /// Where the children of a shard are, were there only `shards`, of which their number is a multiple: shards and epochs, those that are
-    /// being filled included.
+    /// The shards and epochs that hold the children of a shard, if there were only `shards` of
+    /// them. The number of shards is a multiple of `shards`. Includes those that are being filled.
     pub fn places(&self, shard: u16, shards: u16) -> Vec<(u16, u32)> {
         let within = |of: u16| (0..of).filter(move |within| within % shards.max(1) == shard);
         let now = within(self.shards).map(|shard| self.epochs(shard));
@@ -197,7 +201,8 @@ impl ContainerBody {
         now.chain(more).collect()
     }
 
-    /// All shards and epochs at which there may be children, or may have been since it has so many shards.
+    /// All shards and epochs that may hold children, or may have held some since the container has
+    /// this number of shards.
     pub fn all_places(&self) -> impl Iterator<Item = (u16, u32)> {
         let epochs = |shard| (self.first_epoch..=self.epochs(shard).target()).map(move |epoch| (shard, epoch));
         let more =
@@ -206,23 +211,24 @@ impl ContainerBody {
     }
 }
 
-/// The shard of a name, of so many. Of a multiple of so many it is one that is the same modulo that number.
+/// The shard of a name among `shards`. For a multiple of `shards`, the name's shard is congruent to
+/// this one modulo `shards`.
 pub(crate) fn shard_of(name: &str, shards: u16) -> u16 {
     let shard = crc32fast::hash(name.as_bytes()) % u32::from(shards.max(1));
     u16::try_from(shard).unwrap_or(0)
 }
 
 impl ShardEpochs {
-    /// Where new rows go.
+    /// The epoch to which new rows go.
     pub fn target(&self) -> u32 {
         self.next.unwrap_or(self.current)
     }
 }
 
-/// A volume: sums for plans, and where its METS and record are.
+/// A volume: sums for plans, and the places of its METS and record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VolumeBody {
-    /// The revision that wrote its directory, fixity and packs: they are keyed by it.
+    /// The revision that wrote its directory, fixity and packs. They are keyed by it.
     pub generation: RevisionId,
     /// Sums over its pages (METS and record are not pages).
     pub pages: Sums,
@@ -230,7 +236,7 @@ pub struct VolumeBody {
     pub pages_crc32: u32,
     /// Its METS.
     pub mets: Entry,
-    /// Its metadata record, if it came with one.
+    /// Its metadata record, if the source had one.
     pub record: Option<Entry>,
     /// How many members carry a damage mark.
     pub damaged: u32,
@@ -252,22 +258,23 @@ pub struct VolumeBody {
     pub language: Option<String>,
 }
 
-/// A head as it was read: with the stamp to compare with.
+/// A head as it was read, with the stamp to compare.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadRow {
     /// The head.
     pub head: Head,
-    /// Compared by the next write.
+    /// The stamp that the next write compares.
     pub stamp: Stamp,
 }
 
 impl Head {
-    /// The guard for writing this head: a fresh stamp, and the tag.
+    /// The guard for writing this head: a new stamp, and the tag.
     pub fn guard(&self, stamp: Stamp, rules: Rules) -> Guard {
         Guard { stamp, tag: self.tag(rules) }
     }
 
-    /// What others may require of this head without reading all of it: state, incarnation, and for a container its shards and epochs.
+    /// What other writers may require of this head without reading all of it: state, incarnation
+    /// and, for a container, its shards and epochs.
     pub fn tag(&self, rules: Rules) -> Bytes {
         let mut tag = BytesMut::with_capacity(21);
         tag.put_u8(self.state as u8);
@@ -334,7 +341,7 @@ pub fn seal<T: Serialize>(value: &T) -> ObjectsResult<Bytes> {
     Ok(envelope::seal(&encoded))
 }
 
-/// Opens and decodes a value; what cannot be decoded is damaged.
+/// Opens and decodes a value. A value that cannot be decoded is damaged.
 pub fn open<T: serde::de::DeserializeOwned>(table: Table, value: &Bytes) -> ObjectsResult<T> {
     let payload = envelope::open(value).map_err(|error| ObjectsError::corrupt(table, &error.to_string()))?;
     postcard::from_bytes(&payload).map_err(|error| ObjectsError::corrupt(table, &error.to_string()))

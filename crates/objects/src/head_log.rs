@@ -1,16 +1,22 @@
-//! The head log: the heads of an object that were replaced, each under its revision, so that what came of a write can always be looked up,
-//! and so that there is a history.
+//! The head log: keeps the replaced heads of an object, each under its revision. It makes the
+//! outcome of every write available, and is the object's history.
 //!
-//! An object's own partition must not grow with its changes, so the log lies beside it, in pages of [`keys::LOG_PAGE_ENTRIES`]. A head says
-//! how many heads came before it, and so in which page its entry is.
+//! An object's own partition must not grow with its changes, so the log has partitions of its own,
+//! in pages of [`keys::LOG_PAGE_ENTRIES`]. A head counts the heads before it, which determines the
+//! page of its entry.
 //!
-//! A switch puts the entry of the head that it read until it is acknowledged, and only then compares and writes. So:
+//! A switch puts the entry of the head that it read and waits until it is acknowledged. Only then
+//! does it compare and write the head. It follows that:
 //!
-//! - An entry is true, whatever comes of the switch: that head was there. Its revision may be the one that still stands; who reads the log
-//!   reads the head first, and of the log only what is below.
-//! - Every head but the one that stands has an entry which a strong read finds, since who replaced it had it acknowledged before.
-//! - Who puts an entry late, or twice, changes nothing: it is the same whoever puts it ([`Head::as_logged`]), and none is ever removed.
-//! - A page holds as many entries as it may and no more, however many switches are refused or cut off: each head has one place.
+//! - An entry is true whatever the outcome of the switch: that head existed. Its revision may still
+//!   be the current one. A reader of the log therefore reads the head first, and of the log only
+//!   what is below it.
+//! - Every head except the current one has an entry that a strong read finds, because the writer
+//!   that replaced it had it acknowledged before.
+//! - A writer that puts an entry late, or twice, changes nothing: every writer puts the same entry
+//!   ([`Head::as_logged`]), and no entry is ever removed.
+//! - A page never has more entries than it may, however many switches are refused or interrupted:
+//!   each head has one place.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -28,22 +34,24 @@ use crate::revision::RevisionId;
 const SCAN_BYTES: usize = 64 << 10;
 
 impl Head {
-    /// Whether it goes into the log when it is replaced: one that only ever fenced has nothing to tell.
+    /// Whether it goes into the log when it is replaced. A head that was only fenced has no
+    /// history.
     pub(crate) fn is_logged(&self) -> bool {
         self.revision != RevisionId::ZERO
     }
 
-    /// How many heads come before the one that replaces it.
+    /// The number of heads before the one that replaces it.
     pub(crate) fn logged_with_it(&self) -> u64 {
         self.logged + u64::from(self.is_logged())
     }
 
-    /// What the log keeps of it: all but what changes without a new revision. Otherwise somebody who read it before such a change and was
-    /// held up could write over the entry of somebody who read it after.
+    /// The logged form of a head: everything except what changes without a new revision. Otherwise
+    /// a delayed writer that read the head before such a change could overwrite the entry of a
+    /// writer that read it afterwards.
     pub fn as_logged(&self) -> Self {
         let mut head = Self { floor: RevisionId::ZERO, condemned: None, collected: None, ..self.clone() };
         match head.state {
-            // The shards of a container that is not live stay what they are.
+            // The shards of a container that is not live do not change.
             State::Live => {
                 if let Some(children) = head.body.container_mut() {
                     *children = ContainerBody::new(0);
@@ -66,23 +74,23 @@ impl Head {
     }
 }
 
-/// The heads of an object that came before one of its heads.
+/// The heads of an object before one of its heads.
 pub(crate) struct HeadLog<'a> {
     library: &'a Library,
     object: Bytes,
     /// The revision of that head.
     before: RevisionId,
-    /// How many there are.
+    /// The number of entries.
     entries: u64,
 }
 
-/// Reads entries of a log one after the other.
+/// Reads entries of a log in order.
 pub(crate) struct Entries<'a> {
     library: &'a Library,
     object: Bytes,
-    /// What is read of each page.
+    /// The scan of each page.
     of_page: Scan,
-    /// The pages that are still to be read, but for the one that `rest` is of.
+    /// The pages that are still to be read, without the page of `rest`.
     pages: Range<u64>,
     /// The rest of a page.
     rest: Option<(Bytes, Scan)>,
@@ -94,7 +102,7 @@ impl HeadLog<'_> {
         self.entries.div_ceil(keys::LOG_PAGE_ENTRIES)
     }
 
-    /// Whether there is an entry of a revision.
+    /// Whether there is an entry for a revision.
     pub async fn has(&self, revision: RevisionId) -> ObjectsResult<bool> {
         if self.entries == 0 {
             return Ok(false);
@@ -111,12 +119,12 @@ impl HeadLog<'_> {
         entries.next().await?.map(|row| head::open(Table::Objects, &row.value)).transpose()
     }
 
-    /// All entries, the newest first.
+    /// All entries, newest first.
     pub async fn newest_first(&self) -> ObjectsResult<Entries<'_>> {
         self.below(self.before, SCAN_BYTES).await
     }
 
-    /// Those below a revision, the newest first.
+    /// The entries below a revision, newest first.
     async fn below(&self, below: RevisionId, max_bytes: usize) -> ObjectsResult<Entries<'_>> {
         let below = below.min(self.before);
         let to = Some(keys::log(below));
@@ -125,12 +133,12 @@ impl HeadLog<'_> {
         Ok(self.entries(scan, 0..self.pages().min(last + 1)))
     }
 
-    /// Those from a revision on, the oldest first.
+    /// The entries from a revision on, oldest first.
     pub async fn from(&self, from: RevisionId) -> ObjectsResult<Entries<'_>> {
         self.between(from, self.before).await
     }
 
-    /// Those from a revision on and below another, the oldest first.
+    /// The entries from a revision on and below another, oldest first.
     pub async fn between(&self, from: RevisionId, to: RevisionId) -> ObjectsResult<Entries<'_>> {
         let to = to.min(self.before);
         let first = self.page_of(from).await?;
@@ -145,8 +153,8 @@ impl HeadLog<'_> {
         Entries { library, object, of_page, pages, rest: None, rows: VecDeque::new() }
     }
 
-    /// The page in which the entry of a revision is if there is one: the last page that begins with it or an earlier one. It is the last page
-    /// as a rule, which is looked at first.
+    /// The page that has the entry of a revision if there is one: the last page that begins with it
+    /// or with an earlier one. Usually it is the last page, which is tried first.
     async fn page_of(&self, revision: RevisionId) -> ObjectsResult<u64> {
         let (mut low, mut high) = (0, self.pages().saturating_sub(1));
         let mut looked_at = high;
@@ -171,7 +179,7 @@ impl HeadLog<'_> {
 }
 
 impl Entries<'_> {
-    /// The next one.
+    /// The next row.
     pub async fn next(&mut self) -> ObjectsResult<Option<Row>> {
         loop {
             if let Some(row) = self.rows.pop_front() {
@@ -195,18 +203,18 @@ impl Entries<'_> {
         }
     }
 
-    /// The next one, opened.
+    /// The next head.
     pub async fn next_head(&mut self) -> ObjectsResult<Option<Head>> {
         self.next().await?.map(|row| head::open(Table::Objects, &row.value)).transpose()
     }
 }
 
-/// Reads the heads of one incarnation of an object, from the last one back to the first.
+/// Reads the heads of one incarnation of an object, from the last to the first.
 struct HeadsOf<'a> {
     library: &'a Library,
     object: &'a Bytes,
     incarnation: RevisionId,
-    /// The one that was read last.
+    /// The head that was read last.
     last: Option<Head>,
 }
 
@@ -216,7 +224,7 @@ impl HeadsOf<'_> {
             let head = match &self.last {
                 None => self.library.head_at(self.object).await?.map(|row| row.head),
                 Some(last) => {
-                    // All heads of another incarnation at once.
+                    // Skips all heads of another incarnation at once.
                     let is_other = last.incarnation != self.incarnation;
                     let below = if is_other { last.incarnation } else { last.revision };
                     self.library.log_before(self.object, last).newest_below(below).await?
@@ -233,14 +241,15 @@ impl HeadsOf<'_> {
 }
 
 impl Library {
-    /// The heads of an object that came before this one of its heads.
+    /// The heads of an object before this head.
     pub(crate) fn log_before(&self, object: &Bytes, head: &Head) -> HeadLog<'_> {
         HeadLog { library: self, object: object.clone(), before: head.revision, entries: head.logged }
     }
 
-    /// How an incarnation of an object ended: the first head of it that is not live. `None`: it is live, or never was.
+    /// How an incarnation of an object ended: its first head that is not live. `None` if it is live
+    /// or never existed.
     ///
-    /// It is the same whoever asks and whenever, once the incarnation can never be switched in any more.
+    /// Once the incarnation can never be switched in any more, every call returns the same head.
     pub(crate) async fn end_of(&self, object: &Bytes, incarnation: RevisionId) -> ObjectsResult<Option<Head>> {
         let mut heads = HeadsOf { library: self, object, incarnation, last: None };
         let mut end = None;
@@ -250,7 +259,7 @@ impl Library {
         Ok(end)
     }
 
-    /// The last head of an incarnation of a container that says where its children are.
+    /// The shards in the last head of a container's incarnation that has any.
     pub(crate) async fn last_shards_of(
         &self,
         object: &Bytes,
@@ -298,7 +307,8 @@ mod tests {
         assert_eq!(grown.as_logged(), live.as_logged(), "its shards may change while it is live");
         let freed = Head { state: State::Free, ..container(State::Deleted, 4) };
         assert_eq!(freed.as_logged(), container(State::Deleted, 4).as_logged());
-        // Nobody changes the shards of a container that is being deleted: its entry says where its past members are.
+        // The shards of a container that is being deleted do not change: its entry records where
+        // its past members are.
         let deleting = container(State::Deleting, 16);
         assert_eq!(deleting.as_logged().body, deleting.body);
     }
@@ -311,7 +321,8 @@ mod tests {
         };
         assert_eq!((table, &partition[..]), (Table::Objects, &b"r/a\0l\0\0\0\0\0\0\0\x01"[..]));
         assert_eq!(rows[0].sort, [&[1][..], &[1; 16]].concat());
-        // State, incarnation, its container's, revision; 1,025 heads before; nothing collected; no floor; nothing condemned; no body.
+        // State, incarnation, parent incarnation, revision; 1,025 earlier heads; nothing collected;
+        // no floor; nothing condemned; no body.
         let value = [&[2][..], &[1; 16], &[0; 16], &[1; 16], &[0x81, 8], &[0], &[0; 16], &[0], &[0]].concat();
         assert_eq!(envelope::open(&rows[0].value).unwrap(), value);
         assert_eq!(keys::version(b"r/a", FIRST), [&b"r/a\0r"[..], &[1; 16]].concat());

@@ -1,4 +1,4 @@
-//! The handle that everything in this crate hangs on.
+//! The handle on which all calls of this crate are made.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
@@ -19,55 +19,62 @@ use crate::revision::RevisionClock;
 use crate::rules::{Rule, Rules};
 use crate::surroundings::Surroundings;
 
-/// The container whose children the volumes are.
+/// The name of the container of all volumes.
 pub const VOLUMES: &str = "volumes";
 
-/// What can be set. The defaults are those of the design.
+/// The settings of a library. The defaults are those of the design.
 #[derive(Clone, Debug)]
 pub struct LibraryOptions {
-    /// G: how long what is condemned is kept.
+    /// G: how long condemned rows are kept.
     pub grace: Duration,
-    /// Which versions of what are kept besides those that stand.
+    /// Which past versions are kept, per kind of object.
     pub history: History,
     /// L: how long a plan may be read from.
     pub plan_life: Duration,
     /// s: the greatest difference between two servers' clocks.
     pub clock_skew_max: Duration,
-    /// How long a selection lasts when nothing is said.
+    /// How long a selection lasts if its request does not say.
     pub selection_life: Duration,
-    /// How long a selection may last at most.
+    /// The longest life of a selection.
     pub selection_life_max: Duration,
-    /// How old an intent must be before a sweep fences it: politeness towards a creator that is still at work, nothing more.
+    /// The age at which a sweep fences an intent. This only spares creators that are still at work;
+    /// correctness does not depend on it.
     pub sweep_after: Duration,
-    /// How long one call of the store may take.
+    /// The time limit of one call of the store.
     pub call_timeout: Duration,
-    /// DEFLATE level of frames, 1 to 9. Pages become 1 % smaller at 6 and at 9, but take 1.6 and 1.8 times as long as at 1.
+    /// DEFLATE level of frames, 1 to 9. Levels 6 and 9 make pages 1 % smaller than level 1, but
+    /// take 1.6 and 1.8 times as long.
     pub frame_level: u8,
     /// Shards of the container of volumes.
     pub shards: u16,
-    /// Shards of a new container of the repository: fewer, since there are many containers and most of them are small.
+    /// Shards of a new container of the repository. There are fewer, because there are many
+    /// containers and most are small.
     pub resource_shards: u16,
-    /// Bytes of a shard from which on its container is given more shards, about, as long as its children live. Once they are gone they take
-    /// twice as many, and Cassandra is to read no partition of more than 100 MB.
+    /// The approximate size in bytes at which a shard's container gets more shards, while the
+    /// shard's children are live. Deleted children take twice as many bytes, and Cassandra should
+    /// read no partition of more than 100 MB.
     pub shard_bytes_max: u64,
-    /// One of so many children tells how large a shard is.
+    /// One of so many children is sampled to estimate a shard's size.
     pub sample_one_of: u32,
-    /// Bytes of a content that is kept in a row rather than in a file of its own.
+    /// The largest content, in bytes, that is stored in a row rather than in a file of its own.
     pub small_content_bytes: usize,
-    /// Rows of past members from which on a shard is rewritten, if they are a quarter of it at least.
+    /// The number of rows of past members from which a shard is rewritten, if they are at least a
+    /// quarter of it.
     pub rewrite_dead_rows_min: u64,
     /// Bytes that clients may make the server hold at once in bodies, lists, plans and graphs.
     pub memory_bytes: u64,
     /// Bytes that all bulk readers together may hold ahead of their clients.
     pub read_ahead_bytes: usize,
-    /// Bulk requests that may be streaming at once; one more is told to come again later.
+    /// Bulk requests that may stream at once. One more is refused for now.
     pub bulk_requests_max: usize,
-    /// Processors that requests share: so many plan, and tell the audit what they ask for, at the same time.
+    /// Processors that requests share: that many may plan, and record their lists in the audit, at
+    /// the same time.
     pub processors: usize,
     /// Threads that may count tokens at once.
     pub counting_threads: usize,
-    /// How far the audit may lag before new requests are refused. Longer than a few tries of one call of the store: a record that waits
-    /// for a node that stands still is written on the second or third.
+    /// How far the audit may lag before new requests are refused. This is longer than a few tries
+    /// of one call of the store: a record that waits for a node that hangs is written at the second
+    /// or third try.
     pub audit_max_lag: Duration,
 }
 
@@ -102,7 +109,8 @@ impl Default for LibraryOptions {
 }
 
 impl LibraryOptions {
-    /// Refuses what would break a promise: G > L + s, or a stream loses its rows.
+    /// Refuses settings that would break a promise: without G > L + s, a stream could lose its
+    /// rows.
     pub fn check(&self) -> ObjectsResult<()> {
         if self.grace <= self.plan_life + self.clock_skew_max {
             return Err(ObjectsError::Invalid(format!(
@@ -137,9 +145,9 @@ pub(crate) struct Inner {
     pub(crate) unwritten_marks: UnwrittenMarks,
     pub(crate) running_jobs: RunningJobs,
     pub(crate) failures: Failures,
-    /// The shard that the collector looks at next.
+    /// The shard that the collector visits next.
     pub(crate) shard_in_turn: AtomicU16,
-    /// Where the collector goes on among contents; `None`: at the first.
+    /// Where the collector continues among contents; `None` means at the first.
     pub(crate) content_in_turn: Mutex<Option<Bytes>>,
 }
 
@@ -166,7 +174,7 @@ impl Inner {
 }
 
 impl Library {
-    /// The store below.
+    /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
@@ -176,12 +184,12 @@ impl Library {
         &self.inner.surroundings.clock
     }
 
-    /// Whether a rule of the protocols is kept.
+    /// Whether a rule of the protocols is in force.
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.rules().keep(rule)
     }
 
-    /// The rules that are kept.
+    /// The rules in force.
     pub(crate) fn rules(&self) -> Rules {
         self.inner.surroundings.rules
     }
@@ -191,22 +199,23 @@ impl Library {
         Stamp::drawn(&*self.inner.surroundings.random)
     }
 
-    /// The budget for what clients make the server hold.
+    /// The budget of memory that clients make the server hold.
     pub fn memory(&self) -> &Memory {
         &self.inner.memory
     }
 
-    /// What is set.
+    /// The settings.
     pub fn options(&self) -> &LibraryOptions {
         &self.inner.options
     }
 
-    /// Whether heads are changed from here. Elsewhere what is read of them lags, and nothing is repaired, collected or rewritten.
+    /// Whether heads are changed from here. Elsewhere reads of heads lag, and nothing is repaired,
+    /// collected or rewritten.
     pub(crate) fn is_home(&self) -> bool {
         self.inner.store.check_home().is_ok()
     }
 
-    /// A call for a class of data, with the usual time to answer.
+    /// A call for a class of data, with the usual deadline.
     pub(crate) fn call(&self, class: Class) -> Call {
         Call::new(class, Deadline::within(self.inner.options.call_timeout))
     }

@@ -1,4 +1,5 @@
-//! Listing what a container contains: shard by shard, in each by name, in pages. What marks do not settle is looked up, and said by a mark.
+//! Lists the children of a container in pages: shard by shard, each in the order of names. A child
+//! whose marks settle nothing is looked up, and the finding is recorded as a mark.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,8 +19,9 @@ use crate::library::Library;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 
-/// Where a listing goes on: after this name of this shard, of as many as there were when it began: it goes through those to its end, however
-/// many there are by then. Its text is opaque and safe in a URL.
+/// Where a listing continues: after a name in a shard. The token keeps the number of shards at the
+/// beginning of the listing. The listing uses that number to its end, however many shards there are
+/// by then. Its text is opaque and safe in a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListToken {
     shards: u16,
@@ -53,9 +55,9 @@ impl FromStr for ListToken {
 /// A page of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Volumes; stable, not in alphabetical order. Each is here once.
+    /// Volumes, each once. The order is stable, but not alphabetical.
     pub volumes: Vec<VolumeId>,
-    /// Where to go on; `None`: this was the last page.
+    /// Where the listing continues; `None` on the last page.
     pub next: Option<ListToken>,
 }
 
@@ -63,13 +65,13 @@ pub struct Listing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub name: String,
-    /// What was said of it when it was announced.
+    /// The note from when it was announced.
     pub note: Bytes,
 }
 
 impl Library {
-    /// A page of at most `max` volumes. What is live from before the call until after it is listed; what is not live in all
-    /// that time is not.
+    /// A page of at most `max` volumes. A volume that is live from before the call until after it
+    /// is listed. A volume that is not live at any time during the call is not listed.
     pub async fn list(&self, after: Option<&ListToken>, max: usize) -> ObjectsResult<Listing> {
         let parent = self.parent(&Container::Volumes).await?;
         let (found, next) = self.list_children(&parent, after, max).await?;
@@ -81,19 +83,19 @@ impl Library {
         })
     }
 
-    /// When what the listing of volumes tells changed last; `None`: there never was a volume.
+    /// When the listing of volumes changed last; `None` if there never was a volume.
     pub async fn volumes_changed(&self) -> ObjectsResult<Option<RevisionId>> {
         let parent = self.parent(&Container::Volumes).await?;
         self.newest_change(parent.all_partitions()).await
     }
 
-    /// Where the last page of at most `max` volumes begins; `None`: at the first one.
+    /// Where the last page of at most `max` volumes begins; `None` means at the first volume.
     pub async fn last_page_of_volumes(&self, max: usize) -> ObjectsResult<Option<ListToken>> {
         let parent = self.parent(&Container::Volumes).await?;
         self.last_children(&parent, max).await
     }
 
-    /// A page of at most `max` children of a container, and where to go on.
+    /// A page of at most `max` children of a container, and where the listing continues.
     pub(crate) async fn list_children(
         &self,
         parent: &Parent,
@@ -112,7 +114,7 @@ impl Library {
                 _ => Bytes::new(),
             };
             let mut children = Children::new(parent.partitions_of(shard, shards), from, Strength::Usual);
-            // What is unsettled is looked up in batches, so a page may at first hold too few.
+            // Unsettled children are looked up in batches, so a page may have too few at first.
             while live.len() < max {
                 let names = children.take(self, max - live.len()).await?;
                 let Some(last) = names.last() else { break };
@@ -126,14 +128,15 @@ impl Library {
         Ok((live, None))
     }
 
-    /// Where the last page of at most `max` children of a container begins; `None`: at the first child.
+    /// Where the last page of at most `max` children of a container begins; `None` means at the
+    /// first child.
     pub(crate) async fn last_children(&self, parent: &Parent, max: usize) -> ObjectsResult<Option<ListToken>> {
         let shards = parent.shards();
         for shard in (0..shards).rev() {
             let mut children = Children::backward(parent.partitions(shard));
             let mut names = children.take(self, max.saturating_add(1)).await?;
             if names.len() > max {
-                // The page begins after the one that is too many.
+                // The page begins after the first name that does not fit.
                 return Ok(names.pop().map(|name| ListToken { shards, shard, name: name.name }));
             }
             if !names.is_empty() {
@@ -143,8 +146,8 @@ impl Library {
         Ok(None)
     }
 
-    /// Those of `names` that are live, each once. Sweeps what is not settled. What neither its marks nor its head can tell,
-    /// because the head is damaged, is left out.
+    /// Returns those of `names` that are live, each once, and sweeps unsettled ones. A child is
+    /// left out if its marks do not settle it and its head is damaged.
     async fn live_of(&self, parent: &Parent, names: Vec<Name>) -> ObjectsResult<Vec<Found>> {
         let unsettled = names.iter().filter(|name| name.unsettled());
         let asked: Vec<_> = unsettled.map(|name| parent.container().child_partition(&name.name)).collect();
@@ -172,8 +175,9 @@ impl Library {
         Ok(live)
     }
 
-    /// The note of the incarnation at which a name is live, by its settled marks and, where there are none, by its head; puts
-    /// the marks that settle it. A sweep that fails changes no answer, and the next listing does it again.
+    /// Returns the note of the incarnation at which a name is live, according to its settled marks
+    /// or else to its head; puts the marks that settle it. A failed sweep changes no result, and
+    /// the next listing repeats it.
     async fn settle(&self, parent: &Parent, name: &Name, head: Option<&HeadRow>) -> Option<Bytes> {
         let mut live = None;
         for marked in &name.incarnations {
@@ -200,7 +204,8 @@ impl Library {
         live
     }
 
-    /// Puts the mark that an unsettled child lacks; where that is its end, only after its head can never be switched in any more.
+    /// Puts the mark that an unsettled child lacks. If that is the mark of its removal, its head is
+    /// fenced first, so that it can never be switched in again.
     async fn sweep(&self, parent: &Parent, name: &str, marked: &Marked, head: Option<&HeadRow>) -> ObjectsResult<()> {
         let Marked { incarnation, marks, .. } = *marked;
         if is_live_at(head, incarnation) {
@@ -212,7 +217,8 @@ impl Library {
                 }
             };
         }
-        // It is not gone before all that is in it: until then the job that deletes its container has to find it.
+        // A container must not be marked as gone before its contents are: until then the job that
+        // deletes its parent has to find it.
         let is_being_deleted = |row: &HeadRow| row.head.state == State::Deleting && row.head.incarnation == incarnation;
         let age = self.inner.surroundings.clock.now().since(incarnation.time());
         if head.is_some_and(is_being_deleted) && self.keeps(Rule::EndNested) || age < self.inner.options.sweep_after {

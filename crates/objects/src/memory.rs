@@ -1,8 +1,10 @@
-//! One budget for what clients make the server hold at once: bodies while they come in, lists, plans and graphs made of them.
+//! One budget for the memory that clients make the server use at once: bodies while they arrive,
+//! and the lists, plans and graphs made from them.
 //!
-//! A share is taken before anything is held, and given back with what was made of it. Whoever has nothing yet waits for a share,
-//! for a while; whoever has one already and wants more is refused at once if there is no more, or two could wait for each other.
-//! Small shares come out of a part of their own, so that they do not wait behind large ones.
+//! A request takes a share before it holds anything, and returns it together with what was made. A
+//! request without a share waits for one, for a limited time. A request that has a share and needs
+//! more is refused at once if there is no more; otherwise two requests could wait for each other.
+//! Small shares come from a part of their own, so that they do not wait behind large ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,16 +16,16 @@ use tokio::sync::oneshot;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::shares::{Party, Shares};
 
-/// The largest share that is small.
+/// The largest share that counts as small.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// The part of the budget that is for small shares only: one of so many.
+/// The fraction of the budget for small shares only: one of so many.
 const SMALL_ONE_OF: u64 = 8;
 
-/// Requests that may wait for a share.
+/// The most requests that may wait for a share.
 const WAITING_MAX: u64 = 256;
 
-/// How long one waits before it is told to come again.
+/// How long a request waits before it is refused for now.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// The budget. Cheap to clone.
@@ -46,7 +48,7 @@ struct Waiting {
     granted: oneshot::Sender<Share>,
 }
 
-/// Bytes that somebody may hold; given back when it is dropped.
+/// Bytes that a party may hold. Dropping it returns them.
 #[derive(Debug)]
 pub struct Share {
     memory: Memory,
@@ -56,25 +58,26 @@ pub struct Share {
 }
 
 impl Memory {
-    /// A budget of so many bytes.
+    /// A budget of `bytes`.
     pub fn new(bytes: u64) -> Self {
         let small = Shares::new(bytes / SMALL_ONE_OF);
         let large = Shares::new(Self::largest_share(bytes));
         Self(Arc::new(Mutex::new(State { small, large, places: Shares::new(WAITING_MAX), waiting: VecDeque::new() })))
     }
 
-    /// The largest share that can be had of a budget of so many bytes while nobody has any.
+    /// The largest share of a budget of `bytes` while there are no others.
     pub fn largest_share(bytes: u64) -> u64 {
         bytes - bytes / SMALL_ONE_OF
     }
 
-    /// Bytes that are taken now.
+    /// Bytes in use now.
     pub fn taken_bytes(&self) -> u64 {
         let state = self.0.lock();
         state.small.taken() + state.large.taken()
     }
 
-    /// A share for somebody who has none; waits for it. [`ObjectsError::Overloaded`] if there is none for too long.
+    /// Waits for a share for a request that has none. Fails with [`ObjectsError::Overloaded`] if
+    /// that takes too long.
     pub async fn reserve(&self, party: &Party, bytes: u64) -> ObjectsResult<Share> {
         let granted = {
             let mut state = self.0.lock();
@@ -89,14 +92,14 @@ impl Memory {
             waiting
         };
         let _place = Place { memory: self, party };
-        // A share that is granted at the last moment is given back with the channel.
+        // A share that is granted at the last moment returns with the channel.
         match tokio::time::timeout(WAIT_MAX, granted).await {
             Ok(Ok(share)) => Ok(share),
             _ => Err(overloaded(bytes)),
         }
     }
 
-    /// A share that is there at once, or none.
+    /// A share that is available at once; fails if there is none.
     pub fn try_reserve(&self, party: &Party, bytes: u64) -> ObjectsResult<Share> {
         self.take(&mut self.0.lock(), party, bytes).ok_or_else(|| overloaded(bytes))
     }
@@ -108,7 +111,8 @@ impl Memory {
         is_taken.then(|| Share { memory: self.clone(), party: party.clone(), small_bytes, large_bytes })
     }
 
-    /// Gives back, and grants what fits now to those who wait, in the order in which they came.
+    /// Returns bytes, and grants shares that fit now to waiting requests, in the order of their
+    /// arrival.
     fn give_back(&self, party: &Party, small_bytes: u64, large_bytes: u64) {
         let mut too_late = Vec::new();
         let mut state = self.0.lock();
@@ -124,12 +128,12 @@ impl Memory {
             }
         }
         drop(state);
-        // Who does not wait any more gives it back, which takes the lock.
+        // A request that does not wait any more returns its share, which takes the lock.
         drop(too_late);
     }
 }
 
-/// A place among those who wait; given up when it is dropped.
+/// A place in the queue. Dropping it returns the place.
 struct Place<'a> {
     memory: &'a Memory,
     party: &'a Party,
@@ -142,12 +146,13 @@ impl Drop for Place<'_> {
 }
 
 impl Share {
-    /// How many bytes it is of.
+    /// The bytes of this share.
     pub fn bytes(&self) -> u64 {
         self.small_bytes + self.large_bytes
     }
 
-    /// Makes it one of so many bytes. [`ObjectsError::Overloaded`] if there are not so many more now.
+    /// Changes the share to `bytes`. Fails with [`ObjectsError::Overloaded`] if that many more are
+    /// not available now.
     pub fn resize(&mut self, bytes: u64) -> ObjectsResult<()> {
         match bytes.checked_sub(self.bytes()) {
             Some(more) => {

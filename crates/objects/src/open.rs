@@ -1,4 +1,4 @@
-//! Opening a library over a store.
+//! Opens a library over a store.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::surroundings::Surroundings;
 use crate::switch::{Switch, Switched};
 
 impl Library {
-    /// Opens a library: checks the options, and makes the containers that everything else is in, if there are none. Several may open the same
-    /// store at once; one of them makes each.
+    /// Opens a library: checks the options, and creates the top containers if they do not exist.
+    /// Several servers may open the same store at once; one of them creates each container.
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: LibraryOptions) -> ObjectsResult<Self> {
         Self::open_within(store, Surroundings::of_this_machine(clock), options).await
     }
 
-    /// The same, within other surroundings than those of this machine.
+    /// Opens a library within other surroundings than those of this machine.
     pub async fn open_within(
         store: Arc<dyn Store>,
         surroundings: Surroundings,
@@ -39,7 +39,7 @@ impl Library {
         Ok(library)
     }
 
-    /// Makes a container that nothing contains, if there is none.
+    /// Creates a top container if it does not exist.
     async fn make_container(&self, container: Container, body: Body) -> ObjectsResult<()> {
         let partition = container.partition();
         let base = self.patiently(|| self.head_at(&partition)).await?;
@@ -56,7 +56,7 @@ impl Library {
             .await?
         {
             Switched::Applied => Ok(()),
-            // Somebody else was first; that container is as good.
+            // Another server was first; its container serves equally.
             _ => self.parent(&container).await.map(|_| ()),
         }
     }

@@ -1,4 +1,4 @@
-//! Reading one page, the METS or the record of a volume.
+//! Reads one page, the METS or the record of a volume.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub struct PageRead {
     pub index: u32,
     /// Its directory entry.
     pub entry: Entry,
-    /// Its frame; not inflated yet, so not checked yet.
+    /// Its frame. It is not inflated yet, and so not checked yet.
     pub frame: Bytes,
     /// Name, label, features, digests.
     pub fixity: PageFixity,
@@ -34,13 +34,13 @@ pub struct MemberRead {
     pub index: u32,
     /// Size, frame length, CRC-32.
     pub entry: Entry,
-    /// Its frame; not inflated yet, so not checked yet.
+    /// Its frame. It is not inflated yet, and so not checked yet.
     pub frame: Bytes,
     /// SHA-256 of its text.
     pub sha256: [u8; 32],
 }
 
-/// What is known of a page without its text.
+/// A page's facts without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageInfo {
     /// Its sequence.
@@ -65,7 +65,8 @@ impl PageRead {
         self.volume.text_of(self.index, &self.entry, &self.frame)
     }
 
-    /// The page as a gzip file (RFC 1952), straight from the frame: the checksum of the pack it was cut from was verified.
+    /// The page as a gzip file (RFC 1952), directly from the frame. The checksum of its pack was
+    /// verified.
     pub fn gzip(&self) -> Bytes {
         pack::gzip(&self.frame, self.entry.member.size, self.entry.member.crc32)
     }
@@ -79,7 +80,7 @@ impl MemberRead {
 }
 
 impl Volume {
-    /// How many pages it has.
+    /// The number of pages.
     pub fn page_count(&self) -> u32 {
         u32::try_from(self.body.pages.count).unwrap_or(u32::MAX)
     }
@@ -104,8 +105,8 @@ impl Volume {
 }
 
 impl Library {
-    /// One page of the current revision, by its sequence. [`ObjectsError::Absent`] (`<volume id>[<sequence>]`) if the volume has
-    /// none of this sequence.
+    /// Reads one page of the current revision, by its sequence. Fails with [`ObjectsError::Absent`]
+    /// (`<volume id>[<sequence>]`) if the volume has no page of this sequence.
     pub async fn page(&self, id: &VolumeId, seq: Seq) -> ObjectsResult<PageRead> {
         let volume = self.volume(id).await?;
         let found = self.resolve_pages(&volume, &[seq]).await?.pop().flatten();
@@ -130,7 +131,7 @@ impl Library {
         self.member(volume, index, entry, sha256).await
     }
 
-    /// The metadata record of the current revision, if it came with one.
+    /// The metadata record of the current revision, if the source had one.
     pub async fn record(&self, id: &VolumeId) -> ObjectsResult<Option<MemberRead>> {
         let volume = self.volume(id).await?;
         let index = volume.record_index();
@@ -146,7 +147,8 @@ impl Library {
         Ok(MemberRead { volume, index, entry, frame, sha256 })
     }
 
-    /// What is known of some pages of the current revision, by index in METS order; the range is cut at the volume's end.
+    /// The facts of some pages of the current revision, by index in METS order. The range is cut at
+    /// the volume's end.
     pub async fn page_list(&self, id: &VolumeId, pages: Range<u32>) -> ObjectsResult<Vec<PageInfo>> {
         let volume = self.volume(id).await?;
         let end = pages.end.min(volume.page_count());
@@ -174,8 +176,9 @@ impl Library {
         infos.collect()
     }
 
-    /// Index in METS order and directory entry of the pages with these sequences, in the order asked for; `None`: there is no
-    /// such page. Usually the index is one less than the sequence: then only the segments of those pages are read.
+    /// Index in METS order and directory entry of the pages with these sequences, in the requested
+    /// order; `None` if there is no such page. Usually the index is one less than the sequence, and
+    /// then only the segments of those pages are read.
     pub async fn resolve_pages(&self, volume: &Volume, seqs: &[Seq]) -> ObjectsResult<Vec<Option<(u32, Entry)>>> {
         let count = volume.page_count();
         let guesses = seqs.iter().map(|seq| seq.get() - 1).filter(|index| *index < count);
@@ -199,21 +202,21 @@ impl Library {
     }
 }
 
-/// Finds a page among all, which stand by rising sequence.
+/// Finds a page among all pages, which are sorted by sequence.
 fn find(all: &[Entry], seq: Seq) -> Option<(u32, Entry)> {
     let index = all.binary_search_by_key(&seq.get(), |entry| entry.seq).ok()?;
     Some((u32::try_from(index).ok()?, all[index]))
 }
 
 impl Volume {
-    /// Damage of one of its members.
+    /// The error for damage of one of its members.
     pub(crate) fn damaged(&self, member: u32, detail: &str) -> ObjectsError {
         ObjectsError::Damaged { volume: self.id.clone(), member: Some(member), detail: detail.to_owned() }
     }
 }
 
 impl ObjectsError {
-    /// The same, with the member that was being read, where damage does not say it yet.
+    /// Adds the member that was being read, if the damage does not name one yet.
     pub(crate) fn at_member(self, index: u32) -> Self {
         match self {
             Self::Damaged { volume, member: None, detail } => Self::Damaged { volume, member: Some(index), detail },

@@ -1,5 +1,5 @@
-//! Passes in the background over recorded work. A record that cannot be dealt with, or a page of them that cannot be read, is
-//! reported in the log and counted, and ends no pass.
+//! Background passes over recorded work. A record that fails, or a page of records that cannot be
+//! read, is logged and counted, and does not end a pass.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +10,14 @@ use crate::error::ObjectsResult;
 use crate::library::Library;
 use crate::queue::Entry;
 
-/// So many records that fail one after the other, without being damaged, end a pass: it is the store that fails, and each would take
-/// its time to find out.
+/// A pass ends after so many consecutive records have failed without being damaged: then the store
+/// fails, and each further record would waste time.
 const IN_A_ROW_MAX: u32 = 8;
 
-/// What goes on in the background.
+/// The kinds of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chore {
-    /// Going on with deletions of containers ([`Library::resume_deletions`]).
+    /// Resuming deletions of containers ([`Library::resume_deletions`]).
     Resuming,
     /// Dropping the marks of deleted containers ([`Library::empty_deleted_containers`]).
     Emptying,
@@ -34,7 +34,7 @@ pub enum Chore {
 }
 
 impl Chore {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::Resuming,
         Self::Emptying,
@@ -59,19 +59,19 @@ impl Chore {
     }
 }
 
-/// How often the passes of each met a record that it could not deal with.
+/// For each kind, how often its passes met a record that failed.
 #[derive(Default)]
 pub(crate) struct Failures([AtomicU64; Chore::ALL.len()]);
 
-/// What becomes of a record that was dealt with.
+/// What happens to a record that was handled.
 pub(crate) enum Then {
-    /// It is done with.
+    /// The work is complete.
     Finished,
-    /// Something is left to do, before this time nothing.
+    /// Work is left, but not before this time.
     Later(UnixMillis),
 }
 
-/// How one pass goes over its records.
+/// The failures of one pass over its records.
 pub(crate) struct Tally<'a> {
     failures: &'a AtomicU64,
     chore: Chore,
@@ -79,8 +79,8 @@ pub(crate) struct Tally<'a> {
 }
 
 impl Library {
-    /// How many records passes could not deal with since this library was opened; a record counts each time that it is met. Why is in the
-    /// log.
+    /// The number of failures in passes since this library was opened; a record counts each time
+    /// that it fails. The log has the reasons.
     pub fn failed_records(&self, chore: Chore) -> u64 {
         self.inner.failures.0[chore as usize].load(Ordering::Relaxed)
     }
@@ -91,8 +91,8 @@ impl Library {
 }
 
 impl Library {
-    /// Notes what came of records of one subject, and removes them, or leaves them until a time. What could not be dealt with is left for the
-    /// next pass. Answers what was done; an error ends the pass.
+    /// Notes the outcome of the records of one subject, and removes them or postpones them. Failed
+    /// records are left for the next pass. Returns what was done; an error ends the pass.
     pub(crate) async fn dealt_with<T>(
         &self,
         tally: &mut Tally<'_>,
@@ -109,7 +109,7 @@ impl Library {
         Ok(done)
     }
 
-    /// What becomes of a record that is finished, or is left for the next pass.
+    /// What happens to a record that is finished or left for the next pass.
     pub(crate) fn finished_if(&self, is_finished: bool) -> Then {
         match is_finished {
             true => Then::Finished,
@@ -119,7 +119,7 @@ impl Library {
 }
 
 impl Tally<'_> {
-    /// What came of one record; `None`: it could not be dealt with. An error ends the pass.
+    /// The outcome of one record; `None` if it failed. An error ends the pass.
     pub(crate) fn take<T>(&mut self, record: impl Display, result: ObjectsResult<T>) -> ObjectsResult<Option<T>> {
         let error = match result {
             Ok(done) => {

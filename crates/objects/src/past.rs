@@ -1,11 +1,15 @@
-//! Past members of containers. A listing of today reads them as little as can be: when a shard is rewritten or a container is given other
-//! shards, they go to partitions of their own, one for each shard and epoch that is left behind, so that none is larger than that was. A
-//! partition of the container's lists them. Together with what is in its shards these are all members that it ever had, each with the
-//! revision that created it and the one that removed it; so who wants to know what it held at some time reads its head first, then that
-//! list, then the partitions.
+//! Past members of containers.
 //!
-//! Whether they are kept is what [`crate::History`] says of the kind of members. Where it is a number of versions, a past member is kept as
-//! long as one of its heads is among so many of its name.
+//! Present listings should read as few past members as possible. When a shard is rewritten or a
+//! container gets new shards, past members move to partitions of their own: one for each shard and
+//! epoch left behind, so that no partition is larger than that shard was. A further partition of
+//! the container lists them. Together with the shards they hold all members that the container ever
+//! had, each with the revision that created it and the one that removed it. To find what a
+//! container held at some time, a reader reads its head first, then the list, then the partitions.
+//!
+//! [`crate::History`] determines for each kind of member whether past members are kept. If it is a
+//! number of versions, a past member is kept as long as one of its heads is among that many newest
+//! heads of its name.
 
 use bytes::Bytes;
 use store::{Class, NewRow, Scan, Table, UnixMillis, envelope};
@@ -21,7 +25,7 @@ use crate::revision::RevisionId;
 /// Bytes of one page of the list of partitions.
 const SCAN_BYTES: usize = 16 << 10;
 
-/// For how long a past member is kept.
+/// How long a past member is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     ForEver,
@@ -29,7 +33,7 @@ pub(crate) enum Kept {
 }
 
 impl Keep {
-    /// For how long a member is kept that was removed by this revision; `None`: not at all.
+    /// How long a member is kept that was removed by this revision; `None` if it is not kept.
     fn member(self, removed_by: RevisionId, now: UnixMillis) -> Option<Kept> {
         match self {
             Self::For(time) => Some(removed_by.time().plus(time)).filter(|until| now < *until).map(Kept::Until),
@@ -37,14 +41,14 @@ impl Keep {
         }
     }
 
-    /// Whether past members are kept for ever.
+    /// Whether past members are kept forever.
     pub(crate) fn keeps_members(self) -> bool {
         matches!(self, Self::All | Self::Newest(1..))
     }
 }
 
 impl Library {
-    /// What is kept of the members of a container.
+    /// Which past members of a container are kept.
     pub(crate) fn history_of(&self, container: &Container) -> Keep {
         match container {
             Container::Volumes => self.inner.options.history.volumes,
@@ -52,7 +56,8 @@ impl Library {
         }
     }
 
-    /// For how long a past member is kept; `None`: not at all, as what never came to be.
+    /// How long a past member is kept; `None` if it is not kept, which includes members that were
+    /// never created.
     pub(crate) async fn keeps_past(
         &self,
         container: &Container,
@@ -70,7 +75,7 @@ impl Library {
             match self.patiently(kept_from).await {
                 Ok(Some(from)) if from <= removed_by => {}
                 Ok(_) => return Ok(None),
-                // Nobody knows, so it is kept.
+                // The head is unreadable, so the member is kept.
                 Err(error) if error.is_damage() => {}
                 Err(error) => return Err(error),
             }
@@ -78,7 +83,7 @@ impl Library {
         Ok(keep.member(removed_by, self.inner.surroundings.clock.now()))
     }
 
-    /// Some partitions of past members of a container, and where to go on in the list of them.
+    /// Some partitions of past members of a container, and where their list continues.
     pub(crate) async fn past_partitions(
         &self,
         container: &Container,
@@ -102,7 +107,7 @@ impl Library {
     }
 }
 
-/// The row that lists the past members of a shard at an epoch, of so many shards.
+/// The row that lists the past members of a shard at an epoch, when there were so many shards.
 pub(crate) fn index_row(shard: u16, epoch: u32, shards: u16) -> NewRow {
     NewRow::new(keys::past_index(shard, epoch), envelope::seal(&shards.to_be_bytes()))
 }

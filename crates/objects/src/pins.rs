@@ -1,7 +1,8 @@
-//! Pins: how a selection keeps the rows of a revision from being collected.
+//! Pins protect the rows of a revision from being collected, for selections.
 //!
-//! They stand in a table of their own ([`Table::Pins`], partitions as those of the volumes), which is of the lane of what serving
-//! writes: a selection can be made while the text itself takes no writes. Nothing needs them to change together with a head.
+//! Pins have a table of their own ([`Table::Pins`], with the same partitions as volumes). It
+//! belongs to the service lane: a selection can be made while the text lane refuses writes. Pins
+//! need not change together with a head.
 
 use std::collections::BTreeSet;
 
@@ -16,18 +17,18 @@ use crate::library::Library;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 
-/// Pins that are put with one call of the store.
+/// Pins that are put in one call of the store.
 const BATCH_PINS: usize = 500;
 
 /// Bytes of one page of a scan over pins.
 const SCAN_BYTES: usize = 64 << 10;
 
-/// Whether a pin holds.
+/// Whether a pin protects its revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinned {
     /// The revision's rows stay until the pin ends.
     Held,
-    /// The revision may be collected already: plan this volume anew, under another selection.
+    /// The revision may be collected already: plan this volume again, under another selection.
     Lost,
 }
 
@@ -39,11 +40,12 @@ struct Pin {
 }
 
 impl Library {
-    /// Pins revisions, which a plan read from heads before, for a selection that ends at `until`; answers for each whether it
-    /// holds. The pins last a plan's life longer, so that who began to read just before the end can read on. A selection pins
-    /// one revision of a volume, once.
+    /// Pins revisions, which a plan has read from heads, for a selection that ends at `until`.
+    /// Returns for each whether the pin holds. A pin lasts a plan's life longer, so that a reader
+    /// that began just before the end can finish. A selection pins one revision of a volume, once.
     ///
-    /// Pins are put acknowledged, then heads are read again: who condemns later sees the pin, who condemned before is seen.
+    /// Pins are acknowledged before heads are read again. A collector that condemns later sees the
+    /// pin; one that condemned earlier is seen here.
     pub async fn pin(
         &self,
         volumes: &[(VolumeId, RevisionId)],
@@ -71,7 +73,7 @@ impl Library {
         Ok(pinned)
     }
 
-    /// Takes a selection's pins away. What is not pinned is no error.
+    /// Deletes a selection's pins. A volume without a pin is not an error.
     pub async fn unpin(&self, ids: &[VolumeId], selection: &str) -> ObjectsResult<()> {
         for batch in ids.chunks(BATCH_PINS) {
             let steps = batch.iter().map(|id| Step::Remove {
@@ -84,7 +86,7 @@ impl Library {
         Ok(())
     }
 
-    /// The revisions of a volume that are pinned now. Pins that have ended are taken away.
+    /// The revisions of a volume that are pinned now. Deletes pins that have ended.
     pub(crate) async fn pinned_revisions(&self, id: &VolumeId) -> ObjectsResult<BTreeSet<RevisionId>> {
         let partition = keys::volume_partition(id);
         let mut pinned = BTreeSet::new();
@@ -109,7 +111,7 @@ impl Library {
         Ok(pinned)
     }
 
-    /// The revision that a pin keeps; `None`: it has ended, by any server's clock.
+    /// The revision that a pin protects; `None` if the pin has ended by every server's clock.
     fn pin_in_force(&self, row: &Row) -> ObjectsResult<Option<RevisionId>> {
         let pin: Pin = head::open(Table::Pins, &row.value)?;
         let options = &self.inner.options;
@@ -119,8 +121,9 @@ impl Library {
 }
 
 impl Head {
-    /// Whether the rows of `revision`, which was current at some time, are neither condemned nor collected: it is current still,
-    /// or above all that was ever condemned, or was current when the standing condemnation was spoken.
+    /// Whether the rows of `revision`, which was current at some time, are neither condemned nor
+    /// collected: it is still current, or above all that was ever condemned, or was current when
+    /// the present condemnation was made.
     fn keeps(&self, revision: RevisionId) -> bool {
         revision == self.revision
             || revision > self.floor

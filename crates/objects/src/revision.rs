@@ -1,4 +1,4 @@
-//! Revision ids: unique, ordered by time, never a counter.
+//! Revision ids: unique, ordered by time, and no counters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use store::{Clock, Random, UnixMillis};
 
-/// Sixteen bytes whose byte order is the order of making: 6 bytes of milliseconds, 2 bytes of a counter within one
-/// millisecond, 8 bytes that tell writers apart. A hybrid clock makes them, so that they never run back in one process.
+/// Sixteen bytes whose byte order is the order of minting: 6 bytes of milliseconds, 2 bytes of a
+/// counter within one millisecond, 8 bytes that distinguish writers. A hybrid clock mints them, so
+/// that they never decrease in one process.
 ///
-/// Incarnations are revision ids too: the one under which an object was created.
+/// Incarnations are revision ids too: the id under which an object was created.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RevisionId(pub [u8; 16]);
 
@@ -18,7 +19,7 @@ impl RevisionId {
     /// Below every id that is ever minted.
     pub const ZERO: Self = Self([0; 16]);
 
-    /// The smallest id of a moment.
+    /// The smallest id of a millisecond.
     pub fn first_at(moment: UnixMillis) -> Self {
         let mut id = [0; 16];
         id[..6].copy_from_slice(&moment.0.min((1 << 48) - 1).to_be_bytes()[2..]);
@@ -30,7 +31,7 @@ impl RevisionId {
         Self(u128::from_be_bytes(self.0).saturating_add(1).to_be_bytes())
     }
 
-    /// When it was minted, by its writer's clock.
+    /// When it was minted, according to its writer's clock.
     pub fn time(&self) -> UnixMillis {
         let mut bytes = [0; 8];
         bytes[2..].copy_from_slice(&self.0[..6]);
@@ -57,7 +58,7 @@ impl fmt::Debug for RevisionId {
     }
 }
 
-/// Mints revision ids: a hybrid clock that never runs back, and a nonce of this writer's.
+/// Mints revision ids: a hybrid clock that never goes back, and a nonce of this writer.
 pub struct RevisionClock {
     clock: Arc<dyn Clock>,
     nonce: [u8; 8],
@@ -76,7 +77,8 @@ impl RevisionClock {
         self.mint_above(RevisionId::ZERO)
     }
 
-    /// A new id that is also above `floor`, whoever minted that: a clock that lags catches up.
+    /// A new id that is also above `floor`, whichever writer minted that. So a clock that lags
+    /// catches up.
     pub fn mint_above(&self, floor: RevisionId) -> RevisionId {
         let mut floor_tick = [0; 8];
         floor_tick.copy_from_slice(&floor.0[..8]);

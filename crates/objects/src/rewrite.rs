@@ -1,10 +1,14 @@
-//! Rewriting a shard without its past members, whose marks nobody may take away while the partition is read.
+//! Rewrites a shard without its past members, whose marks must not be deleted while the partition
+//! is read.
 //!
-//! The head names both epochs; then the old one is scanned, and each child that is not surely gone is copied, all its marks in
-//! one step; past members that are kept go to a partition of their own (`past.rs`); then the head names the new one alone. Marks that were required to find the old head are in the old partition before
-//! the scan begins, all others go to the new one, so that none is lost that matters: what a late sweeper still puts into the old
-//! partition (confirmed, removed) only repeats what heads say. Any server goes on with what another has begun; copying twice
-//! changes nothing. The old partition is dropped once no page of a listing can still be reading it.
+//! The head first names both epochs. Then the old one is scanned, and each child that is not
+//! certainly gone is copied, all its marks in one step. Past members that are kept go to a
+//! partition of their own (`past.rs`). Then the head names only the new epoch. Marks that required
+//! the old head are in the old partition before the scan begins; all others go to the new one. So
+//! no mark is lost that matters: what a late sweeper still puts into the old partition (confirmed,
+//! removed) only repeats what heads say. Any server continues what another has begun, and copying
+//! twice changes nothing. The old partition is dropped once no page of a listing can still be
+//! reading it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -21,16 +25,16 @@ use crate::library::Library;
 use crate::past::{self, Kept};
 use crate::rules::Rule;
 
-/// A shard is rewritten when one of so many of its rows is of a past member.
+/// A shard is rewritten when at least one of so many of its rows belongs to a past member.
 const DEAD_SHARE: u64 = 4;
 
-/// Rows that are copied at a time, about.
+/// The approximate number of rows copied at a time.
 const COPY_ROWS: usize = 1_000;
 
-/// Bytes that are copied at a time, about.
+/// The approximate number of bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Rows that are removed of shards that are not named any more in one go; the next one goes on.
+/// The most rows of replaced shards that one call removes; the next call continues.
 pub(crate) const DROPPED_ROWS_MAX: u64 = 1_000_000;
 
 /// Bytes of one page of a scan over records.
@@ -39,18 +43,18 @@ const SCAN_BYTES: usize = 64 << 10;
 /// The marks in a shard.
 pub(crate) struct Counted {
     pub rows: u64,
-    /// Those of past members.
+    /// Marks of past members.
     pub dead: u64,
 }
 
-/// A shard at an epoch, whose members are copied to where they go from now on.
+/// A shard at an epoch whose members are copied, and their destination.
 pub(crate) struct Copied<'a> {
     pub parent: &'a Parent,
     pub shard: u16,
     pub epoch: u32,
-    /// How many shards there are from now on: so many, or a multiple.
+    /// The number of shards of the destination: the present number, or a multiple of it.
     pub shards: u16,
-    /// At which epoch.
+    /// The epoch of the destination.
     pub next: u32,
 }
 
@@ -83,8 +87,9 @@ impl Batch {
 }
 
 impl Library {
-    /// Looks at the shard of volumes whose turn it is: goes on with a rewriting that was begun, drops what an earlier one left, or rewrites
-    /// it if that is worth it. Answers whether it was rewritten. [`Library::collect_once`] does this too.
+    /// Visits the next shard of volumes: continues a rewrite that was begun, drops what an earlier
+    /// one left, or begins a rewrite if that is worthwhile. Returns whether the shard was
+    /// rewritten. [`Library::collect_once`] does this too.
     pub async fn tend_next_shard(&self) -> ObjectsResult<bool> {
         if !self.is_home() {
             return Ok(false);
@@ -94,7 +99,7 @@ impl Library {
         self.tend_shard(&parent, shard).await
     }
 
-    /// The same for one shard of any container.
+    /// Does the same for one shard of any container.
     pub(crate) async fn tend_shard(&self, parent: &Parent, shard: u16) -> ObjectsResult<bool> {
         if parent.body().growing.is_some() {
             return Ok(false);
@@ -123,7 +128,7 @@ impl Library {
         Ok(dead >= self.inner.options.rewrite_dead_rows_min.max(1) && dead * DEAD_SHARE >= rows)
     }
 
-    /// How many marks there are in a shard, and how many of them are of past members.
+    /// The number of marks in a shard, and of those that belong to past members.
     pub(crate) async fn count_rows(&self, parent: &Parent, shard: u16) -> ObjectsResult<Counted> {
         let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Usual);
         let (mut rows, mut dead) = (0, 0);
@@ -135,7 +140,7 @@ impl Library {
         Ok(Counted { rows, dead })
     }
 
-    /// Copies a shard's old partition, then names the new partition alone.
+    /// Copies a shard's old partition, then makes the head name only the new one.
     async fn copy_shard(&self, parent: &Parent, epochs: ShardEpochs) -> ObjectsResult<bool> {
         let (shard, epoch, next) = (epochs.shard, epochs.current, epochs.target());
         self.copy_members(Copied { parent, shard, epoch, shards: parent.shards(), next }).await?;
@@ -144,13 +149,14 @@ impl Library {
         self.name_epochs(parent, named, done).await
     }
 
-    /// Copies what a shard's partition holds of members that are not surely gone, all marks of each in one step; past ones to a partition of
-    /// their own, if they are kept. Doing it twice changes nothing.
+    /// Copies the members of a shard's partition that are not certainly gone, all marks of each in
+    /// one step, and past members to a partition of their own if they are kept. Repeating it
+    /// changes nothing.
     pub(crate) async fn copy_members(&self, copied: Copied<'_>) -> ObjectsResult<()> {
         let Copied { parent, shard, epoch, shards, next } = copied;
         let old = parent.partition(shard, epoch);
         let mut batch = Batch::default();
-        // Its number is that of one of the shards that it becomes.
+        // The shard's number is also that of one of the shards that it becomes.
         batch.add(
             parent.partition(shard, next),
             self.newest_change(std::iter::once(old.clone())).await?.map(change_row),
@@ -198,7 +204,8 @@ impl Library {
         Ok(())
     }
 
-    /// Has the head of the container name other epochs of a shard, if it names `from` still; whether it names `to` now.
+    /// Makes the container's head name the epochs `to` for a shard, if it still names `from`.
+    /// Returns whether it names `to` now.
     async fn name_epochs(&self, parent: &Parent, from: ShardEpochs, to: ShardEpochs) -> ObjectsResult<bool> {
         let change = |head: Option<&Head>| {
             let head = head.filter(|head| head.incarnation == parent.incarnation())?;
@@ -215,8 +222,9 @@ impl Library {
         Ok(container.is_some_and(|container| container.epochs(to.shard) == to))
     }
 
-    /// Drops a partition that the head does not name any more, a grace after that was noticed: no page of a listing takes so
-    /// long. At most so many rows as `rows_left` says. True: nothing is left of it.
+    /// Drops a partition that the head does not name any more, a grace after that was noticed: no
+    /// page of a listing takes that long. Removes at most `rows_left` rows. Returns true if nothing
+    /// is left.
     pub(crate) async fn drop_epoch(&self, children: &Bytes, rows_left: &mut u64) -> ObjectsResult<bool> {
         let records = keys::dropping_partition(children);
         let found = self.first_rows(Table::Work, &records, Scan::prefix(Bytes::new(), SCAN_BYTES)).await?;
@@ -240,8 +248,9 @@ impl Library {
         Ok(true)
     }
 
-    /// Removes all rows of a partition of children, a page of them at a time, and at most so many as `rows_left` says, from which they are
-    /// taken off. True: nothing is left. What is removed is removed, so whoever goes on begins with what is left.
+    /// Removes all rows of a partition of children, one page at a time. Removes at most `rows_left`
+    /// rows, and subtracts them from it. Returns true if nothing is left. Removed rows stay
+    /// removed, so a later call begins with the rest.
     pub(crate) async fn remove_children(&self, partition: &Bytes, rows_left: &mut u64) -> ObjectsResult<bool> {
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
         while let Some(range) = scan {

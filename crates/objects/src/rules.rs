@@ -1,6 +1,8 @@
-//! The rules of the protocols, each of which can be left out to see that the simulator finds what then goes wrong.
+//! The rules of the protocols. Tests can leave out each of them, to show that the simulator finds
+//! what then goes wrong.
 //!
-//! Without the feature `leave-out` all of them are kept, and asking for one is a constant. The names are those of `docs/protocols.md`.
+//! Without the feature `leave-out` all rules are in force, and asking for one is a constant. Their
+//! names are those of `docs/protocols.md`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +21,7 @@ macro_rules! rules {
             /// All rules.
             pub const ALL: &[Self] = &[$(Self::$rule),*];
 
-            /// What it is called.
+            /// Its name.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$rule => $name,)*
@@ -30,31 +32,33 @@ macro_rules! rules {
 }
 
 rules! {
-    /// A sweeper, and who deletes a container, fences the head of a child that never came to be.
+    /// A sweeper or deleter of a container fences the head of a child that was never created.
     Fence = "fence",
     /// A listing trusts a child only if it is confirmed.
     Confirm = "confirm",
     /// A child is marked as being removed before its head is deleted.
     DelIntent = "delintent",
-    /// The marks of children are kept by the incarnation of their container.
+    /// The marks of children are keyed by the incarnation of their container.
     PInc = "pinc",
     /// The head of a removed tombstone becomes free; it is never absent again.
     KeepFree = "keepfree",
-    /// Who does not know what came of a write looks for its revision in the head log too.
+    /// A writer that does not know the outcome of a write also searches the head log for its
+    /// revision.
     Log = "log",
-    /// Who is refused looks whether an earlier try of its own was applied.
+    /// A writer that is refused checks whether an earlier try of its own was applied.
     Relook = "relook",
     /// A new incarnation is above the floor of the head that was read.
     FloorRead = "floorread",
-    /// The job is recorded before the head of a container says that it is being deleted.
+    /// The job is recorded before a container's head says that it is being deleted.
     JobFirst = "jobfirst",
     /// The record of the job is dropped only after the head is deleted.
     JobFinish = "jobfinish",
-    /// A creator reads the head before it announces the child, and starts anew under another incarnation when it is refused.
+    /// A creator reads the head before it announces the child, and restarts under another
+    /// incarnation when it is refused.
     HeadFirst = "headfirst",
-    /// A child is written off by one more mark; no mark is removed.
+    /// A removed child gets one more mark; no mark is deleted.
     Marks = "marks",
-    /// The container is required after the child was announced.
+    /// The container is required after the child is announced.
     ReqLast = "reqlast",
     /// The head is fenced before the child is marked as removed.
     KillBefore = "killbefore",
@@ -68,7 +72,7 @@ rules! {
     CopyOne = "copyone",
     /// The announcement of a child is repeated until it is acknowledged.
     AckIntent = "ackintent",
-    /// What was deleted in an earlier incarnation of its container does not keep the name.
+    /// A name is free if its resource was deleted in an earlier incarnation of its container.
     PIncFree = "pincfree",
     /// A condemnation raises the floor of the head.
     Floor = "floor",
@@ -76,25 +80,26 @@ rules! {
     CondCas = "condcas",
     /// The grace counts from the condemnation.
     GraceObs = "graceobs",
-    /// What was current when the condemnation was spoken stays.
+    /// The revision that is current at a condemnation stays.
     H0 = "h0",
     /// The life of a plan counts from before its heads are read.
     PlanFirst = "planfirst",
     /// A plan reads heads strongly.
     StrongHead = "stronghead",
-    /// A selection is pinned before its heads are read once more.
+    /// A selection is pinned before its heads are read again.
     PinFirst = "pinfirst",
-    /// The collector looks at the pins when it removes.
+    /// The collector reads the pins when it removes.
     PinScan = "pinscan",
-    /// The grace is longer than the life of a plan and the difference of clocks.
+    /// The grace is longer than the life of a plan and the clock skew together.
     LongGrace = "grace",
-    /// Away from the heads' home nothing is repaired.
+    /// Nothing is repaired away from the heads' home.
     SweepAtHome = "sweepathome",
-    /// A creation that begins anew knows that an earlier try may still arrive.
+    /// A creation that restarts knows that an earlier try may still arrive.
     StayUnsure = "stayunsure",
-    /// Who is unsure looks serially.
+    /// An unsure writer reads serially.
     LookSerially = "lookserially",
-    /// Each row is written at the level of its table, whatever it is written with. The engine keeps it.
+    /// Each row is written at the consistency level of its table, whatever other rows are in the
+    /// step list. The engine keeps this rule.
     RowClass = "rowclass",
     /// A container that is being deleted is not marked as removed before its head is deleted.
     EndNested = "endnested",
@@ -106,7 +111,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A text that names no rule.
+/// The text names no rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no rule `{0}`")]
 pub struct NoRule(String);
@@ -128,19 +133,19 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// All but one.
+    /// All rules except one.
     #[cfg(feature = "leave-out")]
     pub fn without(rule: Rule) -> Self {
         Self { left_out: Some(rule) }
     }
 
-    /// Whether a rule is kept.
+    /// Whether a rule is in force.
     #[cfg(feature = "leave-out")]
     pub fn keep(self, rule: Rule) -> bool {
         self.left_out != Some(rule)
     }
 
-    /// Whether a rule is kept: it is.
+    /// Whether a rule is in force: always.
     #[cfg(not(feature = "leave-out"))]
     #[inline(always)]
     pub const fn keep(self, _rule: Rule) -> bool {

@@ -1,4 +1,4 @@
-//! How what is scarce is shared, so that nobody is left without because somebody else has taken all of it.
+//! Shares of scarce resources: no party is left without because another has taken all.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use crate::audit::Requester;
 
-/// Who shares: whoever shows the same token; of those without one, whoever comes from the same address. An address of IPv6 stands for
-/// its /64, of which one machine may have all.
+/// A party that shares: the clients with the same token or, without a token, the clients with the
+/// same address. An IPv6 address counts as its /64, because one machine may have all of that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Party {
-    /// This machine's administrator, to whom only the sum is a limit.
+    /// This machine's administrator, for whom only the total is a limit.
     #[default]
     Local,
     /// The name of a token.
     Token(Arc<str>),
-    /// An address, with the bits behind the first 64 of IPv6 cleared.
+    /// An address; for IPv6, the bits after the first 64 are cleared.
     Network(IpAddr),
 }
 
 impl Party {
-    /// Who a requester shares as.
+    /// The party of a requester.
     pub fn of(requester: &Requester) -> Self {
         match (&requester.name, requester.address) {
             (Some(name), _) => Self::Token(name.as_str().into()),
@@ -29,7 +29,7 @@ impl Party {
         }
     }
 
-    /// Who a client shares as of which only the address is known.
+    /// The party of a client of which only the address is known.
     pub fn of_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) => Self::Network(IpAddr::V6((u128::from(address) >> 64 << 64).into())),
@@ -40,8 +40,9 @@ impl Party {
 
 /// An amount of something, and how much of it each party has.
 ///
-/// A party may have as much as it leaves free ("dynamic thresholds": Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
-/// 1998): alone it gets a half, beside another that takes what it can a third, and something is always left for the next.
+/// A party may have as much as it leaves free ("dynamic thresholds": Choudhury and Hahne, IEEE/ACM
+/// Transactions on Networking 6(2), 1998). Alone, a party gets a half; beside another that takes
+/// all it can, a third. Some of it is always left for the next party.
 #[derive(Debug)]
 pub(crate) struct Shares {
     total: u64,
@@ -54,17 +55,17 @@ impl Shares {
         Self { total, taken: 0, by_party: HashMap::new() }
     }
 
-    /// How much is taken by all.
+    /// The amount that all parties have.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// How much there is in all.
+    /// The whole amount.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Takes more for a party; false: it may not have that now.
+    /// Takes more for a party; returns false if the party may not have that now.
     pub(crate) fn take(&mut self, party: &Party, amount: u64) -> bool {
         let free = self.total - self.taken;
         let has = self.by_party.get(party).copied().unwrap_or_default();
@@ -77,7 +78,7 @@ impl Shares {
         true
     }
 
-    /// Gives back some of what a party has taken.
+    /// Returns some of what a party has taken.
     pub(crate) fn give_back(&mut self, party: &Party, amount: u64) {
         self.taken -= amount;
         if let Some(has) = self.by_party.get_mut(party) {
@@ -98,7 +99,7 @@ mod tests {
         Party::of(&Requester { address: Some(text.parse().unwrap()), ..Requester::default() })
     }
 
-    /// Takes one after the other until there is no more.
+    /// Takes one unit after another until there is no more.
     fn take_all(shares: &mut Shares, party: &Party) -> u64 {
         (0..).take_while(|_| shares.take(party, 1)).count() as u64
     }

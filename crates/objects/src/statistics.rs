@@ -1,4 +1,4 @@
-//! What there is, counted.
+//! Counts the stored volumes and resources.
 
 use hathi::VolumeId;
 use store::{Class, Strength, Table};
@@ -6,10 +6,10 @@ use store::{Class, Strength, Table};
 use crate::error::ObjectsResult;
 use crate::library::Library;
 
-/// Volumes that are looked at together.
+/// Volumes that are read in one batch.
 const BATCH_VOLUMES: usize = 1_000;
 
-/// Sums over all volumes that are listed.
+/// Sums over all volumes in the listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Volumes.
@@ -29,7 +29,8 @@ pub struct Statistics {
 }
 
 impl Library {
-    /// Counts all volumes by walking the listing: takes a read of a head for each. Of resources it looks at those with marks only.
+    /// Counts all volumes by walking the listing, with one read of a head per volume. Of resources,
+    /// reads only those with damage marks.
     pub async fn statistics(&self) -> ObjectsResult<Statistics> {
         let damaged_resources = self.damaged_resources().await?;
         let mut statistics = Statistics { damaged_resources, ..Statistics::default() };
@@ -67,7 +68,7 @@ impl Library {
                 }
                 head => head?,
             };
-            // Deleted since it was listed: not counted.
+            // It was deleted after it was listed, so it does not count.
             let Some(volume) = head.as_ref().and_then(|row| row.head.live_volume()) else { continue };
             statistics.volumes += 1;
             statistics.pages += volume.pages.count;

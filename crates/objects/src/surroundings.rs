@@ -1,5 +1,5 @@
-//! What a library takes from the machine that it runs on: time, randomness and threads. All three are passed in, so that a run can be
-//! repeated: the simulator passes its own.
+//! What a library takes from its machine: time, randomness and threads. All three are passed in, so
+//! that a run can be repeated; the simulator passes its own.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use tokio::runtime::Handle;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::rules::Rules;
 
-/// What a library takes from outside, apart from the store.
+/// What a library takes from outside, besides the store.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Where ids, stamps and fresh names are drawn from.
+    /// The source of ids, stamps and new names.
     pub random: Arc<dyn Random>,
-    /// Where work runs that takes processor time.
+    /// Where processor-bound work runs.
     pub compute: Compute,
-    /// The rules that are kept: all of them, but for a test.
+    /// The rules in force: all of them, except in tests.
     pub rules: Rules,
 }
 
@@ -30,14 +30,14 @@ impl Surroundings {
     }
 }
 
-/// Where work runs that takes processor time rather than waiting. (What inflates and compresses while a ZIP is sent runs on a pool of
-/// the crate `pack`, for levels other than that of frames as they are.)
+/// Where processor-bound work runs. (Inflating and compressing while a ZIP is sent runs on a pool
+/// of the crate `pack`, for levels other than unchanged frames.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compute {
-    /// On tokio's threads for what blocks.
+    /// On tokio's threads for blocking work.
     #[default]
     Threads,
-    /// Where the caller is: nothing ends earlier or later than in another run.
+    /// In the caller's task, so that each run has the same timing.
     Inline,
 }
 
@@ -50,8 +50,8 @@ impl Compute {
         }
     }
 
-    /// Runs what takes processor time between calls of the store that it waits for. On a thread it goes on to its end, even if nobody
-    /// waits for it any more.
+    /// Runs processor-bound work that also waits for calls of the store. On a thread it runs to its
+    /// end, even if no caller waits for it any more.
     pub(crate) async fn drive<T, F>(self, work: impl FnOnce() -> F + Send + 'static) -> ObjectsResult<T>
     where
         T: Send + 'static,

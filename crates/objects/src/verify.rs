@@ -1,4 +1,4 @@
-//! Checking all that is stored of a volume against the digests that were stored when it came in.
+//! Verifies volumes: checks all that is stored of a volume against the digests from its import.
 
 use std::ops::Range;
 
@@ -18,10 +18,10 @@ use crate::revision::RevisionId;
 /// Bytes of frames that are read at once.
 const BATCH_BYTES: u64 = 8 << 20;
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// Which volume.
+    /// The volume's id.
     pub id: VolumeId,
     /// The revision that was verified; [`RevisionId::ZERO`] if its head cannot be read.
     pub revision: RevisionId,
@@ -29,20 +29,21 @@ pub struct Verified {
     pub members: u64,
     /// Bytes of their texts.
     pub bytes: u64,
-    /// What is damaged; it is marked now.
+    /// The damaged members. They are marked now.
     pub damaged: Vec<DamagedMember>,
 }
 
-/// A member that is not what came in.
+/// A damaged member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedMember {
-    /// The index of a page in METS order, the number of pages for METS, one more for the record, [`WHOLE_VOLUME`].
+    /// The index of a page in METS order, the number of pages for METS, one more for the record,
+    /// [`WHOLE_VOLUME`].
     pub member: u32,
-    /// How it was noticed.
+    /// How the damage was noticed.
     pub detail: String,
 }
 
-/// What is known so far.
+/// The findings so far.
 struct Findings {
     members: u64,
     bytes: u64,
@@ -50,10 +51,11 @@ struct Findings {
 }
 
 impl Library {
-    /// Reads all of a volume's current revision again: the checksum of each row, CRC-32, SHA-256 and MD5 of each page, SHA-256 of
-    /// its gzip form, digests of METS and record, the directory's sums against the head. Damage is marked by member; marks on what
-    /// is sound are cleared. Passing failures are errors, never damage. What cannot be read, whichever row it is, is a finding and
-    /// no error; a damaged head is found by whoever asks, so that it needs no mark.
+    /// Reads all of a volume's current revision again. Checks the checksum of each row; CRC-32,
+    /// SHA-256 and MD5 of each page; SHA-256 of its gzip form; digests of METS and record; and the
+    /// directory's sums against the head. Marks damage by member, and clears marks on sound
+    /// members. Passing failures are errors, never damage. An unreadable row, whichever it is, is a
+    /// finding and not an error. A damaged head needs no mark, because every reader finds it.
     pub async fn verify(&self, id: &VolumeId) -> ObjectsResult<Verified> {
         let mut findings = Findings { members: 0, bytes: 0, damaged: Vec::new() };
         let volume = match self.patiently(|| self.volume(id)).await {
@@ -76,7 +78,8 @@ impl Library {
         Ok(findings.of(id, volume.revision))
     }
 
-    /// Marks what was found, and clears the marks on all else. Marks that cannot be read themselves are one more finding.
+    /// Marks what was found, and clears the marks on all other members. Unreadable marks are one
+    /// more finding.
     async fn mark_findings(&self, volume: &Volume, findings: &mut Findings) -> ObjectsResult<()> {
         let found: Vec<_> = findings.damaged.iter().map(|damage| (damage.member, damage.detail.clone())).collect();
         let is_sound = |member| found.iter().all(|(damaged, _)| *damaged != member);
@@ -89,7 +92,7 @@ impl Library {
         }
     }
 
-    /// Damage of a directory is an error; that of a page goes into the findings.
+    /// Verifies pages. Damage of a directory is an error; that of a page is added to the findings.
     async fn verify_pages(&self, volume: &Volume, findings: &mut Findings) -> ObjectsResult<()> {
         let count = volume.page_count();
         let mut sums = Sums::default();
@@ -146,7 +149,8 @@ impl Library {
         Ok(())
     }
 
-    /// The frames of some pages with their entries; `None`, and a finding, where one cannot be read.
+    /// The frames of some pages with their entries; `None` and a finding for each that cannot be
+    /// read.
     async fn readable(
         &self,
         volume: &Volume,
@@ -174,7 +178,7 @@ impl Library {
         Ok(readable)
     }
 
-    /// METS or record.
+    /// Verifies the METS or the record.
     async fn verify_member(
         &self,
         volume: &Volume,
@@ -208,7 +212,7 @@ impl Findings {
     }
 }
 
-/// How many of the first entries are read at once: at least one.
+/// How many of the first entries to read at once: at least one.
 fn batch_len(entries: &[Entry]) -> usize {
     let mut batch_bytes = 0;
     let fits = entries.iter().take_while(|entry| {
@@ -218,7 +222,7 @@ fn batch_len(entries: &[Entry]) -> usize {
     fits.count().max(1)
 }
 
-/// Checks the texts of pages that could be read; the first has index `first`.
+/// Checks the texts of pages that could be read. The first has index `first`.
 fn check_pages(first: u32, pages: Vec<(Option<(Entry, Bytes)>, PageFixity)>) -> Vec<DamagedMember> {
     let check = |(member, (read, fixity)): (u32, (Option<(Entry, Bytes)>, PageFixity))| {
         let (entry, frame) = read?;

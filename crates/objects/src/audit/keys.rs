@@ -1,12 +1,14 @@
-//! Where records live: partitions of an hour and of one writer, who begins a further part before one is too large; rows in the order of
-//! their ids.
+//! Partitions and keys of audit records.
+//!
+//! A partition holds the records of one hour and one writer. The writer begins a further part
+//! before a partition becomes too large. Rows are in the order of their ids.
 
 use bytes::Bytes;
 use store::UnixMillis;
 
 use crate::revision::RevisionId;
 
-/// Bytes of keys and values of one part, about which its writer keeps count.
+/// Bytes of keys and values in one part. The writer counts them.
 pub const PART_BYTES: usize = 32 << 20;
 
 /// A partition.
@@ -14,26 +16,26 @@ pub const PART_BYTES: usize = 32 << 20;
 pub(super) struct Part {
     /// Hours since the Unix epoch.
     pub hour: u32,
-    /// What tells the writer's ids from those of others.
+    /// Distinguishes the writer's ids from those of others.
     pub writer: [u8; 8],
-    /// Which of the writer's parts of that hour: ids rise from one to the next.
+    /// The number of the writer's part in that hour: ids rise from one part to the next.
     pub number: u32,
 }
 
 impl Part {
-    /// The first part of whoever minted an id, in the hour of the id.
+    /// The first part of the writer that minted an id, in the hour of the id.
     pub fn first(id: RevisionId) -> Self {
         let mut writer = [0; 8];
         writer.copy_from_slice(&id.0[8..]);
         Self { hour: hour_of(id.time()), writer, number: 0 }
     }
 
-    /// Its key.
+    /// The key of the partition.
     pub fn partition(&self) -> Bytes {
         Bytes::from([b"h/", &self.hour.to_be_bytes()[..], &self.writer, &self.number.to_be_bytes()].concat())
     }
 
-    /// The part of a key.
+    /// The part that a partition key names.
     pub fn of_partition(partition: &[u8]) -> Option<Self> {
         let (hour, rest) = partition.strip_prefix(b"h/")?.split_first_chunk()?;
         let (writer, number) = rest.split_first_chunk()?;

@@ -1,12 +1,17 @@
-//! The audit: who asked for what, and what they got. It is written ahead: nothing leaves before its record is acknowledged, so a
-//! crash reports a window too much and never too little; and while records cannot be written, new requests are refused.
+//! The audit: records who requested what, and what was sent.
 //!
-//! Records are rows of [`store::Table::Audit`], in partitions of an hour (UTC) and a writer, in the order of their ids. One task drains what is
-//! queued into one write (natural batching): the slower the store, the larger the batches.
+//! Records are written ahead. No byte leaves before its record is acknowledged, so after a crash
+//! the audit reports up to one window too much and never too little. While records cannot be
+//! written, new requests are refused.
 //!
-//! How to read it: `record.rs` is what a record says; here is the [`Auditor`], which everybody calls; `recorder.rs` makes records and
-//! waits until they are written, `pages.rs` those of single pages, in windows; `queue.rs` is where they wait, and the task that writes
-//! them; `read.rs` reads them back; `keys.rs` is where rows live.
+//! Records are rows of [`store::Table::Audit`]. A partition holds one hour (UTC) of one writer, in
+//! the order of ids. One task drains the queue into one write (natural batching): the slower the
+//! store, the larger the batches.
+//!
+//! Files in reading order: `record.rs` defines a record; this file has the [`Auditor`], which
+//! callers use; `recorder.rs` makes records and waits until they are written; `pages.rs` records
+//! single pages, in windows; `queue.rs` has the queue and the task that writes it; `read.rs` reads
+//! records back; `keys.rs` defines the keys of rows.
 
 mod keys;
 mod pages;
@@ -42,7 +47,8 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// An auditor that writes to `store`. Must be called within a tokio runtime, on which its tasks run.
+    /// An auditor that writes to `store`. Must be called within a tokio runtime, on which its tasks
+    /// run.
     pub fn new(store: Arc<dyn Store>, surroundings: &Surroundings, options: &LibraryOptions) -> Self {
         let queue = Arc::new(Queue::new(surroundings.clock.clone()));
         let writer = Writer::new(queue.clone(), store, options.call_timeout);
@@ -66,7 +72,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Records that `volumes` were asked for. Refused while the audit lags.
+    /// Records a request for `volumes`. Refused while the audit lags.
     pub async fn requested(
         &self,
         requester: &Requester,
@@ -88,7 +94,7 @@ impl Auditor {
         self.recorder.write(self.recorder.records(requester, AuditAction::Selected, plan, volumes)?).await
     }
 
-    /// Records what is about to be sent. Await it before a byte leaves.
+    /// Records what is about to be sent. Await this before a byte leaves.
     pub async fn accessed(
         &self,
         requester: &Requester,
@@ -99,14 +105,17 @@ impl Auditor {
         self.recorder.write(self.recorder.records(requester, action, plan, volumes)?).await
     }
 
-    /// Records that one page was asked for and is about to be sent. Refused while the audit lags. Who reads many pages of a volume
-    /// waits for the disk now and then only: what stands in the audit then, should this process die, is that all of it was read.
+    /// Records a request for one page that is about to be sent. Refused while the audit lags.
+    ///
+    /// A reader of many pages of a volume waits for the disk only now and then. If this process
+    /// dies meanwhile, the audit says that the whole volume was read.
     pub async fn page(&self, requester: &Requester, volume: &VolumeId, seq: Seq) -> ObjectsResult<()> {
         self.check_lag()?;
         self.pages.page(requester, volume, seq).await
     }
 
-    /// Has the audit say exactly which single pages were read. To be called before the store is closed.
+    /// Replaces open windows by records of exactly the pages that were read. Call this before the
+    /// store is closed.
     pub async fn finish(&self) {
         self.pages.close_all().await;
     }

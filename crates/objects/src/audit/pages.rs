@@ -1,9 +1,12 @@
-//! Single pages: who reads many of one volume, one after the other, does not wait for the disk at each of them.
+//! Records single pages in windows, so that a reader of many pages of one volume does not wait for
+//! the disk at each page.
 //!
-//! The first page is recorded by itself. At the second within a tenth of a second a *window* is opened: ahead of it goes a record that
-//! all of the volume was asked for and accessed. Pages of the volume that the same requester asks for while the window is open are only
-//! noted in memory. When it is closed, the record is replaced by one of just those pages. So a crash reports a window too much and never
-//! too little. A window that is in use is renewed before it ends, so that only who opens one waits.
+//! The first page gets a record of its own. A second page within a tenth of a second opens a
+//! *window*: before the page is sent, a record says that the whole volume was requested and
+//! accessed. While the window is open, further pages of the same volume and requester are noted in
+//! memory only. When the window closes, its record is replaced by one of exactly those pages. So
+//! after a crash the audit reports up to one window too much and never too little. A window in use
+//! is renewed before it ends, so that a reader waits only when it opens one.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,19 +27,19 @@ use crate::error::ObjectsResult;
 /// How long a window is open.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// From when on one that is in use is renewed.
+/// The age at which a window in use is renewed.
 const RENEWED_AFTER: Duration = Duration::from_millis(50);
 
-/// How often windows are looked after, while there are any.
+/// The interval at which windows are checked, while there are any.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Pages of one window; who reads more while it is open opens another one.
+/// Pages of one window. A reader of more pages opens another window.
 const WINDOW_PAGES: usize = 1_000;
 
-/// Bytes of a record of that many pages, at most.
+/// An upper bound for the bytes of a record of that many pages.
 const WINDOW_BYTES: usize = 5 * WINDOW_PAGES + hathi::id::MAX_ID_BYTES + 2 * NAME_BYTES_MAX + 256;
 
-/// Who reads what.
+/// A requester and the volume it reads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Reading {
     name: Option<String>,
@@ -53,13 +56,13 @@ pub(super) struct PageWindows {
 
 #[derive(Default)]
 struct State {
-    /// In order, so that ids are minted and rows written in the same order in each run of the same.
+    /// In order, so that repeated runs mint ids and write rows in the same order.
     readings: BTreeMap<Reading, Lately>,
-    /// Windows that take no more pages and are to be closed.
+    /// Windows that accept no more pages and are to be closed.
     ended: Vec<Ended>,
 }
 
-/// What was read lately.
+/// What was read recently.
 struct Lately {
     since: UnixMillis,
     /// `None`: a single page so far.
@@ -73,7 +76,7 @@ struct Ended {
     pages: Vec<u32>,
 }
 
-/// Two records that say that all of a volume was asked for and accessed.
+/// Two records which say that the whole volume was requested and accessed.
 struct Window {
     requester: Requester,
     volume: VolumeId,
@@ -84,7 +87,7 @@ struct Window {
 }
 
 impl Window {
-    /// Its records: of all of the volume ahead, or of the pages that it came to.
+    /// The rows of the window: of the whole volume (written ahead), or of the pages that were read.
     fn rows(&self, pages: Option<Vec<u32>>) -> ObjectsResult<[AuditRow; 2]> {
         let volumes = match pages {
             Some(pages) if pages.is_empty() => Vec::new(),
@@ -106,7 +109,7 @@ impl PageWindows {
         Self { recorder, state: Mutex::default(), began: Notify::new() }
     }
 
-    /// Records that a page was asked for and is about to be sent. Await it before a byte leaves.
+    /// Records a request for a page that is about to be sent. Await this before a byte leaves.
     pub(super) async fn page(&self, requester: &Requester, volume: &VolumeId, seq: Seq) -> ObjectsResult<()> {
         let Some(window) = self.note(requester, volume, seq) else {
             let page = || [AuditedVolume { volume: volume.clone(), pages: Some(vec![seq.get()]) }];
@@ -119,7 +122,8 @@ impl PageWindows {
         Ok(())
     }
 
-    /// Notes a page in the window that is open for it, or opens one; `None`: it is the first for some time.
+    /// Notes a page in its open window, or opens a window. Returns `None` if it is the first page
+    /// for some time.
     fn note(&self, requester: &Requester, volume: &VolumeId, seq: Seq) -> Option<Arc<Window>> {
         let reading = Reading { name: requester.name.clone(), address: requester.address, volume: volume.clone() };
         let now = self.recorder.clock.now();
@@ -154,7 +158,7 @@ impl PageWindows {
         })
     }
 
-    /// Looks after the windows, for ever.
+    /// Renews and closes windows, forever.
     pub(super) async fn look_after(self: Arc<Self>) {
         loop {
             if self.state.lock().is_empty() {
@@ -167,13 +171,14 @@ impl PageWindows {
         }
     }
 
-    /// Closes all windows. What is read later opens others.
+    /// Closes all windows. Later pages open new ones.
     pub(super) async fn close_all(&self) {
         self.end(Duration::ZERO);
         self.close_ended().await;
     }
 
-    /// Opens a new window where one that is in use ends soon, and puts it in its place once it is written.
+    /// Opens a new window where one in use ends soon, and replaces the old one once the new one is
+    /// written.
     async fn renew(&self) {
         let now = self.recorder.clock.now();
         let renewed: Vec<(Reading, Arc<Window>, Arc<Window>)> = {
@@ -194,7 +199,7 @@ impl PageWindows {
             Err(error) => Err(error),
         };
         if let Err(error) = written {
-            // Who reads on opens a window and hears of it.
+            // The next page of this reader opens a window and gets the error.
             tracing::warn!(%error, "windows of pages could not be renewed in the audit");
             return;
         }
@@ -208,13 +213,13 @@ impl PageWindows {
                     let past = std::mem::replace(lately, Lately { since, window: Some(window), pages: Vec::new() });
                     ended.extend(past.ended());
                 }
-                // It has ended meanwhile, and so nothing came of the new one.
+                // The old window has ended meanwhile, so no page was noted in the new one.
                 _ => ended.push(Ended { window, pages: Vec::new() }),
             }
         }
     }
 
-    /// Ends what is as old as `age`.
+    /// Ends windows that are at least `age` old.
     fn end(&self, age: Duration) {
         let now = self.recorder.clock.now();
         let mut state = self.state.lock();
@@ -223,12 +228,13 @@ impl PageWindows {
         ended.extend(past.filter_map(|(_, lately)| lately.ended()));
     }
 
-    /// Replaces what was written ahead of windows that have ended by what they came to. Of those whose records are still being written
-    /// it is too early to say.
+    /// Replaces the records of ended windows by records of the pages that were read. Windows whose
+    /// records are still being written are left for later.
     async fn close_ended(&self) {
         let closing: Vec<Ended> = {
-            // Somebody who holds a window may be writing its records. Asked in this order: of one that nobody else holds, it is settled
-            // whether it was written, and where it was not, it never came to anything.
+            // Another holder of the window may be writing its records. The order of the two checks
+            // matters: once nobody else holds the window, whether it was written is settled. A
+            // window that was not written has no pages.
             let is_settled =
                 |ended: &mut Ended| Arc::strong_count(&ended.window) == 1 || ended.window.written.initialized();
             let mut state = self.state.lock();

@@ -1,4 +1,4 @@
-//! Where records wait until they are acknowledged, and the task that writes them.
+//! The queue of records that are not acknowledged yet, and the task that writes them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use super::keys::Part;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::revision::RevisionId;
 
-/// Bytes that one write takes out of the queue at most (or one caller's records, if they are more).
+/// The most bytes that one write takes out of the queue (more if the records of one caller are
+/// larger).
 const BATCH_BYTES: usize = 2 << 20;
 
-/// Bytes that may wait in the queue.
+/// The most bytes in the queue.
 const QUEUE_BYTES_MAX: usize = 32 << 20;
 
-/// Between two tries of a write that was not acknowledged.
+/// Pauses between two tries of a write that was not acknowledged.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -37,7 +38,7 @@ impl AuditRow {
     }
 }
 
-/// What one caller waits for.
+/// The records of one waiting caller.
 struct Waiting {
     since: UnixMillis,
     rows: Vec<AuditRow>,
@@ -50,14 +51,14 @@ impl Waiting {
     }
 }
 
-/// Records that are not acknowledged yet, those being written included.
+/// Records that are not acknowledged yet, including those being written.
 pub(super) struct Queue {
     clock: Arc<dyn Clock>,
     waiting: Mutex<AllWaiting>,
     filled: Notify,
 }
 
-/// Those who wait, oldest first, and the bytes of their records.
+/// Waiting callers, oldest first, and the bytes of their records.
 #[derive(Default)]
 struct AllWaiting {
     callers: VecDeque<Waiting>,
@@ -69,12 +70,12 @@ impl Queue {
         Self { clock, waiting: Mutex::default(), filled: Notify::new() }
     }
 
-    /// How long the oldest of them has been waiting.
+    /// How long the oldest record has been waiting.
     pub(super) fn lag(&self) -> Duration {
         self.waiting.lock().callers.front().map_or(Duration::ZERO, |oldest| self.clock.now().since(oldest.since))
     }
 
-    /// Queues records; what is answered tells when they are written.
+    /// Queues records. The receiver gets the result once they are written.
     pub(super) fn push(&self, rows: Vec<AuditRow>) -> ObjectsResult<oneshot::Receiver<Result<(), StoreError>>> {
         let (written, receiver) = oneshot::channel();
         let mut waiting = self.waiting.lock();
@@ -88,7 +89,8 @@ impl Queue {
         Ok(receiver)
     }
 
-    /// The rows of as many callers as one write takes, and how many callers those are. They stay in the queue.
+    /// Returns the rows of as many callers as one write takes, and the number of those callers.
+    /// They stay in the queue.
     fn batch(&self) -> (Vec<AuditRow>, usize) {
         let waiting = self.waiting.lock();
         let mut rows: Vec<AuditRow> = Vec::new();
@@ -105,7 +107,8 @@ impl Queue {
         (rows, callers)
     }
 
-    /// Takes callers out of the queue and tells them how it ended. Who has gone away meanwhile is not missed.
+    /// Removes callers from the queue and sends them the result. Callers that have gone are
+    /// ignored.
     fn answer(&self, callers: usize, result: &Result<(), StoreError>) {
         let mut waiting = self.waiting.lock();
         let answered: Vec<Waiting> = waiting.callers.drain(..callers).collect();
@@ -116,7 +119,7 @@ impl Queue {
     }
 }
 
-/// The same failure for each of those who waited for one write.
+/// The same error for each caller that waited for one write.
 fn told_to_many(error: &StoreError) -> StoreError {
     match error {
         StoreError::Full(why) => StoreError::Full(why.clone()),
@@ -126,7 +129,7 @@ fn told_to_many(error: &StoreError) -> StoreError {
     }
 }
 
-/// The task that writes.
+/// The task that writes the queue.
 pub(super) struct Writer {
     queue: Arc<Queue>,
     store: Arc<dyn Store>,
@@ -138,7 +141,7 @@ impl Writer {
         Self { queue, store, call_timeout }
     }
 
-    /// Writes whatever waits, for ever.
+    /// Writes queued records, forever.
     pub(super) async fn run(self) {
         loop {
             let (rows, callers) = self.queue.batch();
@@ -154,7 +157,8 @@ impl Writer {
         }
     }
 
-    /// Writes until it is acknowledged or surely fails. Writing a row again is harmless: its id is its own.
+    /// Writes until the store acknowledges the rows or the write certainly fails. Repeating a write
+    /// is harmless, because each row has its own id.
     async fn write(&self, rows: Vec<AuditRow>) -> Result<(), StoreError> {
         let mut partitions: BTreeMap<Bytes, Vec<NewRow>> = BTreeMap::new();
         for row in rows {

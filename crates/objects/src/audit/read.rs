@@ -1,4 +1,4 @@
-//! Reading the audit back.
+//! Reads the audit back.
 
 use std::collections::HashMap;
 
@@ -14,20 +14,21 @@ use crate::error::{ObjectsError, ObjectsResult};
 use crate::head;
 use crate::library::Library;
 
-/// Bytes of the pages of scans over the parts of an hour, together, and of each at least.
+/// Bytes of all scan pages over the parts of one hour together, and the minimum for each scan.
 const SCAN_BYTES: usize = 1 << 20;
 const SCAN_BYTES_MIN: usize = 32 << 10;
 
-/// What is asked for most.
+/// The most requested volumes and the most active requesters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditTop {
-    /// Requests in the time. The making of a selection is none: what is asked for of it is.
+    /// Requests in the period. Making a selection does not count; requests for its bytes do.
     pub requests: u64,
-    /// Records that cannot be read any more, and are not counted otherwise.
+    /// Records that cannot be read any more. No other figure includes them.
     pub damaged: u64,
-    /// Volumes, with the number of requests that named them, most first; ties by id.
+    /// Volumes with the number of requests that named them, highest first; ties by id.
     pub volumes: Vec<(VolumeId, u64)>,
-    /// Who asked ([`identity`](super::Requester::identity)), with the number of requests, most first; ties by name.
+    /// Requesters ([`identity`](super::Requester::identity)) with the number of their requests,
+    /// highest first; ties by name.
     pub requesters: Vec<(String, u64)>,
 }
 
@@ -37,7 +38,8 @@ impl Library {
         &self.inner.bulk.auditor
     }
 
-    /// The audit from `from` (inclusive) to `to` (exclusive), in the order in which it was written.
+    /// Streams the audit from `from` (inclusive) to `to` (exclusive), in the order in which it was
+    /// written.
     pub fn audit_read(&self, from: UnixMillis, to: UnixMillis) -> BoxStream<'static, ObjectsResult<AuditEntry>> {
         let library = self.clone();
         let hours = async move {
@@ -50,8 +52,8 @@ impl Library {
         futures::stream::once(hours).try_flatten().boxed()
     }
 
-    /// What was asked for most from `from` (inclusive) to `to` (exclusive): the `most` first of each list. Takes memory for each
-    /// volume that was asked for in that time.
+    /// Counts requests from `from` (inclusive) to `to` (exclusive), and returns the first `most` of
+    /// each list. Uses memory for each volume requested in that period.
     pub async fn audit_top(&self, from: UnixMillis, to: UnixMillis, most: usize) -> ObjectsResult<AuditTop> {
         let (mut requests, mut damaged) = (0, 0);
         let mut volumes: HashMap<VolumeId, u64> = HashMap::new();
@@ -80,7 +82,7 @@ impl Library {
         Ok(AuditTop { requests, damaged, volumes: top(volumes, most), requesters: top(requesters, most) })
     }
 
-    /// The partitions with the records between `from` and `to`, ascending: by hours, in these by writers.
+    /// The partitions with records between `from` and `to`, ascending by hour, then by writer.
     async fn audit_parts(&self, from: UnixMillis, to: UnixMillis) -> ObjectsResult<Vec<Part>> {
         const AT_ONCE: usize = 1_000;
         let wanted = keys::hour_of(from)..=keys::hour_of(to);
@@ -98,7 +100,7 @@ impl Library {
         }
     }
 
-    /// The records of one hour that lie between `from` and `to`, of all writers in the order of their ids.
+    /// The records of one hour between `from` and `to`, of all writers, in the order of their ids.
     fn audit_hour(
         self,
         parts: Vec<Part>,
@@ -142,7 +144,7 @@ impl Library {
 /// Rows of the audit.
 type AuditRows = BoxStream<'static, ObjectsResult<Row>>;
 
-/// The row with the least id of many writers', each of whom has a next row.
+/// Returns the row with the least id among several writers. Each writer has a next row.
 async fn next_of_all(mut writing: Vec<(Row, AuditRows)>) -> ObjectsResult<Option<(Row, Vec<(Row, AuditRows)>)>> {
     let least = (0..writing.len()).min_by(|one, other| writing[*one].0.sort.cmp(&writing[*other].0.sort));
     let Some(least) = least else { return Ok(None) };
@@ -159,7 +161,7 @@ impl AuditEntry {
         }
     }
 
-    /// A window of pages in which none were read tells of nothing.
+    /// A window without pages records nothing.
     fn says_something(&self) -> bool {
         match self {
             Self::Record(AuditRecord { action: AuditAction::Requested | AuditAction::Selected, .. }) => true,
@@ -169,7 +171,8 @@ impl AuditEntry {
     }
 }
 
-/// How many requests asked for the pages of a window; of an open one that is not known.
+/// The number of requests for the pages of a window. For an open window it is unknown, and counts
+/// as one.
 fn single_pages(volume: &AuditedVolume) -> u64 {
     volume.pages.as_ref().map_or(1, |pages| pages.len() as u64)
 }

@@ -1,4 +1,4 @@
-//! What a record of the audit says.
+//! The contents of audit records.
 
 use std::net::IpAddr;
 
@@ -6,19 +6,19 @@ use hathi::VolumeId;
 use serde::{Deserialize, Serialize};
 use store::UnixMillis;
 
-/// Who asks.
+/// The client of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requester {
-    /// The name of the token, if one was shown.
+    /// The name of the token, if the client sent one.
     pub name: Option<String>,
-    /// Where the request came from, if it came over a network.
+    /// The client's address, if the request came over a network.
     pub address: Option<IpAddr>,
-    /// The request's id, as the logs have it.
+    /// The request's id, as in the logs.
     pub request_id: String,
 }
 
 impl Requester {
-    /// One name for the same asker over many requests: the token's name, or else the address.
+    /// One name for the same client over many requests: the token's name, or else the address.
     pub fn identity(&self) -> String {
         match (&self.name, self.address) {
             (Some(name), _) => format!("token {name}"),
@@ -31,21 +31,22 @@ impl Requester {
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AuditAction {
-    /// It was asked for.
+    /// The volume was requested.
     Requested,
-    /// It was sent, or was about to be.
+    /// The volume was sent, or was about to be sent.
     Accessed,
-    /// Its words were counted and the counts were sent, or were about to be.
+    /// Its words were counted, and the counts were sent or were about to be sent.
     TokenCountAccessed,
-    /// Single pages were asked for, each by a request of its own: those of a window. While it is open, or if its writer died: all of
-    /// the volume.
+    /// The single pages of a window were requested, each by its own request. While the window is
+    /// open, or if its writer died, the record names the whole volume.
     PagesRequested,
-    /// A selection of it was made: its bytes are asked for, if at all, by other requests.
+    /// A selection of it was made. Other requests fetch its bytes, if any do.
     Selected,
 }
 
 impl AuditAction {
-    /// The word that the HTRC Data API's audit has for it; for a selection, of which that knows nothing, a word of our own.
+    /// The word that the HTRC Data API's audit uses. That audit has no selections, so they have a
+    /// word of our own.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Requested | Self::PagesRequested => "REQUESTED",
@@ -59,13 +60,14 @@ impl AuditAction {
 /// A volume in an audit record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditedVolume {
-    /// Which one.
+    /// The volume's id.
     pub volume: VolumeId,
-    /// The sequences of the pages; `None`: all; empty: something else of it (METS, the record).
+    /// The sequences of the pages. `None` means all; empty means another part of the volume (METS,
+    /// the record).
     pub pages: Option<Vec<u32>>,
 }
 
-/// What a row of the audit says.
+/// The contents of an audit row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum AuditEntry {
@@ -88,9 +90,9 @@ impl AuditEntry {
 /// A record that cannot be read any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DamagedRecord {
-    /// When it was written, to which its key testifies.
+    /// When it was written, according to its key.
     pub at: UnixMillis,
-    /// How its damage was noticed.
+    /// The error that the read reported.
     pub damage: String,
 }
 
@@ -99,14 +101,15 @@ pub struct DamagedRecord {
 pub struct AuditRecord {
     /// When it was written.
     pub at: UnixMillis,
-    /// By whose request; of those of a window, the first.
+    /// The client of the request; for a window, that of its first request.
     pub requester: Requester,
-    /// What was done.
+    /// The action.
     pub action: AuditAction,
     /// The ETag of the plan, for a bulk request that has one.
     pub plan: Option<String>,
-    /// 0 for the first record of one event; lists too long for one record go on in 1, 2 and so on.
+    /// 0 for the first record of an event. A list too long for one record continues in 1, 2 and so
+    /// on.
     pub part: u32,
-    /// With what.
+    /// The volumes concerned.
     pub volumes: Vec<AuditedVolume>,
 }

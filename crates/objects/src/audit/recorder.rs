@@ -1,4 +1,4 @@
-//! Making records, and waiting until they are written.
+//! Makes records and waits until they are written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,35 +14,35 @@ use crate::head;
 use crate::revision::{RevisionClock, RevisionId};
 use crate::surroundings::Surroundings;
 
-/// Bytes of volumes and pages in one record; what is longer goes on in further records.
+/// Bytes of volumes and pages in one record. A longer list continues in further records.
 const RECORD_BYTES: usize = 48 << 10;
 
 /// Pages of one volume in one record.
 const RECORD_PAGES: usize = 8_000;
 
-/// Records that one caller has waiting at once.
+/// Records that one caller may have in the queue at once.
 const RECORDS_AT_ONCE: usize = 16;
 
 /// Bytes kept of a name or request id.
 pub(super) const NAME_BYTES_MAX: usize = 256;
 
-/// Bytes of a record besides what somebody else chose of it, and of its key.
+/// Bytes of a record and its key, without the texts that others chose.
 const RECORD_FRAME_BYTES: usize = 128;
 
-/// A place for a record of at most as many bytes as were asked for.
+/// A place for a record, with an upper bound for its bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) id: RevisionId,
     part: Part,
 }
 
-/// The part that is being filled, and the bytes of the places in it.
+/// The part that is being filled, and the bytes of its places.
 struct Filling {
     part: Part,
     bytes: usize,
 }
 
-/// Makes records and has them written.
+/// Makes records and queues them for writing.
 pub(super) struct Recorder {
     pub(super) queue: Arc<Queue>,
     pub(super) clock: Arc<dyn Clock>,
@@ -58,9 +58,9 @@ impl Recorder {
         Self { queue, ids, clock, filling: Mutex::default(), wait_max }
     }
 
-    /// A new place for a record of at most so many bytes.
+    /// A new place for a record of at most `bytes` bytes.
     pub(super) fn place(&self, bytes: usize) -> Place {
-        // Ids are minted in the order in which parts are filled.
+        // Ids are minted under the lock, so that they rise in the order in which parts are filled.
         let mut filling = self.filling.lock();
         let id = self.ids.mint();
         let first = Part::first(id);
@@ -75,7 +75,7 @@ impl Recorder {
         Place { id, part: filling.insert(next).part }
     }
 
-    /// The rows that tell of one event; a list that is too long for one goes on in the next.
+    /// The rows for one event. A list that is too long for one row continues in the next.
     pub(super) fn records(
         &self,
         requester: &Requester,
@@ -111,7 +111,7 @@ impl Recorder {
         Ok(rows)
     }
 
-    /// Has rows written, a few at a time, and waits until all are acknowledged.
+    /// Queues rows, a few at a time, and waits until all are acknowledged.
     pub(super) async fn write(&self, rows: Vec<AuditRow>) -> ObjectsResult<()> {
         for some in rows.chunks(RECORDS_AT_ONCE) {
             let written = self.queue.push(some.to_vec())?;
@@ -130,7 +130,7 @@ pub(super) fn row(Place { id, part }: Place, record: &AuditRecord) -> ObjectsRes
     Ok(AuditRow { id, part, value: head::seal(record)? })
 }
 
-/// A requester whose texts, which somebody else chose, are cut down to [`NAME_BYTES_MAX`].
+/// Returns a requester whose texts, which others chose, are cut to [`NAME_BYTES_MAX`].
 pub(super) fn shortened(requester: &Requester) -> Requester {
     let cut = |text: &String| text[..text.floor_char_boundary(NAME_BYTES_MAX)].to_owned();
     Requester {
@@ -140,7 +140,7 @@ pub(super) fn shortened(requester: &Requester) -> Requester {
     }
 }
 
-/// A volume with so few pages at a time that a record holds them.
+/// Splits a volume with many pages, so that each piece fits a record.
 fn in_pieces(volume: AuditedVolume) -> Vec<AuditedVolume> {
     match &volume.pages {
         Some(pages) if pages.len() > RECORD_PAGES => pages

@@ -1,7 +1,8 @@
-//! Reading ahead of a stream: the next volumes of its plan, several with one call of the store, while what was read before is sent.
+//! Reads ahead of a stream: fetches the next volumes of its plan, several per call of the store,
+//! while earlier ones are sent.
 //!
-//! It only ever saves time. What it does not find as it should be, or what does not suit it (single pages, large volumes), is read
-//! by the stream itself, which knows what to do about damage and failures.
+//! Reading ahead only saves time. The stream itself reads what is not found intact and what does
+//! not suit (single pages, large volumes). It handles damage and failures.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,22 +23,23 @@ use crate::shares::Party;
 /// Bytes of a batch below which reading ahead is not worth the memory.
 const BATCH_BYTES_MIN: usize = 128 << 10;
 
-/// The most batches that are read at the same time, whatever the store says: half of what a request may hold.
+/// The most batches that are read at the same time, whatever the engine suggests: half of what a
+/// request may hold.
 const BATCHES_MAX: usize = 8;
 
-/// Pages whose directories are read with one call.
+/// Pages whose directories are read in one call.
 const BATCH_PAGES: u64 = 16 * SEGMENT_PAGES as u64;
 
-/// What is read ahead.
+/// What is read ahead: packs too, or directories only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Directories and packs.
     Volumes,
-    /// Directories alone: for the central directory.
+    /// Directories only, for the central directory.
     Directories,
 }
 
-/// What is read ahead of one stream, in one of its passes.
+/// The reads ahead of one stream, in one of its passes.
 pub(super) struct ReadAhead {
     library: Library,
     archive: Arc<Archive>,
@@ -51,13 +53,13 @@ pub(super) struct ReadAhead {
 
 #[derive(Default)]
 struct State {
-    /// The group that was asked for last, and what was read of it.
+    /// The group that was requested last, and its rows.
     current: Option<(usize, Option<Arc<VolumeRows>>)>,
     read: VecDeque<(usize, VolumeRows)>,
     reading: VecDeque<(Range<usize>, Reading)>,
 }
 
-/// What a batch comes to: the rows of each of its groups that could be read.
+/// A batch being read: its result has the rows of each group that could be read.
 type Reading = AbortOnDropHandle<ObjectsResult<Vec<Option<VolumeRows>>>>;
 
 impl ReadAhead {
@@ -72,7 +74,8 @@ impl ReadAhead {
         Self { library, archive, volumes, party, what, sent, state: Mutex::default() }
     }
 
-    /// What was read of a group; `None`: whoever asks has to read it. Groups are asked for in their order.
+    /// Returns the rows that were read of a group. With `None` the caller has to read it. Groups
+    /// are requested in order.
     pub(super) async fn of(&self, group: usize) -> Option<Arc<VolumeRows>> {
         if let Some((current, rows)) = &self.state.lock().current
             && *current == group
@@ -97,19 +100,20 @@ impl ReadAhead {
         self.state.lock().read.iter().any(|(read, _)| *read == group)
     }
 
-    /// The batch with this group, being read already or from now on; `None`: it does not suit.
+    /// Returns the batch with this group, whether it is being read already or begins now; `None` if
+    /// the group does not suit.
     fn reading_of(&self, group: usize) -> Option<(Range<usize>, Reading)> {
         let mut state = self.state.lock();
         while state.reading.pop_front_if(|(batch, _)| batch.end <= group).is_some() {}
         match state.reading.front() {
             Some((batch, _)) if batch.contains(&group) => state.reading.pop_front(),
-            // It was left out when what follows it was begun.
+            // The group was left out when the batch after it began.
             Some(_) => None,
             None => self.begin(group),
         }
     }
 
-    /// Makes a group the current one; forgets those before it.
+    /// Makes a group the current one and forgets those before it.
     fn take(&self, group: usize) -> Option<Arc<VolumeRows>> {
         let mut state = self.state.lock();
         while state.read.front().is_some_and(|(read, _)| *read < group) {
@@ -123,7 +127,7 @@ impl ReadAhead {
         rows
     }
 
-    /// Begins to read the next batches when the last one has been begun upon.
+    /// Begins to read further batches once the stream uses the last one.
     fn read_on(&self, next: usize) {
         let mut state = self.state.lock();
         while state.reading.len() < self.batches_max() {
@@ -134,7 +138,7 @@ impl ReadAhead {
         }
     }
 
-    /// Begins to read the batch that begins with a group, if that suits.
+    /// Begins to read the batch that starts with a group, if that suits.
     fn begin(&self, from: usize) -> Option<(Range<usize>, Reading)> {
         let batch = self.batch(from);
         if batch.is_empty() {
@@ -149,13 +153,14 @@ impl ReadAhead {
         Some((batch, AbortOnDropHandle::new(tokio::spawn(reading))))
     }
 
-    /// How many batches are read at the same time, at most. Measured on two cores over the embedded engine: with one, whoever sends waits
-    /// for each; more than two take processor time from it, and what was read leaves the processor's caches before it is sent.
+    /// The most batches that are read at the same time. Measured on two cores over the embedded
+    /// engine: with one, the sender waits for each batch; more than two take processor time from
+    /// the sender, and the data leaves the processor's caches before it is sent.
     fn reads_at_once(&self) -> usize {
         self.library.inner.store.at_once().reads.clamp(1, BATCHES_MAX)
     }
 
-    /// Bytes that may be read ahead now: of what the request may hold, a sixteenth for each batch.
+    /// Bytes that may be read ahead now: for each batch, a sixteenth of what the request may hold.
     fn room_bytes(&self) -> usize {
         self.library.inner.bulk.fairness.share_bytes() / 16 * self.reads_at_once()
     }
@@ -168,7 +173,7 @@ impl ReadAhead {
         }
     }
 
-    /// As many groups as one call reads.
+    /// The groups that one call reads.
     fn batch(&self, from: usize) -> Range<usize> {
         let mut room = match (self.what, self.batches_max()) {
             (What::Directories, _) => BATCH_PAGES,
@@ -197,18 +202,18 @@ impl ReadAhead {
     }
 }
 
-/// Bytes of the frames that are sent of a group: METS follows the pages in the packs too.
+/// Bytes of a group's frames. Packs also hold METS, after the pages.
 fn frame_bytes(group: &Group) -> u64 {
     group.pages.sums().frame_bytes + group.mets.map_or(0, |mets| u64::from(mets.frame_len))
 }
 
-/// The part of some entries that is at hand of the pages asked for.
+/// The available entries for a range of pages, at most `max` of them.
 pub(super) fn part(entries: &[Entry], pages: Range<u32>, max: u32) -> Option<Arc<[Entry]>> {
     let to = pages.end.min(pages.start.saturating_add(max)).min(u32::try_from(entries.len()).ok()?);
     entries.get(pages.start as usize..to as usize).filter(|part| !part.is_empty()).map(Arc::from)
 }
 
-/// The frames of a run of entries, if all of them are at hand.
+/// The frames of a run of entries, if all of them are available.
 pub(super) fn frames(rows: &VolumeRows, run: &[Entry]) -> Option<Vec<Bytes>> {
     run.iter().map(|entry| rows.frame(entry)).collect()
 }

@@ -1,4 +1,5 @@
-//! What an archive could not hold, and how `ERROR.err` says so: in the form of the HTRC Data API where its clients look for it.
+//! Missing parts of an archive, and `ERROR.err`, which lists them in the form of the HTRC Data API
+//! where its clients look for it.
 
 use std::fmt::Write as _;
 
@@ -10,14 +11,14 @@ use serde::{Deserialize, Serialize};
 const HEADING: &str = "Caught the following errors while generating the ZIP file.  \
                        This ZIP file is likely to be incomplete and missing some entries.\n";
 
-/// Something that was asked for and is not in the archive.
+/// Something that was requested and is not in the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// Of which volume.
+    /// The volume's id.
     pub volume: VolumeId,
-    /// What of it.
+    /// The missing part of it.
     pub part: MissingPart,
-    /// Why.
+    /// The reason.
     pub reason: MissingReason,
 }
 
@@ -35,26 +36,27 @@ pub enum MissingPart {
 /// Why something is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MissingReason {
-    /// It is not in the store (also: not any more).
+    /// It is not in the store, or not any more.
     Absent,
-    /// What is stored is not what came in.
+    /// What is stored differs from what was imported.
     Damaged,
-    /// It could not be read for now, though it was tried again and again.
+    /// It could not be read for now, despite several tries.
     Unavailable,
 }
 
 impl Missing {
-    /// A volume that is missing altogether.
+    /// A volume that is missing as a whole.
     pub fn volume(volume: VolumeId, reason: MissingReason) -> Self {
         Self { volume, part: MissingPart::Volume, reason }
     }
 
-    /// A page that is not there.
+    /// A page that is missing.
     pub fn page(volume: VolumeId, seq: Seq, reason: MissingReason) -> Self {
         Self { volume, part: MissingPart::Page(seq.get()), reason }
     }
 
-    /// Its line of `ERROR.err`. What is offending comes last: clients take the last word of the line.
+    /// Writes its line of `ERROR.err`. The offending key comes last, because clients take the last
+    /// word of the line.
     fn write_line(&self, text: &mut String) {
         let reason = match self.reason {
             MissingReason::Absent => "edu.indiana.d2i.htrc.access.exception.KeyNotFoundException: Offending key: ",

@@ -1,4 +1,5 @@
-//! Directories of volumes that were sent: the end of an archive needs them once more, and what is kept need not be read again.
+//! Keeps directories of volumes that were sent: the end of an archive needs them again, and a kept
+//! directory is not read twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::read::VolumeRows;
 
-/// Directories by their groups, as many of the first as there is room for.
+/// Directories by group: those of the first groups, as many as fit.
 #[derive(Default)]
 pub(super) struct KeptDirectories(Mutex<Kept>);
 
@@ -18,8 +19,8 @@ struct Kept {
 }
 
 impl KeptDirectories {
-    /// Keeps the directory of a group, if all that are kept have no more than `max_bytes` then. If they have more already, because others
-    /// came to share the memory, none is kept any more.
+    /// Keeps a group's directory if all kept directories then have at most `max_bytes`. If they
+    /// exceed it already, because other requests now share the memory, all are dropped first.
     pub(super) fn keep(&self, group: usize, rows: &VolumeRows, max_bytes: usize) {
         let mut kept = self.0.lock();
         if kept.bytes > max_bytes {
@@ -32,7 +33,7 @@ impl KeptDirectories {
         }
     }
 
-    /// The directory of a group; `None`: there was no room for it.
+    /// The directory of a group; `None` if it was not kept.
     pub(super) fn of(&self, group: usize) -> Option<Arc<VolumeRows>> {
         self.0.lock().by_group.get(&group).cloned()
     }

@@ -1,9 +1,12 @@
-//! Many volumes at once: from a list of ids to a plan, from a plan to a stream.
+//! Bulk downloads: makes a plan from a list of ids, and a stream from a plan.
 //!
-//! How to read it: `request.rs` is what is asked for; `plan.rs` makes a [`BulkPlan`] of it, with the exact length and the ETag;
-//! `errors.rs` says what is missing. `source.rs` reads what a plan names, for `pack` (`ahead.rs`: several volumes at once, before they
-//! are asked for; `kept.rs`: directories but once, as far as there is room; `retry.rs`: again where that helps; `trail.rs`: not before it is in the audit), and `stream.rs` sends it. `selection.rs` stores plans (`stored_plan.rs`), so that
-//! a download can be resumed for days. `token_counts.rs` counts words, `token_stream.rs` sends the counts.
+//! Files in reading order: `request.rs` defines a request; `plan.rs` makes a [`BulkPlan`] of it,
+//! with the exact length and the ETag; `errors.rs` lists what is missing. `source.rs` reads what a
+//! plan names, for `pack`; `ahead.rs` reads several volumes ahead, `kept.rs` keeps directories as
+//! far as there is room, `retry.rs` repeats reads where that helps, and `trail.rs` writes the audit
+//! before volumes are sent. `stream.rs` sends the archive. `selection.rs` stores plans
+//! (`stored_plan.rs`), so that a download can be resumed for days. `token_counts.rs` counts words,
+//! and `token_stream.rs` sends the counts.
 
 mod ahead;
 mod errors;
@@ -39,7 +42,7 @@ use crate::fairness::Fairness;
 use crate::library::LibraryOptions;
 use crate::surroundings::Surroundings;
 
-/// What the bulk readers of one process share.
+/// State that all bulk requests of a process share.
 pub(crate) struct Bulk {
     pub(crate) fairness: Arc<Fairness>,
     pub(crate) auditor: Auditor,

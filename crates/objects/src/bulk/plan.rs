@@ -1,8 +1,10 @@
-//! From a request to a plan: which revision of which volume, which of its pages, what is missing, how long the archive will be.
+//! Makes a plan from a request: the revision of each volume, its pages, what is missing, and the
+//! archive's length.
 //!
-//! A plan is made of heads; directories are read only of volumes of which single pages are asked or some are known to be damaged,
-//! and damage marks only where a head counts some. It is small (about 160 bytes a whole volume), because many clients may hold
-//! plans of thousands of volumes at once.
+//! A plan is made from heads. Directories are read only for volumes of which single pages are
+//! requested or some pages are known to be damaged. Damage marks are read only if a head counts
+//! some. A plan is small (about 160 bytes per whole volume), because many clients may hold plans of
+//! thousands of volumes at once.
 
 use std::sync::Arc;
 
@@ -30,18 +32,20 @@ use crate::rules::Rule;
 use crate::shares::Party;
 use crate::turns::Turn;
 
-/// The version of what archives look like, byte by byte. It is part of every ETag: raise it whenever `pack` writes an archive
-/// differently, so that nobody resumes in the middle of another one.
+/// The version of the archive layout, byte by byte. It is part of every ETag: raise it whenever
+/// `pack` writes an archive differently, so that no client resumes in the middle of a different
+/// archive.
 pub const LAYOUT_VERSION: u8 = 1;
 
-/// Volumes that are planned without waiting for a turn: they are planned in no time, and must not stand behind thousands.
+/// Requests for at most this many volumes are planned without waiting for a turn: planning them
+/// takes almost no time, and they must not queue behind requests for thousands.
 const SMALL_PLAN: u64 = 16;
 
-/// How often planning begins anew because damage was found where an archive is measured (where 4 GiB is passed, directories are
-/// read for that).
+/// How often planning restarts because damage was found while an archive was measured (above 4 GiB,
+/// directories are read for that).
 const ATTEMPTS_MAX: u32 = 8;
 
-/// What the id of something missing takes besides, about.
+/// Approximate further bytes for the id of a missing volume.
 const MISSING_ID_BYTES: usize = 32;
 
 /// Heads read in one call.
@@ -50,26 +54,28 @@ const HEADS_AT_ONCE: usize = 512;
 /// Volumes of one batch whose directories or damage marks are looked up at the same time.
 const LOOKUPS_AT_ONCE: usize = 8;
 
-/// What an archive will hold, at which revisions.
+/// The contents of an archive, with their revisions.
 #[derive(Debug)]
 pub struct BulkPlan {
-    /// What `pack` makes the archive from; its groups are the volumes, in order.
+    /// What `pack` makes the archive from. Its groups are the volumes, in order.
     pub archive: Arc<Archive>,
     /// Where the bytes of each group are.
     pub volumes: Arc<[PlannedVolume]>,
-    /// The archive's length in bytes; `None` where it is not known beforehand (recompressed, or [`OnDamage::Report`]).
+    /// The archive's length in bytes; `None` if it is unknown in advance (recompressed, or
+    /// [`OnDamage::Report`]).
     pub len_bytes: Option<u64>,
-    /// The strong entity tag (RFC 9110, section 8.8.3), without its quotation marks; `None` where there is no length.
+    /// The strong entity tag (RFC 9110, section 8.8.3), without its quotation marks; `None` if
+    /// there is no length.
     pub etag: Option<String>,
-    /// What was asked for and is not in the archive; `ERROR.err` names it.
+    /// What was requested and is not in the archive; `ERROR.err` lists it.
     pub missing: Vec<Missing>,
     /// Entries in the archive.
     pub entries: u64,
-    /// When planning began (before heads were read): the plan's life counts from here.
+    /// When planning began (before heads were read). The plan's life counts from here.
     pub started: UnixMillis,
-    /// What becomes of damage.
+    /// What a stream does on damage.
     pub on_damage: OnDamage,
-    /// What it takes of `limits.memory`.
+    /// The plan's share of `limits.memory`.
     pub memory: Option<Arc<Share>>,
 }
 
@@ -82,7 +88,8 @@ pub struct PlannedVolume {
     pub generation: RevisionId,
     /// Where its METS is.
     pub mets: Place,
-    /// Where its pages are, if not all of them are wanted ([`GroupPages::Some`]); in the order of the archive.
+    /// Where its pages are, in the order of the archive, if only some are wanted
+    /// ([`GroupPages::Some`]).
     pub pages: Box<[PlannedPage]>,
 }
 
@@ -96,7 +103,7 @@ pub struct PlannedPage {
 }
 
 impl BulkPlan {
-    /// Bytes that it takes in memory, about: an allocator's rounding comes on top.
+    /// Approximate bytes in memory, without an allocator's rounding.
     fn bytes(&self) -> u64 {
         let pages: usize = self.volumes.iter().map(|volume| volume.pages.len()).sum();
         let names: usize = self.archive.groups.iter().map(|group| group.name.len()).sum();
@@ -107,12 +114,12 @@ impl BulkPlan {
         (lists + names + errors) as u64
     }
 
-    /// The id of the volume that is a group of the archive.
+    /// The id of the volume that a group of the archive holds.
     pub fn volume_id(&self, group: usize) -> ObjectsResult<VolumeId> {
         volume_id(&self.archive, group)
     }
 
-    /// What of some groups the audit records.
+    /// Returns what the audit records about some groups.
     pub(super) fn audited(archive: &Archive, groups: std::ops::Range<usize>) -> ObjectsResult<Vec<AuditedVolume>> {
         groups
             .map(|group| {
@@ -125,7 +132,8 @@ impl BulkPlan {
             .collect()
     }
 
-    /// What of the missing the audit records: it was asked for, though it was not there.
+    /// Returns what the audit records about missing parts: they were requested, although they are
+    /// missing.
     pub(super) fn audited_missing(&self) -> impl Iterator<Item = AuditedVolume> + '_ {
         self.missing.iter().map(|missing| AuditedVolume {
             volume: missing.volume.clone(),
@@ -137,13 +145,15 @@ impl BulkPlan {
     }
 }
 
-/// The id that the name of a group is the cleaned form of. Plans do not keep ids besides: cleaning can be undone.
+/// The id that a group's name is the cleaned form of. Cleaning can be reversed, so plans do not
+/// also store ids.
 pub(super) fn volume_id(archive: &Archive, group: usize) -> ObjectsResult<VolumeId> {
     VolumeId::from_cleaned(&archive.groups[group].name)
         .map_err(|error| ObjectsError::Internal(format!("a group's name is no cleaned id: {error}")))
 }
 
-/// The turn of one request: what it plans and selects while it has it waits for nobody any more.
+/// The turn of one request. While the request holds it, its planning and selecting wait for no
+/// other request.
 pub struct Planning<'library> {
     pub(super) library: &'library Library,
     party: Party,
@@ -151,26 +161,26 @@ pub struct Planning<'library> {
 }
 
 impl Planning<'_> {
-    /// Plans as [`Library::plan`] does.
+    /// Plans like [`Library::plan`].
     pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
         self.library.plan_in_turn(request, on_damage, &self.party).await
     }
 }
 
 impl Library {
-    /// Plans an archive for this machine itself. What is absent or known to be damaged is named in its `ERROR.err` and hurts nothing
-    /// else.
+    /// Plans an archive for this machine itself. Volumes that are absent or known to be damaged are
+    /// listed in its `ERROR.err`; they do not affect the others.
     ///
-    /// Fails only where the store cannot answer for now, or where the request contradicts itself.
+    /// Fails only if the store cannot answer for now, or if the request contradicts itself.
     pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
         self.planning(request.wanted.len() as u64, Party::Local).await?.plan(request, on_damage).await
     }
 
-    /// Waits until it is the turn of a list that names so many volumes and pages (at most; it need not have been read yet) to be
-    /// planned. Short ones wait for nobody.
+    /// Waits for the turn to plan a list that names at most `named_at_most` volumes and pages. The
+    /// list need not have been read yet. Short lists do not wait.
     ///
-    /// Whoever reads a list from a client takes the turn first: a list that was read takes ten times the memory of its text.
-    /// The plan takes a share of [`Library::memory`] for `party`.
+    /// A caller that reads a list from a client takes the turn first: a parsed list takes ten times
+    /// the memory of its text. The plan takes a share of [`Library::memory`] for `party`.
     pub async fn planning(&self, named_at_most: u64, party: Party) -> ObjectsResult<Planning<'_>> {
         let turn = match named_at_most {
             0..=SMALL_PLAN => None,
@@ -179,7 +189,7 @@ impl Library {
         Ok(Planning { library: self, party, _turn: turn })
     }
 
-    /// Plans as [`Library::plan`] does; the caller has the turn.
+    /// Plans like [`Library::plan`]; the caller has the turn.
     async fn plan_in_turn(
         &self,
         request: &BulkRequest,
@@ -191,7 +201,8 @@ impl Library {
         }
         for _ in 0..ATTEMPTS_MAX {
             match self.plan_once(request, on_damage, party).await {
-                // Found only when the archive was measured. It is marked now, so that the next plan leaves it out.
+                // The damage was found when the archive was measured. It is marked now, so that the
+                // next plan leaves it out.
                 Err(error) if error.is_damage() => tracing::debug!(%error, "planning begins anew"),
                 planned => return planned,
             }
@@ -323,7 +334,7 @@ impl Library {
         self.share_plan(plan, party)
     }
 
-    /// Holds a plan once, whoever has an equal one, and takes a share of the memory for it.
+    /// Holds equal plans only once, with one share of memory.
     pub(super) fn share_plan(&self, plan: BulkPlan, party: &Party) -> ObjectsResult<Arc<BulkPlan>> {
         let bytes = plan.bytes();
         let reserve = || self.inner.memory.try_reserve(party, bytes);
@@ -334,8 +345,8 @@ impl Library {
         Ok(Arc::new(BulkPlan { archive, volumes, memory: Some(memory), ..plan }))
     }
 
-    /// Marks a member as damaged, if its revision is still the current one, so that whoever asks next is told. Where the mark
-    /// cannot be written, at least this process knows of it.
+    /// Marks a member as damaged if its revision is still current, so that later requests report
+    /// it. If the mark cannot be written, at least this process remembers it.
     pub(super) async fn note_damage(&self, id: &VolumeId, revision: RevisionId, member: u32, error: &ObjectsError) {
         if let Err(failed) = self.mark_damaged(id, revision, member, &error.to_string()).await {
             tracing::warn!(%id, member, %failed, "damage could not be marked");
@@ -343,7 +354,7 @@ impl Library {
     }
 }
 
-/// Leaves out pages that are known to be damaged, and says so.
+/// Removes pages that are known to be damaged, and lists them as missing.
 fn sound(
     mut pages: Vec<(u32, Entry)>,
     damaged: &[u32],
@@ -370,7 +381,8 @@ struct Draft {
 }
 
 impl Draft {
-    /// With room for so many volumes: a list that grows by doubling takes twice the memory, at the same moment for each who plans.
+    /// Allocates room for that many volumes. A list that grows by doubling takes twice the memory,
+    /// at the same moment in each planning request.
     fn of(volumes: usize) -> Self {
         Self { groups: Vec::with_capacity(volumes), volumes: Vec::with_capacity(volumes), missing: Vec::new() }
     }
@@ -381,12 +393,13 @@ impl Draft {
         self.missing.append(&mut more.missing);
     }
 
-    /// Without a volume that is there, but not as it should be.
+    /// A draft that leaves out a volume which exists but cannot be sent.
     fn without(id: VolumeId, reason: MissingReason) -> Self {
         Self { missing: vec![Missing::volume(id, reason)], ..Self::default() }
     }
 
-    /// Without a volume that is not there: it is named, or each page that was asked of it.
+    /// A draft that leaves out a volume which does not exist. It lists the volume, or each page
+    /// that was requested of it.
     fn without_any(wanted: Wanted) -> Self {
         let id = wanted.volume;
         let Some(pages) = wanted.pages else { return Self::without(id, MissingReason::Absent) };
@@ -394,7 +407,7 @@ impl Draft {
         Self { missing: missing.collect(), ..Self::default() }
     }
 
-    /// With one volume, or some pages of it.
+    /// A draft with one volume, or some of its pages.
     fn with(volume: &Volume, chosen: Option<Vec<(u32, Entry)>>, mets: bool, missing: Vec<Missing>) -> Self {
         let VolumeBody { generation, pages: sums, pages_crc32: crc32, mets: mets_entry, .. } = volume.body;
         let (pages, places) = match chosen {
@@ -419,7 +432,7 @@ impl Draft {
     }
 }
 
-/// SHA-256 over everything that the bytes of an archive depend on.
+/// SHA-256 over everything that determines the bytes of an archive.
 fn etag(archive: &Archive, volumes: &[PlannedVolume]) -> String {
     let level = match archive.level {
         Level::Frames => 0xFF,
@@ -444,7 +457,7 @@ fn etag(archive: &Archive, volumes: &[PlannedVolume]) -> String {
     hex::encode(digest.finalize())
 }
 
-/// With its length in front, so that no two lists run together into the same bytes.
+/// Digests a text after its length, so that different lists of texts never yield the same bytes.
 fn digest_text(digest: &mut Sha256, text: &[u8]) {
     digest.update((text.len() as u64).to_be_bytes());
     digest.update(text);
@@ -456,7 +469,7 @@ mod tests {
 
     #[test]
     fn a_plan_of_five_thousand_whole_volumes_takes_less_than_a_megabyte() {
-        // The name is kept by the group alone; an allocator's rounding comes on top.
+        // Only the group stores the name. An allocator's rounding is not counted.
         let name_bytes = 48;
         let volume_bytes = size_of::<Group>() + size_of::<PlannedVolume>() + name_bytes;
         assert!(5_000 * volume_bytes < 1_000_000, "{volume_bytes} bytes a volume");

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! Bulk requests.
 
 use hathi::{Seq, VolumeId};
 use pack::{Layout, Level};
@@ -6,14 +6,14 @@ use pack::{Layout, Level};
 /// A volume, or pages of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Which volume.
+    /// The volume's id.
     pub volume: VolumeId,
-    /// Which pages, each once, in the order in which they are to come; `None`: all, in METS order.
+    /// The pages, each once, in the order of the archive; `None` means all, in METS order.
     pub pages: Option<Vec<Seq>>,
 }
 
 impl Wanted {
-    /// All of a volume.
+    /// A whole volume.
     pub fn all(volume: VolumeId) -> Self {
         Self { volume, pages: None }
     }
@@ -22,7 +22,7 @@ impl Wanted {
 /// A request for many volumes in one archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkRequest {
-    /// What is wanted, in the order in which it is to come, each volume once.
+    /// The volumes, each once, in the order of the archive.
     pub wanted: Vec<Wanted>,
     /// How pages become entries.
     pub layout: Layout,
@@ -33,7 +33,7 @@ pub struct BulkRequest {
 }
 
 impl BulkRequest {
-    /// Whole volumes, an entry a page, frames as they are stored, without METS.
+    /// Requests whole volumes, one entry per page, with frames as stored and without METS.
     pub fn volumes(ids: impl IntoIterator<Item = VolumeId>) -> Self {
         Self {
             wanted: ids.into_iter().map(Wanted::all).collect(),
@@ -44,12 +44,12 @@ impl BulkRequest {
     }
 }
 
-/// What becomes of a stream that meets damage nobody knew of when its length was promised.
+/// What a stream does when it meets damage that was unknown when its length was promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDamage {
-    /// It is broken off visibly; asked again, it comes whole, with `ERROR.err`.
+    /// The stream breaks off visibly. The next request gets a whole archive, with `ERROR.err`.
     #[default]
     Break,
-    /// No length is promised; what fails is left out at a page boundary and named in `ERROR.err`.
+    /// No length is promised. What fails is left out at a page boundary and listed in `ERROR.err`.
     Report,
 }

@@ -1,19 +1,20 @@
-//! Trying again what fails for a passing reason.
+//! Repeats reads that fail for a passing reason.
 
 use std::future::Future;
 use std::time::Duration;
 
 use crate::error::ObjectsResult;
 
-/// How often something that fails for a passing reason is tried in all.
+/// The number of tries in all.
 const TRIES: u32 = 5;
 
-/// The pause after the first failure; each further one is [`PAUSE_FACTOR`] times as long, at most [`PAUSE_MAX`].
+/// The pause after the first failure; each further one is [`PAUSE_FACTOR`] times as long, at most
+/// [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 const PAUSE_FACTOR: u32 = 3;
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Tries again, with growing pauses, what fails for a passing reason.
+/// Repeats an attempt that fails for a passing reason, with growing pauses.
 pub(super) async fn retried<T, F: Future<Output = ObjectsResult<T>>>(attempt: impl Fn() -> F) -> ObjectsResult<T> {
     let mut pause = PAUSE_FIRST;
     for _ in 1..TRIES {

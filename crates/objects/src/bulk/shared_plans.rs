@@ -1,4 +1,5 @@
-//! Equal plans are held once: many clients fetch the same list, and a download manager asks for many ranges of one selection.
+//! Holds equal plans once: many clients fetch the same list, and a download manager requests many
+//! ranges of one selection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -9,18 +10,19 @@ use parking_lot::Mutex;
 use super::plan::PlannedVolume;
 use crate::memory::Share;
 
-/// What is big of a plan, and the share of memory that it takes.
+/// The large parts of a plan, and its share of memory.
 pub(crate) type Contents = (Arc<Archive>, Arc<[PlannedVolume]>, Arc<Share>);
 
-/// The same, as long as somebody holds it.
+/// The same contents, without keeping them alive.
 type WeakContents = (Weak<Archive>, Weak<[PlannedVolume]>, Weak<Share>);
 
-/// The plans that somebody reads from now, by entity tag: equal tags mean equal contents.
+/// The plans in use, by entity tag: equal tags mean equal contents.
 #[derive(Debug, Default)]
 pub(crate) struct SharedPlans(Mutex<HashMap<String, WeakContents>>);
 
 impl SharedPlans {
-    /// The contents under this tag that somebody holds already; or these, from now on, with the share that `reserve` takes for them.
+    /// Returns the contents that are in use under this tag. If there are none, shares the given
+    /// ones, with the share of memory that `reserve` takes for them.
     pub(crate) fn share<E>(
         &self,
         etag: &str,

@@ -1,5 +1,5 @@
-//! A plan as the source that `pack` makes an archive from: it reads directories and frames, audits ahead, and tells damage from
-//! failures that pass.
+//! A plan as the source from which `pack` makes an archive. It reads directories and frames, writes
+//! the audit ahead, and distinguishes damage from passing failures.
 
 use std::future::Future;
 use std::ops::Range;
@@ -30,7 +30,7 @@ use crate::shares::Party;
 /// Directory entries kept of the volume being read.
 const ENTRIES_KEPT: u32 = 1_024;
 
-/// Pages that may be left out because they are out of reach for now, before the whole stream is given up.
+/// The most pages that may be left out as unavailable before the whole stream is given up.
 const UNAVAILABLE_MAX: usize = 16;
 
 /// The source of one stream (or of the length of one plan).
@@ -39,18 +39,19 @@ pub(super) struct PlanSource {
     archive: Arc<Archive>,
     volumes: Arc<[PlannedVolume]>,
     started: UnixMillis,
-    /// Whose turns its reads take.
+    /// The party whose turns its reads take.
     party: Party,
-    /// `None` while only members are asked for.
+    /// `None` while only members are read.
     sending: Option<Sending>,
     entries: Mutex<Option<KeptEntries>>,
-    /// What was found while streaming, in report mode.
+    /// What was left out while streaming, in report mode.
     left_out: Mutex<Vec<Missing>>,
-    /// Members whose frames `pack` found to be other than their entries say; marked when the stream ends.
+    /// Members whose frames differ from their entries, as `pack` found. They are marked when the
+    /// stream ends.
     noticed: Mutex<Vec<(usize, Option<u32>, String)>>,
 }
 
-/// What a source has that is streamed from.
+/// The further state of a source for a stream.
 struct Sending {
     trail: AuditTrail,
     volumes: ReadAhead,
@@ -62,7 +63,8 @@ struct Sending {
 }
 
 impl Sending {
-    /// What was read ahead of a group, in the pass that it is asked for in. Directories may be kept in so many bytes.
+    /// Returns what was read ahead of a group, in the pass that requests it. Kept directories may
+    /// have at most `kept_bytes_max` bytes.
     async fn ahead(&self, group: usize, kept_bytes_max: usize) -> Option<Arc<VolumeRows>> {
         let is_sent_now = *self.group.lock() == Some(group);
         if !is_sent_now {
@@ -85,7 +87,7 @@ struct KeptEntries {
 }
 
 impl PlanSource {
-    /// A source that only answers members, for the length.
+    /// A source that returns only members, to compute the length.
     pub(super) fn for_planning(
         library: Library,
         archive: Arc<Archive>,
@@ -106,7 +108,7 @@ impl PlanSource {
         }
     }
 
-    /// A source to stream `plan` from, for somebody; the audit learns of its volumes in `windows`.
+    /// A source from which a requester streams `plan`. The audit records its volumes in `windows`.
     pub(super) fn for_stream(
         library: Library,
         plan: &BulkPlan,
@@ -128,17 +130,17 @@ impl PlanSource {
         Self { sending: Some(Sending { trail, volumes, directories, kept, group }), ..source }
     }
 
-    /// The id of the volume that is a group.
+    /// The id of a group's volume.
     pub(super) fn volume_id(&self, group: usize) -> ObjectsResult<VolumeId> {
         volume_id(&self.archive, group)
     }
 
-    /// How it shares with others.
+    /// The turns that it shares with other requests.
     fn fairness(&self) -> &Fairness {
         &self.library.inner.bulk.fairness
     }
 
-    /// Runs a job that counts, when it is its turn.
+    /// Runs a counting job in its turn.
     pub(super) async fn count<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> ObjectsResult<T> {
         self.fairness().count(&self.party, job).await
     }
@@ -156,7 +158,8 @@ impl PlanSource {
         }
     }
 
-    /// Marks what `pack` noticed to be damaged. To be called once the stream has ended, before its end is told.
+    /// Marks the damage that `pack` noticed. Call this after the stream has ended, before its end
+    /// is reported.
     pub(super) async fn mark_noticed(&self) {
         let noticed = std::mem::take(&mut *self.noticed.lock());
         for (group, page, detail) in noticed {
@@ -171,7 +174,8 @@ impl PlanSource {
         }
     }
 
-    /// Marks a whole volume, the group of this name: its directory does not agree with its head.
+    /// Marks the whole volume of the group with this name: its directory does not agree with its
+    /// head.
     pub(super) async fn mark_mismatch(&self, group: &str, reason: &str) {
         let Some(group) = self.archive.groups.iter().position(|known| *known.name == *group) else { return };
         let Ok(id) = self.volume_id(group) else { return };
@@ -180,29 +184,30 @@ impl PlanSource {
         self.library.note_damage(&id, self.volumes[group].revision, WHOLE_VOLUME, &error).await;
     }
 
-    /// Remembers that a frame is not what its entry says (`None`: the METS document's).
+    /// Notes that a frame differs from its entry (`page` is `None` for the METS document).
     pub(super) fn notice(&self, group: usize, page: Option<u32>, error: &FrameError) {
         self.noticed.lock().push((group, page, error.to_string()));
     }
 
-    /// Remembers that something was left out, for `ERROR.err`.
+    /// Notes that something was left out, for `ERROR.err`.
     pub(super) fn leave_out(&self, group: usize, part: MissingPart, reason: MissingReason) -> bool {
         let Ok(volume) = self.volume_id(group) else { return false };
         self.left_out.lock().push(Missing { volume, part, reason });
         true
     }
 
-    /// All that is missing, by the plan's knowledge and by what was found since; `None`: nothing was found since.
+    /// Lists all that is missing, known to the plan or found since; `None` if nothing was found
+    /// since.
     pub(super) fn errors_with_left_out(&self) -> Option<Bytes> {
         let left_out = self.left_out.lock();
         let late = error_text(left_out.iter())?;
         let Some(early) = &self.archive.errors else { return Some(late) };
-        // Both begin with the heading; it is wanted once.
+        // Both begin with the heading, which is needed once.
         let heading_end = late.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         Some(Bytes::from([early.as_ref(), &late[heading_end..]].concat()))
     }
 
-    /// A plan that has run out must not be read from: what it names may be collected already.
+    /// Refuses an expired plan: what it names may have been collected already.
     fn check_life(&self) -> ObjectsResult<()> {
         if self.library.inner.surroundings.clock.now().since(self.started) > self.library.inner.options.plan_life {
             return Err(ObjectsError::Expired("the plan of this download".to_owned()));
@@ -210,8 +215,8 @@ impl PlanSource {
         Ok(())
     }
 
-    /// Reads in turn with other bulk requests, again and again while it fails for a passing reason. Damage that is seen only after
-    /// the plan ran out is none.
+    /// Reads in turn with other bulk requests, and repeats reads that fail for a passing reason.
+    /// Damage seen only after the plan expired is not reported as damage.
     async fn read<T, F: Future<Output = ObjectsResult<T>>>(&self, read: impl Fn() -> F) -> ObjectsResult<T> {
         let read = &read;
         retried(|| async move {
@@ -226,7 +231,8 @@ impl PlanSource {
         .await
     }
 
-    /// Entries of some pages of a group, in its order, from `pages.start` on: at least one, and as many as are at hand.
+    /// Entries of some pages of a group, in its order, from `pages.start` on: at least one, and as
+    /// many as are available.
     async fn entries(&self, group: usize, pages: Range<u32>) -> ObjectsResult<Arc<[Entry]>> {
         if let GroupPages::Some(members) = &self.archive.groups[group].pages {
             let range = pages.start as usize..pages.end as usize;
@@ -266,7 +272,7 @@ impl PlanSource {
         Ok(sending.ahead(group, self.fairness().kept_bytes()).await)
     }
 
-    /// What is kept already of these pages, if it begins with the first of them.
+    /// The kept entries of these pages, if they begin with the first of them.
     fn kept_entries(&self, group: usize, pages: &Range<u32>) -> Option<Arc<[Entry]>> {
         let kept = self.entries.lock();
         let kept = kept.as_ref().filter(|kept| kept.group == group)?;
@@ -275,8 +281,9 @@ impl PlanSource {
         Some(rest[..rest.len().min(pages.len())].into())
     }
 
-    /// The frames of a run of entries; only the first one's where something in the run is damaged. Where that is the first, all
-    /// damaged pages of the rest of the volume are looked for and marked, so that whoever asks next is told of all of them.
+    /// Returns the frames of a run of entries, or only the first frame if something in the run is
+    /// damaged. If the first is damaged, finds and marks all damaged pages in the rest of the
+    /// volume, so that the next request reports all of them.
     async fn frames_of(&self, group: usize, first: u32, run: &[Entry]) -> ObjectsResult<Vec<Bytes>> {
         if let Some(rows) = self.ahead(group).await?
             && let Some(frames) = ahead::frames(&rows, run)
@@ -295,7 +302,8 @@ impl PlanSource {
         }
     }
 
-    /// Marks `page`, which is damaged, and every other damaged page after it; answers the error that names it.
+    /// Marks the damaged `page` and every other damaged page after it; returns the error that names
+    /// it.
     async fn damage_from(&self, id: &VolumeId, group: usize, page: u32, error: ObjectsError) -> ObjectsError {
         let already_told = self.left_out.lock().iter().any(|missing| missing.volume == *id);
         let end = if already_told { page + 1 } else { self.page_count(group) };
@@ -317,22 +325,22 @@ impl PlanSource {
         self.volumes[group].pages.get(page as usize).map_or(page, |planned| planned.index)
     }
 
-    /// The number that stands for a volume's METS in damage marks: how many pages it has. `None`: it is not the planned generation
-    /// any more, so that there is nothing to mark.
+    /// The member number of a volume's METS in damage marks: its number of pages. `None` if the
+    /// planned generation is not current any more, so that there is nothing to mark.
     async fn mets_member(&self, id: &VolumeId, group: usize) -> Option<u32> {
         let body = self.library.volume(id).await.ok()?.body;
         let page_count = u32::try_from(body.pages.count).ok()?;
         (body.generation == self.volumes[group].generation).then_some(page_count)
     }
 
-    /// Marks damage; other errors are none.
+    /// Marks damage; ignores other errors.
     async fn note(&self, id: &VolumeId, group: usize, member: u32, error: &ObjectsError) {
         if error.is_damage() {
             self.library.note_damage(id, self.volumes[group].revision, member, error).await;
         }
     }
 
-    /// Whether, in report mode, something that failed with `error` is left out.
+    /// Whether report mode leaves out something that failed with `error`.
     fn omit_part(&self, group: usize, part: MissingPart, error: &ObjectsError) -> bool {
         let reason = match error {
             error if error.is_damage() => MissingReason::Damaged,
@@ -348,7 +356,7 @@ impl PlanSource {
         self.leave_out(group, part, reason)
     }
 
-    /// The sequence of a page, as far as it is at hand: its entry was read before its frame.
+    /// The sequence of a page. Its entry was read before its frame, so it is usually kept.
     pub(super) fn seq(&self, group: usize, page: u32) -> u32 {
         match &self.archive.groups[group].pages {
             GroupPages::Some(pages) => pages[page as usize].seq,
@@ -360,8 +368,8 @@ impl PlanSource {
     }
 }
 
-/// How many entries to read at once: as many frames as fit `max_bytes`, but where they lie in several packs, only up to the end of
-/// one, so that the next call does not read a pack again.
+/// How many entries to read at once: as many frames as fit `max_bytes`. If they lie in several
+/// packs, the run ends with a pack, so that the next call does not read that pack again.
 fn run_len(entries: &[Entry], max_bytes: usize) -> usize {
     let mut bytes = 0;
     let fitting = entries.iter().take_while(|entry| {

@@ -1,4 +1,4 @@
-//! Plans as selections store them.
+//! The stored form of the plans of selections.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use super::request::OnDamage;
 use super::selection::SelectionInfo;
 use crate::error::{ObjectsError, ObjectsResult};
 
-/// A plan as it is stored. Everything that the bytes of the archive depend on is in it, `ERROR.err` word by word.
+/// A plan as it is stored. It contains everything that determines the bytes of the archive,
+/// including the exact text of `ERROR.err`.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredPlan {
     layout: Layout,
@@ -39,7 +40,7 @@ enum StoredPages {
 }
 
 impl StoredPlan {
-    /// A plan's bytes as they are stored.
+    /// Encodes a plan for storage.
     pub(super) fn encode(plan: &BulkPlan) -> ObjectsResult<Vec<u8>> {
         let archive = &plan.archive;
         let stored = Self {
@@ -53,12 +54,12 @@ impl StoredPlan {
         postcard::to_stdvec(&stored).map_err(|error| ObjectsError::Internal(format!("encoding a plan: {error}")))
     }
 
-    /// What was encoded.
+    /// Decodes a stored plan.
     pub(super) fn decode(encoded: &[u8]) -> ObjectsResult<Self> {
         postcard::from_bytes(encoded).map_err(|error| ObjectsError::corrupt(Table::Selections, &error.to_string()))
     }
 
-    /// The plan again, read at `started`.
+    /// Restores the plan, read at `started`.
     pub(super) fn into_plan(self, info: SelectionInfo, started: UnixMillis) -> BulkPlan {
         let groups = self.groups.into_iter().map(Group::from).collect();
         let Self { layout, level, errors, missing, .. } = self;
@@ -76,23 +77,24 @@ impl StoredPlan {
     }
 }
 
-/// Reads which volumes a stored plan names as its bytes come, and holds no more of them than one volume takes.
+/// Reads the volumes that a stored plan names while its bytes arrive. Holds no more of them than
+/// one volume takes.
 #[derive(Default)]
 pub(super) struct StoredVolumes {
-    /// What came and was not read yet.
+    /// Bytes that have arrived and are not read yet.
     ahead: Vec<u8>,
-    /// Groups that are still to be read; `None`: their number is not known yet.
+    /// Groups that are still to be read; `None` if their number is unknown yet.
     left: Option<u64>,
 }
 
 impl StoredVolumes {
-    /// Takes more bytes in; answers the volumes that are whole by now.
+    /// Accepts more bytes and returns the volumes that are complete by now.
     pub(super) fn take(&mut self, bytes: &[u8]) -> ObjectsResult<Vec<VolumeId>> {
         self.ahead.extend_from_slice(bytes);
         let mut volumes = Vec::new();
         let mut rest = &self.ahead[..];
         if self.left.is_none() {
-            // The fields before the groups, and the number of these.
+            // The fields before the groups, and the number of groups.
             self.left = next::<(Layout, Level, u64)>(&mut rest)?.map(|(_, _, groups)| groups);
         }
         while let Some(left @ 1..) = self.left
@@ -106,13 +108,13 @@ impl StoredVolumes {
         Ok(volumes)
     }
 
-    /// Whether all were read.
+    /// Whether all groups were read.
     pub(super) fn are_all_read(&self) -> bool {
         self.left == Some(0)
     }
 }
 
-/// The next value of some bytes; `None`: it is not whole yet.
+/// Decodes the next value; `None` if it is incomplete.
 fn next<T: serde::de::DeserializeOwned>(bytes: &mut &[u8]) -> ObjectsResult<Option<T>> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, rest)) => {

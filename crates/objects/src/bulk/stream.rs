@@ -1,4 +1,4 @@
-//! Sending a plan.
+//! Streams the archive of a plan.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,26 +18,28 @@ use crate::fairness::{Admission, BulkStream};
 use crate::library::Library;
 use crate::shares::Party;
 
-/// What a range has at most that is sent at once, whatever the client does then.
+/// The longest range that is sent at once, whatever the client does afterwards.
 const SHORT_RANGE_BYTES: u64 = 4 << 20;
 
-/// One request for a plan's archive, which is in the audit: it may stream several ranges of it.
+/// One request for a plan's archive. The audit has it, and it may stream several ranges.
 pub struct Download {
     library: Library,
     plan: Arc<BulkPlan>,
     requester: Requester,
-    /// The place among the bulk requests that its first range takes.
+    /// The place among the bulk requests, which its first range takes.
     admission: Mutex<Option<Admission>>,
 }
 
 impl Download {
-    /// Streams a range of the archive ([`pack::WHOLE`]: all of it, the only range where no length is known).
+    /// Streams a range of the archive. [`pack::WHOLE`] means all of it, and is the only range if
+    /// the length is unknown.
     ///
-    /// Before a volume's first byte leaves, its access is in the audit. Refused with [`ObjectsError::Overloaded`] while the audit
-    /// lags or too many requests are streaming.
+    /// A volume's access is in the audit before its first byte leaves. Refused with
+    /// [`ObjectsError::Overloaded`] while the audit lags or too many requests are streaming.
     ///
-    /// The stream ends with an error, never short without notice: on damage (marked before the error is told, so that whoever asks
-    /// again gets a whole archive), when the plan's life is over, and when the store stays out of reach though it was tried again.
+    /// The stream ends with an error, never short without notice: on damage (marked before the
+    /// error is reported, so that the next request gets a whole archive), when the plan expires,
+    /// and when the store stays unavailable after several tries.
     pub async fn stream(&self, range: Range<u64>) -> ObjectsResult<BulkStream> {
         let Self { library, plan, requester, admission } = self;
         if range != pack::WHOLE && plan.len_bytes.is_none_or(|len| range.start > range.end || range.end > len) {
@@ -49,15 +51,15 @@ impl Download {
         let (library, requester) = (library.clone(), requester.clone());
         let source = Arc::new(PlanSource::for_stream(library, plan, requester, AuditAction::Accessed, windows));
         let pieces = pieces(plan, source, range);
-        // What is compressed anew takes its time, which is better spent before the client waits.
+        // Recompression takes time, which is better spent before the client waits.
         let takes_time = matches!(plan.archive.level, Level::Recompressed(_));
         Ok(if takes_time { admission.run_ahead(pieces) } else { admission.run_along(pieces) })
     }
 }
 
 impl Library {
-    /// Begins a download. Before this answers, the request is in the audit. Refused with [`ObjectsError::Overloaded`] while the audit
-    /// lags or too many requests are streaming.
+    /// Begins a download. The request is in the audit before this returns. Refused with
+    /// [`ObjectsError::Overloaded`] while the audit lags or too many requests are streaming.
     pub async fn download(&self, plan: &Arc<BulkPlan>, requester: Requester) -> ObjectsResult<Download> {
         let admission = Mutex::new(Some(self.admit_bulk(plan, &requester).await?));
         Ok(Download { library: self.clone(), plan: plan.clone(), requester, admission })
@@ -73,7 +75,8 @@ impl Library {
         self.download(plan, requester).await?.stream(range).await
     }
 
-    /// The volumes that a range touches. Those of a short one are surely sent: they are one window of the audit.
+    /// The volumes that a range touches. Those of a short range are certainly sent, so they are one
+    /// window of the audit.
     async fn windows(&self, plan: &BulkPlan, range: &Range<u64>, party: &Party) -> ObjectsResult<Windows> {
         if *range == pack::WHOLE {
             return Ok(Windows { sent: 0..plan.archive.groups.len(), first: 1 });
@@ -85,7 +88,7 @@ impl Library {
         Ok(Windows { first: if is_short { sent.len() } else { 1 }, sent })
     }
 
-    /// A place among the bulk requests, and the record that it was asked for.
+    /// Takes a place among the bulk requests and records the request.
     pub(super) async fn admit_bulk(&self, plan: &BulkPlan, requester: &Requester) -> ObjectsResult<Admission> {
         let auditor = self.auditor();
         auditor.check_lag()?;
@@ -98,7 +101,7 @@ impl Library {
     }
 }
 
-/// The archive's bytes; whatever ends them, what was noticed to be damaged is marked before that end is told.
+/// The archive's bytes. Whatever ends them, noticed damage is marked before the end is reported.
 fn pieces(
     plan: &BulkPlan,
     source: Arc<PlanSource>,
@@ -136,7 +139,7 @@ impl From<ArchiveError<ObjectsError>> for ObjectsError {
     }
 }
 
-/// Damage of the volume that is a group of this name.
+/// The error for damage of the volume whose group has this name.
 fn damaged(group: &str, detail: String) -> ObjectsError {
     match VolumeId::from_cleaned(group) {
         Ok(volume) => ObjectsError::Damaged { volume, member: None, detail },

@@ -1,26 +1,27 @@
-//! Token counts: how often each word stands in a volume or on a page, in the form of the HTRC Data API.
+//! Token counts: how often each word occurs in a volume or on a page, in the form of the HTRC Data
+//! API.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crate::error::{ObjectsError, ObjectsResult};
 
-/// Bytes that the different tokens of one count may take: more than any book needs, and a bound all the same.
+/// The most bytes of distinct tokens in one count: more than any book needs, but bounded.
 const DISTINCT_BYTES_MAX: usize = 64 << 20;
 
-/// What a token takes in memory besides its text: its place in the table, its count, its allocation.
+/// Memory of a token besides its text: its place in the table, its count, its allocation.
 const TOKEN_OVERHEAD_BYTES: usize = 64;
 
-/// In what order tokens are listed.
+/// The order in which tokens are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenOrder {
-    /// By what.
+    /// The sort key.
     pub by: SortBy,
-    /// Whether the greatest comes first. Tokens of the same count are in code-point order all the same.
+    /// Whether the greatest comes first. Tokens with equal counts are always in code-point order.
     pub descending: bool,
 }
 
-/// What tokens are sorted by.
+/// The sort key of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortBy {
     /// By code points.
@@ -30,10 +31,11 @@ pub enum SortBy {
     Count,
 }
 
-/// Counts the tokens of texts that are fed to it line by line.
+/// Counts the tokens of texts, line by line.
 ///
-/// Tokens are what white space separates. Where a line has at least two tokens and the last ends in `-`, that one is held back and
-/// put before the first token of the next line that has any, its hyphen kept. A lone token on its line is not held back.
+/// White space separates tokens. If a line has at least two tokens and the last ends in `-`, that
+/// token is held back and put before the first token of the next line that has any. Its hyphen
+/// stays. A token alone on its line is not held back.
 #[derive(Debug, Default)]
 pub struct TokenCounter {
     counts: HashMap<Box<str>, u64>,
@@ -42,8 +44,9 @@ pub struct TokenCounter {
 }
 
 impl TokenCounter {
-    /// Counts the tokens of one page. A word that is held back at its end goes on with the next page that is added. Bytes that
-    /// are no UTF-8 count as replacement characters (U+FFFD).
+    /// Counts the tokens of one page. A word that is held back at the end of a page continues on
+    /// the next page that is added. Bytes that are not UTF-8 count as replacement characters
+    /// (U+FFFD).
     pub fn add_page(&mut self, text: &[u8]) -> ObjectsResult<()> {
         for line in String::from_utf8_lossy(text).split('\n') {
             self.add_line(line)?;
@@ -83,7 +86,8 @@ impl TokenCounter {
         Ok(())
     }
 
-    /// The counts, one `token SPACE count LF` a line. What is still held back counts as it is.
+    /// The counts, one `token SPACE count LF` per line. A token that is still held back counts as
+    /// it is.
     pub fn finish(mut self, order: TokenOrder) -> ObjectsResult<String> {
         if let Some(token) = self.held_back.take() {
             self.count(&token)?;

@@ -1,4 +1,4 @@
-//! Sending token counts: a ZIP with an entry a volume or a page, made while it is sent.
+//! Streams token counts: a ZIP with one entry per volume or page, made while it is sent.
 
 use std::sync::Arc;
 
@@ -17,24 +17,25 @@ use crate::fairness::BulkStream;
 use crate::library::Library;
 use crate::shares::Party;
 
-/// Entries that one answer may have: the central directory is held in memory, about 100 bytes an entry.
+/// The most entries of a response: the central directory is held in memory, about 100 bytes per
+/// entry.
 const ENTRIES_MAX: u64 = 500_000;
 
-/// Pages that are counted in one go.
+/// Pages that are counted in one job.
 const PAGES_AT_ONCE: u32 = 256;
 
 /// A request for token counts.
 #[derive(Clone, Debug)]
 pub struct TokenRequest {
-    /// Of which volumes, each once, in the order in which they are to come.
+    /// The volumes, each once, in the order of the response.
     pub volumes: Vec<VolumeId>,
-    /// One count a volume or one a page.
+    /// One count per volume or one per page.
     pub level: TokenLevel,
-    /// In what order tokens are listed.
+    /// The order in which tokens are listed.
     pub order: TokenOrder,
 }
 
-/// What one count is of.
+/// The unit of a count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TokenLevel {
     /// A volume: `<cleaned id>.count`.
@@ -45,10 +46,12 @@ pub enum TokenLevel {
 }
 
 impl Library {
-    /// Counts tokens and streams the counts as a ZIP, whose last entry `ERROR.err` names what is missing or damaged. A count that
-    /// lacks anything is left out: a volume's if one of its pages cannot be read.
+    /// Counts tokens and streams the counts as a ZIP. Its last entry, `ERROR.err`, lists what is
+    /// missing or damaged. Incomplete counts are left out: that of a volume if one of its pages
+    /// cannot be read.
     ///
-    /// Audited and refused like [`Library::stream`]; [`ObjectsError::OverLimit`] if more than 500,000 counts are asked for.
+    /// Audited and refused like [`Library::stream`]; fails with [`ObjectsError::OverLimit`] for
+    /// more than 500,000 counts.
     pub async fn token_counts(&self, request: TokenRequest, requester: Requester) -> ObjectsResult<BulkStream> {
         let turn = self.planning(request.volumes.len() as u64, Party::of(&requester)).await?;
         let plan = turn.plan(&BulkRequest::volumes(request.volumes), OnDamage::Report).await?;
@@ -75,7 +78,7 @@ impl Library {
     }
 }
 
-/// How far counting is.
+/// The progress of counting.
 struct Counting {
     source: Arc<PlanSource>,
     groups: usize,
@@ -90,18 +93,18 @@ struct Counting {
     counter: TokenCounter,
 }
 
-/// Some pages of a volume, counted.
+/// The result of counting some pages of a volume.
 struct Counted {
     counter: TokenCounter,
     entries: Vec<ZipEntry>,
-    /// Pages that were counted.
+    /// The number of pages counted.
     pages: u32,
-    /// What is wrong with the page after them.
+    /// The damage of the page after them.
     damage: Option<FrameError>,
 }
 
 impl Counting {
-    /// The next bytes, and how far it is then.
+    /// Returns the next bytes and the progress after them.
     async fn next(mut self) -> ObjectsResult<Option<(Bytes, Self)>> {
         while self.zip.is_some() && self.group < self.groups {
             self.advance().await?;
@@ -118,7 +121,7 @@ impl Counting {
         Ok(Some((zip.finish(), self)))
     }
 
-    /// Counts some pages, or ends a volume.
+    /// Counts some pages, or finishes a volume.
     async fn advance(&mut self) -> ObjectsResult<()> {
         if self.level == TokenLevel::Volume && self.source.is_partial(self.group) {
             self.leave_out(MissingReason::Damaged);
@@ -172,7 +175,7 @@ impl Counting {
         Ok(())
     }
 
-    /// Goes on behind what cannot be read: the page, or the volume if that is what is counted.
+    /// Skips what cannot be read: the page, or the volume if volumes are counted.
     fn leave_out(&mut self, reason: MissingReason) {
         match self.level {
             TokenLevel::Volume => {

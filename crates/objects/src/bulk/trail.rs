@@ -1,5 +1,5 @@
-//! The trail that a stream leaves in the audit: what it is about to send, a window of volumes ahead. While a window is sent, the
-//! next one is being written, so that the stream does not wait for the disk.
+//! The audit trail of a stream: records what is about to be sent, one window of volumes ahead.
+//! While a window is sent, the next one is written, so that the stream does not wait for the disk.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::audit::{AuditAction, Requester};
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::library::Library;
 
-/// Volumes of an audit window at most. Windows begin with one volume and double, so that a request that reads little of a long
-/// archive is not said to have read much.
+/// The most volumes of an audit window. Windows begin with one volume and double, so that a request
+/// that reads little of a long archive is not recorded as having read much.
 const AUDIT_WINDOW_MAX: usize = 64;
 
-/// For whom, and as what, a stream's volumes are recorded.
+/// The requester and the action under which a stream's volumes are recorded.
 #[derive(Clone)]
 struct Writer {
     library: Library,
@@ -37,16 +37,16 @@ impl Writer {
     }
 }
 
-/// A window that is being written; nobody does so any more once the stream is gone.
+/// A window that is being written. Dropping the stream aborts the write.
 type Ahead = (Range<usize>, AbortOnDropHandle<ObjectsResult<()>>);
 
 /// The trail of one stream.
 pub(super) struct AuditTrail {
     writer: Writer,
     windows: Windows,
-    /// The groups of the window that is being sent; it is in the audit.
+    /// The groups of the window that is being sent. The audit has it.
     written: Mutex<Range<usize>>,
-    /// The next one, while it is being written.
+    /// The next window, while it is being written.
     ahead: Mutex<Option<Ahead>>,
 }
 
@@ -64,7 +64,7 @@ impl AuditTrail {
         Self { writer, windows, written: Mutex::default(), ahead: Mutex::default() }
     }
 
-    /// Sees to it that a group is in the audit before any of it is sent.
+    /// Makes sure that a group is in the audit before any of it is sent.
     pub(super) async fn before_group(&self, group: usize) -> ObjectsResult<()> {
         if !self.written.lock().contains(&group) {
             let window = self.written_now(group).await?;
@@ -74,7 +74,7 @@ impl AuditTrail {
         Ok(())
     }
 
-    /// The window of a group, once it is in the audit.
+    /// Returns the window of a group, once it is in the audit.
     async fn written_now(&self, group: usize) -> ObjectsResult<Range<usize>> {
         let ahead = self.ahead.lock().take().filter(|(window, _)| window.contains(&group));
         if let Some((window, writing)) = ahead {
@@ -86,7 +86,7 @@ impl AuditTrail {
         Ok(window)
     }
 
-    /// Begins to write the next window when half of the one that is being sent is over.
+    /// Begins to write the next window once half of the current one is sent.
     fn write_ahead(&self, group: usize) {
         let written = self.written.lock().clone();
         let mut ahead = self.ahead.lock();
@@ -103,9 +103,9 @@ impl AuditTrail {
 /// How the groups that a stream sends are divided into windows.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
-    /// The groups that it may send.
+    /// The groups that the stream may send.
     pub(super) sent: Range<usize>,
-    /// How many groups the first window has.
+    /// The number of groups in the first window.
     pub(super) first: usize,
 }
 
@@ -121,7 +121,7 @@ impl Windows {
 mod tests {
     use super::*;
 
-    /// All windows of a stream, one after the other.
+    /// All windows of a stream, in order.
     fn all(windows: &Windows) -> Vec<Range<usize>> {
         let mut all: Vec<Range<usize>> = vec![windows.at(windows.sent.start, 0)];
         while let Some(last) = all.last().filter(|last| last.end < windows.sent.end).cloned() {

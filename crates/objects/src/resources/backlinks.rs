@@ -1,14 +1,14 @@
-//! Which resources point at which: whose descriptions refer to one, and which containers give
+//! Backlinks: which resources refer to a resource in their descriptions, and which containers give
 //! members to it.
 //!
-//! A link is recorded before the head that makes it. The record stays when the head changes, so
-//! that a reader checks each record against what stands. So every link has a record, and a changed
-//! description records only references that the one before it did not have.
+//! A link is recorded before the head that makes it. The record stays when the head changes, so a
+//! reader checks each record against the current head. So every link has a record, and a changed
+//! description records only references that the previous one did not have.
 //!
-//! A resource may be pointed at by any number of others, so the records are spread over buckets,
-//! each a partition of its own, and one more partition lists the buckets that hold some. Most
-//! resources have a few links, and reading those reads as many buckets; a million links by the
-//! longest paths make buckets of 0.5 MB.
+//! Any number of resources may point at one resource, so the records are spread over buckets. Each
+//! bucket is a partition, and one more partition lists the buckets in use. Most resources have a
+//! few links, and reading those reads as many buckets. A million links by the longest paths make
+//! buckets of 0.5 MB.
 
 use std::collections::VecDeque;
 
@@ -21,32 +21,33 @@ use crate::keys::{self, Link};
 use crate::library::Library;
 use crate::resources::path::ResourcePath;
 
-/// Over how many partitions the records of one resource are spread.
+/// The number of partitions over which the records of one resource are spread.
 pub(crate) const BUCKETS: u16 = 4_096;
-/// Bytes of one page of a scan, after the first: most resources have few links or none.
+/// Bytes of each scan page after the first: most resources have few links or none.
 const SCAN_BYTES: usize = 16 << 10;
-/// References that go into one list with the head; the others go into lists of their own before it.
+/// References that are put in one list with the head. Further ones are put in lists of their own
+/// before it.
 const LINKS_MAX: usize = 256;
 
-/// Reads the resources that point at one, page by page.
+/// Reads the resources that point at one resource, page by page.
 #[derive(Clone, Debug)]
 pub struct Backlinks {
     link: Link,
     path: ResourcePath,
-    /// The rest of the list of buckets; `None`: it is all read.
+    /// The rest of the list of buckets; `None` once all of it is read.
     list: Option<Scan>,
-    /// Buckets that are still to be read, and the rest of the one that is being read.
+    /// Buckets that are still to be read, and the rest of the current one.
     buckets: VecDeque<u16>,
     bucket: Option<(u16, Scan)>,
 }
 
 impl Backlinks {
-    /// The resources whose descriptions refer to the one at a path, or once did.
+    /// The resources whose descriptions refer to the one at a path, or did so before.
     pub fn referring_to(path: ResourcePath) -> Self {
         Self::of(Link::Reference, path)
     }
 
-    /// The containers that give members to the one at a path, or once did.
+    /// The containers that give members to the one at a path, or did so before.
     pub fn giving_members_to(path: ResourcePath) -> Self {
         Self::of(Link::Members, path)
     }
@@ -56,15 +57,15 @@ impl Backlinks {
         Self { link, path, list, buckets: VecDeque::new(), bucket: None }
     }
 
-    /// The resource that is pointed at.
+    /// The resource at which they point.
     pub fn path(&self) -> &ResourcePath {
         &self.path
     }
 }
 
 impl Library {
-    /// The next resources that point at one, or once did; `None`: there are no more. A page may be
-    /// empty.
+    /// The next resources that point at this one, or did so before; `None` if there are no more. A
+    /// page may be empty.
     pub async fn more_backlinks(&self, links: &mut Backlinks) -> ObjectsResult<Option<Vec<ResourcePath>>> {
         loop {
             let first = || Scan::prefix(keys::backlink_prefix(), Scan::FEW_BYTES);
@@ -86,7 +87,7 @@ impl Library {
         }
     }
 
-    /// Records that a resource refers to others: returns the steps for the list of its head. Where
+    /// Records that a resource refers to others. Returns the steps for the list of its head. If
     /// there are too many for one list, the rest is put before this returns.
     pub(super) async fn refer(&self, referrer: &ResourcePath, targets: &[ResourcePath]) -> ObjectsResult<Vec<Step>> {
         let steps = |targets: &[ResourcePath]| {
@@ -105,8 +106,8 @@ fn resumed(scan: &Scan, next: Option<Bytes>) -> Option<Scan> {
     scan.resumed(next).map(|rest| Scan { max_bytes: SCAN_BYTES, ..rest })
 }
 
-/// Records that the container at a path gives members to a resource. It may stand when the
-/// container does not: its head decides.
+/// Records that the container at a path gives members to a resource. The record may exist although
+/// the container does not: its head decides.
 pub(super) fn gives_members(resource: &ResourcePath, container: &ResourcePath) -> [Step; 2] {
     record(Link::Members, resource, container)
 }

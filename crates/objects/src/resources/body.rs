@@ -1,4 +1,4 @@
-//! What the head of a resource says.
+//! The contents of a resource's head.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -10,36 +10,36 @@ use crate::revision::RevisionId;
 /// A resource of the repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceBody {
-    /// What it is.
+    /// The kind of resource.
     pub kind: Kind,
-    /// Where its description is: its own, or that of its bytes.
+    /// The place of its description. A binary's description is about its bytes.
     pub description: StoredDescription,
 }
 
-/// What a resource is (LDP 1.0, section 2).
+/// The kind of a resource (LDP 1.0, section 2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// Statements, and nothing in it.
+    /// A description, without children.
     RdfSource,
-    /// Statements, and other resources in it.
+    /// A description, with other resources as children.
     Container {
-        /// Which statements follow from what is in it.
+        /// The membership statements that follow from its children.
         membership: Membership,
-        /// Where its children are.
+        /// The shards of its children.
         children: ContainerBody,
     },
-    /// Bytes, with statements about them.
+    /// Bytes, with a description of them.
     Binary(Binary),
 }
 
-/// Which statements follow from what is in a container.
+/// The membership statements that follow from a container's children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Membership {
-    /// None but that it is in it.
+    /// None besides containment.
     Basic,
-    /// One of each child.
+    /// One statement per child.
     Direct(MemberRule),
-    /// One of each child's member, which the child's description names by a relation.
+    /// One statement per child, whose member the child's description names by a relation.
     Indirect(MemberRule, String),
 }
 
@@ -53,16 +53,16 @@ impl Membership {
     }
 }
 
-/// How a statement of membership is made. IRIs are kept as they were given; this crate does not look into them.
+/// How a membership statement is made. IRIs are kept as given; this crate does not interpret them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRule {
-    /// The resource that has members: an IRI.
+    /// The membership resource: an IRI.
     pub resource: String,
-    /// Which way, and by which relation: an IRI.
+    /// The direction and the relation: an IRI.
     pub relation: Relation,
 }
 
-/// Which way a statement of membership points.
+/// The direction of a membership statement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Relation {
     /// From the resource to the member.
@@ -71,54 +71,54 @@ pub enum Relation {
     IsMemberOf(String),
 }
 
-/// Bytes of a resource that is not statements.
+/// The bytes of a resource that is not RDF.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binary {
     /// The revision that wrote them.
     pub revision: RevisionId,
-    /// Where they are.
+    /// Where they are stored.
     pub place: Place,
-    /// How many.
+    /// Their length in bytes.
     pub len_bytes: u64,
     /// SHA-256 of them.
     pub sha256: [u8; 32],
-    /// Their media type, as it was given.
+    /// Their media type, as given.
     pub media_type: String,
-    /// How they want to be presented, as it was given (RFC 6266).
+    /// Their content disposition, as given (RFC 6266).
     pub disposition: Option<String>,
 }
 
-/// Where bytes are.
+/// Where bytes are stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// In a row beside the head.
     Row,
     /// In a content of the store.
     Content(ContentId),
-    /// Not here: length and digest are not known then, and stand as nothing.
+    /// Outside this store. Their length and digest are then unknown and recorded as zero.
     Elsewhere(Elsewhere),
 }
 
-/// Bytes that are kept elsewhere.
+/// Bytes that are stored outside this store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elsewhere {
-    /// Where: an address that this crate does not look into.
+    /// Their address, which this crate does not interpret.
     pub url: String,
-    /// How who asks for them gets them.
+    /// How a reader gets them.
     pub handling: Handling,
 }
 
-/// How who asks for bytes that are kept elsewhere gets them.
+/// How a reader gets bytes that are stored elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Handling {
-    /// They are fetched and passed on.
+    /// The server fetches them and passes them on.
     Proxy,
-    /// They are left to be fetched there.
+    /// The reader is redirected to them.
     Redirect,
 }
 
 impl Binary {
-    /// Where they are, if that is not here.
+    /// Their outside address, if they are stored elsewhere.
     pub fn elsewhere(&self) -> Option<&Elsewhere> {
         match &self.place {
             Place::Elsewhere(elsewhere) => Some(elsewhere),
@@ -127,19 +127,19 @@ impl Binary {
     }
 }
 
-/// Where a description is: in rows of the revision that wrote it.
+/// The place of a description: rows of the revision that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredDescription {
     /// The revision that wrote it.
     pub revision: RevisionId,
-    /// How many rows it takes; an empty one takes none.
+    /// The number of its rows; 0 if it is empty.
     pub pieces: u32,
     /// SHA-256 of it.
     pub sha256: [u8; 32],
 }
 
 impl ResourceBody {
-    /// A Basic Container of which nothing is said.
+    /// A Basic Container with an empty description.
     pub fn empty_container(shards: u16) -> Self {
         let children = ContainerBody::new(shards);
         Self {
@@ -148,7 +148,7 @@ impl ResourceBody {
         }
     }
 
-    /// Where its children are, if it can have some.
+    /// The shards of its children, if it can have children.
     pub fn container(&self) -> Option<&ContainerBody> {
         match &self.kind {
             Kind::Container { children, .. } => Some(children),
@@ -156,7 +156,7 @@ impl ResourceBody {
         }
     }
 
-    /// The same, to be changed.
+    /// The shards of its children, to be changed.
     pub fn container_mut(&mut self) -> Option<&mut ContainerBody> {
         match &mut self.kind {
             Kind::Container { children, .. } => Some(children),
@@ -164,7 +164,7 @@ impl ResourceBody {
         }
     }
 
-    /// Its bytes, if it has some.
+    /// Its bytes, if it is a binary.
     pub fn binary(&self) -> Option<&Binary> {
         match &self.kind {
             Kind::Binary(binary) => Some(binary),

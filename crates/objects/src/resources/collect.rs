@@ -1,7 +1,9 @@
-//! Collecting contents that nothing names: uploads whose process ended between storing them and naming them.
+//! Collects orphaned contents: uploads whose process ended after storing them and before naming
+//! them.
 //!
-//! Each content that a head is about to name has a record of whose head that is, put before the head. A content without one whose head
-//! or head log names it, a grace after its upload, is nobody's: no request takes so long.
+//! Each content that a head is about to name gets a record of that head's object, put before the
+//! head. A content is an orphan if, a grace after its upload, no recorded object names it in its
+//! head or head log. No request takes that long.
 
 use bytes::Bytes;
 use store::{Class, ContentId, ContentState, Scan, Table};
@@ -13,14 +15,14 @@ use crate::library::Library;
 use crate::passes::Chore;
 use crate::resources::body::Place;
 
-/// Contents that one pass looks at.
+/// Contents that one pass visits.
 const CONTENTS_OF_A_PASS: usize = 1_000;
 
 /// Bytes of one page of a scan over records.
 const SCAN_BYTES: usize = 64 << 10;
 
 impl Library {
-    /// Looks at some contents, the next in turn, and takes away those that nothing names. Answers how many those were.
+    /// Checks the next contents in turn and deletes orphans. Returns how many were deleted.
     pub async fn collect_contents(&self) -> ObjectsResult<u64> {
         if !self.is_home() {
             return Ok(0);
@@ -32,7 +34,7 @@ impl Library {
             Ok(self.inner.store.walk(call, Table::Contents, from.clone(), CONTENTS_OF_A_PASS).await?)
         };
         let page = self.patiently(walk).await?;
-        // Whatever becomes of these, the next pass looks at others.
+        // Whatever happens to these, the next pass visits others.
         *self.inner.content_in_turn.lock() = page.next;
         let mut collected = 0;
         for partition in &page.partitions {
@@ -44,7 +46,7 @@ impl Library {
         Ok(collected)
     }
 
-    /// Takes a content away if nothing names it; whether it did.
+    /// Deletes a content if nothing names it. Returns whether it did.
     async fn collect_content(&self, id: ContentId) -> ObjectsResult<bool> {
         if !self.is_orphan(id).await? {
             return Ok(false);
@@ -74,7 +76,7 @@ impl Library {
         Ok(true)
     }
 
-    /// Whether an object's head names a content, or an earlier head of it.
+    /// Whether the head or an earlier head of an object names a content.
     async fn is_named_by(&self, id: ContentId, object: &Bytes) -> ObjectsResult<bool> {
         let named = async {
             let Some(row) = self.head_at(object).await? else { return Ok(false) };
@@ -91,7 +93,7 @@ impl Library {
             Ok(false)
         };
         match named.await {
-            // One that cannot be read may name it.
+            // A head that cannot be read may name it.
             Err(error) if ObjectsError::is_damage(&error) => Ok(true),
             named => named,
         }

@@ -1,4 +1,4 @@
-//! Creating resources: at a path of the client's choice, or under a fresh name in a container.
+//! Creates resources: at a path of the client's choice, or under a new name in a container.
 
 use bytes::Bytes;
 use store::{ContentId, NewRow, Random, Step, Table, envelope};
@@ -20,32 +20,33 @@ use crate::revision::RevisionId;
 use crate::rules::Rule;
 use crate::switch::{Switched, Tries};
 
-/// Characters of the random part of a fresh name, of 5 bits each.
+/// Characters of the random part of a new name, of 5 bits each.
 const FRESH_CHARS: usize = 20;
-/// Characters that are added to a name that is taken.
+/// Characters that are appended to a name that is taken.
 const ADDED_CHARS: usize = 8;
-/// What names are made of (Crockford's base 32): easy to read aloud.
+/// The alphabet of names (Crockford's base 32): easy to read aloud.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// What is to be created.
+/// A resource to be created.
 #[derive(Clone, Debug)]
 pub struct NewResource {
-    /// What it is.
+    /// Its kind.
     pub kind: NewKind,
-    /// What is said of it.
+    /// Its description.
     pub description: Bytes,
-    /// The member that follows from it for the container that it is created in, if it is not itself.
+    /// The member that its container derives from it, if that is not the resource itself.
     pub member: Option<String>,
-    /// The resource of this repository to which it gives members, if it is a container that does, and not to itself.
+    /// The resource of this repository to which it gives members, if it is a container that gives
+    /// members to another resource.
     pub members_for: Option<ResourcePath>,
     /// The resources of this repository that its description refers to, each once.
     pub refers_to: Vec<ResourcePath>,
 }
 
-/// What a new resource is.
+/// The kind of a new resource.
 #[derive(Clone, Debug)]
 pub enum NewKind {
-    /// Statements.
+    /// A description only.
     RdfSource,
     /// A container.
     Container(Membership),
@@ -54,7 +55,7 @@ pub enum NewKind {
 }
 
 impl NewResource {
-    /// A Basic Container of which nothing is said.
+    /// A Basic Container with an empty description.
     pub fn empty_container() -> Self {
         Self {
             kind: NewKind::Container(Membership::Basic),
@@ -67,8 +68,9 @@ impl NewResource {
 }
 
 impl Library {
-    /// Creates a resource at a path; containers above it that are missing are made. [`ResourceError::Exists`] if something is
-    /// there, [`ResourceError::Gone`] if something was.
+    /// Creates a resource at a path, and the missing containers above it. Fails with
+    /// [`ResourceError::Exists`] if there is a resource, [`ResourceError::Gone`] if one was deleted
+    /// there.
     pub async fn create_resource(&self, path: &ResourcePath, new: &NewResource) -> ResourceResult<Written> {
         if path.is_root() {
             return Err(ResourceError::Exists(path.clone()));
@@ -101,8 +103,9 @@ impl Library {
         }
     }
 
-    /// Creates a resource in a container, under the name that is asked for if it was never used, otherwise under a fresh one.
-    /// What is created may depend on its path: `make` is asked for each that is tried.
+    /// Creates a resource in a container, under the requested name if it was never used, otherwise
+    /// under a new one. The resource may depend on its path: `make` is called for each path that is
+    /// tried.
     pub async fn create_in<E: From<ResourceError>>(
         &self,
         container: &ResourcePath,
@@ -131,7 +134,8 @@ impl Library {
                 Made::Created(revision) => return Ok(Written { path, revision }),
                 Made::Not => {}
             }
-            // Somebody took the name, or the container changed: another name does no harm in either case.
+            // Another writer took the name, or the container changed: another name does no harm in
+            // either case.
             name = Some(wish.take().map_or_else(|| fresh(random, FRESH_CHARS), |wish| beside(random, wish)));
             if !tries.again().await {
                 let error = changes_all_the_time(format!("/{container}"), false);
@@ -140,7 +144,8 @@ impl Library {
         }
     }
 
-    /// Whether a name was never used in a container, or may be used again; and what is to be compared with then.
+    /// Whether a name was never used in a container, or may be used again; then also returns the
+    /// head to compare with.
     async fn vacancy(&self, parent: &Parent, name: &str) -> ObjectsResult<Option<Option<HeadRow>>> {
         let partition = parent.container().child_partition(name);
         let row = self.patiently(|| self.head_at(&partition)).await?;
@@ -153,7 +158,7 @@ impl Library {
         })
     }
 
-    /// The container in which something is to be created: the one that was found, or the root.
+    /// The container for the new resource: the one that was found, or the root.
     async fn container_above(&self, above: Option<(&ResourcePath, &HeadRow)>) -> ResourceResult<Parent> {
         let Some((path, row)) = above else {
             let root = Container::At(ResourcePath::root());
@@ -205,16 +210,16 @@ impl Library {
     }
 }
 
-/// What came of one try.
+/// The outcome of one try.
 enum Made {
-    /// It is there, at this incarnation.
+    /// The resource was created, with this incarnation.
     Created(RevisionId),
-    /// It is not, and never will be.
+    /// It was not created, and never will be.
     Not,
 }
 
 impl Uploaded {
-    /// What a head says of these bytes, and the row that holds them if they are few.
+    /// Makes what a head says about these bytes, and adds a row with the bytes if they are few.
     pub(super) fn keep(&self, object: &Bytes, revision: RevisionId, rows: &mut Vec<Step>) -> Binary {
         let place = match &self.place {
             UploadedPlace::Small(bytes) => {
@@ -240,24 +245,25 @@ impl Uploaded {
     }
 }
 
-/// The record that an object's head is about to name a content. It may stand when none does: heads decide.
+/// The record that an object's head is about to name a content. It may exist without such a head:
+/// heads decide.
 fn keeper(id: ContentId, object: &Bytes) -> Step {
     let row = NewRow::new(object.clone(), envelope::seal(&[]));
     Step::Put { table: Table::Objects, partition: keys::keepers(id), rows: vec![row] }
 }
 
-/// A name that nobody has used: so many characters drawn at random.
+/// An unused name of that many random characters.
 fn fresh(random: &dyn Random, chars: usize) -> String {
     let drawn = random.bytes::<FRESH_CHARS>().into_iter().take(chars);
     drawn.map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()])).collect()
 }
 
-/// A name beside one that is taken.
+/// Appends random characters to a name that is taken.
 fn beside(random: &dyn Random, wish: &str) -> String {
     format!("{wish}-{}", fresh(random, ADDED_CHARS))
 }
 
-/// A wish, cut so that something can be added to it.
+/// A requested name, cut so that characters can be appended.
 fn shortened(wish: &str) -> &str {
     let end = NAME_BYTES_MAX - ADDED_CHARS - 1;
     if wish.len() <= end { wish } else { &wish[..wish.floor_char_boundary(end)] }

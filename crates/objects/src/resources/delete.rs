@@ -1,5 +1,6 @@
-//! Deleting resources. A container goes with all that is in it: one write of its head makes all of it unreachable, and a
-//! recorded job, which any server resumes, then deletes what was in it one by one.
+//! Deletes resources. A container is deleted with its contents: one write of its head makes all of
+//! it unreachable. A recorded job, which any server can resume, then deletes the contents one by
+//! one.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -27,9 +28,9 @@ use crate::revision::RevisionId;
 use crate::rules::Rule;
 use crate::switch::{Switch, Switched, Tries};
 
-/// Children of a container that is being deleted that are deleted at the same time.
+/// Children of a deleted container that are deleted at the same time.
 const DELETED_AT_ONCE: usize = 64;
-/// Children that are read together.
+/// Children that are read in one batch.
 const BATCH_CHILDREN: usize = 512;
 
 /// A container that is being deleted.
@@ -39,21 +40,21 @@ struct Job {
     incarnation: RevisionId,
 }
 
-/// How far the end of a child is.
+/// The progress of deleting a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChildEnd {
-    /// It is over, and never comes to be any more.
+    /// It is deleted, and will never be created again under this incarnation.
     Over,
     /// It is a container that is being deleted.
     Begun,
 }
 
-/// The jobs that this process is at.
+/// The jobs on which this process works.
 #[derive(Default)]
 pub(crate) struct RunningJobs(Mutex<HashSet<Bytes>>);
 
 impl RunningJobs {
-    /// Marks a job as being worked on; `None`: it is already.
+    /// Marks a job as running; `None` if it is running already.
     fn begin(&self, record: &Bytes) -> Option<RunningJob<'_>> {
         self.0.lock().insert(record.clone()).then(|| RunningJob { jobs: self, record: record.clone() })
     }
@@ -71,10 +72,12 @@ impl Drop for RunningJob<'_> {
 }
 
 impl Library {
-    /// Deletes a resource; a container with all that is in it. It is gone for everybody with one write; this answers when all of
-    /// it is done. Whoever is cut off meanwhile leaves a record, and [`Library::resume_deletions`] goes on with it.
+    /// Deletes a resource; a container with its contents. One write makes all of it unreachable.
+    /// This returns when all of it is deleted. An interrupted call leaves a record, and
+    /// [`Library::resume_deletions`] continues.
     ///
-    /// [`ResourceError::Moved`] if somebody else changed it since it was read; nothing is changed then.
+    /// Fails with [`ResourceError::Moved`] if another writer changed the resource since it was
+    /// read. Then nothing is changed.
     pub async fn delete_resource(&self, resource: &Resource) -> ResourceResult<()> {
         let path = &resource.path;
         let above = Container::At(path.parent().ok_or(ResourceError::Root)?);
@@ -128,8 +131,8 @@ impl Library {
         Ok(())
     }
 
-    /// Goes on with deletions that others have begun at least `age_min` ago and that nobody in this process is at. Answers how
-    /// many were finished.
+    /// Continues deletions that began at least `age_min` ago and do not run in this process.
+    /// Returns how many were finished.
     pub async fn resume_deletions(&self, age_min: Duration) -> ObjectsResult<u64> {
         let mut finished = 0;
         if !self.is_home() {
@@ -152,7 +155,8 @@ impl Library {
         Ok(finished)
     }
 
-    /// Goes on with a deletion that was recorded at least `age_min` ago; whether there was one.
+    /// Continues a deletion that was recorded at least `age_min` ago. Returns whether there was one
+    /// to finish.
     async fn resume_deletion(&self, record: &Entry, age_min: Duration) -> ObjectsResult<(bool, Then)> {
         let since = keys::container_job_since(record.sort()).unwrap_or(RevisionId::ZERO);
         if self.inner.surroundings.clock.now().since(since.time()) < age_min {
@@ -164,7 +168,7 @@ impl Library {
         let stands = self.patiently(|| self.head_at(&object)).await?;
         let is_live = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation == job.incarnation;
         if stands.is_some_and(|row| is_live(&row)) {
-            // Whoever recorded it may still be about to begin with it, for as long as a grace.
+            // The recorder may still be about to begin, for up to a grace.
             return Ok((false, self.finished_if(self.grace_passed(since.time()))));
         }
         if !self.keeps(Rule::JobFinish) {
@@ -174,12 +178,13 @@ impl Library {
         Ok((true, Then::Finished))
     }
 
-    /// Deletes what was in a container that is being deleted, then the container.
+    /// Deletes the contents of a container that is being deleted, then the container.
     async fn finish_deletion(&self, path: &ResourcePath, incarnation: RevisionId) -> ObjectsResult<()> {
         self.end_container(path, incarnation).await?;
         let end = self.patiently(|| async { self.end_of(&keys::resource_partition(path), incarnation).await }).await?;
         if let (Some(above), Some(end)) = (path.parent(), end) {
-            // Where it was is told, if that is still there. It may be lost: the marks that stand send whoever lists to the head.
+            // Its parent records the removal, if the parent still exists. This may be lost: the
+            // present marks make each listing read the head.
             if let Ok(parent) = self.parent(&Container::At(above)).await
                 && parent.held(&end)
             {
@@ -191,7 +196,7 @@ impl Library {
         Ok(())
     }
 
-    /// Deletes a container whose head says that it is being deleted, after all that is in it.
+    /// Deletes a container whose head says that it is being deleted, after its contents.
     fn end_container<'a>(
         &'a self,
         path: &'a ResourcePath,
@@ -221,7 +226,7 @@ impl Library {
                 };
                 match self.switch(switch).await? {
                     Switched::Applied => return Ok(()),
-                    // Somebody else is at the same job.
+                    // Another process works on the same job.
                     Switched::Moved | Switched::Fenced | Switched::Required { .. } => {}
                 }
                 if !tries.again().await {
@@ -232,7 +237,7 @@ impl Library {
         .boxed()
     }
 
-    /// Deletes all children of a container that can have no new ones.
+    /// Deletes all children of a container that can get no new ones.
     async fn end_children(&self, path: &ResourcePath, parent: &Parent) -> ObjectsResult<()> {
         for shard in 0..parent.shards() {
             let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
@@ -255,7 +260,8 @@ impl Library {
                     .try_filter(|(end, ..)| std::future::ready(*end == ChildEnd::Begun))
                     .try_collect()
                     .await?;
-                // One after the other: how many are deleted at once does not grow with the depth of a tree.
+                // One after the other, so that the number of deletions at once does not grow with
+                // the depth of a tree.
                 for (_, child, incarnation) in nested {
                     self.end_container(&child, incarnation).await?;
                 }
@@ -264,7 +270,8 @@ impl Library {
         Ok(())
     }
 
-    /// Sees to it that one incarnation of a child is over and never comes to be; of a container, that its deletion has begun.
+    /// Makes sure that one incarnation of a child is deleted and can never be created. For a
+    /// container, makes sure that its deletion has begun.
     async fn end_child(&self, path: &ResourcePath, incarnation: RevisionId) -> ObjectsResult<ChildEnd> {
         let partition = keys::resource_partition(path);
         let mut tries = Tries::new();
@@ -288,7 +295,8 @@ impl Library {
         }
     }
 
-    /// Takes one step towards the end of a live child: a container is being deleted then, anything else is deleted.
+    /// Takes one step towards deleting a live child: a container is then being deleted, any other
+    /// resource is deleted.
     async fn begin_end(&self, path: &ResourcePath, row: HeadRow) -> ObjectsResult<()> {
         let revision = self.inner.revisions.mint_above(row.head.revision.max(row.head.floor));
         let head = match row.head.body.container() {
@@ -300,10 +308,10 @@ impl Library {
         self.switch(Switch { partition, base, head, before, after: Vec::new(), unsure: false }).await.map(|_| ())
     }
 
-    /// Takes away what says that something was deleted at a path, so that its name can be used again.
+    /// Removes the tombstone at a path, so that its name can be used again.
     ///
-    /// [`ResourceError::Absent`] if nothing was deleted there, [`ResourceError::Exists`] if something is there,
-    /// [`ResourceError::Gone`] if what was deleted is a container above it.
+    /// Fails with [`ResourceError::Absent`] if nothing was deleted there, [`ResourceError::Exists`]
+    /// if there is a resource, [`ResourceError::Gone`] if a container above it was deleted.
     pub async fn remove_tombstone(&self, path: &ResourcePath) -> ResourceResult<()> {
         if path.is_root() {
             return Err(ResourceError::Exists(path.clone()));
@@ -319,7 +327,7 @@ impl Library {
             Some(tombstone) if tombstone != *path => return Err(ResourceError::Gone { tombstone }),
             _ => {}
         }
-        // A container that is being deleted is not deleted yet.
+        // A container that is still being deleted has no tombstone yet.
         let moved = || ResourceError::Moved(path.clone());
         let deleted = at_end.filter(|row| row.head.state == State::Deleted).ok_or_else(moved)?;
         let freed = self.free(&keys::resource_partition(path), deleted.head.revision).await?;
@@ -327,7 +335,7 @@ impl Library {
     }
 }
 
-/// The head of what is deleted.
+/// The head of a deleted resource.
 fn deleted(head: &Head, revision: RevisionId) -> Head {
     Head { state: State::Deleted, revision, body: Body::Nothing, ..head.clone() }
 }

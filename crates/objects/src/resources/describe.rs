@@ -1,4 +1,4 @@
-//! Descriptions in rows.
+//! Stores descriptions in rows.
 
 use bytes::{Bytes, BytesMut};
 use sha2::{Digest, Sha256};
@@ -11,16 +11,16 @@ use crate::resources::body::StoredDescription;
 use crate::resources::{Part, Resource};
 use crate::revision::RevisionId;
 
-/// Bytes of a description at most: it shares a partition with nothing but bytes that are few.
+/// The most bytes of a description. It shares a partition only with small contents.
 pub(crate) const DESCRIPTION_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of a description in one row.
 pub(crate) const PIECE_BYTES: usize = 60 << 10;
 
-/// Pieces that are put in one step: what a step may hold, less what keys and envelopes take.
+/// Pieces that are put in one step: the limit of a step, less keys and envelopes.
 const PIECES_OF_A_STEP: usize = 60;
 
-/// The steps that put a description of an object, and what a head says of it then.
+/// The steps that put a description of an object, and the entry for its head.
 pub(super) fn put(
     object: &Bytes,
     revision: RevisionId,
@@ -43,7 +43,7 @@ pub(super) fn put(
 }
 
 impl Library {
-    /// The description of a resource, of the revision that was read. Damage is marked.
+    /// Reads the description of a resource, of the revision that was read. Marks damage.
     pub async fn description(&self, resource: &Resource) -> ObjectsResult<Bytes> {
         match self.read_description(resource).await {
             Ok(description) => Ok(description),
@@ -71,7 +71,8 @@ impl Library {
         Ok(description.freeze())
     }
 
-    /// The payload of a row that a head names. What is missing or wrong is read again, strongly, before it is called damaged.
+    /// The payload of a row that a head names. A missing or wrong row is read again, strongly,
+    /// before it counts as damaged.
     pub(super) async fn payload(&self, partition: &Bytes, sort: &Bytes) -> ObjectsResult<Bytes> {
         let get = |call| self.inner.store.get(call, Table::Objects, partition, sort);
         let open = |row: Option<store::Row>| {

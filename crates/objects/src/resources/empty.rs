@@ -1,5 +1,5 @@
-//! Dropping what deleted containers leave: the marks of their children, and of their past members. Where past members are kept, these are
-//! kept too: the head log of the container says where they are.
+//! Drops what deleted containers leave: the marks of their children and of their past members. If
+//! past members are kept, these stay too; the container's head log says where they are.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -18,10 +18,11 @@ use crate::resources::stored_path;
 use crate::revision::RevisionId;
 use crate::rewrite::DROPPED_ROWS_MAX;
 
-/// After so many partitions it is noted how far it is: whoever goes on looks at no more of those that are empty already.
+/// The progress is noted after so many partitions, so that a later call skips partitions that are
+/// empty already.
 const NOTED_PARTITIONS: u64 = 1_000;
 
-/// The marks of a deleted container's children, which are to be dropped.
+/// The marks of a deleted container's children, to be dropped.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Emptying {
     path: String,
@@ -30,7 +31,8 @@ struct Emptying {
 }
 
 impl Library {
-    /// The record that a container which `revision` deletes has marks that are to be dropped; none where they are kept.
+    /// The record that a container, deleted by `revision`, has marks to drop; `None` if they are
+    /// kept.
     pub(super) fn to_be_emptied(
         &self,
         path: &ResourcePath,
@@ -48,8 +50,10 @@ impl Library {
         Ok(Some(record.put(emptying)))
     }
 
-    /// Drops the marks of the children of containers that were deleted a grace ago, since no page of a listing takes so long, and longer ago
-    /// than past members are kept. Answers of how many containers. One that has very many is left half empty, and a later call goes on.
+    /// Drops the marks of children of deleted containers. The deletion must be at least a grace
+    /// ago, because no page of a listing takes that long, and longer ago than past members are
+    /// kept. Returns for how many containers. A container with very many marks is left half empty,
+    /// and a later call continues.
     pub async fn empty_deleted_containers(&self) -> ObjectsResult<u64> {
         let mut emptied = 0;
         if !self.is_home() {
@@ -72,7 +76,7 @@ impl Library {
         Ok(emptied)
     }
 
-    /// From when on the marks of a container may be dropped that a revision deleted.
+    /// The time from which the marks of a container that `deleted` deleted may be dropped.
     fn may_be_emptied(&self, deleted: RevisionId) -> UnixMillis {
         let options = &self.inner.options;
         let kept = match options.history.resources {
@@ -91,10 +95,10 @@ impl Library {
         Ok((is_empty, self.finished_if(is_empty)))
     }
 
-    /// Drops what a record says; false: something is left for a later call.
+    /// Drops what a record names; returns false if something is left for a later call.
     async fn empty(&self, record: &Entry, rows_left: &mut u64) -> ObjectsResult<bool> {
         let Emptying { path, incarnation, children } = head::open(Table::Work, &record.value)?;
-        // By what was set when it was deleted they were not kept; now they are.
+        // The options at the deletion did not keep the marks; if the present options do, they stay.
         if !self.inner.options.history.resources.keeps_members() {
             let container = Container::At(stored_path(&path)?);
             let so_far = self.emptied_so_far(record.sort()).await?;
@@ -142,7 +146,7 @@ impl Library {
         }
     }
 
-    /// How many of a container's partitions are noted to be empty.
+    /// How many of a container's partitions are noted as empty.
     async fn emptied_so_far(&self, record: &Bytes) -> ObjectsResult<usize> {
         let scan = Scan { direction: Direction::Backward, ..Scan::prefix(Bytes::new(), 1) };
         let newest = self.first_rows(Table::Work, &keys::emptied_partition(record), scan).await?;

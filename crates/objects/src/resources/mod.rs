@@ -1,14 +1,17 @@
-//! The repository: resources at paths, containers in containers. What they say is opaque here: a description is a string of
-//! bytes, relations are texts. No HTTP and no RDF.
+//! The repository: resources at paths, containers in containers. Their contents are opaque here: a
+//! description is a string of bytes, relations are texts. There is no HTTP and no RDF.
 //!
-//! A resource is an object whose head says what it is ([`ResourceBody`]) and which rows hold its description and its bytes. It
-//! is reachable as long as every container above it is live, under the incarnation that the one below was created in; so a
-//! container is gone for everybody, with all that is in it, with one write of its head.
+//! A resource is an object. Its head has its kind ([`ResourceBody`]) and names the rows of its
+//! description and its bytes. A resource is reachable as long as every container above it is live,
+//! under the incarnation in which the next lower one was created. So one write of a container's
+//! head makes the container and its contents unreachable.
 //!
-//! How to read it: `path.rs` and `body.rs`: what there is; `read.rs`: how it is found and read; `create.rs`, `update.rs`,
-//! `delete.rs` (with `empty.rs`, what that leaves), `upload.rs`: how it changes; `backlinks.rs`: who points at it; `verify.rs` and
-//! `damage.rs`: whether it is sound; `collect.rs` and `history.rs`: what nothing names. Who changes a resource passes the [`Resource`] that
-//! was read, and is told [`ResourceError::Moved`] if somebody else changed it meanwhile; so conditions can be looked at beforehand, and hold.
+//! Files in reading order: `path.rs` and `body.rs` define resources; `read.rs` finds and reads
+//! them; `create.rs`, `update.rs`, `delete.rs` (with `empty.rs` for what a deletion leaves) and
+//! `upload.rs` change them; `backlinks.rs` records who points at them; `verify.rs` and `damage.rs`
+//! check whether they are sound; `collect.rs` and `history.rs` collect what nothing names. A writer
+//! passes the [`Resource`] that it read, and gets [`ResourceError::Moved`] if another writer
+//! changed it meanwhile. So a condition that was checked beforehand still holds.
 
 pub(crate) mod backlinks;
 pub mod body;
@@ -47,34 +50,34 @@ pub use verify::{DamagedPart, ResourcePage, VerifiedResource};
 /// The result of a call about resources.
 pub type ResourceResult<T> = Result<T, ResourceError>;
 
-/// Why not.
+/// Why a call failed.
 #[derive(Debug, Error)]
 pub enum ResourceError {
-    /// Nothing is there.
+    /// There is no resource.
     #[error("there is nothing at /{0}")]
     Absent(ResourcePath),
-    /// It was deleted, or what it was in.
+    /// The resource, or a container above it, was deleted.
     #[error("/{tombstone} was deleted")]
     Gone {
-        /// What was deleted: the path that was asked for, or a container above it.
+        /// The deleted path: the requested one, or a container above it.
         tombstone: ResourcePath,
     },
-    /// Something is there already.
+    /// There is a resource already.
     #[error("there is a resource at /{0} already")]
     Exists(ResourcePath),
-    /// What is to have something in it is no container.
+    /// The parent is not a container.
     #[error("/{0} is no container")]
     NotAContainer(ResourcePath),
-    /// The container that everything is in cannot be deleted.
+    /// The root container cannot be deleted.
     #[error("the container that everything else is in cannot be deleted")]
     Root,
-    /// Somebody else changed it since it was read.
+    /// Another writer changed the resource since it was read.
     #[error("/{0} was changed by somebody else")]
     Moved(ResourcePath),
-    /// A path that is none.
+    /// The text is not a valid path.
     #[error(transparent)]
     Path(#[from] InvalidPath),
-    /// As with all objects.
+    /// An error that any object can have.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
 }
@@ -87,10 +90,10 @@ pub struct Resource {
     body: ResourceBody,
 }
 
-/// What a write made.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Where.
+    /// The path of the resource.
     pub path: ResourcePath,
     /// The new revision.
     pub revision: RevisionId,
@@ -103,17 +106,17 @@ impl Resource {
         Some(Self { path, row, body })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &ResourcePath {
         &self.path
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> &Kind {
         &self.body.kind
     }
 
-    /// Everything its head says.
+    /// The contents of its head.
     pub fn body(&self) -> &ResourceBody {
         &self.body
     }

@@ -1,23 +1,23 @@
-//! Where a resource is in the repository: the names from the root down.
+//! Paths of resources: the names from the root down.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Bytes of a name at most.
+/// The most bytes of a name.
 pub const NAME_BYTES_MAX: usize = 512;
-/// Bytes of a path at most.
+/// The most bytes of a path.
 pub const PATH_BYTES_MAX: usize = 2_048;
-/// Names of a path at most.
+/// The most names of a path.
 pub const NAMES_MAX: usize = 64;
 
-/// The names from the root down to a resource, joined by `/`; empty for the root. Any name may hold any character but `/` and
-/// control characters.
+/// The names from the root down to a resource, joined by `/`; empty for the root. A name may
+/// contain any characters except `/` and control characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourcePath(String);
 
-/// Why something is no path of a resource.
+/// Why a text is not a path of a resource.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum InvalidPath {
     /// Two slashes side by side, or one at the beginning or the end.
@@ -35,30 +35,30 @@ pub enum InvalidPath {
     /// A name that is too long.
     #[error("a name in a path has {bytes} bytes; at most {NAME_BYTES_MAX} are allowed")]
     NameTooLong {
-        /// How long it is.
+        /// Its length in bytes.
         bytes: usize,
     },
     /// A path that is too long.
     #[error("the path has {bytes} bytes; at most {PATH_BYTES_MAX} are allowed")]
     PathTooLong {
-        /// How long it is.
+        /// Its length in bytes.
         bytes: usize,
     },
     /// Too many names.
     #[error("the path has {names} names; at most {NAMES_MAX} are allowed")]
     TooDeep {
-        /// How many it has.
+        /// Its number of names.
         names: usize,
     },
 }
 
 impl ResourcePath {
-    /// The container that everything else is in.
+    /// The root container.
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// The path that `text` is, which is empty for the root.
+    /// Parses a path; the empty text is the root.
     pub fn parse(text: &str) -> Result<Self, InvalidPath> {
         match text.is_empty() {
             true => Ok(Self::root()),
@@ -66,7 +66,7 @@ impl ResourcePath {
         }
     }
 
-    /// The path of these names; none: the root.
+    /// The path of these names; the root if there are none.
     pub fn of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidPath> {
         let mut path = Self::root();
         let mut count = 0;
@@ -116,7 +116,7 @@ impl ResourcePath {
         ends.map(|end| Self(self.0[..end].to_owned()))
     }
 
-    /// Whether it is the container that everything else is in.
+    /// Whether it is the root container.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Finding resources, and reading what is in them.
+//! Finds resources and reads their contents.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::resources::{Part, Resource, ResourceError, ResourceResult};
 use crate::revision::RevisionId;
 use crate::rules::{Rule, Rules};
 
-/// Paths that are looked up together.
+/// Paths that are looked up in one batch.
 const BATCH_PATHS: usize = 500;
 
 /// A child of a container.
@@ -30,54 +30,55 @@ const BATCH_PATHS: usize = 500;
 pub struct Child {
     /// Its name.
     pub name: String,
-    /// The member that follows from it, if it was created with one of its own.
+    /// The member that follows from it, if it was created with a member other than itself.
     pub member: Option<String>,
 }
 
 /// Some children of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChildPage {
-    /// In a stable order that is not that of the alphabet.
+    /// In a stable order, which is not alphabetical.
     pub children: Vec<Child>,
-    /// Where to go on; `None`: this was the last page.
+    /// Where the listing continues; `None` on the last page.
     pub next: Option<ListToken>,
 }
 
-/// What was found on the way down a path.
+/// The heads on a path.
 pub(super) struct Located {
-    /// The heads from the first name on, as far as they are live and in one another; all of them: the path is there.
+    /// The live heads from the first name on, each in the current incarnation of the one above. If
+    /// there is one per name, the resource exists.
     pub live: Vec<HeadRow>,
-    /// Why that ends.
+    /// Why the path ends there.
     pub end: End,
     /// The head where it ends, if there is one.
     pub at_end: Option<HeadRow>,
 }
 
-/// Why the way down a path ends.
+/// Why a path ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It does not end: the path is there.
+    /// It does not end: the resource exists.
     There,
-    /// Nothing is there, and something could be created.
+    /// There is nothing, and a resource could be created.
     Vacant,
-    /// Something was deleted there.
+    /// A resource was deleted there.
     Gone,
 }
 
 impl Located {
-    /// The heads of `path.chain()`, put together.
+    /// Evaluates the heads of `path.chain()`.
     fn of(heads: Vec<Option<HeadRow>>, rules: Rules) -> Self {
         let mut live: Vec<HeadRow> = Vec::with_capacity(heads.len());
         for head in heads {
             let Some(row) = head else { return Self { live, end: End::Vacant, at_end: None } };
-            // The root is never deleted, so what is in it is in its only incarnation.
+            // The root is never deleted, so its children are always in its only incarnation.
             let is_current = live.last().is_none_or(|above| row.head.parent_incarnation == above.head.incarnation);
             match row.head.state {
                 State::Live if is_current => live.push(row),
                 State::Deleting | State::Deleted if is_current || !rules.keep(Rule::PIncFree) => {
                     return Self { live, end: End::Gone, at_end: Some(row) };
                 }
-                // Of an earlier incarnation of what it was in: as if it were free.
+                // It belongs to an earlier incarnation of its container, so it counts as free.
                 _ => return Self { live, end: End::Vacant, at_end: Some(row) },
             }
         }
@@ -86,7 +87,7 @@ impl Located {
 }
 
 impl Library {
-    /// The live resource at a path, read strongly, with all containers above it.
+    /// The live resource at a path. Reads it and all containers above it strongly.
     pub async fn resource(&self, path: &ResourcePath) -> ResourceResult<Resource> {
         let absent = || ResourceError::Absent(path.clone());
         if path.is_root() {
@@ -104,18 +105,20 @@ impl Library {
         }
     }
 
-    /// What stands on the way down a path, which is not the root.
+    /// Reads the heads on a path, which is not the root.
     pub(super) async fn locate(&self, path: &ResourcePath) -> ObjectsResult<Located> {
         let partitions: Vec<_> = path.chain().map(|path| keys::resource_partition(&path)).collect();
         let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
         Ok(Located::of(heads.into_iter().collect::<ObjectsResult<_>>()?, self.rules()))
     }
 
-    /// Bytes of a resource that has some, of the revision that was read; a range is clipped at their end. The first piece is read before
-    /// this answers, so that what cannot begin is an error of its own.
+    /// Streams bytes of a binary, of the revision that was read; a range is clipped at their end.
+    /// The first piece is read before this returns, so that a failure to begin is an error of this
+    /// call.
     ///
-    /// [`ObjectsError::DamagedResource`] if they are damaged, which is marked; if they are marked already, all of them are refused at
-    /// once, and a range is tried. Damage that is met later ends the stream with that error.
+    /// Fails with [`ObjectsError::DamagedResource`] if the bytes are damaged, and marks the damage.
+    /// If they are marked already, a request for all of them is refused at once, and a range is
+    /// tried. Damage found later ends the stream with that error.
     pub async fn content(
         &self,
         resource: &Resource,
@@ -168,7 +171,7 @@ impl Library {
                 let read = |call| self.inner.store.read_content(call, *id, range.clone());
                 let stream = match read(self.call(Class::Content)).await {
                     Ok(Some(stream)) => Some(stream),
-                    // As with rows: it is looked for strongly before it is called damaged.
+                    // As with rows: the content is read strongly before it counts as damaged.
                     Ok(None) | Err(StoreError::Corrupt { .. }) => read(self.call(Class::Content).strong()).await?,
                     Err(error) => return Err(error.into()),
                 };
@@ -182,7 +185,7 @@ impl Library {
         }
     }
 
-    /// A page of at most `max` children of a container; of what is none there are none.
+    /// A page of at most `max` children of a container; empty if the resource is not a container.
     pub async fn children(
         &self,
         resource: &Resource,
@@ -190,7 +193,8 @@ impl Library {
         max: usize,
     ) -> ObjectsResult<ChildPage> {
         let container = Container::At(resource.path.clone());
-        // Shards may have been rewritten since the resource was read, so each page asks where they are.
+        // Shards may have been rewritten since the resource was read, so each page reads the
+        // container again.
         let parent = self.parent(&container).await?;
         if parent.incarnation() != resource.incarnation() {
             return Err(ObjectsError::Gone(container.name()));
@@ -199,14 +203,14 @@ impl Library {
         Ok(ChildPage { children: found.into_iter().map(Child::of).collect(), next })
     }
 
-    /// Where the last page of at most `max` children begins; `None`: at the first child. Children that come or go meanwhile may make
-    /// the page a shorter one.
+    /// Where the last page of at most `max` children begins; `None` means at the first child.
+    /// Children that come or go meanwhile may shorten the page.
     pub async fn last_page(&self, resource: &Resource, max: usize) -> ObjectsResult<Option<ListToken>> {
         let parent = self.parent(&Container::At(resource.path.clone())).await?;
         self.last_children(&parent, max).await
     }
 
-    /// Of each path, whether something is there or was, as a child of the container that is there now.
+    /// For each path, whether it is or was a child of the container that exists now.
     pub async fn were_children(&self, paths: &[ResourcePath]) -> ObjectsResult<Vec<bool>> {
         let mut known = Vec::with_capacity(paths.len());
         for paths in paths.chunks(BATCH_PATHS) {
@@ -226,8 +230,9 @@ impl Library {
         Ok(known)
     }
 
-    /// Those of `members` that no child of the container at a path names, nor named: marks are read until all are found. A container that is
-    /// gone took its members along: nothing is known of them any more, and none is told.
+    /// Returns those of `members` that no present or past child of the container at a path names.
+    /// Reads marks until all are found. A deleted container has no known members, so the result is
+    /// empty for it.
     pub async fn never_named(
         &self,
         path: &ResourcePath,
@@ -256,7 +261,7 @@ impl Library {
         Ok(members)
     }
 
-    /// Takes those out of `members` that some children name; reads no further than until none is left.
+    /// Removes from `members` those that some children name; stops reading when none are left.
     async fn strike_named(&self, mut children: Children, members: &mut HashSet<String>) -> ObjectsResult<()> {
         while !members.is_empty()
             && let Some(child) = children.next(self).await?
@@ -266,7 +271,7 @@ impl Library {
         Ok(())
     }
 
-    /// When what a container's listing tells changed last; `None`: it never had a child.
+    /// When a container's listing changed last; `None` if it never had a child.
     pub async fn last_change(&self, resource: &Resource) -> ObjectsResult<Option<RevisionId>> {
         let Some(parent) = Parent::of(&Container::At(resource.path.clone()), &resource.row, self.rules()) else {
             return Ok(None);

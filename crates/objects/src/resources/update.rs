@@ -1,4 +1,4 @@
-//! Changing a resource: new rows first, then its head, compared with what was read.
+//! Changes resources: writes new rows first, then the head, compared with the one that was read.
 
 use bytes::Bytes;
 
@@ -12,26 +12,28 @@ use crate::resources::upload::Uploaded;
 use crate::resources::{Resource, ResourceError, ResourceResult, Written, describe};
 use crate::switch::{Switch, Switched};
 
-/// What is to change.
+/// A change of a resource.
 #[derive(Clone, Debug)]
 pub enum Update {
-    /// What is said of it.
+    /// A new description.
     Description {
         /// The new description.
         description: Bytes,
-        /// The new rule of membership of a container; of what is none it is not looked at.
+        /// The new membership rule of a container; ignored for other resources.
         membership: Membership,
         /// The resource of this repository to which the container gives members, if not to itself.
         members_for: Option<ResourcePath>,
-        /// The resources of this repository that it refers to, and that the description before it did not, each once.
+        /// The resources of this repository that it refers to and the previous description did not,
+        /// each once.
         refers_to: Vec<ResourcePath>,
     },
-    /// Its bytes.
+    /// New bytes.
     Binary(Uploaded),
 }
 
 impl Library {
-    /// Changes a resource. [`ResourceError::Moved`] if somebody else changed it since it was read; nothing is changed then.
+    /// Changes a resource. Fails with [`ResourceError::Moved`] if another writer changed it since
+    /// it was read. Then nothing is changed.
     pub async fn update_resource(&self, resource: &Resource, update: &Update) -> ResourceResult<Written> {
         let path = resource.path.clone();
         let base = resource.head();

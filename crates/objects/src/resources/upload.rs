@@ -1,4 +1,5 @@
-//! Bytes on their way in: few are held and go into a row, many go into a content of the store as they come.
+//! Uploads: a few bytes are held and go into a row, many bytes go into a content of the store as
+//! they arrive.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::resources::Resource;
 use crate::resources::body::{Binary, Elsewhere, Handling};
 use crate::resources::path::ResourcePath;
 
-/// How bytes can be summed up.
+/// A digest algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DigestAlgorithm {
     /// RFC 1321.
@@ -32,19 +33,19 @@ pub enum DigestAlgorithm {
     Sha512,
 }
 
-/// Bytes that came in. Who does not use them has to [`Library::discard`] them.
+/// Bytes that were uploaded. A caller that does not use them must call [`Library::discard`].
 #[derive(Clone, Debug)]
 pub struct Uploaded {
     pub(super) place: UploadedPlace,
-    /// How many they are.
+    /// Their length in bytes.
     pub len_bytes: u64,
     /// SHA-256 of them.
     pub sha256: [u8; 32],
-    /// The other digests that were asked for.
+    /// The other digests that were requested.
     pub digests: Vec<(DigestAlgorithm, Vec<u8>)>,
     /// Their media type.
     pub media_type: String,
-    /// How they want to be presented (RFC 6266).
+    /// Their content disposition (RFC 6266).
     pub disposition: Option<String>,
 }
 
@@ -56,7 +57,7 @@ pub(super) enum UploadedPlace {
 }
 
 impl Uploaded {
-    /// Bytes that are kept elsewhere.
+    /// Bytes that are stored elsewhere.
     pub fn elsewhere(url: String, handling: Handling) -> Self {
         Self {
             place: UploadedPlace::Elsewhere(Elsewhere { url, handling }),
@@ -69,18 +70,18 @@ impl Uploaded {
     }
 }
 
-/// Why bytes did not come in; nothing is kept of them.
+/// Why an upload failed; nothing of it is kept.
 #[derive(Debug, Error)]
 pub enum UploadError<E> {
-    /// Their source broke off.
+    /// The source broke off.
     #[error("the source of an upload broke off")]
     Source(E),
-    /// They could not be stored.
+    /// The bytes could not be stored.
     #[error(transparent)]
     Objects(ObjectsError),
 }
 
-/// The digests of one stream of bytes: SHA-256, and what else is asked for.
+/// The digests of one stream of bytes: SHA-256 and the requested ones.
 pub struct Hashing {
     len_bytes: u64,
     sha256: Sha256,
@@ -88,7 +89,7 @@ pub struct Hashing {
 }
 
 impl Hashing {
-    /// Of no bytes yet.
+    /// A digest of no bytes yet.
     pub fn new(algorithms: &[DigestAlgorithm]) -> Self {
         let others = algorithms.iter().map(|algorithm| {
             let hasher: Box<dyn digest::DynDigest + Send> = match algorithm {
@@ -109,13 +110,13 @@ impl Hashing {
         self.others.iter_mut().for_each(|(_, hasher)| hasher.update(piece));
     }
 
-    /// The digests that were asked for.
+    /// The requested digests.
     pub fn others(self) -> Vec<(DigestAlgorithm, Vec<u8>)> {
         self.others.into_iter().map(|(algorithm, hasher)| (algorithm, hasher.finalize().into_vec())).collect()
     }
 }
 
-/// Digests of bytes that are held.
+/// The digests of bytes in memory.
 pub fn digests_of(bytes: &[u8], algorithms: &[DigestAlgorithm]) -> Vec<(DigestAlgorithm, Vec<u8>)> {
     let mut hashing = Hashing::new(algorithms);
     hashing.update(bytes);
@@ -123,8 +124,8 @@ pub fn digests_of(bytes: &[u8], algorithms: &[DigestAlgorithm]) -> Vec<(DigestAl
 }
 
 impl Library {
-    /// Takes bytes in for the resource at `path`, which need not be there yet. They are summed up by SHA-256 and by what else
-    /// is asked for.
+    /// Receives bytes for the resource at `path`, which need not exist yet. Computes SHA-256 and
+    /// the requested digests.
     pub async fn upload<E: Send + 'static>(
         &self,
         path: &ResourcePath,
@@ -184,7 +185,7 @@ impl Library {
         })
     }
 
-    /// Reads bytes to their end, keeps nothing, and answers their digests.
+    /// Reads bytes to their end without storing them, and returns their digests.
     pub async fn summed_up<E>(
         &self,
         source: impl Stream<Item = Result<Bytes, E>>,
@@ -198,7 +199,8 @@ impl Library {
         Ok(hashing.others())
     }
 
-    /// Gives back what an upload took that is not used. What that fails to give back stays until somebody looks for it.
+    /// Deletes the content of an unused upload. If that fails, the content stays until the
+    /// collector finds it.
     pub async fn discard(&self, uploaded: &Uploaded) {
         let UploadedPlace::Content(id) = &uploaded.place else { return };
         let id = *id;
@@ -216,7 +218,7 @@ impl Library {
         }
     }
 
-    /// Digests of a resource's bytes, which are read for that.
+    /// Reads a resource's bytes and returns their digests.
     pub async fn digests(
         &self,
         resource: &Resource,

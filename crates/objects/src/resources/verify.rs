@@ -1,4 +1,4 @@
-//! Reading resources again: whether they are what came in.
+//! Verifies resources: reads them again and compares them with what was written.
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -15,42 +15,45 @@ use crate::resources::{Resource, ResourceError, ResourceResult};
 use crate::revision::RevisionId;
 use crate::switch::Tries;
 
-/// Partitions that are walked over for one page of resources.
+/// Partitions of the walk for one page of resources.
 const WALKED: usize = 500;
 
-/// What verifying a resource found.
+/// The result of verifying a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedResource {
-    /// Which resource.
+    /// The resource's path.
     pub path: ResourcePath,
     /// The revision that was verified; [`RevisionId::ZERO`] if its head cannot be read.
     pub revision: RevisionId,
-    /// Bytes of its description and of its content that were read.
+    /// Bytes of its description and content that were read.
     pub bytes: u64,
-    /// What is damaged; it is marked now.
+    /// The damaged parts. They are marked now.
     pub damaged: Vec<DamagedPart>,
 }
 
-/// A part of a resource that is not what came in.
+/// A damaged part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedPart {
-    /// Which; `None`: its head, or that of a container above it, so that nothing of it can be reached.
+    /// The part; `None` means that its head, or that of a container above it, is damaged, so that
+    /// nothing of it can be reached.
     pub part: Option<Part>,
-    /// How it was noticed.
+    /// How the damage was noticed.
     pub detail: String,
 }
 
-/// Some resources, and where to go on.
+/// Some resources, and where the walk continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourcePage {
-    /// In no order that means anything. What is in a deleted container may be among them.
+    /// In no meaningful order. Contents of deleted containers may be included.
     pub paths: Vec<ResourcePath>,
-    /// Pass it to the next call; `None`: this was the last page. A page may be empty and not the last.
+    /// Pass this to the next call; `None` on the last page. A page may be empty without being the
+    /// last.
     pub next: Option<Bytes>,
 }
 
 impl Library {
-    /// Verifies the resource at a path, as [`Library::verify_resource`] does. A head that cannot be read is a finding and no error.
+    /// Verifies the resource at a path, like [`Library::verify_resource`]. An unreadable head is a
+    /// finding, not an error.
     pub async fn verify_resource_at(&self, path: &ResourcePath) -> ResourceResult<VerifiedResource> {
         match self.resource(path).await {
             Ok(resource) => Ok(self.verify_resource(&resource).await?),
@@ -62,9 +65,9 @@ impl Library {
         }
     }
 
-    /// Reads all of a resource again: its description and its bytes, against the checksum of each row and block and their SHA-256. Damage
-    /// is marked; marks on what is sound are removed. Passing failures are errors, never damage. Bytes that are kept elsewhere are not
-    /// looked at.
+    /// Reads all of a resource again: checks its description and its bytes against the checksum of
+    /// each row and block, and against their SHA-256. Marks damage, and removes marks from sound
+    /// parts. Passing failures are errors, never damage. Bytes stored elsewhere are not checked.
     pub async fn verify_resource(&self, resource: &Resource) -> ObjectsResult<VerifiedResource> {
         let mut found = Vec::new();
         let mut bytes = 0;
@@ -93,7 +96,8 @@ impl Library {
         Ok(VerifiedResource { path, revision, bytes, damaged: damaged.collect() })
     }
 
-    /// The SHA-256 of a resource's bytes. What fails for a passing reason goes on where it broke off.
+    /// The SHA-256 of a resource's bytes. After a passing failure, reading continues where it broke
+    /// off.
     async fn sha256_of(&self, resource: &Resource, binary: &Binary) -> ObjectsResult<[u8; 32]> {
         let (mut hasher, mut at, mut tries) = (Sha256::new(), 0, Tries::new());
         loop {
@@ -118,8 +122,9 @@ impl Library {
         }
     }
 
-    /// Some resources that are there, from the beginning or from an earlier page's `next`: by a walk over what is stored, so that it takes
-    /// the same memory however many there are. A resource whose head cannot be read is among them.
+    /// Some resources, from the beginning or from an earlier page's `next`. This walks over the
+    /// stored partitions, so it uses the same memory however many resources there are. Includes
+    /// resources whose heads cannot be read.
     pub async fn resources(&self, from: Option<Bytes>) -> ObjectsResult<ResourcePage> {
         let walk = async || {
             let call = self.call(Class::Description);
