@@ -1,5 +1,5 @@
-//! A flipped byte on the disk takes a whole block of the engine's with it: rows of several kinds, and of neighbouring volumes. What
-//! it hits is damaged and says so; nothing else is hurt.
+//! A flipped byte on the disk damages a whole block of the engine: rows of several kinds, and of
+//! neighbouring volumes. Reads report the damage, and nothing else is affected.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -23,7 +23,8 @@ use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{START, id, import, listed, texts, volume};
 use tempfile::TempDir;
 
-/// So many that the directory of t.a fills a block: the head of t.b is in another one than the head of t.a.
+/// Enough pages that the directory of t.a fills a block: the heads of t.a and t.b are then in
+/// different blocks.
 const PAGES: u32 = 200;
 
 /// Text that does not compress well, so that pages fill blocks.
@@ -37,7 +38,7 @@ fn large() -> VolumeParts<Cursor<Vec<u8>>> {
     volume("t.a", &texts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// A volume whose head shares its block with nobody's.
+/// A volume whose head shares its block with no other head.
 fn small() -> VolumeParts<Cursor<Vec<u8>>> {
     volume("t.b", &["one", "two"])
 }
@@ -76,13 +77,13 @@ async fn broken() -> (TempDir, Opened) {
     (folder, opened)
 }
 
-/// All files of rows.
+/// All files of tables.
 fn table_files(keyspaces: &Path) -> Vec<PathBuf> {
     let tables = fs::read_dir(keyspaces).unwrap().map(|entry| entry.unwrap().path().join("tables"));
     tables.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())).collect()
 }
 
-/// Flips a bit of the byte that `place` names, if it names one.
+/// Flips a bit of the byte that `place` finds, if it finds one.
 fn flip(file: &Path, place: impl Fn(&[u8]) -> Option<usize>) -> bool {
     let mut content = fs::read(file).unwrap();
     let Some(at) = place(&content) else { return false };
@@ -91,7 +92,7 @@ fn flip(file: &Path, place: impl Fn(&[u8]) -> Option<usize>) -> bool {
     true
 }
 
-/// The place of the title that the head of t.b holds: the last one.
+/// The position of the title in the head of t.b: the last title.
 fn last_title(content: &[u8]) -> Option<usize> {
     content.windows(7).rposition(|window| window == b"A title")
 }
@@ -102,7 +103,7 @@ async fn plan(library: &Library) -> Arc<BulkPlan> {
     library.plan(&request, OnDamage::Break).await.unwrap()
 }
 
-/// The bytes of an archive, and whether they are all.
+/// The number of bytes of an archive, and whether it is complete.
 async fn download(library: &Library, plan: &Arc<BulkPlan>) -> (u64, bool) {
     let requester = Requester { name: None, address: None, request_id: "r1".to_owned() };
     let mut stream = library.stream(plan, pack::WHOLE, requester).await.unwrap();
@@ -119,7 +120,7 @@ async fn download(library: &Library, plan: &Arc<BulkPlan>) -> (u64, bool) {
     (len_bytes, true)
 }
 
-/// The reasons for which something of a volume is missing, each as often as it is said.
+/// The reasons for which parts of a volume are missing, with repetitions.
 fn missing(plan: &BulkPlan, name: &str) -> Vec<MissingReason> {
     plan.missing.iter().filter(|missing| missing.volume == id(name)).map(|missing| missing.reason).collect()
 }
@@ -139,7 +140,7 @@ async fn a_download_that_meets_a_broken_block_comes_whole_when_it_is_asked_for_a
     assert_eq!(download(&library, &again).await, (again.len_bytes.unwrap(), true));
 }
 
-/// Imports the volumes over and over, so that files are merged, until that is refused.
+/// Imports the volumes again and again, so that files are merged, until an import is refused.
 async fn import_until_it_is_refused(library: &Library) {
     for _ in 0..400 {
         match library.import(large(), Unchanged::Force, |_| {}).await {
@@ -161,7 +162,7 @@ async fn audited_downloads_and_selections_go_on_when_the_text_takes_no_writes_an
     import_until_it_is_refused(&library).await;
     assert_eq!(store.health().await.refusing_writes.into_keys().collect::<Vec<_>>(), [Lane::Text]);
 
-    // What is damaged cannot be marked any more, except in memory: it takes a download that breaks off for each block.
+    // Damage can now be marked only in memory: each block costs a download that breaks off.
     let mut whole = false;
     for _ in 0..10 {
         let plan = plan(&library).await;
@@ -198,7 +199,7 @@ async fn verifying_names_what_a_broken_block_hit_and_goes_on() {
     let counted = library.statistics().await.unwrap();
     assert_eq!((counted.volumes, counted.damaged_volumes), (3, 2));
 
-    // The marks are on the disk, not in this process.
+    // The marks are on the disk, not only in this process.
     drop(library);
     store.close().await.unwrap();
     let Opened { library, .. } = open(folder.path()).await;

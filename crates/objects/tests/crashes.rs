@@ -1,4 +1,5 @@
-//! A real engine below, with faults put in between: crashes between any two steps, a full disk, answers that do not come.
+//! A real engine with injected faults: crashes between any two steps, a full disk, responses that
+//! do not arrive.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -40,7 +41,7 @@ async fn a_crash_after_any_number_of_steps_leaves_the_old_or_the_new() {
         }
     }
     assert!(crashes > 0);
-    // And a deletion, and a creation under the same name.
+    // Then a deletion, and a creation under the same name.
     for steps in 0.. {
         faults.crash_after_steps(steps);
         let mut done = library.delete(&id("t.a")).await;
@@ -88,7 +89,8 @@ async fn volumes_come_in_whole_while_calls_fail_and_outcomes_stay_unknown_all_th
         }
         library.delete(&ids[0]).await.unwrap();
         for id in &ids[1..] {
-            // One read of many may fail for good; a failure to answer must never be told as damage.
+            // One of many reads may fail for good, but an unanswered read must never be reported as
+            // damage.
             match library.verify(id).await {
                 Ok(verified) => assert!(verified.damaged.is_empty(), "{verified:?}"),
                 Err(error) => assert!(!error.is_damage(), "{error}"),

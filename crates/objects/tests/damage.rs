@@ -1,4 +1,4 @@
-//! Flipped values are found, told and marked; marks go when all is sound again.
+//! Flipped values are found, reported and marked; marks are removed when everything is sound again.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -29,14 +29,14 @@ fn tamper(faulty: &Faulty, kind: u8, change: impl Fn(Bytes) -> Option<Bytes>) {
     });
 }
 
-/// Flips the last bit of a value: its envelope's checksum tells.
+/// Flips the last bit of a value; its envelope's checksum detects that.
 fn flipped(value: Bytes) -> Bytes {
     let mut value = value.to_vec();
     *value.last_mut().unwrap() ^= 1;
     value.into()
 }
 
-/// Changes the payload and seals it again: only the digests tell.
+/// Changes the payload and seals it again; only the digests detect that.
 fn forged(value: Bytes, at: usize) -> Bytes {
     let mut payload = envelope::open(&value).unwrap().to_vec();
     payload[at] ^= 1;
@@ -115,7 +115,7 @@ async fn a_directory_that_is_lost_or_does_not_add_up_damages_the_whole_volume() 
 async fn a_directory_that_does_not_add_up_ends_a_stream_and_is_named_to_who_asks_again() {
     let faulty = stored().await;
     let library = &faulty.library;
-    // The length of the first frame: the archive would not be as long as its plan says.
+    // The length of the first frame: the archive would differ in length from its plan.
     let generation = library.volume(&id("t.a")).await.unwrap().body.generation;
     let of_directory = [keys::directory(generation, 0), keys::directory_copy(generation, 0)];
     faulty.store.tamper(move |_, sort, value| match of_directory.iter().any(|key| key[..] == *sort) {
@@ -137,7 +137,7 @@ async fn a_directory_that_does_not_add_up_ends_a_stream_and_is_named_to_who_asks
 async fn damage_that_is_found_while_an_archive_is_measured_leaves_out_its_volume_alone() {
     let faulty = stored().await;
     import(&faulty.library, volume("t.b", &["one"])).await.unwrap();
-    // So long that 4 GiB is passed within it, where its directory has to be read for the plan.
+    // So long that the archive passes 4 GiB within it, where the plan has to read its directory.
     faulty.store.tamper(|table, sort, value| {
         if table != Table::Objects || sort[..] != keys::head()[..] {
             return Some(value);
@@ -234,7 +234,7 @@ async fn an_unsettled_child_with_a_damaged_head_does_not_keep_the_others_from_be
     }
     let of_a = keys::volume_partition(&id("t.a"));
     let head = faulty.store.row(Table::Objects, &of_a, &keys::head());
-    // Without the mark that says it was created, the head has to be asked.
+    // Without the confirmation mark the head has to be read.
     faulty.store.tamper(|table, sort, value| match table {
         Table::Children if sort.starts_with(b"t.a") && sort.ends_with(b"c") => None,
         Table::Objects if head.as_ref() == Some(&value) => Some(flipped(value)),
@@ -285,7 +285,7 @@ async fn an_interrupted_clearing_never_counts_too_few_and_is_made_good() {
 async fn a_store_that_does_not_answer_is_never_damage() {
     let faulty = stored().await;
     faulty.store.arm(Fault::Crash, |_, _| true);
-    // Any write makes it die.
+    // The process dies at its first write.
     faulty.library.delete(&id("t.a")).await.unwrap_err();
     let error = faulty.library.verify(&id("t.a")).await.unwrap_err();
     assert!(!error.is_damage(), "{error}");

@@ -1,6 +1,8 @@
-//! Random histories: changes, faults at random steps, writes that arrive long after their writer has died, collecting and time.
-//! Whatever happens, clients see what was acknowledged, whole, what is pinned stays readable, and at every moment what is listed is what is
-//! there.
+//! Random histories: changes, faults at random steps, writes that arrive long after their writer
+//! has died, collecting and time.
+//!
+//! In every history clients see all that was acknowledged, complete; pinned revisions stay
+//! readable; and at every moment the listing has exactly the volumes that exist.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -14,7 +16,7 @@ use store::{Clock, ManualClock};
 use support::memory::Fault;
 use support::{Faulty, START, faulty_with, id, import, listed, texts, texts_at, volume};
 
-/// One thing that is done.
+/// One operation.
 #[derive(Clone, Debug)]
 enum Op {
     Import(u8),
@@ -53,14 +55,14 @@ fn faults() -> impl Strategy<Value = Faults> {
     proptest::collection::vec((0..9usize, fault), 0..3)
 }
 
-/// What is known of the one volume.
+/// The expected state of the one volume.
 struct History {
     faulty: Faulty,
     /// What clients saw last.
     current: Option<Vec<String>>,
-    /// What they may come to see, because somebody who died or gave up may have asked for it.
+    /// What clients may see later, because an operation that died or gave up may have requested it.
     possible: Vec<Option<Vec<String>>>,
-    /// What is pinned, with its texts.
+    /// The pinned revisions, with their texts.
     pinned: Vec<(Volume, Vec<String>)>,
     pins: u32,
 }
@@ -72,7 +74,7 @@ impl History {
         Self { faulty, current: None, possible: Vec::new(), pinned: Vec::new(), pins: 0 }
     }
 
-    /// Does one thing; whether it changed the volume, if it was acknowledged.
+    /// Runs one operation. If it is acknowledged, returns whether it changed the volume.
     async fn run(&mut self, op: &Op, library: &Library) -> Result<bool, ObjectsError> {
         let now = self.faulty.clock.now();
         match op {
@@ -123,7 +125,7 @@ impl History {
                     assert_eq!(self.seen().await, outcome, "acknowledged: {op:?} {faults:?}");
                     self.current = outcome;
                     if changed {
-                        // Whoever compared with an earlier head is refused for good.
+                        // A writer that compared with an earlier head is refused for good.
                         self.possible.clear();
                     }
                 }
@@ -135,7 +137,8 @@ impl History {
         self.check_moments().await;
     }
 
-    /// At every moment until now what was listed was what was there, before anything was swept and after everything was that could be.
+    /// Asserts that at every moment until now the listing had exactly the volumes that existed,
+    /// both before a sweep and after everything was swept that could be.
     async fn check_moments(&self) {
         for moment in self.faulty.store.take_moments() {
             for now in [START, START.plus(Duration::from_secs(86_400))] {
@@ -168,7 +171,7 @@ impl History {
         }
         let expected = if seen.is_some() { vec!["t.a".to_owned()] } else { Vec::new() };
         let listed = listed(&self.faulty.library, 10).await;
-        // A listing writes marks, upon which what was late may arrive.
+        // A listing writes marks, after which a late write may arrive.
         let seen_after = self.seen().await;
         assert!(listed == expected || seen_after != seen, "{listed:?} is listed, but {seen:?} can be read");
         for (volume, texts) in &self.pinned {
@@ -199,7 +202,8 @@ proptest! {
             for (op, faults) in &history {
                 known.step(op, faults).await;
             }
-            // In the end all is quiet: a few days of collecting leave nothing but what is named or pinned.
+            // In the end everything is quiet: after a few days of collecting, only what is named or
+            // pinned is left.
             known.faulty.store.recover();
             known.check().await;
             for _ in 0..6 {

@@ -1,5 +1,5 @@
-//! Each change of a volume, with each fault at each of its steps: nothing half visible, nothing acknowledged lost, nothing refused
-//! applied, and what failed can be done again.
+//! Each change of a volume, with each fault at each of its steps: no change is half visible, no
+//! acknowledged change is lost, no refused change is applied, and a failed change can be repeated.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -13,7 +13,7 @@ use support::{Faulty, faulty, id, import, listed, texts, volume};
 const OLD: [&str; 2] = ["old one", "old two"];
 const NEW: [&str; 3] = ["new one", "", "new three"];
 
-/// What is done.
+/// A change of the volume.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     Create,
@@ -43,7 +43,7 @@ impl Change {
         }
     }
 
-    /// The texts before, and after; `None`: it is not there.
+    /// The texts before; `None` if the volume does not exist.
     fn before(self) -> Option<Vec<String>> {
         matches!(self, Change::Replace | Change::Delete).then(|| owned(&OLD))
     }
@@ -57,7 +57,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// What clients see; what is listed must be what can be read.
+/// Returns what clients see. The listing must have exactly what can be read.
 async fn seen(library: &objects::Library) -> Option<Vec<String>> {
     let seen = match texts(library, &id("t.a")).await {
         Ok(texts) => Some(texts),
@@ -69,7 +69,7 @@ async fn seen(library: &objects::Library) -> Option<Vec<String>> {
     seen
 }
 
-/// Runs a change with a fault at its step `at`; false: it has fewer steps.
+/// Runs a change with a fault at its step `at`. Returns false if it has fewer steps.
 async fn with_fault(change: Change, at: usize, fault: Fault) -> bool {
     let context = format!("{change:?} with {fault:?} at step {at}");
     let faulty = change.prepared().await;
@@ -87,7 +87,8 @@ async fn with_fault(change: Change, at: usize, fault: Fault) -> bool {
         Err(_) if matches!(fault, Fault::Crash) => {
             assert!(now == change.before() || now == change.after(), "the one or the other, {context}: {now:?}");
         }
-        // An earlier try that was not answered could still arrive, and with no room nobody can make sure that it does.
+        // An earlier try without a response could still arrive, and on a full disk no writer can
+        // make sure that it does.
         Err(ObjectsError::Unknown(_)) if matches!(fault, Fault::Full) => assert_eq!(now, change.before(), "{context}"),
         Err(ObjectsError::Unknown(_)) => panic!("it can be found out, {context}"),
         Err(_) => assert_eq!(now, change.before(), "refused, {context}"),

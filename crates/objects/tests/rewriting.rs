@@ -1,5 +1,5 @@
-//! A shard is rewritten without its past members while others create, delete and list; nothing that is there goes missing, and
-//! nothing that is gone comes back.
+//! A shard is rewritten without its past members while other tasks create, delete and list: no live
+//! child goes missing, and no deleted child returns.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -30,7 +30,7 @@ async fn rewritten(library: &Library) -> u64 {
     library.collect_once(CollectLimits::default()).await.unwrap().shards_rewritten
 }
 
-/// Two volumes that live, and the marks of two that do not.
+/// Two live volumes, and the marks of two deleted ones.
 async fn half_dead() -> Faulty {
     let faulty = faulty_with(options(1)).await;
     for name in ["t.a", "t.b", "t.c", "t.d"] {
@@ -66,7 +66,7 @@ async fn a_shard_with_many_past_members_is_rewritten_and_its_old_partition_dropp
     let is_dropping = |partition: &bytes::Bytes| partition.starts_with(&keys::dropping_partition(&bytes::Bytes::new()));
     assert!(!faulty.store.partitions(Table::Work).iter().any(is_dropping));
 
-    // And again, from the new one.
+    // Then again, from the new partition.
     library.delete(&id("t.c")).await.unwrap();
     assert_eq!(rewritten(library).await, 1);
     assert_eq!(listed(library, 10).await, ["t.a"]);
@@ -98,7 +98,8 @@ async fn a_shard_with_few_past_members_is_left_as_it_is() {
 async fn a_rewriting_that_breaks_off_anywhere_hurts_nobody_and_is_gone_on_with() {
     let faults = [Fault::Crash, Fault::UnknownApplied, Fault::UnknownLost, Fault::UnknownLate(2), Fault::Overloaded];
     for fault in sample(faults) {
-        // The head names both, the copy, the head names the new one, the record of the old one.
+        // The steps: the head names both, the copy, the head names the new one, the record of the
+        // old one.
         for at in 0..4 {
             let faulty = half_dead().await;
             faulty.store.arm(fault.clone(), move |number, _| number == at);
@@ -121,7 +122,7 @@ async fn a_rewriting_that_breaks_off_anywhere_hurts_nobody_and_is_gone_on_with()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn marks_that_arrive_while_the_shard_is_rewritten_lead_nobody_astray() {
-    // Of a creation: added, confirmed. Of a deletion: removing, removed.
+    // Steps of a creation: added, confirmed. Steps of a deletion: removing, removed.
     for (creates, at) in [(true, 0), (true, 1), (false, 0), (false, 1)] {
         let faulty = half_dead().await;
         let gate = Gate::new();
@@ -151,7 +152,7 @@ async fn marks_that_arrive_while_the_shard_is_rewritten_lead_nobody_astray() {
         change.await.unwrap().unwrap();
         let expected: &[&str] = if creates { &["t.a", "t.c", "t.e"] } else { &["t.a"] };
         assert_eq!(listed(&faulty.library, 1).await, expected, "creates: {creates}, mark {at} was held");
-        // What went to the old partition is not needed once that is gone.
+        // Marks that went to the old partition are not needed once it is gone.
         for _ in 0..3 {
             rewritten(&faulty.library).await;
             faulty.clock.advance(DAY);
@@ -162,7 +163,7 @@ async fn marks_that_arrive_while_the_shard_is_rewritten_lead_nobody_astray() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_created_and_deleted_while_a_shard_is_copied_is_seen_at_once() {
-    // Held before the copy, and before the head names the new partition alone.
+    // Held before the copy, and before the head names only the new partition.
     for at in [1, 2] {
         let faulty = half_dead().await;
         let gate = Gate::new();
@@ -179,7 +180,7 @@ async fn what_is_created_and_deleted_while_a_shard_is_copied_is_seen_at_once() {
     }
 }
 
-/// A trigger that counts, as one that may be called from anywhere.
+/// Turns a counting trigger into one that may be called from anywhere.
 fn parking(
     trigger: impl FnMut(usize, &Step) -> bool + Send + 'static,
 ) -> impl Fn(usize, &Step) -> bool + Send + 'static {
@@ -187,16 +188,17 @@ fn parking(
     move |number, step| (trigger.lock().unwrap())(number, step)
 }
 
-/// How often shards are rewritten while others are at work.
+/// How often shards are rewritten while other tasks work.
 const REWRITINGS: u64 = 40;
 
-/// What those who work at the same time share.
+/// State that concurrent tasks share.
 struct Bustle {
     library: Library,
     clock: Arc<ManualClock>,
     rewritings: AtomicU64,
     over: AtomicBool,
-    /// Held shared by a listing, and alone by who lets days pass: no page of a listing takes so long.
+    /// Readers are listings; the writer lets days pass, because no page of a listing takes that
+    /// long.
     page: RwLock<()>,
 }
 
@@ -253,7 +255,8 @@ fn names(changer: u32) -> Vec<String> {
     (0..3).map(|name| format!("c{changer}.v{name}")).collect()
 }
 
-/// Creates and deletes its own names until there were enough rewritings. What fails is left as it is: the listing must know.
+/// Creates and deletes its own names until there were enough rewrites. Failed calls are ignored:
+/// the listing decides.
 async fn change(bustle: Arc<Bustle>, changer: u32) {
     for round in 0..1_000 {
         for (number, name) in names(changer).into_iter().enumerate() {
@@ -279,7 +282,8 @@ async fn rewrite(bustle: Arc<Bustle>) {
     }
 }
 
-/// Lists in one page, and looks whether all is there that stays and nothing that was gone before.
+/// Lists in one page, and checks that it has every volume that stays and no volume that was deleted
+/// before.
 async fn look(bustle: Arc<Bustle>) -> u64 {
     let mut looks = 0;
     while !bustle.over.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What cannot be imported is refused with its reason and leaves nothing that can be seen.
+//! A source that cannot be imported is refused with its reason and leaves nothing visible.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -1,4 +1,4 @@
-//! One volume after the other through its life: imported, read, listed, replaced, deleted, imported again.
+//! The life of one volume: imported, read, listed, replaced, deleted, imported again.
 #![allow(clippy::unwrap_used)]
 
 mod support;

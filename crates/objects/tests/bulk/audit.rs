@@ -1,4 +1,4 @@
-//! The audit is written before bytes leave, or nothing leaves.
+//! The audit is written before bytes leave; otherwise nothing leaves.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Single pages are in the audit before they leave, without each waiting for the disk.
+//! Single pages are in the audit before they leave, and not each of them waits for the disk.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use store::UnixMillis;
 use crate::bench::{Bench, bench, somebody, until};
 use crate::support::id;
 
-/// Longer than any window is open.
+/// Longer than the life of a window.
 const LATER: Duration = Duration::from_secs(1);
 
 async fn read(bench: &Bench, volume: &VolumeId, pages: impl IntoIterator<Item = u32>) {
@@ -19,7 +19,7 @@ async fn read(bench: &Bench, volume: &VolumeId, pages: impl IntoIterator<Item = 
     }
 }
 
-/// What was accessed of a volume, record by record.
+/// The accessed pages of a volume, record by record.
 fn accessed(records: &[AuditRecord], volume: &VolumeId) -> Vec<Option<Vec<u32>>> {
     let accessed = records.iter().filter(|record| record.action == AuditAction::Accessed);
     let of_volume = accessed.flat_map(|record| &record.volumes).filter(|audited| audited.volume == *volume);

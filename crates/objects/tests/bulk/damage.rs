@@ -1,4 +1,4 @@
-//! Damage: known, unknown, of one replica only; and failures that pass, which are none.
+//! Damage (known, unknown, of one replica only), and passing failures, which are not damage.
 
 use std::sync::Arc;
 
@@ -62,7 +62,8 @@ async fn known_damage_is_left_out_and_named_without_being_read() {
     let archive = bench.whole(&with_mets).await;
     let mets = format!("{}.mets.xml", ids[0].cleaned());
     assert!(!names(&archive).contains(&mets) && names(&archive).len() == 2 * ids.len());
-    // A verification clears the marks, since the data is sound; then everything is there again.
+    // A verification clears the marks, because the data is sound; then everything is available
+    // again.
     bench.library.verify(&ids[0]).await.unwrap();
     let cleared = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Frames, false)).await;
     assert!(bench.whole(&cleared).await == whole);
@@ -135,7 +136,7 @@ async fn in_report_mode_what_fails_is_left_out_at_a_page_boundary_and_named() {
             errors.lines().count() > 1 && errors.lines().skip(1).all(|line| line.starts_with(&damaged)),
             "{errors}"
         );
-        // The same archive is what somebody gets who asks again, now that the damage is known.
+        // The next request gets the same archive, because the damage is known by then.
         let again = bench.whole(&bench.plan(&wanted).await).await;
         assert_eq!(entries(&again), entries(&archive), "{layout:?}");
         assert_ne!(entries(&again), entries(&before));
@@ -148,7 +149,7 @@ async fn a_frame_that_does_not_inflate_to_its_text_is_found_when_it_is_recompres
     let a = bench.add("t.a", &["one", "two"]).await;
     let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Recompressed(1), false);
     let plan = bench.plan(&wanted).await;
-    // The same plan, but its archive says of page 2 what is not so.
+    // The same plan, but with an archive that is wrong about page 2.
     let mut archive = (*plan.archive).clone();
     let mut members = Vec::new();
     for seq in [1, 2] {
@@ -202,7 +203,7 @@ async fn a_store_that_stays_away_ends_the_stream_visibly_so_that_the_client_resu
     let mut stream = bench.library.stream(&plan, pack::WHOLE, somebody()).await.unwrap();
     let mut bytes = stream.next().await.unwrap().unwrap().to_vec();
     bench.crash().await;
-    // Nothing below answers any more, so that time need not be waited for.
+    // The store does not answer any more, so the retries need not wait for real time.
     tokio::time::pause();
     let (rest, error) = read(stream).await;
     bytes.extend(rest);

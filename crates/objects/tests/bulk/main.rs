@@ -1,5 +1,5 @@
-//! Many volumes at once, over the embedded engine: archives that resume, damage, what is missing, selections, token counts, the
-//! audit, and how all of them share what there is.
+//! Bulk downloads over the embedded engine: archives that resume, damage, missing parts,
+//! selections, token counts, the audit, and how requests share resources.
 #![allow(clippy::unwrap_used)]
 
 mod audit;

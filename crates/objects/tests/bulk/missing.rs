@@ -1,4 +1,4 @@
-//! What is not there never breaks an archive.
+//! Missing parts never break an archive.
 
 use hathi::VolumeId;
 use objects::{BulkRequest, MissingReason, OnDamage, Wanted};

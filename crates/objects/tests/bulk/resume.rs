@@ -1,4 +1,4 @@
-//! A download that breaks anywhere resumes and ends byte-identical.
+//! A download that breaks off anywhere resumes and ends byte-identical.
 
 use futures::StreamExt;
 use objects::Unchanged;
@@ -139,7 +139,7 @@ fn names_at(archive: &[u8], name: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_ends_visibly_when_its_plan_has_run_out() {
-    // Nothing is made ahead, so that most of it still has to be when the plan has run out.
+    // Nothing is made ahead, so that most of the archive is still to be made when the plan expires.
     let options = objects::LibraryOptions { read_ahead_bytes: 0, ..objects::LibraryOptions::default() };
     let bench = bench_with(options).await;
     let ids = bench.add_samples(300).await;

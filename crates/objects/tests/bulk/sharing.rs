@@ -1,4 +1,4 @@
-//! Many at once: nobody is held up by somebody who stalls, and memory stays bounded.
+//! Many requests at once: a stalled client delays no other, and memory stays bounded.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ async fn a_single_page_and_a_fast_reader_are_answered_while_many_clients_stall()
     let plan = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Frames, false)).await;
     let whole = bench.whole(&plan).await;
     assert!(whole.len() * CLIENTS > 4 * READ_AHEAD_BYTES, "there is more to hold than may be held");
-    // Made ahead of their clients; what is sent as it is stored is made when it is taken.
+    // Compressed archives are made ahead of their clients; unchanged frames are made when the
+    // client takes them.
     let compressed = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Recompressed(1), false)).await;
     let mut stalled = Vec::new();
     for _ in 0..CLIENTS {
@@ -113,7 +114,7 @@ async fn requests_may_run_on_any_thread() {
     let bench = bench_with(LibraryOptions::default()).await;
     let a = bench.add("t.a", &["one two"]).await;
     let library = bench.library.clone();
-    // That this compiles is half of the test: doors spawn such work.
+    // Half of the test is that this compiles: doors spawn such work.
     let done = tokio::spawn(async move {
         let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Frames, false);
         let plan = library.plan(&wanted, OnDamage::Break).await.unwrap();

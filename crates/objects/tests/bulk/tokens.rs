@@ -1,4 +1,5 @@
-//! Token counts as a ZIP. What is a token is told by the unit tests; here it is what is counted, named and left out.
+//! Token counts as a ZIP. The unit tests define tokens; these tests show what is counted, named and
+//! left out.
 
 use objects::{SortBy, TokenLevel, TokenOrder, TokenRequest};
 use store::faults::Harm;
@@ -54,7 +55,7 @@ async fn a_count_that_would_lack_a_page_is_left_out_and_named() {
         assert!(error.is_none(), "{error:?}");
         archive
     };
-    // The damage is not known yet at the first time, and known at the second.
+    // The damage is unknown the first time and known the second time.
     for _ in 0..2 {
         let archive = counts(TokenLevel::Volume).await;
         let expected = [0, 1, 2].map(|index: usize| format!("{}.count", ids[index].cleaned()));

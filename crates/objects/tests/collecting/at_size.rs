@@ -1,4 +1,4 @@
-//! A day of imports, on whatever engine there is.
+//! A day of imports, over any engine.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Versions of volumes: none are kept unless something else was said; those that are kept can be read as long as they are, and go after
-//! the grace then. Nothing shows them yet, so they are read here by the generation that their heads named.
+//! Versions of volumes: none are kept by default. Versions that are kept can be read as long as
+//! they are kept, and are collected after a further grace. No call shows them yet, so the tests
+//! read them by the generation that their heads named.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ fn keeping(volumes: Keep) -> LibraryOptions {
     LibraryOptions { history: History { volumes, ..History::default() }, ..LibraryOptions::default() }
 }
 
-/// A volume with what it was at each time, the oldest first.
+/// A volume with its versions, oldest first.
 struct Replaced {
     faulty: Faulty,
     versions: Vec<(Volume, String)>,
@@ -42,7 +43,8 @@ impl Replaced {
         self.versions.push((library.volume(&id("t.a")).await.unwrap(), text.to_owned()));
     }
 
-    /// What can be read: just these versions, of which there is nothing else, and what is current is sound.
+    /// Asserts that exactly these versions can be read, that nothing of the others is left, and
+    /// that the current one is sound.
     async fn assert_kept(&self, expected: &[&str]) {
         let library = &self.faulty.library;
         let mut kept = Vec::new();
@@ -108,8 +110,9 @@ async fn where_all_or_enough_versions_are_kept_nothing_is_condemned_and_nothing_
 async fn a_version_that_is_kept_for_a_time_goes_a_grace_after_that_has_passed() {
     let replaced = Replaced::new(Keep::For(7 * DAY)).await;
     let Faulty { library, clock, .. } = &replaced.faulty;
-    // The versions were superseded one, two and three days after the start: they are kept for seven days and go a grace later, all but some
-    // hours, because passes that remove do not condemn.
+    // The versions were superseded one, two and three days after the start. They are kept for seven
+    // days and collected a grace later, apart from some hours, because passes that remove do not
+    // condemn.
     for (days, left) in [(8, 4), (9, 3), (10, 2), (11, 1)] {
         while clock.now().since(START) < days * DAY + 12 * HOUR {
             clock.advance(HOUR);
@@ -160,7 +163,7 @@ async fn versions_of_a_deleted_volume_are_kept_as_long_and_it_is_listed_no_more(
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_import_left_that_died_between_kept_versions_goes_and_they_stay() {
     let mut replaced = Replaced::new(Keep::Newest(2)).await;
-    // Its generation lies above the fourth, and below the fifth.
+    // The generation of the crashed import is above the fourth and below the fifth.
     replaced.faulty.store.arm(Fault::Crash, |_, step| switches_a_volume(step));
     import(&replaced.faulty.library, volume("t.a", &["never"])).await.unwrap_err();
     replaced.faulty.library = replaced.faulty.reopened().await;

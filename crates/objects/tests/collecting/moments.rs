@@ -1,5 +1,5 @@
-//! The counter-example of collecting in which somebody stands still between two reads, in a store in memory: a test can hold time, but not a
-//! driver's.
+//! The counter-example of collecting in which a reader pauses between two reads. It uses a store in
+//! memory: a test can hold time, but not a driver's time.
 
 use objects::{ObjectsError, OnDamage};
 
@@ -14,7 +14,8 @@ async fn planfirst_the_life_of_a_plan_counts_from_before_its_heads_are_read() {
     let turns = faulty.store.take_turns();
     let library = faulty.library.clone();
     let planning = tokio::spawn(async move { library.plan(&first_page(), OnDamage::Break).await });
-    // It has read the head; now it stands still, while what it names is superseded, condemned and nearly collected.
+    // The planner has read the head. It pauses now, while what it names is superseded, condemned
+    // and almost collected.
     while !turns.next(None, None).await {}
     faulty.store.end_turns();
     replaced(&faulty).await;

@@ -1,6 +1,7 @@
-//! The counter-examples of collecting that are about plans, by the names of their rules: a reader never takes for damage what was collected
-//! after its plan had run out, and no plan names what may be collected while it lives. `condcas` has its own in `grace.rs`, `planfirst` in
-//! `moments.rs`.
+//! The counter-examples of collecting that concern plans, named after their rules. A reader never
+//! reports damage for rows that were collected after its plan had expired, and no plan names rows
+//! that may be collected during its life. `condcas` has its counter-example in `grace.rs`,
+//! `planfirst` in `moments.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub fn first_page() -> BulkRequest {
     BulkRequest { wanted, layout: Layout::WordSeq, level: Level::Stored, mets: false }
 }
 
-/// What comes of a plan's stream: whether its bytes hold a text, or what ended it.
+/// The outcome of a plan's stream: whether its bytes contain a text, or the error that ended it.
 pub async fn streamed(library: &Library, plan: &Arc<BulkPlan>, text: &str) -> Result<bool, ObjectsError> {
     let somebody = Requester { name: None, address: None, request_id: "r1".to_owned() };
     let mut stream = library.stream(plan, pack::WHOLE, somebody).await.unwrap();
@@ -31,7 +32,7 @@ pub async fn streamed(library: &Library, plan: &Arc<BulkPlan>, text: &str) -> Re
     Ok(bytes.windows(text.len()).any(|window| window == text.as_bytes()))
 }
 
-/// Replaces t.a, of which nothing is condemned, and condemns what it was.
+/// Replaces t.a, of which nothing is condemned, and condemns the earlier revision.
 pub async fn replaced(faulty: &Faulty) {
     import(&faulty.library, volume("t.a", &["new"])).await.unwrap();
     assert_eq!(collect(&faulty.library).await.condemned, 1);
@@ -49,7 +50,7 @@ async fn stronghead_a_plan_is_made_of_the_head_that_stands_though_weak_reads_fin
     assert!(streamed(&faulty.library, &plan, "new").await.unwrap());
 }
 
-/// G > L + s: with a grace that is longer by no more than a millisecond.
+/// G > L + s, with a grace that is only a millisecond longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn g_l_s_a_plan_can_be_read_for_all_of_its_life_though_clocks_of_collectors_differ_as_far_as_they_may() {
     let millisecond = Duration::from_millis(1);

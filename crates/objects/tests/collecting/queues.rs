@@ -1,4 +1,5 @@
-//! Queues of work: what was emptied is left behind, and whatever becomes of marks and clocks, no record is.
+//! Queues of work: passes skip emptied buckets, and whatever happens to marks and clocks, no record
+//! is skipped.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +17,7 @@ fn bucket(time: UnixMillis) -> u32 {
     u32::try_from(time.0 / 600_000).unwrap()
 }
 
-/// The buckets of the queue that were read since this was asked last.
+/// The buckets of the queue that were read since the last call.
 fn buckets_read(faulty: &Faulty) -> BTreeSet<u32> {
     let scanned = faulty.store.take_scanned().into_iter().filter(|(table, _)| *table == Table::Work);
     scanned.filter_map(|(_, partition)| keys::queue_bucket(&partition, Queue::Collecting.name())).collect()
@@ -52,7 +53,7 @@ async fn a_record_that_is_put_late_into_a_bucket_that_passes_found_empty_is_foun
     let gone: Vec<_> = faulty.store.partitions(Table::Work);
     let record = gone.iter().find(|partition| keys::queue_bucket(partition, "collecting").is_some()).unwrap().clone();
     let sort = faulty.store.sorts(Table::Work, &record)[0].clone();
-    // It takes half an hour until the record arrives, while passes look for it.
+    // The record arrives half an hour later, while passes look for it.
     let run = async |step| faulty.store.run(call(), vec![step]).await.unwrap();
     let rows = Removal::Rows(vec![sort.clone()]);
     run(Step::Remove { table: Table::Work, partition: record.clone(), rows }).await;
@@ -71,11 +72,11 @@ fn call() -> Call {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_the_low_water_mark_is_lost_or_damaged_records_are_found_by_a_walk() {
-    // A pass looks into each bucket of these days.
+    // A pass reads each bucket of these days.
     let days = if ON_CASSANDRA { 3 } else { 100 };
     for is_lost in [true, false] {
         let faulty = faulty().await;
-        // Days go by without work, so that the mark stands behind them, and then without a pass.
+        // Days pass without work, so that the mark lags behind, and then without a pass.
         for _ in 0..3 {
             faulty.clock.advance(24 * HOUR);
             collect(&faulty.library).await;

@@ -1,4 +1,4 @@
-//! Passes in the background meet pages of records that cannot be read.
+//! Background passes meet pages of records that cannot be read.
 
 use bytes::Bytes;
 use objects::{Chore, Queue, keys};
@@ -12,7 +12,7 @@ async fn break_page(faulty: &Faulty, queue: Queue, shard: u8) {
     let buckets = faulty.store.partitions(Table::Work).into_iter();
     let first = buckets.filter_map(|partition| keys::queue_bucket(&partition, queue.name())).min().unwrap();
     let partition = keys::queue(queue.name(), first - 1, shard);
-    // What is looked for finds the partition, as it does on an engine.
+    // A row makes the walk find the partition, as on an engine.
     let call = Call::new(Class::Description, Deadline::within(std::time::Duration::from_secs(30)));
     let rows = vec![NewRow::new(Bytes::from_static(&[0; 32]), Bytes::from_static(b"unreadable"))];
     let put = Step::Put { table: Table::Work, partition: partition.clone(), rows };
@@ -40,7 +40,7 @@ async fn a_page_of_records_that_cannot_be_read_is_counted_and_ends_no_pass() {
     for (queue, chore) in chores {
         assert_eq!(faulty.library.failed_records(chore), 1, "{queue:?}");
     }
-    // They are not left behind: whoever repairs them has their work done.
+    // They are not skipped: once they are repaired, their work is done.
     all_passes(&faulty.library).await;
     for (queue, chore) in chores {
         assert_eq!(faulty.library.failed_records(chore), 2, "{queue:?}");

@@ -1,4 +1,4 @@
-//! Contents that nothing names are collected; those that a head names, or named, stay.
+//! Orphaned contents are collected; contents that a head names, or an earlier head named, stay.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn first_byte(library: &Library, at: &str) -> u8 {
 async fn an_upload_that_nothing_names_is_collected_after_the_grace_and_no_other() {
     let Fixture { library, clock, .. } = &fixture().await;
     put(library, "a", upload(library, "a", 1).await).await;
-    // As POST does: the name is chosen after the bytes have come in.
+    // As POST does: the name is chosen after the bytes have arrived.
     let posted = upload(library, "", 2).await;
     put(library, "fresh", posted).await;
     upload(library, "a", 3).await;
@@ -69,7 +69,7 @@ async fn a_copy_has_the_history_too_and_collects_what_its_source_would() {
     upload(library, "nowhere", 4).await;
 
     let folder = tempfile::tempdir().unwrap();
-    // Contents have the same ids in the copy: it is no part of the source's keyspace.
+    // Contents have the same ids in the copy, so it must not share the source's keyspace.
     let target = lone_engine(&folder, clock.clone()).await;
     let copier = Copier::begin(store.clone(), target.clone(), "the source", Patience::default()).await.unwrap();
     copier.pass().await.unwrap();

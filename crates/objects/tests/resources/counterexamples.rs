@@ -1,8 +1,10 @@
-//! The counter-examples of the protocol of containment, by the names of its rules: each test is a short history in which what is listed would
-//! not be what is there, or what was told would not hold, if that rule were left out.
+//! The counter-examples of the containment protocol, named after its rules. Each test is a short
+//! history in which, without that rule, the listing would differ from what exists, or an
+//! acknowledged result would not hold.
 //!
-//! Rules on epochs (`twoepochs`, `epochreq`, `copyone`) have theirs in `../rewriting.rs` and `../races.rs`, those of collecting in
-//! `../collecting/`. `fence`, `pinc` and `scanafter` have more of them in `races.rs`, `jobfirst` and `jobfinish` in `deletions.rs`.
+//! The rules on epochs (`twoepochs`, `epochreq`, `copyone`) have theirs in `../rewriting.rs` and
+//! `../races.rs`, those of collecting in `../collecting/`. `fence`, `pinc` and `scanafter` have
+//! further ones in `races.rs`, `jobfirst` and `jobfinish` in `deletions.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,10 +22,10 @@ use crate::tree::{assert_sound, children, container, create, delete, path, said,
 const PARENT: &str = "p";
 const CHILD: &str = "p/child";
 
-/// So many further steps are never run.
+/// More steps than are ever run.
 const NEVER: usize = usize::MAX;
 
-/// After so long an intent is nobody's any more.
+/// The age at which a sweep may fence an intent.
 const OLD: Duration = Duration::from_secs(120);
 
 async fn with_parent() -> Faulty {
@@ -38,7 +40,7 @@ fn head_of(at: &str) -> impl Fn(usize, &Step) -> bool + Send + 'static {
     move |_, step| matches!(step, Step::CompareAndWrite { partition: of, .. } if **of == *partition)
 }
 
-/// The step that puts marks of children for the n-th time, from 0.
+/// The n-th step that puts marks of children, from 0.
 fn marks(n: usize) -> impl Fn(usize, &Step) -> bool + Send + 'static {
     let seen = AtomicUsize::new(0);
     move |_, step| matches!(step, Step::Put { table: Table::Children, .. }) && seen.fetch_add(1, Ordering::SeqCst) == n
@@ -52,7 +54,7 @@ fn puts(mark: Mark) -> impl Fn(usize, &Step) -> bool + Send + 'static {
     }
 }
 
-/// A creation of the child that waits before a step.
+/// A creation of the child that pauses before a step.
 async fn paused(
     faulty: &Faulty,
     before: impl Fn(usize, &Step) -> bool + Send + 'static,
@@ -69,7 +71,7 @@ async fn listed(library: &Library) -> Vec<String> {
     children(library, &path(PARENT)).await
 }
 
-/// The parent is deleted, and another made in its place.
+/// Deletes the parent and creates another one in its place.
 async fn parent_anew(library: &Library) {
     delete(library, PARENT).await.unwrap();
     library.remove_tombstone(&path(PARENT)).await.unwrap();
@@ -131,7 +133,7 @@ async fn pinc_a_mark_that_arrives_when_there_is_another_parent_is_of_the_one_bef
 async fn keepfree_a_creation_that_arrives_after_its_tombstone_was_removed_is_refused() {
     let faulty = with_parent().await;
     faulty.store.arm(Fault::UnknownLate(NEVER), head_of(CHILD));
-    // It is tried again, and that succeeds; the first try is still on its way.
+    // The retry succeeds while the first try is still on its way.
     create(&faulty.library, CHILD, "old").await.unwrap();
     delete(&faulty.library, CHILD).await.unwrap();
     faulty.library.remove_tombstone(&path(CHILD)).await.unwrap();
@@ -196,7 +198,8 @@ async fn floorread_a_creator_whose_clock_is_behind_gets_above_the_fence() {
     faulty.store.arm(Fault::Hold(gate.clone()), head_of(CHILD));
     let creation = tokio::spawn(async move { create(&behind, CHILD, "again").await });
     gate.reached().await;
-    // What has its intent is old by its clock. To whoever lists, the fence that stands would be above it.
+    // The intent has the time of the creator's clock, so it looks old. Without the rule, a listing
+    // would find the present fence above it.
     assert!(listed(&library).await.is_empty());
     gate.open();
     creation.await.unwrap().unwrap();
@@ -215,7 +218,7 @@ async fn headfirst_a_creator_that_read_the_head_before_others_came_and_went_does
         create(&faulty.library, CHILD, "quick").await.unwrap();
         delete(&faulty.library, CHILD).await.unwrap();
         faulty.library.remove_tombstone(&path(CHILD)).await.unwrap();
-        // Whoever lists writes the intent off, if there is one.
+        // A listing fences the intent, if there is one.
         faulty.clock.advance(OLD);
         assert!(listed(&faulty.library).await.is_empty());
         gate.open();
@@ -246,7 +249,7 @@ async fn reqlast_a_creator_that_paused_before_its_intent_does_not_come_to_a_pare
     let (gate, creation) = paused(&faulty, marks(0)).await;
     parent_anew(&faulty.library).await;
     gate.open();
-    // It was refused; or it was begun anew, as a child of the new parent.
+    // It was refused, or it restarted as a child of the new parent.
     let created = creation.await.unwrap();
     assert_eq!(created.is_ok(), said(&faulty.library, CHILD).await.is_some(), "{created:?}");
     assert_sound(&faulty.library, &faulty.clock, &[PARENT, CHILD]).await;
@@ -257,7 +260,7 @@ async fn killbefore_a_sweeper_that_died_after_it_wrote_off_a_child_has_fenced_it
     let faulty = with_parent().await;
     let (gate, creation) = paused(&faulty, head_of(CHILD)).await;
     faulty.clock.advance(OLD);
-    // The sweep puts its mark after the fence; between the two the creator goes on.
+    // The sweep puts its mark after the fence; between the two the creator continues.
     let sweep = Gate::new();
     faulty.store.arm(Fault::Hold(sweep.clone()), marks(0));
     let library = faulty.library.clone();
@@ -318,7 +321,7 @@ async fn jobfirst_and_jobfinish_a_deletion_that_died_after_any_step_is_ended_by_
         library.resume_deletions(Duration::ZERO).await.unwrap();
         match library.remove_tombstone(&path(PARENT)).await {
             Ok(()) => assert_eq!(said(&library, CHILD).await, None, "after {step} steps"),
-            // It was not begun.
+            // The creation did not begin.
             Err(error) => {
                 assert!(matches!(error, ResourceError::Exists(_)), "after {step} steps: {error}");
                 assert_eq!(listed(&library).await, ["child"], "after {step} steps");

@@ -1,4 +1,4 @@
-//! Deleting a container with all that is in it, cut off and resumed.
+//! Deleting a container with its contents, interrupted and resumed.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn a_deletion_that_died_anywhere_is_gone_at_once_or_not_begun_and_any_serv
 async fn a_container_that_is_being_deleted_takes_nothing_new_and_its_tombstone_stays() {
     let faulty = faulty().await;
     create(&faulty.library, "t/1", "").await.unwrap();
-    // Dies when the child is to be deleted.
+    // The process dies when it is about to delete the child.
     let child = |_: usize, step: &store::Step| matches!(step, store::Step::CompareAndWrite { partition, .. } if &**partition == b"r/t/1");
     faulty.store.arm(Fault::Crash, child);
     delete(&faulty.library, "t").await.unwrap_err();

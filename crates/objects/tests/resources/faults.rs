@@ -1,5 +1,5 @@
-//! Each change with each fault at each of its steps: nothing half visible, nothing acknowledged lost, nothing refused applied, and
-//! what failed can be done again.
+//! Each change with each fault at each of its steps: no change is half visible, no acknowledged
+//! change is lost, no refused change is applied, and a failed change can be repeated.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Change {
         }
     }
 
-    /// Whether it can be seen that it was done.
+    /// Whether clients can see that the change was made.
     async fn is_done(self, library: &objects::Library) -> bool {
         match self {
             Change::Create => said(library, "a/new").await.as_deref() == Some("new"),
@@ -73,9 +73,10 @@ async fn with_fault(change: Change, fault: Fault, step: usize) -> bool {
     let done = change.is_done(&library).await;
     match &outcome {
         Ok(()) => assert!(done, "acknowledged and lost: {context}"),
-        // A process that died told nobody anything.
+        // A process that died has reported nothing to any client.
         Err(error) if is_refusal(error) && !matches!(fault, Fault::Crash) => {
-            // The containers above may have been made; a container may have become unreachable before its job failed.
+            // The parents may have been created; a container may have become unreachable before its
+            // job failed.
             let partial = change == Change::DeleteContainer;
             assert!(!done || partial, "refused and applied: {context}");
         }

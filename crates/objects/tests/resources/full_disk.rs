@@ -1,4 +1,5 @@
-//! A disk that is filling up: the store can be emptied as long as there is a little room, and read to the end.
+//! A disk that fills up: as long as there is a little room, the store can be emptied; reads work to
+//! the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::contents::{put, upload};
 use crate::support::{START, id, import, listed, texts, volume};
 use crate::tree::{create, delete, path, reachable};
 
-/// A store on a disk of which `headroom_bytes` are to be kept free.
+/// A store that keeps `headroom_bytes` of its disk free.
 async fn open(
     folder: &std::path::Path,
     clock: &Arc<ManualClock>,
@@ -57,7 +58,7 @@ async fn a_full_store_refuses_what_is_new_is_emptied_and_read_to_the_end() {
     library.remove_tombstone(&path("single")).await.unwrap();
     assert_eq!(listed(&library, 10).await, ["t.b"]);
     assert_eq!(reachable(&library).await, ["kept"]);
-    // What was deleted gives its room back too.
+    // Collecting frees the room of what was deleted, too.
     clock.advance(Duration::from_secs(100 * 24 * 3_600));
     let condemned = library.collect_once(CollectLimits::default()).await.unwrap();
     clock.advance(Duration::from_secs(100 * 24 * 3_600));

@@ -1,5 +1,5 @@
-//! Containers that are given more shards as they grow, while others create, delete and list in them: nothing that is there goes missing,
-//! and nothing that is gone comes back.
+//! Containers get more shards as they grow, while other tasks create, delete and list in them: no
+//! live child goes missing, and no deleted child returns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::tree::{children, container, create, delete, path, said};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Each child is a sample, and a few are too many for a shard. What is past is not kept.
+/// Each child is a sample, and a few children are too many for a shard. Past members are not kept.
 fn options() -> LibraryOptions {
     let history = History { resources: Keep::None, ..History::default() };
     LibraryOptions {
@@ -33,12 +33,12 @@ fn options() -> LibraryOptions {
     }
 }
 
-/// The names of those that live in `grown_large`.
+/// The names of the live children of `grown_large`.
 fn live() -> Vec<String> {
     (4..24).map(|n| format!("n{n:02}")).collect()
 }
 
-/// A container that is to grow: some of what was in it is past.
+/// A container that has to grow. Some of its members are past.
 async fn grown_large() -> Faulty {
     let faulty = faulty_with(options()).await;
     faulty.library.create_resource(&path("c"), &container()).await.unwrap();
@@ -60,21 +60,21 @@ async fn listed(library: &Library) -> Vec<String> {
     children(library, &path("c")).await
 }
 
-/// Rows of the children of `c` in these shards at an epoch.
+/// The number of rows of the children of `c` in these shards at an epoch.
 fn rows(faulty: &Faulty, incarnation: RevisionId, shards: u16, epoch: u32) -> usize {
     let partition = |shard| keys::children_partition("r/c", incarnation, shard, epoch);
     (0..shards).map(|shard| faulty.store.sorts(Table::Children, &partition(shard)).len()).sum()
 }
 
 fn is_nothing_left_to_do(faulty: &Faulty) -> bool {
-    // What is left of work are low-water marks, and what is superseded.
+    // Low-water marks and records of superseded versions remain in the table of work.
     let is_of_others = |partition: &Bytes| {
         *partition == keys::low_water_partition() || keys::queue_bucket(partition, Queue::Superseded.name()).is_some()
     };
     faulty.store.partitions(Table::Work).iter().all(is_of_others)
 }
 
-/// Lets the partitions that are not named any more be dropped.
+/// Gives the old partitions time to be dropped.
 async fn dropped(library: &Library, clock: &ManualClock) {
     for _ in 0..3 {
         library.grow_containers().await.unwrap();
@@ -94,7 +94,7 @@ async fn a_container_that_has_grown_has_more_shards_and_its_old_ones_are_dropped
     let (_, after) = shards(library).await;
     assert_eq!((after.shards, after.first_epoch, after.growing), (8, 1, None));
     assert_eq!((listed(library).await, change().await), (live(), changed));
-    // Marks and a sample of each, and the newest change of each shard that was.
+    // Two marks and a sample of each child, and the newest change of each earlier shard.
     assert_eq!(rows(&faulty, incarnation, 8, 1), 3 * live().len() + 2);
 
     let old = rows(&faulty, incarnation, 2, 0);
@@ -108,7 +108,7 @@ async fn a_container_that_has_grown_has_more_shards_and_its_old_ones_are_dropped
     library.grow_containers().await.unwrap();
     assert!(is_nothing_left_to_do(&faulty));
 
-    // And again.
+    // Then it grows again.
     for n in 0..60 {
         create(library, &format!("c/m{n:02}"), "").await.unwrap();
     }
@@ -220,7 +220,7 @@ async fn growing_that_fails_at_any_step_is_ended_by_another_server() {
     }
 }
 
-/// The step that puts marks of children for the n-th time, from 0.
+/// The n-th step that puts marks of children, from 0.
 fn marks(n: usize) -> impl Fn(usize, &Step) -> bool + Send + 'static {
     let seen = AtomicUsize::new(0);
     move |_, step| matches!(step, Step::Put { table: Table::Children, .. }) && seen.fetch_add(1, Ordering::SeqCst) == n
@@ -234,7 +234,8 @@ fn head_of(at: &str) -> impl Fn(usize, &Step) -> bool + Send + 'static {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn marks_that_arrive_while_the_container_grows_lead_nobody_astray() {
-    // Of a creation: added, the head, confirmed. Of a deletion: removing, the head, removed.
+    // Steps of a creation: added, the head, confirmed. Steps of a deletion: removing, the head,
+    // removed.
     for creates in [true, false] {
         for at in 0..3 {
             let faulty = grown_large().await;
@@ -271,7 +272,7 @@ async fn marks_that_arrive_while_the_container_grows_lead_nobody_astray() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_created_and_deleted_while_the_container_is_copied_is_seen_at_once() {
-    // From the first copy to the moment before the head names the new shards alone.
+    // From the first copy to the moment before the head names only the new shards.
     for at in 1..6 {
         let faulty = grown_large().await;
         let gate = Gate::new();
@@ -319,16 +320,16 @@ async fn a_container_that_is_deleted_while_it_grows_is_gone_with_all_that_is_in_
     }
 }
 
-/// How often the container is given other shards while others are at work.
+/// How often the container gets new shards while other tasks work.
 const GROWTHS: u64 = 12;
 
-/// What those who work at the same time share.
+/// State that concurrent tasks share.
 struct Bustle {
     library: Library,
     clock: Arc<ManualClock>,
     growths: AtomicU64,
     over: AtomicBool,
-    /// Held shared by a page of a listing, and alone by who lets days pass: no page takes so long.
+    /// Readers are pages of a listing; the writer lets days pass, because no page takes that long.
     page: RwLock<()>,
 }
 
@@ -383,7 +384,8 @@ fn names(changer: u32) -> Vec<String> {
     (0..4).map(|name| format!("c{changer}-v{name}")).collect()
 }
 
-/// Creates and deletes its own names until the container has grown often enough. What fails is left as it is: the listing must know.
+/// Creates and deletes its own names until the container has grown often enough. Failed calls are
+/// ignored: the listing decides.
 async fn change(bustle: Arc<Bustle>, changer: u32) {
     for round in 0..2_000 {
         for (number, name) in names(changer).into_iter().enumerate() {
@@ -400,7 +402,7 @@ async fn change(bustle: Arc<Bustle>, changer: u32) {
     }
 }
 
-/// Gives other shards, and lets days pass, so that old partitions are dropped.
+/// Makes the container grow, and lets days pass, so that old partitions are dropped.
 async fn grow(bustle: Arc<Bustle>) {
     while !bustle.over.load(Ordering::Relaxed) {
         if let Ok(grown) = bustle.library.grow_containers().await {
@@ -411,7 +413,8 @@ async fn grow(bustle: Arc<Bustle>) {
     }
 }
 
-/// Lists in one page, and looks whether all is there that stays and nothing that was gone before.
+/// Lists in one page, and checks that it has every child that stays and no child that was deleted
+/// before.
 async fn look(bustle: Arc<Bustle>) -> u64 {
     let mut looks = 0;
     while !bustle.over.load(Ordering::Relaxed) {

@@ -1,5 +1,6 @@
-//! Random histories: changes in a small tree, faults at random steps, writes that arrive long after their writer has died, jobs that
-//! are resumed, time. Whatever happens, what is listed is what is there, at every moment, and what was acknowledged is seen.
+//! Random histories: changes in a small tree, faults at random steps, writes that arrive long after
+//! their writer has died, resumed jobs, and time. At every moment the listing has exactly what
+//! exists, and every acknowledged change is visible.
 
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ proptest! {
                         continue;
                     }
                 };
-                // Whoever died is started anew; what is late is still on its way.
+                // A process that died is started again; late writes are still on their way.
                 faulty.store.restart();
                 library = objects::Library::open(faulty.store.clone(), faulty.clock.clone(), library.options().clone()).await.unwrap();
                 if let Ok(()) = outcome {

@@ -1,4 +1,5 @@
-//! Several at work, of whom each stands still where the test says, in a store in memory: a test can hold time, but not a driver's.
+//! Several tasks, each of which pauses where the test says. They use a store in memory: a test can
+//! hold time, but not a driver's time.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::support::faulty_with;
 use crate::support::memory::Fault;
 use crate::tree::{container, create, delete, path};
 
-/// What the head of a resource says, whoever can reach it.
+/// The state in the head of a resource, also if it is unreachable.
 fn state(faulty: &crate::support::Faulty, at: &str) -> State {
     let head = faulty.store.row(Table::Objects, &keys::resource_partition(&path(at)), &keys::head()).unwrap();
     objects::head::open::<Head>(Table::Objects, &head).unwrap().state
@@ -41,7 +42,7 @@ async fn a_nested_container_that_a_listing_meets_while_it_is_deleted_goes_with_t
     for _ in 0..3 {
         assert!(turns.next(Some(listing.id()), None).await);
     }
-    // A deletion comes as far as the nested container, and dies.
+    // A deletion proceeds to the nested container, and dies.
     let library = faulty.library.clone();
     let deletion = tokio::spawn(async move { delete(&library, "t").await });
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -50,7 +51,7 @@ async fn a_nested_container_that_a_listing_meets_while_it_is_deleted_goes_with_t
     }
     deletion.abort();
     assert!(deletion.await.unwrap_err().is_cancelled());
-    // The listing goes on, and settles what it finds.
+    // The listing continues, and settles what it finds.
     while turns.next(Some(listing.id()), None).await {}
     assert!(listing.await.unwrap().unwrap().children.is_empty());
 

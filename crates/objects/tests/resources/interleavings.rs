@@ -1,4 +1,5 @@
-//! Writers that interleave at random: each acknowledged write is there once and in order, and who creates children is in nobody's way.
+//! Writers that interleave at random: each acknowledged write is present once and in order, and
+//! creators of children do not conflict.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use crate::tree::{assert_sound, children, container, create, delete, path, said,
 
 const SHARED: &str = "shared";
 
-/// Adds a word to what is said of something, under the condition that it is what was read; how often others were faster.
+/// Appends a word to a description, on the condition that it has not changed since it was read.
+/// Returns how often other writers were faster.
 async fn add(library: &Library, at: &str, word: &str, pause: u8) -> u32 {
     let mut faster = 0;
     loop {
@@ -124,7 +126,7 @@ proptest! {
             };
             let (created, ()) = futures::join!(creating, deleting);
             for created in created {
-                // Before the deletion, and gone with the parent; or after it, and refused.
+                // Either before the deletion, and gone with the parent; or after it, and refused.
                 assert!(matches!(created.unwrap(), Ok(()) | Err(ResourceError::Gone { .. })));
             }
             let all: Vec<_> = (0..pauses.len()).map(|n| format!("p/{n}")).collect();

@@ -1,4 +1,5 @@
-//! Objects that were changed very often: their partitions stay as small as they were, and whatever is looked up in their history is found.
+//! Objects that were changed very often: their partitions stay small, and everything in their
+//! history can be found.
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use crate::support::memory::{Fault, Gate};
 use crate::support::{Faulty, faulty_with};
 use crate::tree::{beside, create, descriptions, path, said, update};
 
-/// So many that their heads take more than a page of the log.
+/// Enough changes that the earlier heads take more than a page of the log.
 const CHANGES: u64 = keys::LOG_PAGE_ENTRIES + 6;
 
-/// The step that changes the head of what is changed.
+/// The step that changes the head of the resource.
 fn is_head(_: usize, step: &Step) -> bool {
     matches!(step, Step::CompareAndWrite { partition, .. } if *partition == keys::resource_partition(&path("a")))
 }
@@ -89,7 +90,8 @@ async fn a_head_that_is_still_current_is_no_history_though_a_writer_that_died_ha
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_whose_answer_was_lost_is_known_wherever_in_the_log_it_is_by_then() {
-    // Its entry is the last of a page, or the first, and many more may come behind it before it is looked for.
+    // Its entry is the last of a page, or the first, and many more may follow it before it is
+    // looked up.
     for (before, behind) in [(keys::LOG_PAGE_ENTRIES - 2, 1), (keys::LOG_PAGE_ENTRIES - 1, 1), (5, CHANGES)] {
         let faulty = faulty_with(LibraryOptions::default()).await;
         create(&faulty.library, "a", "0").await.unwrap();

@@ -1,4 +1,5 @@
-//! Resources in containers: each change, with each fault at each of its steps; changes that race; jobs that are cut off.
+//! Resources in containers: each change with each fault at each of its steps, changes that race,
+//! and interrupted jobs.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

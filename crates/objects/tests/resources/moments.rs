@@ -1,6 +1,9 @@
-//! Several servers at work at the same time, one step of one of them after the other in a random order; some die, some steps are never
-//! answered or arrive late. Not only in the end but at every moment what is listed is what is there; what was acknowledged is so until
-//! somebody begins to undo it; a listing tells what was there all the while, and nothing that never was; and in the end nothing is left over.
+//! Several servers at the same time, whose single steps interleave in a random order. Some servers
+//! die, and some steps get no response or arrive late.
+//!
+//! At every moment, not only in the end, the listing has exactly what exists. What was acknowledged
+//! holds until an operation begins to undo it. A listing has what existed all the time, and nothing
+//! that did not exist at any time. In the end nothing is left over.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -21,13 +24,13 @@ const LEAVES: [&str; 3] = ["p/a", "p/b", "p/c/d"];
 const CONTAINERS: [&str; 2] = ["p", "p/c"];
 const ALL: [&str; 5] = ["p", "p/a", "p/b", "p/c", "p/c/d"];
 
-/// After so long whatever is unsettled is swept.
+/// The age at which everything unsettled is swept.
 const OLD: Duration = Duration::from_secs(120);
 
 /// More turns than any of these histories takes.
 const TURNS_MAX: usize = 50_000;
 
-/// What a server is asked to do.
+/// An operation of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Op {
     Create(&'static str),
@@ -41,7 +44,7 @@ enum Op {
 }
 
 impl Op {
-    /// Does it; what was listed, if that was the question.
+    /// Runs the operation, and returns the listed names if it lists.
     async fn run(self, library: &Library, clock: &ManualClock) -> ResourceResult<Vec<String>> {
         match self {
             Self::Create(at) => create(library, at, "").await?,
@@ -58,18 +61,18 @@ impl Op {
         Ok(Vec::new())
     }
 
-    /// Whether it may make something at a path.
+    /// Whether it may create a resource at a path.
     fn may_make(self, at: &str) -> bool {
         matches!(self, Self::Create(made) if is_within(made, at))
     }
 
-    /// Whether it may take away what is at a path.
+    /// Whether it may delete the resource at a path.
     fn may_take(self, at: &str) -> bool {
         matches!(self, Self::Delete(taken) if is_within(at, taken))
     }
 }
 
-/// Whether a path is another one, or below it.
+/// Whether a path is equal to another one or below it.
 fn is_within(at: &str, above: &str) -> bool {
     at.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -87,7 +90,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A server goes on for so many steps; then something happens to it.
+/// A server runs so many steps; then an event may happen to it.
 #[derive(Clone, Debug)]
 struct Turn {
     server: usize,
@@ -114,30 +117,30 @@ fn turn() -> impl Strategy<Value = Turn> {
         2 => fault.prop_map(|fault| Some(Happens::Fault(fault))),
         1 => Just(Some(Happens::Death)),
     ];
-    // Most are few: those are the ones that part a read from the write that relies on it.
+    // Mostly few steps: those separate a read from the write that relies on it.
     let steps = prop_oneof![3 => 1..8usize, 1 => 8..80usize];
     (any::<usize>(), steps, then).prop_map(|(server, steps, then)| Turn { server, steps, then })
 }
 
-/// Something that was done, in moments: between which it was begun and had an end.
+/// An operation, with the moments between which it began and ended.
 #[derive(Debug)]
 struct Event {
     op: Op,
     begun: usize,
-    /// `None`: whoever did it died, or does not know what came of it, so that it may still take effect.
+    /// `None` if its server died or does not know the outcome, so that it may still take effect.
     ended: Option<usize>,
-    /// What was listed, if that was the question; `None`: it was not acknowledged.
+    /// The listed names, if it lists; `None` if it was not acknowledged.
     acknowledged: Option<Vec<String>>,
 }
 
 impl Event {
-    /// The moments of which some may be before and some after it.
+    /// The moments during the operation: its effect may be missing in some and present in others.
     fn during(&self, last: usize) -> RangeInclusive<usize> {
         self.begun - 1..=self.ended.map_or(last, |ended| ended - 1)
     }
 }
 
-/// Servers that do these things, each one after the other.
+/// Servers that run these operations, each one after another.
 struct Servers {
     store: Arc<Memory>,
     turns: Arc<Turns>,
@@ -176,7 +179,7 @@ impl Servers {
         Self { store, turns, events, tasks }
     }
 
-    /// Lets them work in this order, then each as it comes, until they are done.
+    /// Lets the servers work in this order, then in the order of their steps, until they are done.
     async fn work(self, order: Vec<Turn>) -> (Arc<Memory>, Vec<Event>) {
         for Turn { server, steps, then } in order {
             let server = &self.tasks[server % self.tasks.len()];
@@ -210,7 +213,8 @@ impl Servers {
     }
 }
 
-/// What was acknowledged is so from then on until somebody begins to undo it, if nobody was at that already.
+/// What was acknowledged holds from then on until an operation begins to undo it, unless one had
+/// begun already.
 fn assert_acknowledged(events: &[Event], there: &[BTreeSet<String>]) {
     for event in events {
         let (Some(ended), Some(_)) = (event.ended, &event.acknowledged) else { continue };
@@ -229,7 +233,7 @@ fn assert_acknowledged(events: &[Event], there: &[BTreeSet<String>]) {
     }
 }
 
-/// What is there all the while is listed; what never is meanwhile is not.
+/// A listing has each child that exists all the time, and none that does not exist meanwhile.
 fn assert_listings(events: &[Event], there: &[BTreeSet<String>]) {
     for event in events {
         let (Op::List(at) | Op::Sweep(at), Some(listed)) = (event.op, &event.acknowledged) else { continue };
@@ -246,9 +250,10 @@ fn assert_listings(events: &[Event], there: &[BTreeSet<String>]) {
     }
 }
 
-/// Once all is quiet and the deletions that died are ended, no head is live that nobody can reach.
+/// Once everything is quiet and the interrupted deletions are finished, no unreachable head is
+/// live.
 async fn assert_nothing_is_left_over(store: &Arc<Memory>, options: &LibraryOptions) {
-    // Later than anything was done: records of work lie at the times at which they were put.
+    // Later than all operations: records of work lie at the times at which they were put.
     let clock = Arc::new(ManualClock::new(START.plus(24 * OLD)));
     let library = Library::open(store.clone(), clock, options.clone()).await.unwrap();
     library.resume_deletions(Duration::ZERO).await.unwrap();
@@ -272,7 +277,7 @@ proptest! {
             let options =
                 LibraryOptions { resource_shards: 1, sample_one_of: 1, shard_bytes_max: 1, ..LibraryOptions::default() };
             let (store, events) = Servers::start(&options, ops).await.work(order).await;
-            // What is late arrives when everybody has gone.
+            // Late writes arrive after all servers have gone.
             store.recover();
             assert_nothing_is_left_over(&store, &options).await;
             let mut seen = Vec::new();

@@ -1,4 +1,5 @@
-//! Passes in the background: one record that cannot be read, or be dealt with, ends none of them; and none holds all of a large object.
+//! Background passes: an unreadable or failing record ends no pass, and no pass holds all of a
+//! large object.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ async fn a_bad_record_is_counted_and_ends_no_pass() {
     assert!(failures(&good.library).is_empty());
 
     let faulty = with_work().await;
-    // Before all others, of no sense, and not sealed.
+    // Before all others, meaningless, and not sealed.
     let rubbish = |sort: &[u8]| NewRow::new(Bytes::copy_from_slice(sort), Bytes::from_static(b"rubbish"));
     let bucket = u32::try_from(faulty.library.clock().now().0 / 600_000).unwrap();
     for queue in Queue::ALL {
@@ -59,7 +60,7 @@ async fn a_job_whose_object_is_damaged_is_counted_and_ends_no_pass() {
     let good = with_work().await;
     let expected = all_passes(&good.library).await;
     let faulty = with_work().await;
-    // One of each kind more, of which the head is damaged.
+    // One more of each kind, with a damaged head.
     let library = &faulty.library;
     create(library, "damaged", "old").await.unwrap();
     update(library, "damaged", "new").await.unwrap();
@@ -89,7 +90,8 @@ async fn versions_without_number_are_collected_a_window_at_a_time() {
         assert_eq!(library.collect_versions().await.unwrap(), 0, "condemned");
         faulty.clock.advance(DAY);
         assert_eq!(library.collect_versions().await.unwrap(), 1);
-        // What was current when the others were condemned stays for a grace of its own.
+        // The revision that was current when the others were condemned stays for a grace of its
+        // own.
         assert_eq!(descriptions(), left, "{keep}");
     }
 }

@@ -1,4 +1,5 @@
-//! Past members of containers: each mark of a removal says when it was, and neither rewriting nor emptying loses what history says is kept.
+//! Past members of containers: each removal mark dates the removal, and neither rewriting nor
+//! emptying loses what the history keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::tree::{children, container, create, delete, path};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// After so long an intent is nobody's any more.
+/// The age at which a sweep may fence an intent.
 const OLD: Duration = Duration::from_secs(120);
 
 fn options(resources: Keep) -> LibraryOptions {
@@ -27,13 +28,13 @@ fn options(resources: Keep) -> LibraryOptions {
     }
 }
 
-/// What is stored of a head, whoever can reach it.
+/// The stored head of a resource, also if it is unreachable.
 fn head(faulty: &Faulty, at: &str) -> Head {
     let head = faulty.store.row(Table::Objects, &keys::resource_partition(&path(at)), &keys::head()).unwrap();
     objects::head::open(Table::Objects, &head).unwrap()
 }
 
-/// The earlier heads of a resource, of which there are few.
+/// The earlier heads of a resource that has few.
 fn log(faulty: &Faulty, at: &str) -> Vec<Head> {
     let page = keys::log_page(&keys::resource_partition(&path(at)), 0);
     let sorts = faulty.store.sorts(Table::Objects, &page).into_iter();
@@ -41,7 +42,7 @@ fn log(faulty: &Faulty, at: &str) -> Vec<Head> {
     sorts.map(|sort| open(sort).unwrap()).collect()
 }
 
-/// The marks in a partition, with what they say.
+/// The marks in a partition, with their values.
 fn marks(faulty: &Faulty, partition: &Bytes) -> Vec<(String, RevisionId, Mark, Bytes)> {
     let mut marks = Vec::new();
     for sort in faulty.store.sorts(Table::Children, partition) {
@@ -55,7 +56,7 @@ fn marks(faulty: &Faulty, partition: &Bytes) -> Vec<(String, RevisionId, Mark, B
     marks
 }
 
-/// All partitions that hold members of a container, or past ones.
+/// All partitions with present or past members of a container.
 fn partitions(faulty: &Faulty, at: &str, incarnation: RevisionId, shards: &ContainerBody) -> Vec<Bytes> {
     let prefix = format!("r/{at}");
     let places = (0..shards.shards).flat_map(|shard| shards.places(shard, shards.shards));
@@ -86,11 +87,11 @@ fn members_at(faulty: &Faulty, partitions: &[Bytes], at: RevisionId) -> BTreeSet
     there.map(|((name, _), _)| name).collect()
 }
 
-/// What the container `c` held at some times, as it was listed then.
+/// The members of the container `c` at some times, as they were listed then.
 struct Past(Vec<(RevisionId, BTreeSet<String>)>);
 
 impl Past {
-    /// Children come, go, and come again in `c`.
+    /// Children of `c` are created, deleted, and created again.
     async fn lived(faulty: &Faulty, rounds: usize) -> Self {
         let library = &faulty.library;
         library.create_resource(&path("c"), &container()).await.unwrap();
@@ -117,7 +118,7 @@ impl Past {
         faulty.clock.advance(Duration::from_millis(10));
     }
 
-    /// The same is told of these times by what is stored now.
+    /// Asserts that the present rows give the same members for these times.
     fn is_told(&self, faulty: &Faulty, incarnation: RevisionId, shards: &ContainerBody, context: &str) {
         let partitions = partitions(faulty, "c", incarnation, shards);
         for (at, listed) in &self.0 {
@@ -131,7 +132,7 @@ async fn shards(library: &Library) -> (RevisionId, ContainerBody) {
     (resource.incarnation(), resource.body().container().unwrap().clone())
 }
 
-/// Gives `c` other shards, and lets those be dropped that it had.
+/// Gives `c` new shards, and lets the old ones be dropped.
 async fn rewritten(faulty: &Faulty) {
     assert_eq!(faulty.library.grow_containers().await.unwrap(), 1);
     for _ in 0..3 {
@@ -143,7 +144,8 @@ async fn rewritten(faulty: &Faulty) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_mark_of_a_removal_says_which_revision_removed_the_child_whoever_puts_it() {
     let one_shard = || LibraryOptions { resource_shards: 1, ..LibraryOptions::default() };
-    // By the deletion; by a listing after the mark was lost; by a listing when the name is taken again.
+    // The mark is put by the deletion; by a listing after the mark was lost; or by a listing when
+    // the name is taken again.
     for (is_lost, is_taken) in [(false, false), (true, false), (true, true)] {
         for is_container in [false, true] {
             let faulty = faulty_with(one_shard()).await;
@@ -284,7 +286,7 @@ async fn a_container_that_was_deleted_tells_still_what_it_held_where_history_is_
         faulty.library.remove_tombstone(&path("c")).await.unwrap();
         faulty.library.create_resource(&path("c"), &container()).await.unwrap();
         assert!(children(&faulty.library, &path("c")).await.is_empty());
-        // The log says where it was.
+        // The log records where its shards were.
         let deleting = log(&faulty, "c").into_iter().find(|head| head.state == State::Deleting).unwrap();
         let shards = deleting.body.container().unwrap();
         past.is_told(&faulty, deleting.incarnation, shards, &format!("rewritten: {is_rewritten}"));
@@ -313,7 +315,7 @@ async fn past_members_that_are_kept_for_a_time_go_with_their_container_after_it(
     }
 }
 
-/// A container that was deleted, with so many marks in each of its shards.
+/// A deleted container, with that many marks in each of its shards.
 async fn deleted_with(resource_shards: u16, marks: usize) -> (Faulty, Vec<Bytes>) {
     let faulty = faulty_with(LibraryOptions { resource_shards, ..options(Keep::None) }).await;
     faulty.library.create_resource(&path("c"), &container()).await.unwrap();
@@ -342,7 +344,7 @@ async fn put_marks(faulty: &Faulty, partition: &Bytes, count: usize) {
 async fn a_large_container_is_emptied_a_little_at_a_time_and_what_is_done_stays_done() {
     let (faulty, partitions) = deleted_with(1, 12_000).await;
     let left = || faulty.store.sorts(Table::Children, &partitions[0]).len();
-    // Dies at its third list.
+    // The process dies at its third list.
     let seen = std::sync::atomic::AtomicUsize::new(0);
     faulty.store.arm(Fault::Crash, move |_, step| {
         matches!(step, Step::Remove { .. }) && seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 2
@@ -364,7 +366,7 @@ async fn emptying_a_container_of_many_shards_goes_on_where_it_was() {
     faulty.store.arm(Fault::Crash, record_is_removed);
     let _ = faulty.library.empty_deleted_containers().await;
     let library = faulty.reopened().await;
-    // What arrives where it has been already shows that nobody looks there again.
+    // A mark that arrives in a partition that was emptied already shows that later calls skip it.
     put_marks(&faulty, &partitions[1_999], 1).await;
     put_marks(&faulty, &partitions[2_000], 1).await;
     assert_eq!(library.empty_deleted_containers().await.unwrap(), 1);

@@ -1,4 +1,5 @@
-//! Counter-examples of the protocols: a writer that pauses between two of its steps, a write that arrives late.
+//! Counter-examples of the protocols: a writer that pauses between two of its steps, and a write
+//! that arrives late.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ async fn a_creation_that_paused_while_its_parent_was_deleted_does_not_come_to_be
     let created = creation.await.unwrap();
     assert!(matches!(created, Err(ResourceError::Gone { .. })), "{created:?}");
     assert!(reachable(&faulty.library).await.is_empty());
-    // Nor does it live on under the parent's next incarnation.
+    // Nor does it exist under the parent's next incarnation.
     faulty.library.remove_tombstone(&path("p")).await.unwrap();
     faulty.library.create_resource(&path("p"), &container()).await.unwrap();
     assert!(children(&faulty.library, &path("p")).await.is_empty());
@@ -64,7 +65,8 @@ async fn a_creation_that_was_before_the_deletion_of_its_parent_goes_with_it() {
 async fn a_head_that_arrives_after_its_creator_died_and_its_parent_was_deleted_is_fenced_off() {
     let faulty = faulty().await;
     faulty.library.create_resource(&path("p"), &container()).await.unwrap();
-    // The creator's head is on its way while the creator dies, and arrives in the midst of the deletion or after it.
+    // The creator dies while its head is on its way. The head arrives during the deletion or after
+    // it.
     for further in 0..40 {
         let child = "p/late";
         faulty.store.arm(Fault::UnknownLate(further), switches(child));
@@ -72,7 +74,7 @@ async fn a_head_that_arrives_after_its_creator_died_and_its_parent_was_deleted_i
             let library = faulty.library.clone();
             tokio::spawn(async move { create(&library, child, "late").await })
         };
-        // It is told nothing before the head arrives; it is cut off as a process is that dies.
+        // It gets no response before the head arrives; it is aborted like a process that dies.
         while faulty.store.steps() < 4 {
             tokio::task::yield_now().await;
         }
@@ -129,7 +131,7 @@ async fn creating_a_child_reads_no_list_and_leaves_the_parents_head_alone() {
     let before = faulty.library.resource(&path("p")).await.unwrap();
     let mut counts = Vec::new();
     for n in 0..200 {
-        // Counts from here on; the trigger never fires.
+        // Counting begins here; the trigger never fires.
         faulty.store.arm(Fault::Overloaded, |_, _| false);
         create(&faulty.library, &format!("p/{n}"), "").await.unwrap();
         counts.push(faulty.store.steps());

@@ -1,4 +1,4 @@
-//! Listings, their changes, and descriptions of any size.
+//! Listings, their change times, and descriptions of any size.
 
 use bytes::Bytes;
 use objects::resources::{Child, NewResource};

@@ -1,4 +1,4 @@
-//! What the tests do to a tree of resources, and what must always hold of one.
+//! Operations of the tests on a tree of resources, and what must always hold for a tree.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ pub fn source(description: &str) -> NewResource {
     NewResource { kind: NewKind::RdfSource, description: Bytes::from(description.to_owned()), ..container() }
 }
 
-/// Creates a source of RDF.
+/// Creates an RDF source.
 pub async fn create(library: &Library, at: &str, description: &str) -> ResourceResult<()> {
     library.create_resource(&path(at), &source(description)).await.map(|_| ())
 }
 
-/// Gives something another description, as often as others are faster.
+/// Replaces the description of a resource, and retries as often as other writers are faster.
 pub async fn update(library: &Library, at: &str, description: &str) -> ResourceResult<()> {
     loop {
         let resource = library.resource(&path(at)).await?;
@@ -46,7 +46,7 @@ pub async fn update(library: &Library, at: &str, description: &str) -> ResourceR
     }
 }
 
-/// Deletes something, as often as others are faster.
+/// Deletes a resource, and retries as often as other writers are faster.
 pub async fn delete(library: &Library, at: &str) -> ResourceResult<()> {
     loop {
         let resource = library.resource(&path(at)).await?;
@@ -57,7 +57,7 @@ pub async fn delete(library: &Library, at: &str) -> ResourceResult<()> {
     }
 }
 
-/// What is said of something; `None`: it is not there.
+/// The description of a resource; `None` if it does not exist.
 pub async fn said(library: &Library, at: &str) -> Option<String> {
     match library.resource(&path(at)).await {
         Ok(resource) => Some(String::from_utf8(library.description(&resource).await.unwrap().to_vec()).unwrap()),
@@ -66,14 +66,15 @@ pub async fn said(library: &Library, at: &str) -> Option<String> {
     }
 }
 
-/// The partitions beside that of an object that hold something of it.
+/// The further partitions that hold rows of an object.
 pub fn beside(faulty: &Faulty, object: &[u8]) -> Vec<Bytes> {
     let mut partitions = faulty.store.partitions(Table::Objects);
     partitions.retain(|partition| partition.strip_prefix(object).is_some_and(|rest| rest.starts_with(b"\0")));
     partitions
 }
 
-/// The partitions and sort keys of all descriptions that are stored of a resource, current or not, the oldest first.
+/// The partitions and sort keys of all stored descriptions of a resource, current or not, oldest
+/// first.
 pub fn descriptions(faulty: &Faulty, at: &str) -> Vec<(Bytes, Bytes)> {
     let beside = beside(faulty, &keys::resource_partition(&path(at))).into_iter();
     let rows = beside.flat_map(|partition| {
@@ -88,7 +89,7 @@ pub async fn children(library: &Library, at: &ResourcePath) -> Vec<String> {
     try_children(library, at).await.unwrap()
 }
 
-/// The same of what may be gone meanwhile.
+/// The same for a container that may be deleted meanwhile.
 pub async fn try_children(library: &Library, at: &ResourcePath) -> ResourceResult<Vec<String>> {
     let resource = library.resource(at).await?;
     let mut names = Vec::new();
@@ -104,7 +105,8 @@ pub async fn try_children(library: &Library, at: &ResourcePath) -> ResourceResul
     }
 }
 
-/// All that can be reached by listing, from the root down. What is listed is there; each once.
+/// All paths that can be reached by listing from the root. Asserts that each listed child exists
+/// and is listed once.
 pub async fn reachable(library: &Library) -> Vec<String> {
     let mut found = Vec::new();
     let mut containers = vec![ResourcePath::root()];
@@ -126,7 +128,8 @@ pub async fn reachable(library: &Library) -> Vec<String> {
     found
 }
 
-/// What is listed is what is there, of these paths, now and once everything unsettled is old enough to be swept.
+/// Asserts that, of these paths, exactly those that exist are listed, now and once everything
+/// unsettled is old enough to be swept.
 pub async fn assert_sound(library: &Library, clock: &ManualClock, paths: &[&str]) {
     for _ in 0..2 {
         assert_listed_is_there(library, paths).await;
@@ -134,7 +137,7 @@ pub async fn assert_sound(library: &Library, clock: &ManualClock, paths: &[&str]
     }
 }
 
-/// What is listed is what is there, of these paths. Answers what that is.
+/// Asserts that, of these paths, exactly those that exist are listed, and returns them.
 pub async fn assert_listed_is_there(library: &Library, paths: &[&str]) -> Vec<String> {
     let reachable = reachable(library).await;
     for at in paths {
@@ -144,8 +147,8 @@ pub async fn assert_listed_is_there(library: &Library, paths: &[&str]) -> Vec<St
     reachable
 }
 
-/// What is there at a moment, of these paths, whatever comes then: the same is listed, before anything is swept and after everything is
-/// that can be.
+/// Those of these paths that exist at a moment. Asserts that the same ones are listed before
+/// anything is swept and after everything is swept that can be.
 pub async fn there_at(moment: Arc<Memory>, options: &LibraryOptions, paths: &[&str]) -> BTreeSet<String> {
     let mut looks = Vec::new();
     for now in [START, START.plus(Duration::from_secs(86_400))] {
@@ -156,7 +159,7 @@ pub async fn there_at(moment: Arc<Memory>, options: &LibraryOptions, paths: &[&s
     looks.swap_remove(0).into_iter().collect()
 }
 
-/// Whether an error says that nothing was done.
+/// Whether an error means that nothing was changed.
 pub fn is_refusal(error: &ResourceError) -> bool {
     !matches!(error, ResourceError::Objects(ObjectsError::Unknown(_)))
 }

@@ -1,4 +1,5 @@
-//! Answers that are lost: who wrote something is never told that somebody else did, or that nobody did, and no bytes are named twice.
+//! Lost responses: a writer whose write was applied never learns that another writer made it or
+//! that no one did, and no bytes are named twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -31,7 +32,7 @@ fn binary(uploaded: &Uploaded) -> NewResource {
     NewResource { kind: NewKind::Binary(uploaded.clone()), ..container() }
 }
 
-/// The bytes of a resource can be read.
+/// Whether all bytes of a resource can be read.
 async fn is_whole(library: &Library, at: &str) -> bool {
     let resource = library.resource(&path(at)).await.unwrap();
     let binary = resource.body().binary().unwrap();
@@ -43,7 +44,8 @@ async fn is_whole(library: &Library, at: &str) -> bool {
     len == binary.len_bytes
 }
 
-/// The first write of a head below `p` arrives so many steps later, and whoever requires `p` is refused as often as one tries.
+/// The first write of a head below `p` arrives `further` steps later, and each requirement of `p`
+/// is refused as often as a writer retries.
 async fn with_late_head(further: usize) -> Faulty {
     let faulty = faulty().await;
     faulty.library.create_resource(&path("p"), &container()).await.unwrap();
@@ -51,7 +53,8 @@ async fn with_late_head(further: usize) -> Faulty {
     faulty
 }
 
-/// The first write of a head whose partition begins so arrives so many steps later; after it, requirements are refused so often.
+/// The first write of a head whose partition begins with `prefix` arrives `further` steps later.
+/// After it, `refusals` requirements are refused.
 fn late_head(faulty: &Faulty, further: usize, prefix: &'static [u8], refusals: usize) {
     let is_late = Arc::new(AtomicBool::new(false));
     for _ in 0..refusals {
@@ -142,7 +145,7 @@ async fn a_write_that_was_decided_but_has_not_arrived_everywhere_is_known() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_arrives_and_is_superseded_between_the_reads_of_head_and_log_is_known() {
-    // Whatever read of the one who does not know it arrives before.
+    // The write arrives before any one of the reads of the writer that does not know its outcome.
     for before in 0..6 {
         let faulty = faulty().await;
         create(&faulty.library, CHILD, "first").await.unwrap();
@@ -161,7 +164,7 @@ async fn a_write_that_arrives_and_is_superseded_between_the_reads_of_head_and_lo
         });
         let writer = writing.id();
         tokio::time::sleep(Duration::from_millis(1)).await;
-        // The description, the head that is late, and so many reads.
+        // The description, the late head, and `before` reads.
         for _ in 0..2 + before {
             turns.next(Some(writer), None).await;
         }

@@ -1,4 +1,5 @@
-//! Versions of resources: all are kept unless something else was said; those that are not kept go after the grace, and nothing else does.
+//! Versions of resources: all are kept by default. Versions that are not kept are collected after
+//! the grace, and nothing else is.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn keeping(resources: Keep) -> LibraryOptions {
     LibraryOptions { history: History { resources, ..History::default() }, ..LibraryOptions::default() }
 }
 
-/// A resource of which three versions were superseded, one a day.
+/// A resource with three superseded versions, one per day.
 async fn changed(keep: Keep) -> Faulty {
     let faulty = faulty_with(keeping(keep)).await;
     create(&faulty.library, "a", "first").await.unwrap();
@@ -29,7 +30,7 @@ async fn changed(keep: Keep) -> Faulty {
     faulty
 }
 
-/// What was said in the versions whose descriptions are there.
+/// The descriptions of the stored versions.
 fn versions(faulty: &Faulty) -> Vec<String> {
     let text = |partition: &Bytes, sort: &Bytes| {
         let row = faulty.store.row(Table::Objects, partition, sort).unwrap();

@@ -1,4 +1,4 @@
-//! Work for all passes in the background.
+//! Work for all background passes.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::tree::{create, delete, update};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Something for each pass to do: what is superseded, past members, a deletion that was cut off, a container that has grown large.
+/// Work for each pass: superseded versions, past members, an interrupted deletion, a container that
+/// has grown large.
 pub async fn with_work() -> Faulty {
     let options = LibraryOptions {
         shards: 1,
@@ -41,7 +42,7 @@ pub async fn with_work() -> Faulty {
     faulty
 }
 
-/// Each pass; what it says that it did.
+/// Runs each pass, and returns how much each reports to have done.
 pub async fn all_passes(library: &Library) -> Vec<u64> {
     let collected = library.collect_once(CollectLimits::default()).await.unwrap();
     vec![

@@ -1,30 +1,31 @@
-//! What can happen at a step of [`super::memory::Memory`].
+//! Faults at steps of [`super::memory::Memory`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// What happens at a step.
+/// A fault at a step.
 #[derive(Clone)]
 pub enum Fault {
-    /// The process dies before it: from then on nothing is answered but errors.
+    /// The process dies before it: from then on every call returns an error.
     Crash,
-    /// It is applied, and nobody is told.
+    /// It is applied, and the writer gets no response.
     UnknownApplied,
-    /// It is not applied, and nobody is told.
+    /// It is not applied, and the writer gets no response.
     UnknownLost,
-    /// It is not applied yet; it arrives when `deliver` is called or so many further steps were run.
+    /// It is not applied yet. It arrives when `deliver` is called or so many further steps were
+    /// run.
     UnknownLate(usize),
-    /// There is no room, from then on.
+    /// There is no room from then on.
     Full,
     /// It is refused for the moment.
     Overloaded,
-    /// It is refused by what stands there.
+    /// It is refused because of the present row.
     Refused,
     /// It waits until the gate is opened.
     Hold(Arc<Gate>),
-    /// It is applied, then waits until the gate is opened, and nobody is told.
+    /// It is applied, then waits until the gate is opened, and the writer gets no response.
     HoldUnknown(Arc<Gate>),
 }
 
@@ -44,7 +45,7 @@ impl std::fmt::Debug for Fault {
     }
 }
 
-/// Where a step waits.
+/// A place where a step waits.
 pub struct Gate {
     reached: Semaphore,
     open: Semaphore,
@@ -64,7 +65,7 @@ impl Gate {
         self.open.add_permits(1);
     }
 
-    /// Waits, but not for ever: the runtime of a test that failed meanwhile ends only when its imports do.
+    /// Waits, but not forever: the runtime of a failed test ends only when its imports do.
     pub async fn wait(&self) {
         self.reached.add_permits(1);
         if let Ok(opened) = tokio::time::timeout(Duration::from_secs(30), self.open.acquire()).await {

@@ -1,4 +1,5 @@
-//! What the tests of this crate share: a library over a fresh store, the sample volumes, and small volumes made up.
+//! Shared by the tests of this crate: a library over a new store, the sample volumes, and small
+//! made-up volumes.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::fs;
@@ -19,10 +20,10 @@ pub mod fault;
 pub mod memory;
 pub mod turns;
 
-/// Where the tests' clocks begin: some day in 2025.
+/// Where the tests' clocks begin: a day in 2025.
 pub const START: UnixMillis = UnixMillis(1_750_000_000_000);
 
-/// A library over a store of its own, in a folder that goes away with it.
+/// A library over a store of its own, in a folder that is deleted with it.
 pub struct Fixture {
     pub library: Library,
     pub clock: Arc<ManualClock>,
@@ -31,7 +32,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Flips a bit of the byte of a content that is stored at about `at`.
+    /// Flips a bit of the byte near `at` in a stored content.
     pub async fn flip_bit(&self, id: ContentId, at: usize) {
         if let Some(file) = self.file_of(id) {
             let mut content = fs::read(&file).unwrap();
@@ -42,7 +43,7 @@ impl Fixture {
         }
     }
 
-    /// Loses the bytes of a content that is known of all the same.
+    /// Loses the bytes of a content, but not the record that it exists.
     pub async fn lose_bytes(&self, id: ContentId) {
         match self.file_of(id) {
             Some(file) => fs::remove_file(file).unwrap(),
@@ -50,7 +51,7 @@ impl Fixture {
         }
     }
 
-    /// The file of a content; `None`: it is in Cassandra.
+    /// The file of a content; `None` if it is in Cassandra.
     fn file_of(&self, id: ContentId) -> Option<PathBuf> {
         let name = id.to_string();
         let contents = self.folder.path().join("contents");
@@ -68,7 +69,8 @@ pub async fn fixture_with(library_options: LibraryOptions) -> Fixture {
     fixture_over(engine, folder, clock, library_options).await
 }
 
-/// A library that on Cassandra has all of a keyspace: it leaves so much behind that others would feel it.
+/// A library that, on Cassandra, has a keyspace of its own: it leaves so much behind that it would
+/// affect other tests.
 pub async fn lone_fixture() -> Fixture {
     let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::new(START)));
     let engine = lone_engine(&folder, clock.clone()).await;
@@ -86,11 +88,11 @@ async fn fixture_over(
     Fixture { library, clock, store, folder }
 }
 
-/// Whether this is `on_cassandra.rs`, which has the same tests again.
+/// Whether this is `on_cassandra.rs`, which includes the same tests.
 pub const ON_CASSANDRA: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"on_cassandra");
 
-/// The engine under the library. In `on_cassandra.rs` it is Cassandra; where no node can be started that was told, and what is left to test
-/// is tested on the embedded engine.
+/// The engine under the library. In `on_cassandra.rs` it is Cassandra. If no node can be started,
+/// that is reported, and the remaining tests run on the embedded engine.
 pub async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     if ON_CASSANDRA && let Some(store) = shared_store(clock.clone()).await {
         return store;
@@ -98,7 +100,7 @@ pub async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store>
     embedded(folder, clock)
 }
 
-/// An engine that on Cassandra has all of a keyspace.
+/// An engine that, on Cassandra, has a keyspace of its own.
 pub async fn lone_engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     if ON_CASSANDRA && let Some(store) = fresh_store(clock.clone()).await {
         return store;
@@ -111,7 +113,7 @@ fn embedded(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     EmbeddedStore::open(folder.path(), options, clock).unwrap()
 }
 
-/// A library over a store that can be made to fail: in memory, and in `on_cassandra.rs` over Cassandra.
+/// A library over a store with injected faults: in memory or, in `on_cassandra.rs`, over Cassandra.
 pub struct Faulty {
     pub library: Library,
     pub clock: Arc<ManualClock>,
@@ -131,15 +133,16 @@ pub async fn faulty_with(options: LibraryOptions) -> Faulty {
 }
 
 impl Faulty {
-    /// The library as another process opens it, with everything in order again.
+    /// The library as another process opens it, without faults.
     pub async fn reopened(&self) -> Library {
         self.store.recover();
         Library::open(self.store.clone(), self.clock.clone(), self.library.options().clone()).await.unwrap()
     }
 }
 
-/// The faults that are tried at each step of something. Over a real engine, where each try takes a second or more, it is the first: what
-/// other faults make of a step is decided above it.
+/// The faults to try at each step of an operation. Over a real engine, where each try takes a
+/// second or more, only the first: the effect of other faults on a step is decided above the
+/// engine.
 pub fn sample<T>(faults: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
     faults.into_iter().take(if ON_CASSANDRA { 1 } else { usize::MAX })
 }
@@ -179,12 +182,12 @@ pub fn volume(id: &str, texts: &[&str]) -> VolumeParts<Cursor<Vec<u8>>> {
     VolumeParts { id: Some(id), zip: zip.finish().unwrap(), mets: mets.into_bytes(), record: Some(record.into_bytes()) }
 }
 
-/// Imports without looking at the progress.
+/// Imports and ignores the progress.
 pub async fn import(library: &Library, parts: VolumeParts<Cursor<Vec<u8>>>) -> ObjectsResult<Imported> {
     library.import(parts, Unchanged::Skip, |_| {}).await
 }
 
-/// All volumes that are listed, sorted, read in pages of `max`.
+/// All listed volumes, sorted, read in pages of `max`.
 pub async fn listed(library: &Library, max: usize) -> Vec<String> {
     let mut names = Vec::new();
     let mut after: Option<ListToken> = None;
@@ -192,7 +195,7 @@ pub async fn listed(library: &Library, max: usize) -> Vec<String> {
         let page = library.list(after.as_ref(), max).await.unwrap();
         assert!(page.volumes.len() <= max);
         names.extend(page.volumes.iter().map(ToString::to_string));
-        // A token survives being text.
+        // A token survives conversion to text.
         after = page.next.map(|token| token.to_string().parse().unwrap());
         if after.is_none() {
             names.sort();
@@ -210,7 +213,7 @@ pub async fn texts(library: &Library, id: &VolumeId) -> ObjectsResult<Vec<String
     Ok(texts)
 }
 
-/// The texts of a revision that need not be current.
+/// The texts of a revision, which need not be current.
 pub async fn texts_at(library: &Library, volume: &Volume) -> ObjectsResult<Vec<String>> {
     let generation = volume.body.generation;
     let entries = library.entries(&volume.id, generation, 0..volume.page_count()).await?;

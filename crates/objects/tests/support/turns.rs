@@ -1,4 +1,4 @@
-//! Several at work at the same time, one step of one of them after the other, in an order that a test chooses.
+//! Several tasks at the same time, whose single steps interleave in an order that a test chooses.
 
 use std::time::Duration;
 
@@ -21,21 +21,21 @@ struct Waiting {
 }
 
 impl Turns {
-    /// Waits for its turn; answers what is to happen at it.
+    /// Waits for its turn, and returns the fault to apply at it.
     pub async fn wait(&self) -> Option<Fault> {
         let (go, turn) = oneshot::channel();
         self.waiting.lock().push(Waiting { task: task::try_id(), go });
         turn.await.ok().flatten()
     }
 
-    /// Lets the step go on that has waited longest, of all or of one task, and returns when nobody can go on without another turn. False:
-    /// nobody waited.
+    /// Lets the step that has waited longest continue, of all tasks or of one, and returns when no
+    /// task can continue without another turn. Returns false if no task waited.
     ///
-    /// Time must stand still (`start_paused`): then it passes only when there is nothing else to do.
+    /// Time must be paused (`start_paused`): then it passes only when there is nothing else to do.
     pub async fn next(&self, of: Option<task::Id>, fault: Option<Fault>) -> bool {
         let first = {
             let mut waiting = self.waiting.lock();
-            // Those who died wait no more.
+            // Tasks that died do not wait any more.
             waiting.retain(|waiting| !waiting.go.is_closed());
             let first = waiting.iter().position(|waiting| of.is_none() || waiting.task == of);
             first.map(|at| waiting.remove(at))
