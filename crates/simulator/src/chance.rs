@@ -1,26 +1,27 @@
-//! Everything that is drawn. Each purpose has a stream of its own, so that one more draw for one of them shifts no other.
+//! Random draws of a run. Each purpose has its own stream, so that an additional draw for one
+//! purpose shifts no other.
 
 use parking_lot::Mutex;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use store::Random;
 
-/// What something is drawn for.
+/// The purpose of a draw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     /// The setup of a run: engine, levels, options, clocks.
     Setup = 1,
-    /// Whose turn is next, and who is held up.
+    /// Which operation's turn is next, and which one is held up.
     Schedule = 2,
-    /// What goes wrong.
+    /// Faults.
     Faults = 3,
-    /// Which replicas get a write, and which answer a read.
+    /// Which replicas receive a write, and which answer a read.
     Replicas = 4,
-    /// What clients ask for.
+    /// The clients' requests.
     Workload = 5,
-    /// What servers draw themselves: ids, stamps, fresh names. One stream for each start of a server.
+    /// The servers' own draws: ids, stamps, new names. One stream for each start of a server.
     Servers = 6,
-    /// The setup of a directed run, so that those of all others stay what they are.
+    /// The setup of a directed run, so that the setups of other runs stay the same.
     Directed = 7,
 }
 
@@ -41,32 +42,32 @@ impl Chance {
         Self(chance)
     }
 
-    /// A number below `end`, which is not 0.
+    /// A number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0.random_range(0..end)
     }
 
-    /// A place in a list that is not empty.
+    /// A position in a list that is not empty.
     pub(crate) fn place(&mut self, len: usize) -> usize {
         self.0.random_range(0..len)
     }
 
-    /// A number from `from` up to and with `to`.
+    /// A number from `from` to `to`, inclusive.
     pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
         self.0.random_range(from..=to)
     }
 
-    /// True so many times in a thousand.
+    /// True with a probability of `permille` in a thousand.
     pub(crate) fn permille(&mut self, permille: u64) -> bool {
         self.below(1_000) < permille
     }
 
-    /// One of some.
+    /// One element.
     pub(crate) fn one_of<'a, T>(&mut self, some: &'a [T]) -> &'a T {
         &some[self.place(some.len())]
     }
 
-    /// So many of some, in the order in which they stand.
+    /// `count` of the elements, in their order.
     pub(crate) fn some_of(&mut self, from: &[usize], count: usize) -> Vec<usize> {
         let mut left = from.to_vec();
         while left.len() > count {

@@ -1,9 +1,10 @@
-//! Clocks of servers: all follow the paused time of the runtime, each with a difference and a drift of its own.
+//! Clocks of servers: all follow the paused time of the runtime, each with its own offset and
+//! drift.
 
 use store::{Clock, UnixMillis};
 use tokio::time::Instant;
 
-/// When a run begins, by a clock that is right.
+/// The beginning of a run, by an exact clock.
 const BEGIN_MS: i64 = 1_800_000_000_000;
 
 /// A server's clock.
@@ -15,7 +16,8 @@ pub(crate) struct SimClock {
 }
 
 impl SimClock {
-    /// A clock that began at `began`, ahead by so many milliseconds, and running fast by so many millionths.
+    /// A clock that began at `began`, ahead by `offset_ms` milliseconds and fast by `drift_ppm`
+    /// millionths.
     pub(crate) fn new(began: Instant, offset_ms: i64, drift_ppm: i64) -> Self {
         Self { began, offset_ms, drift_ppm }
     }

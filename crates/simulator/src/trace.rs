@@ -1,4 +1,5 @@
-//! What happened, turn by turn: the last turns as text, and a hash of all of them, by which a replay is known to be one.
+//! Records a run turn by turn: the last turns as text, and a hash of all of them, which verifies a
+//! replay.
 
 use std::collections::VecDeque;
 
@@ -8,7 +9,7 @@ pub(crate) type Op = u64;
 /// Turns that are kept as text.
 const KEPT: usize = 200;
 
-/// What happened so far.
+/// The record so far.
 pub(crate) struct Trace {
     hash: u64,
     last: VecDeque<String>,
@@ -21,7 +22,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Notes something.
+    /// Notes an event.
     pub(crate) fn note(&mut self, what: String) {
         // FNV-1a: a replay that differs anywhere differs from there on.
         for byte in what.bytes() {
@@ -33,12 +34,12 @@ impl Trace {
         self.last.push_back(what);
     }
 
-    /// The hash of all that was noted.
+    /// The hash of all notes.
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// The last things that were noted.
+    /// The last notes.
     pub(crate) fn last(&self) -> Vec<String> {
         self.last.iter().cloned().collect()
     }

@@ -1,5 +1,5 @@
-//! One replica: cells with write times, the newest wins, and marks of what was removed. Applying mutations in any order, and twice, comes to
-//! the same.
+//! One replica: cells with write times, of which the newest wins, and tombstones for removed rows.
+//! Mutations give the same result in any order, also if applied twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ pub(crate) struct Cell {
     pub(crate) time: i64,
 }
 
-/// A guarded row at one of its versions; `None`: it is gone.
+/// A guarded row at one of its versions; `row` is `None` if it is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guarded {
     pub(crate) version: u64,
     pub(crate) row: Option<(Guard, Bytes)>,
 }
 
-/// A stretch of sort keys in which all plain rows of that time or before are removed.
+/// A range of sort keys in which all plain rows of that time or earlier are removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tombstone {
     pub(crate) from: Bytes,
@@ -35,7 +35,7 @@ impl Tombstone {
         time <= self.time && *sort >= self.from && self.to.as_ref().is_none_or(|to| sort < to)
     }
 
-    /// Whether it is about some of a range of sort keys.
+    /// Whether it overlaps a range of sort keys.
     fn meets(&self, from: &Bytes, to: Option<&Bytes>) -> bool {
         to.is_none_or(|to| self.from < *to) && self.to.as_ref().is_none_or(|to| from < to)
     }
@@ -49,10 +49,10 @@ pub(crate) struct Partition {
     pub(crate) tombstones: Vec<Tombstone>,
 }
 
-/// Where a partition is.
+/// Identifies a partition.
 pub(crate) type Place = (Table, Bytes);
 
-/// A change of one partition, as replicas get it.
+/// A change of one partition, as replicas receive it.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutation {
     pub(crate) place: Place,
@@ -62,14 +62,14 @@ pub(crate) struct Mutation {
 }
 
 impl Mutation {
-    /// That of rows put at a time.
+    /// The mutation that puts rows at a time.
     pub(crate) fn put(place: Place, rows: &[NewRow], time: i64) -> Self {
         let cell = |row: &NewRow| Cell { value: row.value.clone(), expires_at: row.expires_at, time };
         let puts = rows.iter().map(|row| (row.sort.clone(), cell(row))).collect();
         Self { place, puts, guarded: Vec::new(), tombstones: Vec::new() }
     }
 
-    /// That of rows removed.
+    /// The mutation that removes rows.
     pub(crate) fn remove(place: Place, tombstones: Vec<Tombstone>) -> Self {
         Self { place, puts: Vec::new(), guarded: Vec::new(), tombstones }
     }
@@ -96,7 +96,7 @@ impl Partition {
         }
     }
 
-    /// What is in a range of sort keys, as a mutation.
+    /// The contents of a range of sort keys, as a mutation.
     pub(crate) fn part(&self, place: Place, from: &Bytes, to: Option<&Bytes>) -> Mutation {
         fn within<T: Clone>(rows: &BTreeMap<Bytes, T>, from: &Bytes, to: Option<&Bytes>) -> Vec<(Bytes, T)> {
             let rows = rows.range(from.clone()..).take_while(|(sort, _)| to.is_none_or(|to| *sort < to));
@@ -111,7 +111,7 @@ impl Partition {
         self.cells.is_empty() && self.guarded.is_empty()
     }
 
-    /// A row, as it is read at a time.
+    /// A row as a reader at a time sees it.
     pub(crate) fn row(&self, sort: &Bytes, now: UnixMillis) -> Option<Row> {
         let guarded = self.guarded.get(sort).and_then(|guarded| guarded.row.as_ref());
         if let Some((guard, value)) = guarded {
@@ -126,7 +126,7 @@ impl Partition {
         Some(Row { sort: sort.clone(), value: cell.value.clone(), guard: None, expires_at: cell.expires_at })
     }
 
-    /// The keys of all rows, expired ones and guarded ones that are gone included.
+    /// The keys of all rows, including expired rows and guarded rows that are gone.
     pub(crate) fn sorts(&self, from: &Bytes, to: Option<&Bytes>) -> Vec<Bytes> {
         let within = |sort: &&Bytes| *sort >= from && to.is_none_or(|to| *sort < to);
         let mut sorts: Vec<_> = self.cells.keys().chain(self.guarded.keys()).filter(within).cloned().collect();
@@ -136,7 +136,7 @@ impl Partition {
     }
 }
 
-/// All that one replica holds.
+/// The contents of one replica.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replica {
     pub(crate) partitions: BTreeMap<Place, Partition>,
@@ -148,5 +148,5 @@ impl Replica {
     }
 }
 
-/// A mutation that several replicas are to get.
+/// A mutation for several replicas.
 pub(crate) type Shared = Arc<Mutation>;

@@ -1,4 +1,4 @@
-//! What clients and servers do: one operation each, over few names, so that they meet.
+//! Operations of clients and servers, over few names, so that they meet.
 
 mod draw;
 mod resources;
@@ -18,7 +18,7 @@ use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
 use crate::model::{Target, Told};
 use crate::store::world::World;
 
-/// Containers, those above before those below.
+/// Containers, each after its parent.
 pub(crate) const CONTAINERS: [&str; 5] = ["", "a", "b", "a/c", "a/c/d"];
 
 /// Volumes.
@@ -51,7 +51,7 @@ pub(crate) enum What {
     Bytes(String),
 }
 
-/// What servers do without being asked.
+/// The background passes of servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tend {
     ResumeDeletions,
@@ -77,7 +77,7 @@ impl Tend {
     ];
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Debug)]
 pub(crate) struct Came {
     pub(crate) told: Told,
@@ -104,7 +104,7 @@ pub(crate) enum Seen {
     Gone {
         path: ResourcePath,
     },
-    /// Something that must not be.
+    /// An observation that must not occur.
     Wrong(String),
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn volume_id(text: &str) -> VolumeId {
 }
 
 impl Work {
-    /// What it is to change.
+    /// What the operation changes.
     pub(crate) fn target(&self) -> Target {
         match self {
             Self::Create { path, .. } | Self::Update { path, .. } | Self::Delete { path } => {
@@ -141,7 +141,7 @@ impl Work {
         }
     }
 
-    /// Does it.
+    /// Runs the operation.
     pub(crate) async fn run(self, library: Library, world: Arc<Mutex<World>>) -> Came {
         match self {
             Self::Create { path, what } => create(&library, &path, &what).await,
@@ -168,7 +168,7 @@ impl Work {
     }
 }
 
-/// What a client is told by an error.
+/// What a client learns from an error.
 fn refused(error: &ResourceError) -> Told {
     match error {
         ResourceError::Objects(error) => refused_object(error),
@@ -183,12 +183,13 @@ fn refused_object(error: &ObjectsError) -> Told {
     }
 }
 
-/// Damage: there is none in a simulated store, so who finds some finds what was taken away.
+/// Damage: a simulated store has none, so an operation that reports damage has found that something
+/// was deleted.
 fn damage(error: &ObjectsError) -> Option<Came> {
     error.is_damage().then(|| Came::seen(Seen::Wrong(error.to_string())))
 }
 
-/// One of the passes in the background.
+/// Runs one of the background passes.
 pub(crate) async fn tend(library: &Library, tend: Tend) -> Came {
     let done = match tend {
         Tend::ResumeDeletions => library.resume_deletions(Duration::ZERO).await.map(|_| ()),

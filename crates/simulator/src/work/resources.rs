@@ -1,4 +1,4 @@
-//! What clients do with resources.
+//! Operations on resources.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn written(path: &ResourcePath, revision: RevisionId) -> Came {
     Came::told(Told::Done(Some((keys::resource_partition(path), revision))))
 }
 
-/// Something new, with bytes that were uploaded for it.
+/// A new resource, with the bytes that were uploaded for it.
 async fn made(library: &Library, path: &ResourcePath, what: &What) -> Result<(NewResource, Option<Uploaded>), Came> {
     let (kind, description, uploaded) = match what {
         What::Statements(token) => (NewKind::RdfSource, Bytes::from(token.clone()), None),
@@ -28,7 +28,7 @@ async fn made(library: &Library, path: &ResourcePath, what: &What) -> Result<(Ne
     Ok((NewResource { kind, description, ..NewResource::empty_container() }, uploaded))
 }
 
-/// Bytes of a token: few for a third of all, so that they go into a row.
+/// The bytes of a token. For a third of the tokens they are few, so that they go into a row.
 fn bytes_of(token: &str) -> Bytes {
     let number: usize = token.trim_start_matches('t').parse().unwrap_or(0);
     Bytes::from(token.repeat(if number.is_multiple_of(3) { 1 } else { 30 }))
@@ -39,7 +39,8 @@ async fn upload(library: &Library, path: &ResourcePath, token: &str) -> Result<U
     library.upload(path, source, &[]).await.map_err(|error| Came::told(Told::Unknown(error.to_string())))
 }
 
-/// Gives back what was uploaded, unless nobody knows whether something names it: as the repository door does.
+/// Discards an upload, unless it is unknown whether something names it, as the repository door
+/// does.
 async fn give_back(library: &Library, uploaded: Option<Uploaded>, error: ResourceError) -> Came {
     if let Some(uploaded) = uploaded
         && !matches!(error, ResourceError::Objects(ObjectsError::Unknown(_)))
@@ -138,7 +139,7 @@ pub(super) async fn read(library: &Library, path: &ResourcePath) -> Came {
     }
 }
 
-/// What is wrong with what a resource reads as.
+/// What is wrong with a resource as it reads, if anything.
 async fn wrong_with(library: &Library, resource: &Resource) -> Option<String> {
     let damaged = |error: ObjectsError| error.is_damage().then(|| error.to_string());
     if let Err(error) = library.description(resource).await {

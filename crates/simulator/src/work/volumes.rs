@@ -1,4 +1,4 @@
-//! What clients do with volumes.
+//! Operations on volumes.
 
 use std::collections::BTreeSet;
 use std::io::{Cursor, Write};
@@ -34,7 +34,7 @@ pub(super) async fn list_volumes(library: &Library, page: usize) -> Came {
     }
 }
 
-/// A volume of one page or two that say the token.
+/// A volume of two pages that contain the token.
 fn volume(id: &VolumeId, token: &str) -> Result<VolumeParts<Cursor<Vec<u8>>>, zip::result::ZipError> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -74,7 +74,7 @@ fn somebody() -> Requester {
     Requester { name: Some("somebody".to_owned()), address: None, request_id: "r".to_owned() }
 }
 
-/// Reads all of a plan after a pause. What is missing within the plan's life must not be missing.
+/// Reads all of a plan after a pause. Within the plan's life nothing may be missing.
 async fn stream(library: &Library, plan: &Arc<objects::BulkPlan>, pause: Duration) -> Came {
     let life = library.options().plan_life;
     tokio::time::sleep(pause).await;
@@ -105,7 +105,7 @@ pub(super) async fn select(library: &Library, volumes: Vec<VolumeId>, world: &Mu
     let selected = library.select(&BulkRequest::volumes(volumes), &somebody(), SelectionTerms::default()).await;
     match selected {
         Ok(selection) => {
-            // It may have ended before it was made.
+            // It may have ended before the call returned.
             let ends = selection.info.ends.plus(library.options().plan_life);
             let lasts = u64::try_from(ends.since(library.clock().now()).as_millis()).unwrap_or(0);
             let named = (0..).zip(selection.plan.volumes.iter());
