@@ -1,4 +1,5 @@
-//! Worlds that are directed at something: what breaks without some rules is rare in a world of everything.
+//! Directed worlds: aimed at failures that are rare in a general world. Such failures show some
+//! left-out rules.
 
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use objects::{Keep, Rule};
 use crate::chance::{Chance, Purpose};
 use crate::setup::{Engine, Pace, Reach, Serial, Setup, Spread, Theme, Weather, replicated};
 
-/// Bytes of a step by which an import puts each row at a step of its own: little more than what an import leaves free in each.
+/// Bytes of a step with which an import puts each row in its own step: little more than an import
+/// leaves free in each.
 const FEW_STEP_BYTES: usize = (128 << 10) + 200;
 
 impl Setup {
@@ -48,8 +50,9 @@ impl Setup {
         self.long_step_ms_max = 2_000;
     }
 
-    /// An import, a plan or a selection stops somewhere for a grace or several, while all others do what they do in one go: so that
-    /// passes of collectors are short beside the life of a plan.
+    /// An import, a plan or a selection pauses somewhere for one or more graces. All other
+    /// operations run in one go, so that passes of collectors are short compared with the life of a
+    /// plan.
     fn direct_at_patience(&mut self, chance: &mut Chance) {
         self.theme = Theme::Patient { imports: *chance.one_of(&[2, 5, 15]), selects: chance.permille(400) };
         self.engine = an_engine_that_collects(chance);
@@ -81,7 +84,8 @@ impl Setup {
         self.long_step_ms_max = 600;
     }
 
-    /// Names are used again and again, in containers that come and go too; what is decided, confirmed or repaired elsewhere arrives late.
+    /// Names are used again and again, in containers that are also created and deleted. What is
+    /// decided, confirmed or repaired elsewhere arrives late.
     fn direct_at_nesting(&mut self, chance: &mut Chance) {
         let is_flat = chance.permille(400);
         self.theme = Theme::Nested { is_flat };
@@ -142,7 +146,8 @@ impl Setup {
         }
     }
 
-    /// Milliseconds that a plan lives, that clocks differ, of a grace, and of one that is too short.
+    /// Sets, in milliseconds, the life of a plan, the clock skew, the grace, and a grace that is
+    /// too short.
     fn set_graces(&mut self, plan_life: u64, clock_skew_max: u64, grace: u64, too_short: u64) {
         let is_long = self.left_out != Some(Rule::LongGrace);
         self.options.plan_life = ms(plan_life);
@@ -155,7 +160,7 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// What is written of bytes may arrive everywhere at once, where all else arrives later.
+/// Writes of bytes may arrive everywhere at once, while all others arrive later.
 fn an_engine_that_collects(chance: &mut Chance) -> Engine {
     let (content_write, write) = *chance.one_of(&[(Reach::Local, Reach::Local), (Reach::Each, Reach::Local)]);
     match chance.below(5) {

@@ -1,12 +1,18 @@
-//! A simulator: several servers of Penates over a simulated store, in one thread, with paused time, every choice drawn from a seed. Steps are
-//! held up, fail, end unknown, arrive late, are lost in a replica; servers die between any two of them, clocks differ, a data center is cut
-//! off. A model beside it knows all that was decided and all that clients were told, and checks after every turn that both hold.
+//! A simulator: runs several servers of Penates over a simulated store, in one thread, with paused
+//! time, and with every choice drawn from a seed.
 //!
-//! The same seed is the same run, to the last turn: what fails is replayed by its number. What the rules are that keep it right, and which
-//! seeds find each of them left out, is in `docs/protocols.md`.
+//! Steps are held up, fail, end with an unknown outcome, arrive late, or are lost in a replica.
+//! Servers die between any two steps, clocks differ, and a data center is cut off. A model knows
+//! all decisions and all results that clients got. After every turn it checks that both hold.
 //!
-//! How to read it: `run.rs` gives the turns; `work/` is what clients and servers do (`draw.rs`: what is asked for next); `setup.rs` is the world that a seed makes, and `directed.rs` those that are directed at something; `store/` is
-//! the store (replicas that lag, registers that decide heads); `model.rs` and `checks.rs` are what is compared with.
+//! The same seed gives the same run, to the last turn, so a failure is replayed by its seed.
+//! `docs/protocols.md` describes the rules that keep the protocols correct, and which seeds find
+//! each of them left out.
+//!
+//! Files in reading order: `run.rs` gives the turns; `work/` has the operations of clients and
+//! servers (`draw.rs` draws the next one); `setup.rs` makes a world from a seed, and `directed.rs`
+//! makes directed worlds; `store/` is the store (replicas that lag, registers that decide heads);
+//! `model.rs` and `checks.rs` check the results.
 
 mod chance;
 mod checks;

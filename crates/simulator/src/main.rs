@@ -1,4 +1,4 @@
-//! `cargo xtask simulate`: runs seeds, and says which failed and how to see it again.
+//! `cargo xtask simulate`: runs seeds, and reports which failed and how to replay them.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -6,26 +6,28 @@ use std::time::Instant;
 use clap::Parser;
 use simulator::{Options, Report, simulate};
 
-/// Runs servers over a simulated store, every choice drawn from a seed, and checks that what they promise holds
+/// Runs servers over a simulated store, every choice drawn from a seed, and checks that what they
+/// promise holds
 #[derive(Parser)]
 #[command(name = "cargo xtask simulate")]
 struct Cli {
-    /// The one seed to run, with the last of what happened
+    /// The one seed to run; prints the last events of the run
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
     /// How many seeds to run
     #[arg(long, default_value_t = 200)]
     seeds: u64,
-    /// The first of them
+    /// The first seed
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// From one to the next: seeds that are 16 apart are of the same world
+    /// The step from one seed to the next: seeds that are 16 apart are of the same world
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// Stop a run after so many steps
+    /// Stop a run after this many steps
     #[arg(long)]
     stop_at: Option<u64>,
-    /// Leave out this rule of docs/protocols.md: the first seed that finds it is told, and it fails if none does
+    /// Leave out this rule of docs/protocols.md: reports the first seed that finds it, and fails if
+    /// none does
     #[arg(long)]
     leave_out: Option<objects::Rule>,
     /// Run on after a failure
@@ -58,7 +60,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
     }
     println!("{steps} steps and {operations} operations in {:.1?}; {failed} failed", began.elapsed());
-    // A rule that is left out has to be found.
+    // A run without a rule has to find a failure.
     let is_right = (failed > 0) == cli.leave_out.is_some();
     Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,4 +1,5 @@
-//! One run: servers start and die, clients ask, turns are given, and after each of them everything is checked.
+//! One run: servers start and die, clients send requests, turns are given, and after each turn
+//! everything is checked.
 
 mod hold;
 mod rest;
@@ -24,37 +25,38 @@ use crate::trace::Op;
 use crate::turns::{Fate, Kind, Turns};
 use crate::work::{Came, Seen, Work};
 
-/// Turns after which a run is cut off: it does not come to an end.
+/// The turn at which a run is cut off, because it does not come to an end.
 const TURNS_MAX: u64 = 60_000;
 
-/// After this time a pass looks again at an object that may still be at work (`LOOKED_AT_AGAIN` in objects).
+/// The time after which a pass revisits an object that may still be in use (`LOOKED_AT_AGAIN` in
+/// objects).
 const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
 
 /// What to run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// The seed: another one is another run.
+    /// The seed. Each seed gives another run.
     pub seed: u64,
-    /// The step after which it is stopped, to look at what happened until then.
+    /// The step after which the run stops, to inspect the events until then.
     pub stop_at: Option<u64>,
-    /// The rule that servers do not keep to.
+    /// The rule that the servers leave out.
     pub left_out: Option<objects::Rule>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was wrong, if something was.
+    /// The violation, if there was one.
     pub violation: Option<String>,
     /// Turns that were given.
     pub steps: u64,
-    /// Operations that were asked for.
+    /// Operations that were requested.
     pub operations: u64,
-    /// A hash of all that happened.
+    /// A hash of all events.
     pub hash: u64,
-    /// What happened last.
+    /// The last events.
     pub last: Vec<String>,
-    /// What the seed made of the world.
+    /// The world that the seed made.
     pub setup: String,
 }
 
@@ -68,16 +70,16 @@ pub fn simulate(options: Options) -> anyhow::Result<Report> {
     }))
 }
 
-/// A server, which starts, is up, or is dead until it is started again.
+/// A server: starting, up, or dead until it is started again.
 struct Server {
     clock: SimClock,
-    /// How often it was started.
+    /// The number of its starts.
     starts: u64,
     starting: Option<JoinHandle<Option<Library>>>,
     library: Option<Library>,
 }
 
-/// An operation under way.
+/// A running operation.
 struct Running {
     op: Op,
     server: usize,
@@ -103,7 +105,7 @@ struct Run {
     last_turn: u64,
     /// The operation that had the last turn.
     last_op: Option<Op>,
-    /// Until when steps sleep.
+    /// The steps until which operations sleep.
     asleep: Vec<u64>,
     is_calm: bool,
 }
@@ -171,9 +173,9 @@ impl Run {
         self.world.lock().model.wrong(what);
     }
 
-    /// All of it: stretches of work with long pauses, then everything heals and comes to rest.
+    /// The whole run: phases of work with long pauses, then everything heals and comes to rest.
     async fn whole(&mut self) {
-        // The first server makes what everything is in, undisturbed.
+        // The first server creates the top containers undisturbed.
         self.start(0);
         self.until_idle().await;
         for server in 1..self.servers.len() {
@@ -227,7 +229,7 @@ impl Run {
         self.servers[server].starting = Some(starting);
     }
 
-    /// A server dies, with all that it was at.
+    /// A server dies, with all its operations.
     fn kill(&mut self, server: usize) {
         self.note(&format!("server {server} dies"));
         let (dead, alive) = std::mem::take(&mut self.running).into_iter().partition(|one| one.server == server);
@@ -248,7 +250,7 @@ impl Run {
         (0..self.servers.len()).filter(|server| self.servers[*server].library.is_some()).collect()
     }
 
-    /// Work until so many operations were asked for.
+    /// Works until that many further operations were requested.
     async fn work(&mut self, operations: u64) {
         let until = self.operations + operations;
         while self.operations < until && !self.is_over() {
@@ -263,7 +265,7 @@ impl Run {
         }
     }
 
-    /// What happens to servers and data centers.
+    /// Draws the events of servers and data centers.
     fn events(&mut self) {
         for server in 0..self.servers.len() {
             let is_down = self.servers[server].library.is_none() && self.servers[server].starting.is_none();
@@ -275,7 +277,7 @@ impl Run {
         }
         if self.setup.centers() > 1 {
             let is_cut = self.world.lock().is_cut;
-            // It does not last long.
+            // A cut is short.
             let chances = if is_cut { 100 } else { self.setup.weather.cuts };
             if self.faults.below(10_000) < chances {
                 self.note(if is_cut { "the centers are joined" } else { "the centers are cut off" });
@@ -308,7 +310,8 @@ impl Run {
         self.running.push(Running { op, server, work, began, began_ms, task: AbortOnDropHandle::new(task) });
     }
 
-    /// One turn: time goes on by a moment, everybody does what is left to do without one, then one of those who wait gets it.
+    /// One turn: time advances by a moment, all tasks run as far as they can without a turn, then
+    /// one of the waiting steps gets the turn.
     async fn turn(&mut self) {
         if self.is_over() {
             return;
@@ -365,7 +368,7 @@ impl Run {
         }
     }
 
-    /// Servers that have started, operations that have ended, and what holds at every step.
+    /// Handles started servers and ended operations, and checks what must hold at every step.
     async fn check(&mut self) {
         for server in 0..self.servers.len() {
             if let Some(starting) = self.servers[server].starting.take_if(|starting| starting.is_finished()) {
@@ -402,7 +405,7 @@ impl Run {
         let ended = world.step;
         match came.seen {
             Seen::Nothing => {}
-            // Away from home, what is seen may lag.
+            // Away from home, reads may lag.
             Seen::Wrong(what) if is_home => world.model.wrong(format!("op {op} ({:?}): {what}", one.work)),
             Seen::Resource { path, revision } if is_home => {
                 let partition = keys::resource_partition(&path);
@@ -451,7 +454,7 @@ impl Run {
         }
     }
 
-    /// Lets everything that was begun come to its end.
+    /// Runs until all operations have ended.
     async fn until_idle(&mut self) {
         self.turns.release();
         let from = self.world.lock().step;
@@ -470,7 +473,8 @@ impl Run {
         }
     }
 
-    /// A long time passes, in which no request is under way. What was on its way to be decided is decided before: none of it takes so long.
+    /// A long time passes without requests. Pending decisions are made before, because none of them
+    /// takes that long.
     async fn pass_time(&mut self) {
         let now = self.servers[0].clock.now();
         self.world.lock().decide_all_late(now);

@@ -1,4 +1,5 @@
-//! What a seed makes of the world: the engine, its levels, the options of the library, the clocks, how bad the weather is.
+//! The world of a seed: the engine, its consistency levels, the options of the library, the clocks,
+//! and the rates of faults.
 
 use std::time::Duration;
 
@@ -10,32 +11,32 @@ use crate::chance::{Chance, Purpose};
 /// Replicas of each data center.
 pub(crate) const REPLICAS: usize = 3;
 
-/// How many replicas have to answer.
+/// How many replicas have to respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// One of the own data center: a read that may find what was long ago.
+    /// One in the local data center: a read that may return an old state.
     One,
-    /// More than half of those of the own data center.
+    /// More than half of those in the local data center.
     Local,
-    /// More than half of those of each data center.
+    /// More than half of those in each data center.
     Each,
 }
 
-/// Among whom compare-and-writes are decided.
+/// The replicas that decide compare-and-writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Serial {
-    /// Among all replicas.
+    /// All replicas.
     All,
-    /// Among those of the first data center, the only one that may change heads.
+    /// Those of the first data center, the only one that may change heads.
     Home,
 }
 
-/// What kind of engine the store is.
+/// The kind of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
-    /// One copy, and each list of steps is one commit: like the embedded engine.
+    /// One copy, and one commit per list of steps, like the embedded engine.
     OneCommit,
-    /// Replicas in so many data centers, and each step is by itself: like Cassandra.
+    /// Replicas in this many data centers, and each step by itself, like Cassandra.
     Replicated {
         centers: usize,
         serial: Serial,
@@ -46,37 +47,38 @@ pub(crate) enum Engine {
     },
 }
 
-/// How often something goes wrong.
+/// The rates of faults.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weather {
-    /// Of a thousand steps, so many fail or end unknown.
+    /// Steps in a thousand that fail or end with an unknown outcome.
     pub(crate) faults: u64,
-    /// Of a thousand steps, so many are held up for long.
+    /// Steps in a thousand that are held up for long.
     pub(crate) holds: u64,
-    /// Of ten thousand turns, a server dies at so many.
+    /// Turns in ten thousand at which a server dies.
     pub(crate) deaths: u64,
-    /// Of ten thousand turns, a center is cut off, or joined again, at so many.
+    /// Turns in ten thousand at which a data center is cut off, or joined again.
     pub(crate) cuts: u64,
-    /// Of ten thousand turns, a replica goes down at so many.
+    /// Turns in ten thousand at which a replica goes down.
     pub(crate) outages: u64,
-    /// Of a thousand compare-and-writes, so many end unknown, besides all other faults: decided, but by few known; or decided late.
+    /// Compare-and-writes in a thousand that end with an unknown outcome, besides all other faults.
+    /// They are decided, but few replicas know it; or they are decided late.
     pub(crate) unknown_heads: u64,
-    /// Of a thousand confirmations of children, so many are lost.
+    /// Confirmations of children in a thousand that are lost.
     pub(crate) lost_confirmations: u64,
 }
 
-/// Whose turn it is, and who waits.
+/// Chooses whose turn is next, and which steps wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Of a thousand turns, so many go to the operation that had the last one, if it waits for another.
+    /// Turns in a thousand that go to the operation of the last turn, if it waits for another.
     pub(crate) stays: u64,
-    /// Of a thousand rows that are read together, so many are read at a turn of their own.
+    /// Rows in a thousand of a joint read that get a turn of their own.
     pub(crate) rows_apart: u64,
     /// The same for ranges.
     pub(crate) ranges_apart: u64,
-    /// Of a thousand steps of operations that may take long, so many sleep.
+    /// Steps in a thousand that sleep, of operations that may take long.
     pub(crate) sleeps: u64,
-    /// Turns for which they sleep.
+    /// The least and most turns for which they sleep.
     pub(crate) sleep: (u64, u64),
 }
 
@@ -86,14 +88,14 @@ impl Default for Pace {
     }
 }
 
-/// How a mutation gets to replicas that need not have it.
+/// How a mutation reaches replicas that need not have it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
-    /// Of a hundred replicas in the writer's data center, so many get it at once.
+    /// Replicas in a hundred that get it at once, in the writer's data center.
     pub(crate) near: u64,
-    /// Of a hundred in the other one.
+    /// Replicas in a hundred that get it at once, in the other data center.
     pub(crate) far: u64,
-    /// Turns after which the others have it, at most.
+    /// The most turns after which the others have it.
     pub(crate) late_max: u64,
 }
 
@@ -103,25 +105,29 @@ impl Default for Spread {
     }
 }
 
-/// What clients do most.
+/// The most frequent operations of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Theme {
-    /// A little of all.
+    /// A little of everything.
     Mixed,
     /// The same few names are created, deleted and listed again and again.
     Crowded,
     /// Volumes are replaced, read, selected and collected.
     Volumes,
-    /// One volume or two are replaced, read and selected while all servers collect, and graces are short beside what may take long.
+    /// One or two volumes are replaced, read and selected while all servers collect. Graces are
+    /// short compared with what may take long.
     Collecting,
-    /// A few children are created and deleted in a container whose marks are rewritten again and again.
+    /// A few children are created and deleted in a container whose marks are rewritten again and
+    /// again.
     Rewriting,
-    /// As crowded, by clocks that are far apart.
+    /// Like `Crowded`, with clocks that are far apart.
     Apart,
-    /// Of a hundred operations so many replace a volume; while they, plans and selections sleep, everybody collects. Selections pin what is
-    /// current, which hides what goes wrong without some rules.
+    /// Of a hundred operations, `imports` replace a volume. While imports, plans and selections
+    /// sleep, all servers collect. Selections pin current revisions, which hides the failures
+    /// without some rules.
     Patient { imports: u64, selects: bool },
-    /// Names are used again and again while all servers list: those in the root (flat), or those in containers that are deleted too.
+    /// Names are used again and again while all servers list: names in the root (flat), or names in
+    /// containers that are also deleted.
     Nested { is_flat: bool },
 }
 
@@ -141,31 +147,32 @@ pub(crate) struct Setup {
     pub(crate) theme: Theme,
     /// Milliseconds that a turn takes.
     pub(crate) moment_ms: u64,
-    /// The rule that servers do not keep to.
+    /// The rule that the servers leave out.
     pub(crate) left_out: Option<Rule>,
-    /// One for each server.
+    /// One clock per server.
     pub(crate) clocks: Vec<ClockSetup>,
-    /// Operations at the same time.
+    /// The most operations at the same time.
     pub(crate) at_once: usize,
-    /// Stretches of work, each followed by a long time in which nothing is asked for.
+    /// Phases of work, each followed by a long time without requests.
     pub(crate) phases: u64,
-    /// Operations of each.
+    /// Operations per phase.
     pub(crate) ops_per_phase: u64,
-    /// How long a request is held up altogether, milliseconds: less than a grace.
+    /// How long a request is held up in all, in milliseconds: less than a grace.
     pub(crate) request_ms_max: u64,
-    /// How long a step of an import is held up, milliseconds; where graces are short, also one of a selection or of a plan. They may
-    /// take longer than a grace: heads, pins and the life of a plan see to it.
+    /// How long a step of an import is held up, in milliseconds. If graces are short, this also
+    /// applies to steps of selections and plans. They may take longer than a grace, because heads,
+    /// pins and the life of a plan protect them.
     pub(crate) long_step_ms_max: u64,
-    /// Whether a usual read asks one replica.
+    /// Whether a usual read asks only one replica.
     pub(crate) reads_one: bool,
     pub(crate) pace: Pace,
     pub(crate) spread: Spread,
-    /// Bytes of a step: with few, an import puts its rows in several steps.
+    /// Bytes of a step. With a small number, an import puts its rows in several steps.
     pub(crate) step_bytes: usize,
 }
 
 impl Setup {
-    /// The world of a seed that is not directed at anything.
+    /// The world of a seed, without directing it.
     pub(crate) fn usual(seed: u64, left_out: Option<Rule>) -> Self {
         let mut chance = Chance::new(seed, Purpose::Setup);
         let engine = match chance.below(8) {
@@ -214,7 +221,7 @@ impl Setup {
             ..LibraryOptions::default()
         };
         let theme = *chance.one_of(&[Theme::Mixed, Theme::Mixed, Theme::Crowded, Theme::Crowded, Theme::Volumes]);
-        // What is done with volumes may take long: a grace passes while it is at it.
+        // Operations on volumes may take long: a grace passes meanwhile.
         let moment_ms = if theme == Theme::Volumes { *chance.one_of(&[1, 5, 12]) } else { 1 };
         let at_once = usize::try_from(chance.between(2, if theme == Theme::Volumes { 4 } else { 7 })).unwrap_or(2);
         Self {
@@ -237,12 +244,12 @@ impl Setup {
         }
     }
 
-    /// The incarnation under which marks of a container's children are kept.
+    /// The incarnation that keys the marks of a container's children.
     pub(crate) fn marks_of(&self, incarnation: RevisionId) -> RevisionId {
         if self.left_out == Some(Rule::PInc) { RevisionId::ZERO } else { incarnation }
     }
 
-    /// How many replicas there are.
+    /// The number of replicas.
     pub(crate) fn replicas(&self) -> usize {
         match self.engine {
             Engine::OneCommit => 1,
@@ -267,7 +274,7 @@ impl Setup {
         !matches!(self.engine, Engine::Replicated { serial: Serial::Home, .. }) || center == 0
     }
 
-    /// Whether every finished write is seen by usual reads from a data center.
+    /// Whether usual reads from a data center see every finished write.
     pub(crate) fn usual_reads_are_strong(&self, center: usize) -> bool {
         match self.engine {
             Engine::Replicated { .. } if self.reads_one => false,
@@ -291,7 +298,7 @@ impl Setup {
         }
     }
 
-    /// The reach at which a decided compare-and-write must have arrived before it is acknowledged.
+    /// The reach that a decided compare-and-write needs before it is acknowledged.
     pub(crate) fn commit_reach(&self) -> Reach {
         match self.engine {
             Engine::Replicated { centers: 2, serial: Serial::All, .. } => Reach::Each,
@@ -299,13 +306,13 @@ impl Setup {
         }
     }
 
-    /// The reach of a strong read: as the levels of the Cassandra engine say.
+    /// The reach of a strong read, with the levels of the Cassandra engine.
     pub(crate) fn strong_reach(&self, class: Class) -> Reach {
         let Engine::Replicated { centers, serial, .. } = self.engine else { return Reach::Local };
         let stays = serial == Serial::Home && matches!(class, Class::Description | Class::Record);
         match self.write_reach(class) {
             Reach::Local if centers > 1 && !stays => Reach::Each,
-            // Nothing is written at one replica alone.
+            // No write goes to one replica alone.
             Reach::One | Reach::Local | Reach::Each => Reach::Local,
         }
     }
@@ -319,8 +326,8 @@ impl Setup {
         }
     }
 
-    /// All sets of replicas that may answer a strong read, each as bits. Away from the heads' home nothing is promised, so that only
-    /// those at home count there.
+    /// All sets of replicas that may answer a strong read, each as bits. Away from the heads' home
+    /// there is no promise, so there only the replicas at home count.
     pub(crate) fn strong_views(&self, class: Class) -> Vec<u8> {
         let Engine::Replicated { centers, serial, .. } = self.engine else { return vec![1] };
         let pairs = [0b011_u8, 0b101, 0b110];

@@ -1,31 +1,31 @@
-//! Turns: each step of the store waits for one. Nothing of a server goes on but by a turn or by time, and both are given by the driver; so
-//! the order of everything is drawn.
+//! Turns: each step of the store waits for one. A server proceeds only by a turn or with time, and
+//! the driver gives both. So the order of everything is drawn.
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::trace::Op;
 
-/// What happens at a turn.
+/// The fate of a step at its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is carried out and answered.
+    /// It is applied, and the caller gets the result.
     Go,
-    /// It surely is not carried out, and whoever asked is told so.
+    /// It certainly is not applied, and the caller gets that result.
     Fail,
-    /// Nobody knows: it was carried out.
+    /// The outcome is unknown: it was applied.
     UnknownApplied,
-    /// Nobody knows: it is carried out after so many further steps.
+    /// The outcome is unknown: it is applied after that many further steps.
     UnknownLate(u64),
-    /// Nobody knows: it is never carried out.
+    /// The outcome is unknown: it is never applied.
     UnknownLost,
 }
 
-/// What a turn is for.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
-    /// One of several rows that are read together.
+    /// One of several rows in a joint read.
     ReadTogether,
     Write,
     /// A compare-and-write.
@@ -44,25 +44,25 @@ impl Kind {
 
 /// A step that waits for its turn.
 pub(crate) struct Waiting {
-    /// Grows by one with each that waits.
+    /// Rises by one with each waiting step.
     pub(crate) number: u64,
-    /// For which operation, if it is for one.
+    /// Its operation, if it has one.
     pub(crate) op: Option<Op>,
     pub(crate) kind: Kind,
     pub(crate) what: String,
-    /// It is not given a turn before this step.
+    /// The step before which it gets no turn.
     pub(crate) held_until: u64,
     go: oneshot::Sender<Fate>,
 }
 
-/// All steps that wait.
+/// All waiting steps.
 #[derive(Default)]
 pub(crate) struct Turns {
     waiting: Mutex<(u64, Vec<Waiting>)>,
 }
 
 impl Turns {
-    /// Waits for a turn. It never comes for a server that died: its calls are dropped while they wait.
+    /// Waits for a turn. A dead server never gets one: its calls are dropped while they wait.
     pub(crate) async fn wait(&self, op: Option<Op>, kind: Kind, what: String) -> Fate {
         let (go, turn) = oneshot::channel();
         {
@@ -77,7 +77,8 @@ impl Turns {
         }
     }
 
-    /// Holds up what waits since the last call, as `hold` says: until which step.
+    /// Holds up the steps that began to wait since the last call, each until the step that `hold`
+    /// returns.
     pub(crate) fn hold_new(&self, after: u64, mut hold: impl FnMut(&Waiting) -> u64) -> u64 {
         let mut waiting = self.waiting.lock();
         let (last, steps) = &mut *waiting;
@@ -86,7 +87,8 @@ impl Turns {
         *last
     }
 
-    /// Takes one of those that can have their turn at `step`, of which `choose` is told the operations; `None`: there are none.
+    /// Removes one of the steps that can have their turn at `step`. `choose` gets their operations.
+    /// Returns `None` if there are none.
     pub(crate) fn take(&self, step: u64, choose: impl FnOnce(&[Option<Op>]) -> usize) -> Option<Waiting> {
         let mut waiting = self.waiting.lock();
         let ready: Vec<usize> =
@@ -99,12 +101,12 @@ impl Turns {
         Some(waiting.1.remove(at))
     }
 
-    /// Lets all that are held up go on.
+    /// Lets all steps that are held up continue.
     pub(crate) fn release(&self) {
         self.waiting.lock().1.iter_mut().for_each(|step| step.held_until = 0);
     }
 
-    /// Whether somebody waits.
+    /// Whether no step waits.
     pub(crate) fn is_empty(&self) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.1.retain(|step| !step.go.is_closed());
@@ -115,7 +117,7 @@ impl Turns {
 impl Waiting {
     /// Gives the turn.
     pub(crate) fn go(self, fate: Fate) {
-        // Whoever waited may be gone.
+        // The waiting task may be gone.
         let _ = self.go.send(fate);
     }
 }

@@ -1,19 +1,20 @@
-//! What the simulator is for, in the measure that every run of the tests can bear: `cargo xtask simulate` runs more.
+//! The simulator, to the extent that every test run can afford; `cargo xtask simulate` runs more.
 
 use objects::Rule;
 use simulator::{Options, Report, simulate};
 
-/// Seeds that every run of the tests tries.
+/// Seeds that every test run tries.
 const SEEDS: u64 = 200;
 
 /// Seeds that are run twice.
 const TWICE: u64 = 20;
 
-/// So many seeds of its world have to find a rule that is left out.
+/// The number of seeds of its world among which one must find a left-out rule.
 const SEEDS_FOR_A_RULE: usize = 40;
 
-/// Rules that many seeds find, with the first that is tried for each. From there on seeds of the same world are tried (every sixteenth), because
-/// each change of the domain makes other runs of all seeds. `docs/protocols.md` lists the rules that few seeds find.
+/// Rules that many seeds find, each with the first seed to try. From there on, seeds of the same
+/// world are tried (every sixteenth), because each change of the domain changes the runs of all
+/// seeds. `docs/protocols.md` lists the rules that few seeds find.
 const OFTEN_FOUND: &[(Rule, u64)] = &[
     (Rule::Fence, 7),
     (Rule::DelIntent, 0),

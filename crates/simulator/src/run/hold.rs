@@ -1,14 +1,14 @@
-//! Which steps are held up, and for how long.
+//! Chooses the steps that are held up, and for how long.
 
 use super::{Run, Running};
 use crate::setup::Theme;
 use crate::turns::{Kind, Waiting};
 use crate::work::Work;
 
-/// Operations that sleep at the same time, at most: the others are to go on.
+/// The most operations that sleep at the same time; the others continue.
 const ASLEEP_MAX: usize = 2;
 
-/// The longest time for which a step is held up, turns.
+/// The longest time for which a step is held up, in turns.
 const HELD_MAX: u64 = 600;
 
 impl Run {
@@ -21,7 +21,7 @@ impl Run {
         let (holds, sleeps) = if self.is_calm { (0, 0) } else { (setup.weather.holds, setup.pace.sleeps) };
         let hold = |waiting: &Waiting| {
             let of = running.iter().find(|one| Some(one.op) == waiting.op);
-            // Of most operations: as long as a request may take.
+            // Most operations are held up for at most as long as a request may take.
             let left_ms = of.map_or(300, |one| setup.request_ms_max.saturating_sub(now_ms - one.began_ms));
             let can_sleep = sleeps > 0
                 && asleep.len() < ASLEEP_MAX
@@ -49,8 +49,8 @@ impl Run {
     }
 }
 
-/// No request takes as long as a grace, but an import, whose rows are fenced off then, and what heads, pins and the life of a plan
-/// see to.
+/// Whether an operation may take longer than a grace. No request does, except an import, whose rows
+/// are then fenced off, and plans and selections, which heads, pins and the life of a plan protect.
 fn may_outlast_a_grace(work: &Work) -> bool {
     matches!(work, Work::Import { .. } | Work::Select { .. } | Work::ReadVolumes { .. })
 }
@@ -59,7 +59,7 @@ fn is_request(of: Option<&Running>) -> bool {
     of.is_none_or(|one| !may_outlast_a_grace(&one.work))
 }
 
-/// Whether a step is one of those before which it matters what others do for long.
+/// Whether a step is one before which long activity of others matters.
 fn can_sleep(theme: Theme, work: &Work, kind: Kind) -> bool {
     match (theme, work) {
         (Theme::Patient { .. }, Work::Import { .. }) => !kind.is_read(),

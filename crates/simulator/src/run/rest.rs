@@ -1,4 +1,5 @@
-//! The end of a run: everything heals and comes to rest, nothing is left that should not be, and every name can be used.
+//! The end of a run: everything heals and comes to rest, nothing superfluous is left, and every
+//! name can be used.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::{LOOKED_AT_AGAIN, Run};
 use crate::work::{CONTAINERS, Tend, VOLUMES, Work, parsed, volume_id};
 
 impl Run {
-    /// Everything heals, everything that was begun is ended, and all that is to be collected is.
+    /// Heals everything, ends all operations, and collects all that can be collected.
     pub(super) async fn heal(&mut self) {
         self.note("everything heals");
         let now = self.servers[0].clock.now();
@@ -24,7 +25,7 @@ impl Run {
         for _ in 0..5 {
             tokio::time::sleep(all).await;
             for work in Tend::ALL {
-                // Some look at a part in turn.
+                // Some passes visit one part per call.
                 let times = if matches!(work, Tend::Collect | Tend::Grow) { 2 } else { 1 };
                 for _ in 0..times {
                     self.ask(0, Work::Tend(work));
@@ -51,7 +52,7 @@ impl Run {
         self.world.lock().check_all(true_ms);
     }
 
-    /// What must not be left once everything has come to rest.
+    /// Checks that nothing is left that must not be.
     fn at_rest(&self) {
         let now = self.servers[0].clock.now();
         let mut world = self.world.lock();
@@ -59,7 +60,8 @@ impl Run {
         for partition in world.all_partitions(Table::Work, now) {
             let left = world.all_of(Table::Work, &partition);
             let sorts: Vec<String> = left.cells.keys().map(|sort| sort.escape_ascii().to_string()).collect();
-            // That a partition is to be dropped may be recorded late, once it is dropped.
+            // The record that a partition is to be dropped may arrive late, after the partition was
+            // dropped.
             if sorts.is_empty() || partition.starts_with(b"d/") {
                 continue;
             }
@@ -79,7 +81,8 @@ impl Run {
         wrong.into_iter().for_each(|wrong| world.model.wrong(wrong));
     }
 
-    /// Every name can be used: what is there can be read, what was deleted can be made anew, and all servers list the same.
+    /// Checks that every name can be used: existing resources can be read, deleted ones can be
+    /// created again, and all servers list the same.
     async fn usable(&mut self) {
         let paths = [&CONTAINERS[1..], &["n0", "n1", "c", "a/n0", "a/n1", "b/n0", "b/n1", "b/c", "a/c/n0"]].concat();
         for path in ["a", "b"] {

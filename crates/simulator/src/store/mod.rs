@@ -1,4 +1,4 @@
-//! The simulated store: what one server sees of the world. Each step waits for its turn, at which it is decided what becomes of it.
+//! The simulated store as one server sees it. Each step waits for its turn, which decides its fate.
 
 pub(crate) mod contents;
 pub(crate) mod replica;
@@ -25,10 +25,10 @@ use crate::store::world::{Decided, Proposal, World};
 use crate::trace::Op;
 use crate::turns::{Fate, Kind, Turns};
 
-/// Which operation a task works for.
+/// The operation of each task.
 pub(crate) type Tasks = Mutex<std::collections::BTreeMap<tokio::task::Id, Op>>;
 
-/// One server's way to the store.
+/// One server's access to the store.
 pub(crate) struct SimStore {
     pub(crate) world: Arc<Mutex<World>>,
     pub(crate) turns: Arc<Turns>,
@@ -49,14 +49,14 @@ fn unknown(why: &str) -> Outcome {
     Outcome::Unknown { reason: why.to_owned() }
 }
 
-/// A key, short enough to be read.
+/// A key in a short, readable form.
 fn told(key: &[u8]) -> String {
     let hash = key.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     let head: String = key.iter().take(20).copied().flat_map(std::ascii::escape_default).map(char::from).collect();
     if key.len() <= 20 { head } else { format!("{head}~{hash:08x}") }
 }
 
-/// What a change of plain rows is.
+/// The kind of a change of plain rows.
 fn kind_of(mutation: &Mutation) -> Kind {
     let marks = || mutation.puts.iter().filter_map(|(sort, _)| Some(keys::child_of(sort)?.2));
     match mutation.place.0 {
@@ -75,7 +75,8 @@ impl SimStore {
         self.turns.wait(self.op(), kind, format!("s{} {what}", self.server)).await
     }
 
-    /// Whether the next of some that are read together is read by itself, whatever comes in between.
+    /// Whether the next element of a joint read is read by itself, so that other turns may come in
+    /// between.
     fn is_apart(&self, permille: impl FnOnce(&Pace) -> u64) -> bool {
         let mut world = self.world.lock();
         let permille = permille(&world.setup.pace);
@@ -102,11 +103,11 @@ impl SimStore {
         }
     }
 
-    /// A row, now.
+    /// A row as it is now.
     fn row(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         let mut world = self.world.lock();
         if call.strength == Strength::Serial && world.setup.is_home(self.center) {
-            // What is decided of the partition's guarded rows is finished first.
+            // Pending decisions on the partition's guarded rows are finished first.
             if !world.finish_partition(table, partition, self.center) {
                 return Err(unavailable("too few replicas"));
             }
@@ -117,7 +118,7 @@ impl SimStore {
         Ok(read.ok_or_else(|| unavailable("too few replicas"))?.row(sort, self.clock.now()))
     }
 
-    /// Changes a guarded row: `Err(Ok(outcome))` where nobody knows.
+    /// Changes a guarded row. `Err(Ok(outcome))` means that the outcome is unknown.
     async fn compare_and_write(&self, proposal: Proposal, what: String) -> Result<Decided, StepEnded> {
         let fate = self.turn(Kind::Head, what).await;
         let mut world = self.world.lock();
@@ -165,7 +166,7 @@ impl SimStore {
         }
     }
 
-    /// Carries a step out; `with`: what is decided with it, if it is a compare-and-write.
+    /// Runs a step. `with` is decided together with it, if it is a compare-and-write.
     async fn step(&self, call: Call, step: &Step, with: Option<Mutation>) -> Result<Decided, StepEnded> {
         match step {
             Step::Put { table, partition, rows } => {
@@ -210,9 +211,10 @@ impl SimStore {
         let left_out = self.world.lock().setup.left_out;
         let mut entry = None;
         for (index, step) in steps.iter().enumerate() {
-            // Each row of a list is of the class of its table, whatever class the list goes with.
+            // Each row of a list has the class of its table, whatever the class of the list.
             let call = if left_out == Some(Rule::RowClass) { call } else { call.of(step.table().class()) };
-            // Before outcomes were looked for serially, the entry of the head log was decided with the head that it made room for.
+            // Before outcomes were read serially, the entry of the head log was decided together
+            // with the head that replaced the logged one.
             if left_out == Some(Rule::LookSerially)
                 && let Some(put) = log_entry(step)
             {
@@ -239,7 +241,7 @@ impl SimStore {
             Fate::Go => world.commit(&steps, by, self.clock.now(), time),
             Fate::Fail => return Err(unavailable("it was not taken")),
             Fate::UnknownApplied => {
-                // Refused or applied: nobody hears of it.
+                // Whether it was refused or applied, no client learns it.
                 world.commit(&steps, by, self.clock.now(), time);
                 unknown("the sync was not answered")
             }
@@ -251,7 +253,7 @@ impl SimStore {
         })
     }
 
-    /// A page of a range, now.
+    /// A page of a range as it is now.
     fn page(&self, call: Call, table: Table, partition: &Bytes, scan: &Scan) -> StoreResult<Rows> {
         if scan.to.as_ref().is_some_and(|to| *to <= scan.from) {
             return Ok(Rows::default());
@@ -285,7 +287,7 @@ fn is_switch(step: &Step) -> bool {
     matches!(step, Step::CompareAndWrite { .. })
 }
 
-/// The entry of the head log that a step puts, if it does.
+/// The entries of the head log that a step puts, if it puts any.
 fn log_entry(step: &Step) -> Option<&[NewRow]> {
     match step {
         Step::Put { table: Table::Objects, rows, .. } => {
@@ -295,9 +297,9 @@ fn log_entry(step: &Step) -> Option<&[NewRow]> {
     }
 }
 
-/// Why a step did not end.
+/// Why a step did not succeed.
 enum StepEnded {
-    /// It surely was not carried out.
+    /// It certainly was not applied.
     NotDone(StoreError),
     Unknown,
 }
@@ -312,7 +314,7 @@ impl Store for SimStore {
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
         let mut rows = Vec::with_capacity(keys.len());
         for (index, (partition, sort)) in keys.iter().enumerate() {
-            // They are read at the same time, or one after the other: whatever comes in between.
+            // They are read at the same time or one after another, with other turns in between.
             if index == 0 || self.is_apart(|pace| pace.rows_apart) {
                 let what = format!("get_many {table} {} {}", told(partition), told(sort));
                 self.turn_to_read(Kind::ReadTogether, what).await?;

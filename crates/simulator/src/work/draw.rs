@@ -1,4 +1,4 @@
-//! What is asked for next: drawn, by what the world is about.
+//! Draws the next operation, according to the theme of the world.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Work {
         }
     }
 
-    /// One about a container and what is in it.
+    /// An operation on a container and its children.
     fn crowded(chance: &mut Chance, number: u64) -> Self {
         let token = format!("t{number}");
         let (container, child) = (parsed("a"), parsed(if chance.permille(700) { "a/n0" } else { "a/n1" }));
@@ -50,7 +50,7 @@ impl Work {
         }
     }
 
-    /// One about two volumes.
+    /// An operation on two volumes.
     fn about_volumes(chance: &mut Chance, number: u64) -> Self {
         let volume = volume_id(VOLUMES[usize::from(chance.permille(300))]);
         let volumes = vec![volume.clone()];
@@ -69,7 +69,7 @@ impl Work {
         }
     }
 
-    /// One about what is replaced, read and collected at the same time.
+    /// An operation on volumes that are replaced, read and collected at the same time.
     fn about_collecting(chance: &mut Chance, number: u64, plan_life: Duration) -> Self {
         let volume = volume_id(VOLUMES[usize::from(chance.permille(250))]);
         let volumes = match chance.permille(400) {
@@ -88,8 +88,9 @@ impl Work {
         }
     }
 
-    /// One about volumes that are now and then replaced, and read and collected all the time. Each plan and selection names two volumes, so
-    /// that there is a time between the reads of their heads.
+    /// An operation on volumes that are replaced now and then, and read and collected all the time.
+    /// Each plan and selection names two volumes, so that time passes between the reads of their
+    /// heads.
     fn about_patience(chance: &mut Chance, number: u64, plan_life: Duration, imports: u64, selects: bool) -> Self {
         let volume = volume_id(VOLUMES[usize::from(chance.permille(150))]);
         let volumes = VOLUMES[..2].iter().map(|id| volume_id(id)).collect();
@@ -106,7 +107,7 @@ impl Work {
         }
     }
 
-    /// One about a name in the root that is used again and again, while all servers list it.
+    /// An operation on a name in the root that is used again and again while all servers list it.
     fn about_names(chance: &mut Chance, number: u64) -> Self {
         let path = parsed(if chance.permille(850) { "n0" } else { "n1" });
         match chance.below(100) {
@@ -119,7 +120,7 @@ impl Work {
         }
     }
 
-    /// One about a container in a container, which both come and go with what is in them.
+    /// An operation on nested containers, which are created and deleted with their contents.
     fn about_nesting(chance: &mut Chance, number: u64) -> Self {
         let token = format!("t{number}");
         let what = if chance.permille(300) { What::Bytes(token) } else { What::Statements(token) };
@@ -141,7 +142,7 @@ impl Work {
         }
     }
 
-    /// One about children that come and go while their marks are rewritten.
+    /// An operation on children that are created and deleted while their marks are rewritten.
     fn about_rewriting(chance: &mut Chance, number: u64) -> Self {
         let token = format!("t{number}");
         let (container, volume) = (parsed("a"), volume_of(chance));

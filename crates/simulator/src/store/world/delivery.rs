@@ -1,4 +1,4 @@
-//! What is on its way to replicas: it arrives at once, late, or when they are repaired; and not at all while they are down.
+//! Delivers mutations to replicas: at once, late, or with a repair; not while a replica is down.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::setup::REPLICAS;
 use crate::store::replica::{Mutation, Shared};
 use crate::trace::Op;
 
-/// What is on its way.
+/// An item on its way.
 pub(super) enum Late {
     Mutation { replica: usize, mutation: Shared },
     Proposal(Box<Proposal>),
@@ -17,7 +17,8 @@ pub(super) enum Late {
 }
 
 impl World {
-    /// Sends a mutation to all replicas: those that have to get it have it now, the others now, late, or not at all.
+    /// Sends a mutation to all replicas. The required replicas get it now, the others now, late, or
+    /// not at all.
     pub(super) fn spread(&mut self, mutation: Mutation, surely: &[usize], center: usize) {
         let mutation = Arc::new(mutation);
         let near = self.of_center(center);
@@ -41,7 +42,7 @@ impl World {
         self.late.push((at, late));
     }
 
-    /// The same, all of it late: no replica has anything for so many steps.
+    /// The same, but all of it late: no replica has anything for `after` steps.
     pub(crate) fn change_late(&mut self, mutation: Mutation, after: u64) {
         let mutation = Arc::new(mutation);
         for replica in 0..self.replicas.len() {
@@ -50,17 +51,17 @@ impl World {
         }
     }
 
-    /// Has a compare-and-write be decided later, if it holds then.
+    /// Decides a compare-and-write later, if its condition holds then.
     pub(crate) fn decide_late(&mut self, proposal: Proposal, after: u64) {
         self.late.push((self.step + after, Late::Proposal(Box::new(proposal))));
     }
 
-    /// Has a list be committed later, if nothing in it is refused then.
+    /// Commits a list later, if nothing in it is refused then.
     pub(crate) fn commit_late(&mut self, steps: Vec<Step>, by: Option<Op>, time: i64, after: u64) {
         self.late.push((self.step + after, Late::List { steps, by, time }));
     }
 
-    /// Has what is due arrive; `all`: also what is not due yet.
+    /// Delivers what is due; with `all`, also what is not due yet.
     pub(crate) fn arrivals(&mut self, now: UnixMillis, all: bool) {
         if self.down.is_some_and(|(_, until)| until <= self.step) {
             self.down = None;
@@ -101,7 +102,7 @@ impl World {
         }
     }
 
-    /// Decisions that are on their way arrive: none of them takes longer than a request.
+    /// Pending decisions arrive: none of them takes longer than a request.
     pub(crate) fn decide_all_late(&mut self, now: UnixMillis) {
         let (proposals, rest) =
             std::mem::take(&mut self.late).into_iter().partition(|(_, late)| !matches!(late, Late::Mutation { .. }));
@@ -110,7 +111,7 @@ impl World {
         self.late.extend(rest);
     }
 
-    /// All replicas that are up get what they lack.
+    /// All replicas that are up get their missing mutations.
     pub(crate) fn repair(&mut self) {
         for (replica, mutation) in std::mem::take(&mut self.lost) {
             match self.is_up(replica) {
@@ -120,7 +121,7 @@ impl World {
         }
     }
 
-    /// Everything arrives, everywhere.
+    /// Everything arrives at all replicas.
     pub(crate) fn heal(&mut self, now: UnixMillis) {
         self.is_cut = false;
         self.down = None;
@@ -139,7 +140,8 @@ impl World {
         self.model.all_settled(self.step);
     }
 
-    /// Takes a replica down for so many steps, unless one is down already. It lacks what is written meanwhile, and nothing is read from it.
+    /// Takes a replica down for that many steps, unless one is down already. It misses the writes
+    /// meanwhile, and does not answer reads.
     pub(crate) fn take_down(&mut self, steps: u64) {
         if self.down.is_none() && self.replicas.len() >= REPLICAS {
             let replica = self.chance.place(self.replicas.len());
