@@ -13,15 +13,17 @@ use crate::random::{Random, SystemRandom};
 /// beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Table {
-    /// Objects: head, head log, directories; one partition per object. Small rows that are looked
-    /// up one by one.
+    /// Objects: one partition per head, and others for its head log, directories and versions. Small
+    /// rows that are looked up one by one.
     Objects,
-    /// What objects are made of: packs of frames, and the other data of each member; one partition
-    /// per object. Large rows that are read in sequence.
+    /// What objects are made of: packs of frames, and the other data of each member. Large rows that
+    /// are read in sequence. If [`Table::Objects`] has a partition with the same key, its rows are
+    /// put after the rows here and removed before them. So equal small rows mean equal packs, and a
+    /// copy compares only the small rows.
     Packs,
     /// Containment marks, one partition per (container, incarnation, shard, epoch).
     Children,
-    /// Selections: stored plans, one partition per plan.
+    /// Selections: stored plans, one partition or more per plan.
     Selections,
     /// The audit, one partition per period and writer.
     Audit,
@@ -31,7 +33,7 @@ pub enum Table {
     Work,
     /// Headers and chunks of large contents, where the engine keeps them in rows.
     Contents,
-    /// Marks on damaged rows of [`Table::Objects`], one partition per object. They have a table of
+    /// Marks on damaged rows of [`Table::Objects`], one partition per version. They have a table of
     /// their own because a mark must be readable and writable where the object's own rows are not.
     Damage,
     /// Pins: what selections keep from being collected, one partition per object. They are not in

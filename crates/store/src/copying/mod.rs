@@ -2,10 +2,11 @@
 //! use.
 //!
 //! Rows are copied unchanged, with their keys, values, stamps and expiries. Entity tags, selections
-//! and audit entries therefore hold in the target as they did in the source. Rows are copied in the
-//! order in which a writer writes them: immutable rows first, then heads, and a head only if the
-//! source still has it. So the target never holds half of an object. One exception: a new large
-//! content may arrive only with the next pass.
+//! and audit entries therefore hold in the target as they did in the source. The rows of a partition
+//! are copied in the order in which a writer writes them: packs first, then other immutable rows,
+//! then a head, and a head only if the source still has it. What a head names in other partitions
+//! (directories and packs, versions, large contents) may arrive before it or after it. Nobody reads
+//! the target until a pass finds nothing more.
 //!
 //! [`Copier::pass`] makes the target equal to the source and reports how much it had to change.
 //! Passes are repeated until one finds nothing. Then the source is made read-only
@@ -243,8 +244,8 @@ impl Copier {
         match table {
             Table::Contents => self.copy_content(partition).await,
             Table::Objects => self.copy_object(partition, depth).await,
-            // Packs of objects were copied with their objects. The others belong to imports that
-            // have not ended yet.
+            // Packs beside small rows were copied with these. The others belong to imports that
+            // have not ended yet, or are the further parts of volumes with tens of MB of packs.
             Table::Packs if depth == Depth::Quick && self.has_object(partition).await? => Ok(false),
             _ => self.copy_partition(table, partition).await,
         }

@@ -1,6 +1,6 @@
 //! Makes a partition of the target like that of the source.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
@@ -24,10 +24,11 @@ const ROWS_AT_ONCE: usize = 1024;
 /// the next pass.
 const TRIES: usize = 3;
 
-/// How closely an object is compared.
+/// How closely a partition of objects is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Compares its packs only if one of its small rows differs, since packs change with the head.
+    /// Compares its packs only if one of its small rows differs, since small rows are there only
+    /// while all packs are.
     Quick,
     /// Compares all of it.
     Whole,
@@ -66,6 +67,27 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// The rows of a partition in both stores, one key after the other.
+struct Pairs<'a> {
+    source: Rows<'a>,
+    target: Rows<'a>,
+}
+
+impl Pairs<'_> {
+    /// The next row of the source, of the target, or of both; `None`: that was all.
+    async fn next(&mut self) -> StoreResult<Option<(Option<Row>, Option<Row>)>> {
+        let order = match (self.source.peek().await?, self.target.peek().await?) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (Some(wanted), Some(there)) => wanted.sort.cmp(&there.sort),
+        };
+        let wanted = if order.is_le() { self.source.next().await? } else { None };
+        let there = if order.is_ge() { self.target.next().await? } else { None };
+        Ok(Some((wanted, there)))
+    }
+}
+
 /// What is left to do after the rows of a partition are compared and the missing ones are put.
 #[derive(Default)]
 struct Rest {
@@ -84,15 +106,19 @@ impl Rest {
 }
 
 impl Copier {
-    /// Makes an object like that of the source: its rows and packs first, then its head, if the
-    /// source still has that head. Returns whether there was anything to do.
+    /// Makes a partition of objects like that of the source: its packs first, then its rows, then
+    /// its head, if the source still has that head. Returns whether there was anything to do.
+    ///
+    /// It puts only rows that were there before it read the packs. So where the rows are, all packs
+    /// are, and the next pass can compare the rows alone.
     pub(super) async fn copy_object(&self, partition: &Bytes, depth: Depth) -> Result<bool, CopyError> {
         for _ in 0..TRIES {
-            let objects = self.put_missing(Table::Objects, partition).await?;
-            if objects.is_nothing() && depth == Depth::Quick {
+            let differing = self.differing(Table::Objects, partition).await?;
+            if differing.is_empty() && depth == Depth::Quick {
                 return Ok(false);
             }
-            let packs = self.put_missing(Table::Packs, partition).await?;
+            let packs = self.put_missing(Table::Packs, partition, |_| true).await?;
+            let objects = self.put_missing(Table::Objects, partition, |sort| differing.contains(sort)).await?;
             if self.still_stand(Table::Objects, partition, &objects).await? {
                 self.finish(Table::Objects, partition, &objects).await?;
                 self.finish(Table::Packs, partition, &packs).await?;
@@ -104,28 +130,40 @@ impl Copier {
 
     /// Makes a partition like that of the source. Returns whether there was anything to do.
     pub(super) async fn copy_partition(&self, table: Table, partition: &Bytes) -> Result<bool, CopyError> {
-        let rest = self.put_missing(table, partition).await?;
+        let rest = self.put_missing(table, partition, |_| true).await?;
         self.finish(table, partition, &rest).await?;
         Ok(!rest.is_nothing())
     }
 
-    /// Compares a partition row by row and puts the missing rows.
-    async fn put_missing(&self, table: Table, partition: &Bytes) -> Result<Rest, CopyError> {
-        let (mut source, mut target) = (
-            Rows::of(self.patience, self.source.as_ref(), table, partition),
-            Rows::of(self.patience, self.target.as_ref(), table, partition),
-        );
+    fn pairs<'a>(&'a self, table: Table, partition: &'a Bytes) -> Pairs<'a> {
+        let rows = |store| Rows::of(self.patience, store, table, partition);
+        Pairs { source: rows(self.source.as_ref()), target: rows(self.target.as_ref()) }
+    }
+
+    /// The keys of a partition at which the stores differ.
+    async fn differing(&self, table: Table, partition: &Bytes) -> Result<BTreeSet<Bytes>, CopyError> {
+        let (mut pairs, mut differing) = (self.pairs(table, partition), BTreeSet::new());
+        while let Some((wanted, there)) = pairs.next().await? {
+            if wanted != there {
+                differing.extend(wanted.or(there).map(|row| row.sort));
+            }
+        }
+        Ok(differing)
+    }
+
+    /// Compares a partition row by row and puts the missing rows whose keys `may_put` accepts.
+    async fn put_missing(
+        &self,
+        table: Table,
+        partition: &Bytes,
+        may_put: impl Fn(&Bytes) -> bool,
+    ) -> Result<Rest, CopyError> {
+        let mut pairs = self.pairs(table, partition);
         let (mut rest, mut puts) = (Rest::default(), Puts::default());
-        loop {
-            let order = match (source.peek().await?, target.peek().await?) {
-                (None, None) => break,
-                (Some(_), None) => std::cmp::Ordering::Less,
-                (None, Some(_)) => std::cmp::Ordering::Greater,
-                (Some(wanted), Some(there)) => wanted.sort.cmp(&there.sort),
-            };
-            let wanted = if order.is_le() { source.next().await? } else { None };
-            let there = if order.is_ge() { target.next().await? } else { None };
+        while let Some((wanted, there)) = pairs.next().await? {
             match (wanted, there) {
+                // It is newer than the packs that were read. The next pass copies it.
+                (Some(wanted), _) if !may_put(&wanted.sort) => {}
                 (Some(wanted), there) if there.as_ref() != Some(&wanted) => {
                     match wanted.guard.clone() {
                         Some(guard) => {

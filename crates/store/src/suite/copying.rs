@@ -40,6 +40,8 @@ async fn fill(subject: &impl Subject) -> (Guard, ContentId) {
     let first = guard("tag");
     store.applied(vec![put_in(Table::Packs, "object", vec![row("pack", vec![7; 60_000])])]).await;
     store.applied(vec![head("object", Expect::Absent, &first, "v1")]).await;
+    store.applied(vec![put_in(Table::Packs, "part", vec![row("pack", vec![7; 60_000])])]).await;
+    store.applied(vec![put_in(Table::Objects, "part", vec![row("directory", "v")])]).await;
     for (number, table) in Table::ALL.into_iter().filter(|table| *table != Table::Contents).enumerate() {
         let later = subject.clock().now().plus(std::time::Duration::from_secs(3600));
         let expiring = NewRow { expires_at: Some(later), ..row("expiring", "v") };
@@ -141,7 +143,7 @@ pub async fn the_next_pass_finds_what_changed_meanwhile(source: &mut impl Subjec
     assert_eq!(content(&to, new).await.map(|pieces| pieces.concat()), Some(b"new".to_vec()));
 }
 
-/// It goes on whatever the moment, and an object is never there without its packs.
+/// It goes on whatever the moment, and no head and no directory is ever there without its packs.
 pub async fn an_interrupted_copy_goes_on(source: &mut impl Subject, target: &mut impl Subject) {
     fill(source).await;
     let (from, to) = (source.store(), target.store());
@@ -155,10 +157,13 @@ pub async fn an_interrupted_copy_goes_on(source: &mut impl Subject, target: &mut
         };
         copies += usize::from(copied.await.is_ok());
         faults.revive();
-        let has_head =
-            to.get(call().strong(), Table::Objects, &bytes("object"), &bytes("head")).await.unwrap().is_some();
-        let has_pack = to.get(call().strong(), Table::Packs, &bytes("object"), &bytes("pack")).await.unwrap().is_some();
-        assert!(has_pack || !has_head, "after {steps} steps the object is there without its pack");
+        for (partition, small) in [("object", "head"), ("part", "directory")] {
+            let has = async |table, sort| {
+                to.get(call().strong(), table, &bytes(partition), &bytes(sort)).await.unwrap().is_some()
+            };
+            let (has_small, has_pack) = (has(Table::Objects, small).await, has(Table::Packs, "pack").await);
+            assert!(has_pack || !has_small, "after {steps} steps the {small} is there without its pack");
+        }
         // The lease of an upload that was left there expires.
         target.clock().advance(std::time::Duration::from_secs(120));
     }
