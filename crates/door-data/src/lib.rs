@@ -7,7 +7,8 @@
 //! - [`routes`] below lists all routes. Reading and writing routes are separate, so that the server
 //!   can require a right for each. The requester is a request extension, [`objects::Requester`].
 //! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request),
-//!   `list_request.rs` (both together), `asking.rs` (requester and path).
+//!   `list_request.rs` (both together), `waiting.rs` (work that ends when the client leaves),
+//!   `asking.rs` (requester and path).
 //! - One file per subject: `bulk.rs` and `selections.rs` (`archive.rs`: ZIPs, whole and in ranges),
 //!   `tokens.rs`, `listing.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`.
 //! - HTTP for all of them: `digest.rs`, `representation.rs` (and the crate `door-http`).
@@ -34,6 +35,7 @@ mod time;
 mod tokens;
 mod upload;
 mod volume;
+mod waiting;
 
 use std::sync::Arc;
 

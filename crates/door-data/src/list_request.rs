@@ -11,6 +11,7 @@ use crate::errors::DoorError;
 use crate::params::{Params, Retrieval};
 use crate::policies;
 use crate::settings::NAMED_BYTES;
+use crate::waiting::{Waiting, while_waiting};
 
 /// A parsed request, and its turn to be planned.
 pub struct ListRequest<'door> {
@@ -33,6 +34,20 @@ impl<'door> ListRequest<'door> {
         request: Request,
         requester: &Requester,
     ) -> Result<Self, DoorError> {
+        let read = move |params: &Params, client: &Waiting| -> Result<BulkRequest, DoorError> {
+            let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;
+            params.bulk(retrieval, || client.lasts())
+        };
+        Self::read_with(door, request, requester, read).await
+    }
+
+    /// Does the same, but `read` reads the list.
+    pub async fn read_with(
+        door: &'door DataDoor,
+        request: Request,
+        requester: &Requester,
+        read: impl FnOnce(&Params, &Waiting) -> Result<BulkRequest, DoorError> + Send + 'static,
+    ) -> Result<Self, DoorError> {
         let (memory, party) = (door.library.memory(), Party::of(requester));
         let (params, mut share) = Params::of_request(request, door.settings.form_bytes_max, memory, &party).await?;
         policies::check_length(&door.settings, &params)?;
@@ -40,11 +55,8 @@ impl<'door> ListRequest<'door> {
         share.resize(share.bytes() + params.named_at_most() * NAMED_BYTES)?;
         // A list may have 100,000 ids and more: reading it would block a thread that serves other
         // requests.
-        let read = tokio::task::spawn_blocking(move || {
-            let retrieval = retrieval.map_or_else(|| params.retrieval(), Ok)?;
-            params.bulk(retrieval).map(|bulk| (bulk, params))
-        });
-        let (bulk, params) = read.await.map_err(|error| objects::ObjectsError::Internal(error.to_string()))??;
+        let read = while_waiting(move |client| Ok::<_, DoorError>((read(&params, client)?, params, share)));
+        let (bulk, params, share) = read.await??;
         policies::check_request(&door.settings, &bulk.wanted)?;
         Ok(Self { bulk, turn, params, _share: share })
     }

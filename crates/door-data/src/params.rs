@@ -179,19 +179,19 @@ impl Params {
         lists.map(|list| separators(list) + 1).sum()
     }
 
-    /// The requested volumes.
-    pub fn volumes(&self) -> Result<Vec<Wanted>, DoorError> {
+    /// The requested volumes; it stops where `goes_on` says so.
+    pub fn volumes(&self, goes_on: impl Fn() -> bool) -> Result<Vec<Wanted>, DoorError> {
         let ids = match (self.list(VOLUME_IDS), &self.lines) {
-            (Some(list), None) => parse_volume_ids(&list)?,
-            (None, Some(lines)) => parse_volume_lines(lines)?,
-            (Some(list), Some(lines)) => parse_volume_lines(&format!("{}\n{lines}", list.replace('|', "\n")))?,
+            (Some(list), None) => parse_volume_ids(&list, goes_on)?,
+            (None, Some(lines)) => parse_volume_lines(lines, goes_on)?,
+            (Some(list), Some(lines)) => parse_volume_lines(&format!("{}\n{lines}", list.replace('|', "\n")), goes_on)?,
             (None, None) => return Err(DoorError::MissingParameter(VOLUME_IDS)),
         };
         Ok(ids.into_iter().map(Wanted::all).collect())
     }
 
-    /// The requested pages.
-    pub fn pages(&self) -> Result<Vec<Wanted>, DoorError> {
+    /// The requested pages; it stops where `goes_on` says so.
+    pub fn pages(&self, goes_on: impl Fn() -> bool) -> Result<Vec<Wanted>, DoorError> {
         let lines = self.lines.as_ref().map(|lines| lines.replace(['\r', '\n'], "|"));
         let list = match (self.list(PAGE_IDS), lines) {
             (Some(list), None) => list,
@@ -200,7 +200,7 @@ impl Params {
             (None, None) => return Err(DoorError::MissingParameter(PAGE_IDS)),
         };
         let wanted = |list: PageList| Wanted { volume: list.volume, pages: Some(list.pages) };
-        Ok(parse_page_ids(&list)?.into_iter().map(wanted).collect())
+        Ok(parse_page_ids(&list, goes_on)?.into_iter().map(wanted).collect())
     }
 
     /// Whether a selection is of volumes or of pages, by the parameter that is present. With a
@@ -222,8 +222,8 @@ impl Params {
         }
     }
 
-    /// A request for many volumes or pages.
-    pub fn bulk(&self, retrieval: Retrieval) -> Result<BulkRequest, DoorError> {
+    /// A request for many volumes or pages. Reading its list stops where `goes_on` says so.
+    pub fn bulk(&self, retrieval: Retrieval, goes_on: impl Fn() -> bool) -> Result<BulkRequest, DoorError> {
         let has_ids = self.lines.is_some() || self.list(retrieval.required()).is_some();
         if !has_ids {
             return Err(DoorError::MissingParameter(retrieval.required()));
@@ -232,8 +232,8 @@ impl Params {
         let layout = self.layout(retrieval, mets)?;
         let level = self.level()?;
         let wanted = match retrieval {
-            Retrieval::Volumes => self.volumes()?,
-            Retrieval::Pages => self.pages()?,
+            Retrieval::Volumes => self.volumes(goes_on)?,
+            Retrieval::Pages => self.pages(goes_on)?,
         };
         Ok(BulkRequest { wanted, layout, level, mets })
     }

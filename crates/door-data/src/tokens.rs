@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use hathi::VolumeId;
 use http::{HeaderValue, header};
-use objects::{BulkRequest, Party, SortBy, TokenLevel, TokenOrder, TokenRequest};
+use objects::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest};
 
 use crate::DataDoor;
 use crate::archive::ZipName;
@@ -15,8 +15,7 @@ use crate::asking::Asking;
 use crate::errors::{AsText, DoorError};
 use crate::list_request::ListRequest;
 use crate::params::Params;
-use crate::policies;
-use crate::settings::NAMED_BYTES;
+use crate::waiting::Waiting;
 
 /// The handler.
 pub async fn count(
@@ -24,16 +23,13 @@ pub async fn count(
     Asking(requester): Asking,
     request: Request,
 ) -> Result<Response, AsText> {
-    let (memory, party) = (door.library.memory(), Party::of(&requester));
-    let (params, mut share) = Params::of_request(request, door.settings.form_bytes_max, memory, &party).await?;
-    policies::check_length(&door.settings, &params)?;
-    let turn = door.library.planning(params.named_at_most(), party).await?;
-    share.resize(share.bytes() + params.named_at_most() * NAMED_BYTES)?;
-    let wanted = params.volumes()?;
-    policies::check_request(&door.settings, &wanted)?;
-    let volumes: Vec<VolumeId> = wanted.into_iter().map(|wanted| wanted.volume).collect();
-    let asked = ListRequest { bulk: BulkRequest::volumes(volumes.clone()), turn, params, _share: share };
+    let volumes = |params: &Params, client: &Waiting| -> Result<BulkRequest, DoorError> {
+        let wanted = params.volumes(|| client.lasts())?;
+        Ok(BulkRequest::volumes(wanted.into_iter().map(|wanted| wanted.volume)))
+    };
+    let asked = ListRequest::read_with(&door, request, &requester, volumes).await?;
     asked.check_pages(&door).await?;
+    let volumes: Vec<VolumeId> = asked.bulk.wanted.iter().map(|wanted| wanted.volume.clone()).collect();
     let request = TokenRequest { volumes, level: level(&asked.params), order: order(&asked.params)? };
     drop(asked);
     let pieces = door.library.token_counts(request, requester).await?;

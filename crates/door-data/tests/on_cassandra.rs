@@ -11,6 +11,8 @@ mod bulk;
 mod failing;
 #[path = "importing.rs"]
 mod importing;
+#[path = "leaving.rs"]
+mod leaving;
 #[path = "replacing.rs"]
 mod replacing;
 #[path = "resuming.rs"]

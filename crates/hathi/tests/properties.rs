@@ -51,15 +51,15 @@ proptest! {
         let ids: Vec<String> = picks.iter().map(|pick| format!("lib.{pick}")).collect();
         let mut seen = HashSet::new();
         let expected: Vec<&String> = ids.iter().filter(|id| seen.insert(*id)).collect();
-        let parsed = parse_volume_ids(&ids.join(" | ")).unwrap();
+        let parsed = parse_volume_ids(&ids.join(" | "), || true).unwrap();
         prop_assert_eq!(parsed.iter().map(VolumeId::as_str).collect::<Vec<_>>(), expected);
-        prop_assert_eq!(parse_volume_lines(&ids.join("\n")).unwrap(), parsed);
+        prop_assert_eq!(parse_volume_lines(&ids.join("\n"), || true).unwrap(), parsed);
     }
 
     #[test]
     fn a_page_list_gives_each_page_once_in_order(picks in prop::collection::vec((0..4_u32, 1..9_u32), 1..60)) {
         let list: Vec<String> = picks.iter().map(|(volume, page)| format!("lib.{volume}[{page}]")).collect();
-        let parsed = parse_page_ids(&list.join("|")).unwrap();
+        let parsed = parse_page_ids(&list.join("|"), || true).unwrap();
         let mut seen = HashSet::new();
         let firsts: Vec<_> = picks.iter().filter(|pick| seen.insert(**pick)).collect();
         prop_assert_eq!(parsed.iter().map(|list| list.pages.len()).sum::<usize>(), firsts.len());
@@ -82,7 +82,9 @@ proptest! {
     #[test]
     fn no_input_makes_a_parser_panic(text in r#"\PC{0,60}"#, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = (VolumeId::parse(&text), VolumeId::from_cleaned(&text), VolumeId::from_path_segment(&text));
-        let _ = (parse_volume_ids(&text), parse_page_ids(&text), parse_page_ids(&format!("lib.x[{text}]")), parse_volume_lines(&text));
+        let all = || true;
+        let _ = (parse_volume_ids(&text, all), parse_page_ids(&text, all), parse_volume_lines(&text, all));
+        let _ = parse_page_ids(&format!("lib.x[{text}]"), all);
         let _ = (Mets::parse(&bytes), Record::parse(&bytes), read(bytes, mets(None, &said_of(&[("1.txt", b"")]))));
     }
 

@@ -46,7 +46,7 @@ fn parse_lines(text: &str) -> anyhow::Result<Vec<VolumeId>> {
     if text.trim().is_empty() {
         return Err(CliError::Usage("no volume id was given".to_owned()).into());
     }
-    hathi::parse_volume_lines(text).map_err(|error| CliError::Usage(error.to_string()).into())
+    hathi::parse_volume_lines(text, || true).map_err(|error| CliError::Usage(error.to_string()).into())
 }
 
 /// The text of a file; `-` is standard input.

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn volumes(query: &str) -> Result<BulkRequest, DoorError> {
-    Params::of_query(Some(query)).bulk(Retrieval::Volumes)
+    Params::of_query(Some(query)).bulk(Retrieval::Volumes, || true)
 }
 
 fn pages(query: &str) -> Result<BulkRequest, DoorError> {
-    Params::of_query(Some(query)).bulk(Retrieval::Pages)
+    Params::of_query(Some(query)).bulk(Retrieval::Pages, || true)
 }
 
 fn refusal(request: Result<BulkRequest, DoorError>) -> String {
@@ -112,7 +112,7 @@ fn an_invalid_boolean_is_refused() {
 async fn a_form_may_have_literal_bars_and_any_charset_parameter() {
     for content_type in [Some(FORM), Some("Application/X-WWW-Form-Urlencoded; charset=UTF-8"), None] {
         let params = posted(content_type, "volumeIDs=a.1|b.2&concat=true").await.unwrap();
-        let request = params.bulk(Retrieval::Volumes).unwrap();
+        let request = params.bulk(Retrieval::Volumes, || true).unwrap();
         assert_eq!((ids(&request), request.layout), (vec!["a.1", "b.2"], Layout::Volumes));
     }
 }
@@ -120,9 +120,9 @@ async fn a_form_may_have_literal_bars_and_any_charset_parameter() {
 #[tokio::test]
 async fn plain_text_is_one_id_per_line() {
     let params = posted(Some("text/plain; charset=utf-8"), "\u{feff}b.2\r\n\r\n a.1 \nb.2\n").await.unwrap();
-    assert_eq!(ids(&params.bulk(Retrieval::Volumes).unwrap()), ["b.2", "a.1"]);
+    assert_eq!(ids(&params.bulk(Retrieval::Volumes, || true).unwrap()), ["b.2", "a.1"]);
     let params = posted(Some(PLAIN), "yale.1[3,1]\nyale.2[1]\n").await.unwrap();
-    assert_eq!(ids(&params.bulk(Retrieval::Pages).unwrap()), ["yale.1", "yale.2"]);
+    assert_eq!(ids(&params.bulk(Retrieval::Pages, || true).unwrap()), ["yale.1", "yale.2"]);
     assert!(matches!(posted(Some(PLAIN), vec![b'a', b'.', 0xff]).await, Err(DoorError::NotUtf8(_))));
 }
 
@@ -133,6 +133,17 @@ async fn a_body_over_the_limit_or_of_another_type_is_refused() {
     assert!(matches!(error, DoorError::TooLarge { max_bytes: 1_000, .. }));
     let error = posted(Some("application/json"), "{}").await.unwrap_err();
     assert!(matches!(error, DoorError::UnsupportedMediaType { found, .. } if found == "application/json"));
+}
+
+#[tokio::test]
+async fn a_list_is_not_read_to_its_end_for_a_client_that_has_left() {
+    for retrieval in [Retrieval::Volumes, Retrieval::Pages] {
+        for (content_type, list) in [(Some(PLAIN), "yale.1[1]"), (Some(FORM), "volumeIDs=a.1&pageIDs=yale.1[1]")] {
+            let params = posted(content_type, list).await.unwrap();
+            let error = params.bulk(retrieval, || false).unwrap_err();
+            assert!(matches!(error, DoorError::List(hathi::ListError::Stopped)), "{error}");
+        }
+    }
 }
 
 #[test]
@@ -149,7 +160,7 @@ proptest! {
     #[test]
     fn any_query_is_read_or_refused(query in ".{0,200}") {
         let params = Params::of_query(Some(&query));
-        let _ = (params.bulk(Retrieval::Volumes), params.bulk(Retrieval::Pages), params.retrieval());
+        let _ = (params.bulk(Retrieval::Volumes, || true), params.bulk(Retrieval::Pages, || true), params.retrieval());
     }
 
     #[test]

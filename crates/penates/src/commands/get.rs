@@ -105,7 +105,7 @@ impl GetArgs {
             ("/volumes", "volumeIDs", ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join("|"))
         } else {
             let list = self.pages.join("|");
-            hathi::parse_page_ids(&list).map_err(|error| CliError::Usage(error.to_string()))?;
+            hathi::parse_page_ids(&list, || true).map_err(|error| CliError::Usage(error.to_string()))?;
             ("/pages", "pageIDs", list)
         };
         let form = format!(

@@ -1,0 +1,66 @@
+//! Work for a request on a thread of its own, which ends soon after its client has left.
+
+use std::sync::{Arc, Weak};
+
+use objects::ObjectsError;
+
+/// Whether a client still waits for what is done for it.
+#[derive(Clone)]
+pub struct Waiting(Weak<()>);
+
+impl Waiting {
+    /// False from the moment at which the client has left.
+    pub fn lasts(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
+/// Runs a job that takes processor time on a thread of its own. Nothing ends such a thread from
+/// outside, so the job checks now and then whether the client still waits. What the job holds (a
+/// share of memory) is held until it ends.
+pub async fn while_waiting<T: Send + 'static>(
+    job: impl FnOnce(&Waiting) -> T + Send + 'static,
+) -> Result<T, ObjectsError> {
+    let here = Arc::new(());
+    let waiting = Waiting(Arc::downgrade(&here));
+    let done = tokio::task::spawn_blocking(move || job(&waiting)).await;
+    drop(here);
+    done.map_err(|error| ObjectsError::Internal(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    /// Bounds every wait.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn a_job_is_told_that_its_client_has_left() {
+        let (begun, has_begun) = mpsc::channel();
+        let (ended, has_ended) = mpsc::channel();
+        let mut job = Box::pin(while_waiting(move |client| {
+            begun.send(client.lasts()).unwrap();
+            while client.lasts() {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+        }));
+        assert!((&mut job).now_or_never().is_none());
+        assert!(has_begun.recv_timeout(PATIENCE).unwrap(), "the client waits when it begins");
+        assert!(has_ended.try_recv().is_err());
+        drop(job);
+        has_ended.recv_timeout(PATIENCE).unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_client_that_waits_gets_what_the_job_returns() {
+        assert!(while_waiting(Waiting::lasts).await.unwrap());
+    }
+}
