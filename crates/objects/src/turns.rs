@@ -3,7 +3,7 @@
 //! A turn that becomes free goes to whoever waits of the party that has the fewest: who comes with much that it wants makes
 //! itself wait, not others. Nothing is kept free: a party that is alone has all turns.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -19,10 +19,22 @@ pub(crate) struct Turns(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// How many turns each party has; none that has none.
-    had: HashMap<Party, usize>,
-    /// Who waits, by party, the party first that was given a turn the longest ago.
-    waiting: VecDeque<(Party, VecDeque<oneshot::Sender<Turn>>)>,
+    /// Those that have turns, or wait for some.
+    parties: HashMap<Party, Has>,
+    /// Those that wait: the one with the fewest turns first, and of several the one that was given its last turn the longest ago, or began
+    /// to wait first.
+    waiting: BTreeMap<(usize, u64), Party>,
+    /// What tells the next one of them that was given a turn, or began to wait, from those before.
+    order: u64,
+}
+
+/// What a party has.
+#[derive(Debug, Default)]
+struct Has {
+    turns: usize,
+    /// Its place among those with as many turns.
+    order: u64,
+    waiting: VecDeque<oneshot::Sender<Turn>>,
 }
 
 /// A turn; given back when it is dropped.
@@ -35,8 +47,8 @@ pub(crate) struct Turn {
 impl Turns {
     /// So many at once, at least one.
     pub(crate) fn new(at_once: usize) -> Self {
-        let state = State { free: at_once.max(1), had: HashMap::new(), waiting: VecDeque::new() };
-        Self(Arc::new(Mutex::new(state)))
+        let (parties, waiting) = (HashMap::new(), BTreeMap::new());
+        Self(Arc::new(Mutex::new(State { free: at_once.max(1), parties, waiting, order: 0 })))
     }
 
     /// Waits for a turn. Whoever stops waiting is passed over.
@@ -48,10 +60,13 @@ impl Turns {
                 return Ok(self.give(&mut state, party.clone()));
             }
             let (sender, receiver) = oneshot::channel();
-            match state.waiting.iter_mut().find(|(waiting, _)| waiting == party) {
-                Some((_, senders)) => senders.push_back(sender),
-                None => state.waiting.push_back((party.clone(), VecDeque::from([sender]))),
-            }
+            state.change(party, |has, order| {
+                while has.waiting.pop_front_if(|sender| sender.is_closed()).is_some() {}
+                if has.waiting.is_empty() {
+                    has.order = order;
+                }
+                has.waiting.push_back(sender);
+            });
             receiver
         };
         waiting.await.map_err(|_| ObjectsError::Internal("a turn was never given".to_owned()))
@@ -59,7 +74,7 @@ impl Turns {
 
     fn give(&self, state: &mut State, party: Party) -> Turn {
         state.free -= 1;
-        *state.had.entry(party.clone()).or_default() += 1;
+        state.change(&party, |has, order| (has.turns, has.order) = (has.turns + 1, order));
         Turn { turns: self.clone(), party }
     }
 
@@ -68,12 +83,7 @@ impl Turns {
         let given = {
             let mut state = self.0.lock();
             state.free += 1;
-            if let Some(had) = state.had.get_mut(party) {
-                *had -= 1;
-                if *had == 0 {
-                    state.had.remove(party);
-                }
-            }
+            state.change(party, |has, _| has.turns -= 1);
             state.next().map(|(party, sender)| (self.give(&mut state, party), sender))
         };
         // Whoever stops waiting just now gives it back, which takes the lock.
@@ -84,20 +94,31 @@ impl Turns {
 }
 
 impl State {
-    /// Who is next, taken out of those who wait.
+    /// Changes what a party has, and with it its place among those that wait. `change` is given an order that is later than all before.
+    fn change(&mut self, party: &Party, change: impl FnOnce(&mut Has, u64)) {
+        self.order += 1;
+        let has = self.parties.entry(party.clone()).or_default();
+        self.waiting.remove(&(has.turns, has.order));
+        change(has, self.order);
+        if !has.waiting.is_empty() {
+            self.waiting.insert((has.turns, has.order), party.clone());
+        } else if has.turns == 0 {
+            self.parties.remove(party);
+        }
+    }
+
+    /// Who is next, taken out of those who wait. It looks at few, however many wait: at whoever is next, and those who have left before.
     fn next(&mut self) -> Option<(Party, oneshot::Sender<Turn>)> {
-        for (_, senders) in &mut self.waiting {
-            while senders.pop_front_if(|sender| sender.is_closed()).is_some() {}
+        loop {
+            let party = self.waiting.values().next()?.clone();
+            let mut next = None;
+            self.change(&party, |has, _| {
+                next = std::iter::from_fn(|| has.waiting.pop_front()).find(|sender| !sender.is_closed());
+            });
+            if let Some(sender) = next {
+                return Some((party, sender));
+            }
         }
-        self.waiting.retain(|(_, senders)| !senders.is_empty());
-        let fewest = |(_, (party, _)): &(usize, &(Party, _))| self.had.get(party).copied().unwrap_or_default();
-        let (index, _) = self.waiting.iter().enumerate().min_by_key(fewest)?;
-        let (party, mut senders) = self.waiting.remove(index)?;
-        let sender = senders.pop_front()?;
-        if !senders.is_empty() {
-            self.waiting.push_back((party.clone(), senders));
-        }
-        Some((party, sender))
     }
 }
 
@@ -204,6 +225,6 @@ mod tests {
         drop(unseen);
         assert!(turns.turn(&first).now_or_never().is_some());
         let state = turns.0.lock();
-        assert!(state.had.is_empty() && state.waiting.is_empty() && state.free == 1, "{state:?}");
+        assert!(state.parties.is_empty() && state.waiting.is_empty() && state.free == 1, "{state:?}");
     }
 }
