@@ -74,13 +74,18 @@ impl Door {
         Self::open(Arc::new(Limited::new(Arc::new(engine), Limits::default()))).await
     }
 
-    /// All rows of a volume in a table.
+    /// All rows of a volume in a table: its own, and those of its generation, which has one part.
     async fn rows(&self, table: Table, id: &VolumeId) -> Result<Vec<Row>> {
-        let (mut rows, mut rest) = (Vec::new(), Some(Scan::prefix("", SCAN_BYTES)));
-        while let Some(scan) = rest {
-            let page = self.store.scan(call(), table, &keys::volume_partition(id), scan.clone()).await?;
-            rows.extend(page.rows);
-            rest = scan.resumed(page.next);
+        let volume = keys::volume_partition(id);
+        let part = keys::part(&volume, self.library.volume(id).await?.body.generation, 0);
+        let mut rows = Vec::new();
+        for partition in [volume, part] {
+            let mut rest = Some(Scan::prefix("", SCAN_BYTES));
+            while let Some(scan) = rest {
+                let page = self.store.scan(call(), table, &partition, scan.clone()).await?;
+                rows.extend(page.rows);
+                rest = scan.resumed(page.next);
+            }
         }
         Ok(rows)
     }

@@ -53,7 +53,9 @@ impl Packs {
             let body = library.volume(&id).await?.body;
             // METS follows the pages, in the same pack if it fits.
             let end = body.mets.place.pack + u32::from(body.mets.place.offset > 0);
-            let partition = [&[KEY_FORMAT], &keys::volume_partition(&id)[..]].concat();
+            // All packs of a volume of the corpus are in the first part of its generation.
+            ensure!(end <= keys::PART_PACKS, "{id} has more packs than a part");
+            let partition = [&[KEY_FORMAT], &keys::part(&keys::volume_partition(&id), body.generation, 0)[..]].concat();
             ranges.push([partition.into(), keys::pack(body.generation, 0), keys::pack(body.generation, end)]);
             frame_bytes += body.pages.frame_bytes;
         }

@@ -6,16 +6,15 @@
 
 use bytes::Bytes;
 use hathi::id::MAX_ID_BYTES;
-use pack::Group;
 use store::{Limits, Table, UnixMillis};
 
 use crate::audit::PART_BYTES;
-use crate::bulk::PlannedVolume;
 use crate::bulk::selection::{
-    self,
+    self, CHUNK_BYTES, OWNED_MAX, PART_CHUNKS,
     row::{CHUNK, COMPLETE, ENDED_EARLY, INFO, SWEPT},
 };
 use crate::directory::{ENTRY_BYTES, SEGMENT_PAGES};
+use crate::generations::GENERATIONS_MAX;
 use crate::grow::{ROW_BYTES, past_bytes, sampled_bytes};
 use crate::keys::{self, kind};
 use crate::library::LibraryOptions;
@@ -35,8 +34,10 @@ pub const PARTITION_BYTES_MAX: u64 = 100_000_000;
 pub enum Partition {
     /// The head of a resource or of the container of volumes.
     Head,
-    /// The head of a volume, and the directories of its generations.
+    /// The head of a volume, and the list of its generations.
     Volume,
+    /// The directory of a generation of a volume.
+    Directory,
     /// A page of a head log.
     LogPage,
     /// What a revision of a resource wrote.
@@ -47,14 +48,16 @@ pub enum Partition {
     Backlinks,
     /// Whose heads were about to name a content.
     Keepers,
-    /// The packs and digests of a volume's generations.
+    /// A part of the packs and digests of a generation of a volume.
     Packs,
     /// Marks of a shard of a container, or past members that were in one.
     Children,
     /// Where past members of a container are.
     PastIndex,
-    /// A selection.
+    /// A selection, without its plan.
     Selection,
+    /// A part of the plan of a selection.
+    Plan,
     /// The selections of one requester.
     Owned,
     /// A part of the audit.
@@ -69,7 +72,7 @@ pub enum Partition {
     Emptied,
     /// Since when a partition of marks waits for being dropped.
     Dropping,
-    /// Marks on damage.
+    /// Marks on damage of a version.
     Damage,
     /// The pins on a volume.
     Pins,
@@ -96,9 +99,10 @@ impl Largest {
 
 impl Partition {
     /// All kinds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Head,
         Self::Volume,
+        Self::Directory,
         Self::LogPage,
         Self::Version,
         Self::BacklinkBuckets,
@@ -108,6 +112,7 @@ impl Partition {
         Self::Children,
         Self::PastIndex,
         Self::Selection,
+        Self::Plan,
         Self::Owned,
         Self::Audit,
         Self::Records,
@@ -124,7 +129,8 @@ impl Partition {
         let is_kind = |kinds: &[u8]| sort.first().is_some_and(|kind| kinds.contains(kind));
         let (key, is_ok) = match table {
             Table::Objects => match Key::of(partition)? {
-                Key::Object(b'v') => (Self::Volume, is_kind(&[kind::HEAD, kind::DIRECTORY])),
+                Key::Object(b'v') => (Self::Volume, is_kind(&[kind::HEAD, kind::GENERATION])),
+                Key::Part(part) => (Self::Directory, part == 0 && is_kind(&[kind::DIRECTORY])),
                 Key::Object(_) => (Self::Head, is_kind(&[kind::HEAD])),
                 Key::LogPage => (Self::LogPage, is_kind(&[kind::LOG])),
                 Key::Version => (Self::Version, is_kind(&[kind::DESCRIPTION, kind::SMALL_CONTENT])),
@@ -132,9 +138,15 @@ impl Partition {
                 Key::Backlinks => (Self::Backlinks, keys::backlink_of(sort).is_some()),
                 Key::Keepers => (Self::Keepers, matches!(Key::of(sort), Some(Key::Object(_)))),
             },
-            Table::Packs => (Self::Packs, volume(partition) && is_kind(&[kind::FIXITY, kind::PACK])),
-            Table::Pins => (Self::Pins, volume(partition) && is_kind(&[kind::PIN])),
-            Table::Damage => (Self::Damage, object(partition) && is_kind(&[kind::DAMAGE])),
+            Table::Packs => {
+                let is_part = matches!(Key::of(partition)?, Key::Part(_));
+                (Self::Packs, is_part && is_kind(&[kind::FIXITY, kind::PACK]))
+            }
+            Table::Pins => (Self::Pins, matches!(Key::of(partition)?, Key::Object(b'v')) && is_kind(&[kind::PIN])),
+            Table::Damage => {
+                let is_version = matches!(Key::of(partition)?, Key::Part(0) | Key::Version);
+                (Self::Damage, is_version && is_kind(&[kind::DAMAGE]))
+            }
             Table::Children => {
                 let container = partition.iter().position(|byte| *byte == 0)?;
                 match partition.len() - container - 1 {
@@ -148,9 +160,12 @@ impl Partition {
             }
             Table::Selections if partition.starts_with(selection::OWNER_PREFIX) => (Self::Owned, true),
             Table::Selections => {
-                let is_single = [INFO, COMPLETE, ENDED_EARLY, SWEPT].contains(&sort);
-                let is_row = is_single || sort.starts_with(CHUNK) && sort.len() == CHUNK.len() + 4;
-                (Self::Selection, partition.starts_with(selection::SELECTION_PREFIX) && is_row)
+                let is_chunk = sort.starts_with(CHUNK) && sort.len() == CHUNK.len() + 4;
+                let (kind, is_row) = match partition.contains(&0) {
+                    true => (Self::Plan, is_chunk),
+                    false => (Self::Selection, [INFO, COMPLETE, ENDED_EARLY, SWEPT].contains(&sort)),
+                };
+                (kind, partition.starts_with(selection::SELECTION_PREFIX) && is_row)
             }
             Table::Audit => (Self::Audit, partition.starts_with(b"h/") && sort.len() == 16),
             Table::Work => match partition {
@@ -178,10 +193,10 @@ impl Partition {
         match self {
             Self::Head => Largest::Bytes(row(&keys::head(), value)),
             Self::Volume => {
-                let segments = (hathi::mets::MAX_PAGES as u64).div_ceil(u64::from(SEGMENT_PAGES));
-                let segment = row(&keys::directory(nothing, 0), SEGMENT_PAGES as usize * ENTRY_BYTES);
-                Largest::Each((segments * segment) as f64, "generations of a volume of the most pages")
+                let list = GENERATIONS_MAX as u64 * row(&keys::generation(nothing), 0);
+                Largest::Bytes(row(&keys::head(), value) + list)
             }
+            Self::Directory => Largest::Bytes(directory_bytes()),
             Self::LogPage => Largest::Bytes(keys::LOG_PAGE_ENTRIES * row(&keys::log(nothing), value)),
             Self::Version => {
                 let pieces = DESCRIPTION_BYTES_MAX.div_ceil(PIECE_BYTES) as u64;
@@ -196,8 +211,9 @@ impl Partition {
             // An upload is for one request, which tries so often.
             Self::Keepers => Largest::Bytes(u64::from(TRIES_MAX) * by_path(keys::resource_partition(&root))),
             Self::Packs => {
-                let pack = row(&keys::pack(nothing, 0), PACK_BYTES);
-                Largest::Each(pack as f64, "packs of 60 KiB of a volume's generations")
+                let packs = u64::from(keys::PART_PACKS) * row(&keys::pack(nothing, 0), PACK_BYTES);
+                let fixity = u64::from(keys::PART_FIXITY_SEGMENTS) * row(&keys::fixity(nothing, 0), value);
+                Largest::Bytes(packs + fixity + directory_bytes())
             }
             Self::Children => {
                 // All children that a shard had when it was found to be large are gone by now; the shorter their names, the more they grew.
@@ -209,12 +225,16 @@ impl Partition {
                 Largest::Each(row(&keys::past_index(0, 0), size_of::<u16>()) as f64, "shards that were rewritten")
             }
             Self::Selection => {
-                let volume = MAX_ID_BYTES + size_of::<Group>() + size_of::<PlannedVolume>();
-                Largest::Each(volume as f64, "whole volumes with the longest ids")
+                let rows = [INFO, COMPLETE, ENDED_EARLY, SWEPT].map(|sort| row(&Bytes::from_static(sort), value));
+                Largest::Bytes(rows.into_iter().sum())
+            }
+            Self::Plan => {
+                let chunk = CHUNK.len() + size_of::<u32>() + CHUNK_BYTES + ROW_BYTES;
+                Largest::Bytes((PART_CHUNKS * chunk) as u64)
             }
             Self::Owned => {
                 let (id, etag) = (Bytes::from(vec![b'0'; ID_CHARS]), 2 * size_of::<[u8; 32]>());
-                Largest::Each(row(&id, VARINT_BYTES_MAX + etag) as f64, "selections of one requester")
+                Largest::Bytes(OWNED_MAX * row(&id, VARINT_BYTES_MAX + etag))
             }
             Self::Audit => Largest::Bytes(PART_BYTES as u64),
             Self::Records => {
@@ -233,7 +253,8 @@ impl Partition {
             Self::Dropping => {
                 Largest::Each(row(&keys::dropping(UnixMillis(0)), 0) as f64, "servers that note it at the same time")
             }
-            Self::Damage => Largest::Each(row(&keys::damage(nothing, 0), 0) as f64, "damaged members"),
+            // Its pages, METS, record, and the volume as a whole.
+            Self::Damage => Largest::Bytes((hathi::mets::MAX_PAGES as u64 + 3) * row(&keys::damage(nothing, 0), 0)),
             Self::Pins => {
                 let id = "0".repeat(ID_CHARS);
                 let pin = row(&keys::pin(&id), size_of::<RevisionId>() + VARINT_BYTES_MAX);
@@ -249,6 +270,8 @@ enum Key {
     Object(u8),
     LogPage,
     Version,
+    /// A part of a generation of a volume: which.
+    Part(u32),
     BacklinkBuckets,
     Backlinks,
     Keepers,
@@ -263,6 +286,7 @@ impl Key {
             (b"k/", _) if rest.len() == 16 => Some(Self::Keepers),
             (b"v/" | b"r/" | b"c/", None) => Some(Self::Object(kind[0])),
             (b"v/" | b"r/", Some([b'l', page @ ..])) if page.len() == 8 => Some(Self::LogPage),
+            (b"v/", Some([b'g', ..])) => keys::part_of(partition).map(|(_, part)| Self::Part(part)),
             (b"r/", Some([b'r', revision @ ..])) if revision.len() == 16 => Some(Self::Version),
             (b"b/" | b"m/", None) => Some(Self::BacklinkBuckets),
             (b"b/" | b"m/", Some(bucket)) if bucket.len() == 2 => Some(Self::Backlinks),
@@ -271,12 +295,10 @@ impl Key {
     }
 }
 
-fn object(partition: &[u8]) -> bool {
-    matches!(Key::of(partition), Some(Key::Object(_)))
-}
-
-fn volume(partition: &[u8]) -> bool {
-    matches!(Key::of(partition), Some(Key::Object(b'v')))
+/// Bytes of the directory of a volume of the most pages.
+fn directory_bytes() -> u64 {
+    let segments = (hathi::mets::MAX_PAGES as u64).div_ceil(u64::from(SEGMENT_PAGES));
+    segments * row(&keys::directory(RevisionId::ZERO, 0), SEGMENT_PAGES as usize * ENTRY_BYTES)
 }
 
 /// Characters of a selection's id.

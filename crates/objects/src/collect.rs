@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bytes::Bytes;
 use hathi::VolumeId;
-use store::{Class, Removal, Scan, Step, Table, UnixMillis};
+use store::{Scan, Table, UnixMillis};
 
 use crate::error::{ObjectsError, ObjectsResult};
+use crate::generations::list;
 use crate::head::{Body, Condemned, Head, HeadRow, State};
-use crate::history::{Keep, Window};
+use crate::history::Keep;
 use crate::keys;
 use crate::library::Library;
 use crate::passes::{Chore, Tally, Then};
@@ -22,9 +22,6 @@ use crate::rules::Rule;
 
 /// When versions that are kept for a time are looked at again.
 pub(crate) const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
-
-/// Rows of a generation that are removed in one list: so many numbers.
-const ROWS_REMOVED: u32 = 256;
 
 /// Bounds of one pass of the collector.
 #[derive(Clone, Copy, Debug)]
@@ -152,13 +149,14 @@ impl Library {
         let pinned = self.pinned_revisions(id).await?;
         // What is above the head may be an import that still runs: it is left alone for as long as a grace.
         let is_over = |generation: &RevisionId| *generation < named || self.grace_passed(generation.time());
-        let (mut floor, mut is_unnamed, mut from) = (None, false, Some(RevisionId::ZERO));
-        while let Some(window) = from {
+        let (mut floor, mut is_unnamed) = (None, false);
+        let mut scan = Some(list());
+        while let Some(window) = scan {
             let (unnamed, rest) = self.unnamed_generations(id, row.as_ref(), window).await?;
             is_unnamed |= !unnamed.is_empty();
             let doomed = unnamed.into_iter().filter(|generation| !pinned.contains(generation)).filter(is_over);
             floor = doomed.max().or(floor);
-            from = rest;
+            scan = rest;
         }
         if !is_unnamed {
             if let Keep::For(time) = self.inner.options.history.volumes
@@ -192,20 +190,20 @@ impl Library {
             false => BTreeSet::new(),
         };
         let row = self.head(id).await?;
-        let (mut removed, mut from) = (0, Some(RevisionId::ZERO));
-        while let Some(window) = from.filter(|window| *window <= condemned.floor) {
+        let mut removed = 0;
+        let to = Some(keys::generation(condemned.floor.successor()));
+        let mut scan = Some(Scan { to, ..list() });
+        while let Some(window) = scan {
             let (mut doomed, rest) = self.unnamed_generations(id, row.as_ref(), window).await?;
             doomed.retain(|generation| {
                 let was_named = *generation == condemned.named && self.keeps(Rule::H0);
                 *generation <= condemned.floor && !was_named && !pinned.contains(generation)
             });
             for generation in &doomed {
-                for (table, kind) in keys::generation_prefixes() {
-                    self.remove_generation(table, &partition, &kind, *generation).await?;
-                }
+                self.remove_generation(&partition, *generation).await?;
             }
             removed += doomed.len() as u64;
-            from = rest;
+            scan = rest;
         }
         self.amend(&partition, |head| {
             let head = head.filter(|head| head.condemned == Some(condemned))?;
@@ -215,44 +213,16 @@ impl Library {
         Ok(Progress::Removed(removed))
     }
 
-    /// Removes the rows of one kind and generation, some at a time, however many there are.
-    async fn remove_generation(
-        &self,
-        table: Table,
-        partition: &Bytes,
-        kind: &Bytes,
-        generation: RevisionId,
-    ) -> ObjectsResult<()> {
-        let mut scan = Scan::prefix(keys::generation_rows(kind, generation), 1);
-        while let Some(first) = self.first_rows(table, partition, scan.clone()).await?.into_iter().next() {
-            let number = keys::number_of(&first.sort).and_then(|number| number.checked_add(ROWS_REMOVED));
-            let to = number.map(|number| keys::generation_row(kind, generation, number)).or_else(|| scan.to.clone());
-            let rows = Removal::Range(first.sort, to.clone());
-            let remove = Step::Remove { table, partition: partition.clone(), rows };
-            self.put_acknowledged(Class::Content, vec![remove]).await?;
-            match to {
-                Some(to) if Some(&to) != scan.to.as_ref() => scan.from = to,
-                _ => break,
-            }
-        }
-        Ok(())
-    }
-
-    /// Some of the generations of which there are rows, but which the head does not name, from a revision on; and from where the next ones
-    /// begin.
+    /// Some of the generations of which there may be rows, but which the head does not name: those in a page of the list. And the rest of
+    /// the list.
     async fn unnamed_generations(
         &self,
         id: &VolumeId,
         row: Option<&HeadRow>,
-        from: RevisionId,
-    ) -> ObjectsResult<(BTreeSet<RevisionId>, Option<RevisionId>)> {
+        window: Scan,
+    ) -> ObjectsResult<(BTreeSet<RevisionId>, Option<Scan>)> {
         let partition = keys::volume_partition(id);
-        let mut found = Vec::new();
-        for (table, kind) in keys::generation_prefixes() {
-            found.push(((), self.revisions_of((table, &partition, &kind), from).await?));
-        }
-        let Window { written, rest } = Window::of(found);
-        let mut generations: BTreeSet<_> = written.into_iter().map(|(generation, ())| generation).collect();
+        let (mut generations, rest) = self.listed_generations(&partition, window).await?;
         let mut strike = |head: &Head| {
             if let Body::Volume(volume) = &head.body {
                 generations.remove(&volume.generation);

@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use hathi::VolumeId;
 use parking_lot::Mutex;
 use store::{Class, NewRow, Removal, Scan, Step, Table, envelope};
@@ -72,7 +73,7 @@ impl Library {
 
     /// The members whose marks are in the store.
     async fn written_marks(&self, id: &VolumeId, revision: RevisionId) -> ObjectsResult<BTreeSet<u32>> {
-        let partition = keys::volume_partition(id);
+        let partition = marks_partition(id, revision);
         let mut members = BTreeSet::new();
         let mut scan = Some(Scan::prefix(keys::damage_prefix(revision), SCAN_BYTES));
         while let Some(range) = scan {
@@ -148,16 +149,21 @@ fn current_volume(row: &HeadRow, revision: RevisionId) -> Option<(&HeadRow, &Vol
     Some((row, body))
 }
 
+/// The partition of the marks on a revision: they are removed with the generation that it made.
+fn marks_partition(id: &VolumeId, revision: RevisionId) -> Bytes {
+    keys::part(&keys::volume_partition(id), revision, 0)
+}
+
 /// The step that puts marks. A mark says nothing but its key, so that two who put the same one put the same row.
 fn putting(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Option<Step> {
     let mark = |member: &u32| NewRow::new(keys::damage(revision, *member), envelope::seal(&[]));
     let rows: Vec<NewRow> = members.iter().map(mark).collect();
-    (!rows.is_empty()).then(|| Step::Put { table: Table::Damage, partition: keys::volume_partition(id), rows })
+    (!rows.is_empty()).then(|| Step::Put { table: Table::Damage, partition: marks_partition(id, revision), rows })
 }
 
 fn clearing(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Option<Step> {
     let sorts: Vec<_> = members.iter().map(|member| keys::damage(revision, *member)).collect();
-    let (table, partition) = (Table::Damage, keys::volume_partition(id));
+    let (table, partition) = (Table::Damage, marks_partition(id, revision));
     (!sorts.is_empty()).then(|| Step::Remove { table, partition, rows: Removal::Rows(sorts) })
 }
 

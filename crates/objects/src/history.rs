@@ -1,14 +1,12 @@
 //! Which earlier versions of an object are kept: those are its history, and nothing of them is ever condemned.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::row::prefix_end;
-use store::{Class, Scan, Table, UnixMillis};
+use store::UnixMillis;
 use thiserror::Error;
 
 use crate::error::ObjectsResult;
@@ -16,9 +14,6 @@ use crate::head::Head;
 use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
-
-/// Revisions of one kind of rows that are held at a time.
-pub(crate) const WINDOW_REVISIONS: usize = 256;
 
 /// Which versions are kept besides the one that stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,61 +133,6 @@ impl Library {
                 Ok(Some(current_then.map_or(since, |head| head.revision)))
             }
         }
-    }
-
-    /// The revisions from `from` on of which there are rows whose keys begin with `prefix`, in order, and so many at most. Reads one row of
-    /// each, and jumps over the others.
-    pub(crate) async fn revisions_of(
-        &self,
-        (table, partition, prefix): (Table, &Bytes, &Bytes),
-        from: RevisionId,
-    ) -> ObjectsResult<Found> {
-        let mut found = Found::default();
-        let mut scan = Scan::prefix(prefix.clone(), 1);
-        scan.from = keys::generation_rows(prefix, from);
-        while found.revisions.len() < WINDOW_REVISIONS {
-            let call = self.call(Class::Description).strong();
-            let page = self.inner.store.scan(call, table, partition, scan.clone()).await?;
-            let Some(revision) = page.rows.first().and_then(|row| keys::revision_of(&row.sort)) else {
-                found.is_all = true;
-                break;
-            };
-            found.revisions.push(revision);
-            let Some(from) = prefix_end(&keys::generation_rows(prefix, revision)) else {
-                found.is_all = true;
-                break;
-            };
-            scan.from = from;
-        }
-        Ok(found)
-    }
-}
-
-/// Some revisions, in order.
-#[derive(Default)]
-pub(crate) struct Found {
-    pub revisions: Vec<RevisionId>,
-    /// Whether there are no more.
-    pub is_all: bool,
-}
-
-/// What several kinds of rows of one object were written by, as far as all of them were read: an object may have any number of versions, and
-/// who looks at them holds a window of them at a time.
-pub(crate) struct Window<K> {
-    /// Revisions and kinds.
-    pub written: BTreeSet<(RevisionId, K)>,
-    /// From where the next window begins; `None`: there is no more.
-    pub rest: Option<RevisionId>,
-}
-
-impl<K: Copy + Ord> Window<K> {
-    /// What was found of each kind, as far as it was read of all.
-    pub fn of(found: Vec<(K, Found)>) -> Self {
-        let cut_off = found.iter().filter(|(_, found)| !found.is_all);
-        let end = cut_off.filter_map(|(_, found)| found.revisions.last().copied()).min();
-        let all = found.into_iter().flat_map(|(kind, found)| found.revisions.into_iter().map(move |of| (of, kind)));
-        let written = all.filter(|(revision, _)| end.is_none_or(|end| *revision <= end)).collect();
-        Self { written, rest: end.map(|end| end.successor()) }
     }
 }
 

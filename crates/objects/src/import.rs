@@ -2,7 +2,6 @@
 
 mod replace;
 
-use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
 use bytes::Bytes;
@@ -15,6 +14,7 @@ use crate::child::Creation;
 use crate::containment::Container;
 use crate::directory::PageFixity;
 use crate::error::{ObjectsError, ObjectsResult};
+use crate::generations::listing;
 use crate::head::{Body, Head, HeadRow, State, VolumeBody};
 use crate::keys;
 use crate::library::Library;
@@ -145,6 +145,7 @@ impl Library {
                 {
                     return Ok(same);
                 }
+                library.check_generations(&id).await?;
                 let mut attempt = Attempt::new(&library, &id, base.as_ref());
                 attempt.pages(&mut reader, &progress).await?;
                 let body = attempt.rest(&reader, &digests)?;
@@ -295,33 +296,40 @@ impl<'a> Attempt<'a> {
             return Ok(());
         }
         for portion in self.full_rows() {
-            let list = self.record_before(portion);
+            let list = self.announced(portion);
             self.library.put_acknowledged(Class::Content, list).await?;
         }
         Ok(())
     }
 
-    /// The rows that are full, in portions that fit a step: a step for each table.
+    /// The rows that are full, in portions that fit a step: a step for each partition, in the order of the rows.
     fn full_rows(&mut self) -> Vec<Vec<Step>> {
-        let partition = keys::volume_partition(self.id);
+        let volume = keys::volume_partition(self.id);
         let steps = |portion: Vec<NewRow>| {
-            let mut by_table: BTreeMap<Table, Vec<NewRow>> = BTreeMap::new();
+            let mut places: Vec<((Table, Bytes), Vec<NewRow>)> = Vec::new();
             for row in portion {
-                by_table.entry(keys::table_of(&row.sort)).or_default().push(row);
+                let place = (keys::table_of(&row.sort), keys::partition_of(&volume, &row.sort));
+                match places.iter_mut().find(|(of, _)| *of == place) {
+                    Some((_, rows)) => rows.push(row),
+                    None => places.push((place, vec![row])),
+                }
             }
-            let step = |(table, rows)| Step::Put { table, partition: partition.clone(), rows };
-            by_table.into_iter().map(step).collect()
+            places.into_iter().map(|((table, partition), rows)| Step::Put { table, partition, rows }).collect()
         };
         self.packer.take_rows(self.step_bytes()).into_iter().map(steps).collect()
     }
 
-    /// Before the first steps goes the record that their rows may have to be collected.
-    fn record_before(&mut self, mut puts: Vec<Step>) -> Vec<Step> {
+    /// Before the first rows goes the record that they may have to be collected. Before any goes the entry in the list of generations, by
+    /// which the collector finds them: also what comes after it took the writer for dead is listed.
+    fn announced(&mut self, puts: Vec<Step>) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(puts.len() + 2);
         if self.recorded.is_none() {
             let record = self.recorded.insert(self.library.work_record(self.revision, self.id));
-            puts.insert(0, record.put(envelope::seal(&[])));
+            steps.push(record.put(envelope::seal(&[])));
         }
-        puts
+        steps.push(listing(&keys::volume_partition(self.id), self.revision));
+        steps.extend(puts);
+        steps
     }
 
     /// Puts the last rows and switches the head. `None`: it was fenced off and has to begin anew.
@@ -332,11 +340,11 @@ impl<'a> Attempt<'a> {
         // The last portion goes with the head; all before it are put by themselves, so that a list stays as small as a step.
         let last = portions.pop();
         for portion in portions {
-            let list = self.record_before(portion);
+            let list = self.announced(portion);
             self.library.put_acknowledged(Class::Content, list).await?;
         }
         let last = match last {
-            Some(portion) => self.record_before(portion),
+            Some(portion) => self.announced(portion),
             None => Vec::new(),
         };
         let live = base.as_ref().filter(|row| row.head.state == State::Live);

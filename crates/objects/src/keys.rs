@@ -9,7 +9,7 @@ use crate::containment::Mark;
 use crate::resources::path::ResourcePath;
 use crate::revision::RevisionId;
 
-/// Kinds of rows in an object's partition (marks on damage and pins: in its partitions of [`Table::Damage`] and [`Table::Pins`]).
+/// Kinds of rows in an object's partitions.
 pub(crate) mod kind {
     pub const HEAD: u8 = 0x00;
     pub const LOG: u8 = 0x01;
@@ -21,6 +21,7 @@ pub(crate) mod kind {
     pub const DESCRIPTION: u8 = 0x07;
     pub const SMALL_CONTENT: u8 = 0x08;
     pub const BUCKET: u8 = 0x09;
+    pub const GENERATION: u8 = 0x0A;
 }
 
 /// The partition of a volume.
@@ -153,9 +154,63 @@ pub fn log_page(object: &[u8], page: u64) -> Bytes {
     Bytes::from([object, &b"\0l"[..], &page.to_be_bytes()].concat())
 }
 
-/// The partition of what one revision of a resource wrote: its description, and its bytes if they are few.
+/// The partition of what one revision of a resource wrote: its description, and its bytes if they are few. In [`Table::Damage`]: of the
+/// marks on that.
 pub fn version(object: &[u8], revision: RevisionId) -> Bytes {
     Bytes::from([object, &b"\0r"[..], &revision.0].concat())
+}
+
+/// The revision of such a partition; `None`: it is not one.
+pub fn version_of(partition: &[u8]) -> Option<RevisionId> {
+    let beside = partition.iter().position(|byte| *byte == 0).map(|nul| &partition[nul + 1..])?;
+    Some(RevisionId(beside.strip_prefix(b"r")?.try_into().ok()?))
+}
+
+/// The entry of a generation in the list of those of which there may be rows. It is in the volume's own partition.
+pub fn generation(revision: RevisionId) -> Bytes {
+    revision_key(kind::GENERATION, revision, None)
+}
+
+/// All such entries.
+pub fn generation_prefix() -> Bytes {
+    Bytes::from_static(&[kind::GENERATION])
+}
+
+/// Packs in one part of a generation, 30 MiB.
+pub const PART_PACKS: u32 = 512;
+
+/// Fixity segments in one part of a generation, 16 MiB at most.
+pub const PART_FIXITY_SEGMENTS: u32 = 256;
+
+/// The partition of a part of what one revision of a volume wrote. [`Table::Packs`] has as many parts as the packs and fixity segments
+/// need; [`Table::Objects`] has the directory, and [`Table::Damage`] the marks, in the first part.
+pub fn part(volume: &[u8], generation: RevisionId, part: u32) -> Bytes {
+    Bytes::from([volume, &b"\0g"[..], &generation.0, &part.to_be_bytes()].concat())
+}
+
+/// The generation and the part of such a partition; `None`: it is not one.
+pub fn part_of(partition: &[u8]) -> Option<(RevisionId, u32)> {
+    let beside = partition.iter().position(|byte| *byte == 0).map(|nul| &partition[nul + 1..])?;
+    let (generation, part) = beside.strip_prefix(b"g")?.split_first_chunk()?;
+    Some((RevisionId(*generation), u32::from_be_bytes(part.try_into().ok()?)))
+}
+
+/// The partition of a row of a volume, by its sort key: the volume's own, or that of a part of a generation.
+pub fn partition_of(volume: &Bytes, sort: &[u8]) -> Bytes {
+    let number = number_of(sort).unwrap_or(0);
+    let in_part = match sort.first() {
+        Some(&kind::PACK) => pack_of(number).map_or(0, |pack| pack / PART_PACKS),
+        Some(&kind::FIXITY) => number / PART_FIXITY_SEGMENTS,
+        Some(&(kind::DIRECTORY | kind::DAMAGE)) => 0,
+        _ => return volume.clone(),
+    };
+    revision_of(sort).map_or_else(|| volume.clone(), |generation| part(volume, generation, in_part))
+}
+
+/// The object that a partition of a volume or a resource belongs to: it is that of the object's head, or begins with that and a NUL.
+pub fn object_of(partition: &Bytes) -> Bytes {
+    let end = partition.iter().position(|byte| *byte == 0).unwrap_or(partition.len());
+    partition.slice(..end)
 }
 
 /// A directory segment of the generation that `revision` made.
@@ -410,10 +465,10 @@ pub fn dropping_since(sort: &[u8]) -> Option<UnixMillis> {
     Some(UnixMillis(u64::from_be_bytes(sort.try_into().ok()?)))
 }
 
-/// The kinds of rows that belong to one generation and are collected with it: their table, and the prefix of their sort keys.
-pub fn generation_prefixes() -> [(Table, Bytes); 4] {
-    [kind::DIRECTORY, kind::FIXITY, kind::PACK, kind::DAMAGE]
-        .map(|kind| (table_of_kind(kind), Bytes::copy_from_slice(&[kind])))
+/// The kinds of rows that one generation has in a table, as prefixes of their sort keys.
+pub fn generation_kinds(table: Table) -> impl Iterator<Item = Bytes> {
+    let kinds = [kind::DIRECTORY, kind::FIXITY, kind::PACK, kind::DAMAGE].into_iter();
+    kinds.filter(move |kind| table_of_kind(*kind) == table).map(|kind| Bytes::copy_from_slice(&[kind]))
 }
 
 /// The table of a row of an object, by its sort key.
@@ -436,7 +491,7 @@ pub fn collecting_of(sort: &Bytes) -> Option<(RevisionId, VolumeId)> {
     Some((RevisionId(*revision), VolumeId::parse(std::str::from_utf8(id).ok()?).ok()?))
 }
 
-/// All rows of one kind (one of [`generation_prefixes`]) and generation begin with this.
+/// All rows of one kind (one of [`generation_kinds`]) and generation begin with this.
 pub fn generation_rows(kind_prefix: &Bytes, generation: RevisionId) -> Bytes {
     Bytes::from([kind_prefix, &generation.0[..]].concat())
 }
@@ -446,11 +501,12 @@ pub fn generation_row(kind_prefix: &Bytes, generation: RevisionId, number: u32) 
     Bytes::from([kind_prefix, &generation.0[..], &number.to_be_bytes()].concat())
 }
 
-/// The generation that a directory, fixity, pack or damage key belongs to; the revision of a log key or one of a version of a resource.
+/// The generation that a key of the list, a directory, fixity, pack or damage key belongs to; the revision of a log key or one of a version of a resource.
 pub fn revision_of(sort: &[u8]) -> Option<RevisionId> {
     let bytes: [u8; 16] = sort.get(1..17)?.try_into().ok()?;
     match sort[0] {
         kind::LOG
+        | kind::GENERATION
         | kind::DIRECTORY
         | kind::FIXITY
         | kind::PACK
@@ -481,3 +537,6 @@ fn revision_key(kind: u8, revision: RevisionId, number: Option<u32>) -> Bytes {
     }
     key.freeze()
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@
 //!   frames are read (twice, before anything is called damaged).
 //! - `switch.rs`, `head_log.rs` and `containment.rs`: the protocols that change heads, keep those that were replaced, and say what a
 //!   container contains. `bounds.rs`: how large each kind of partition gets.
-//! - `import.rs` (with `packer.rs`, the pure part), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
+//! - `import.rs` (with `packer.rs`, the pure part; `generations.rs` lists what imports wrote), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
 //!   `list.rs` (with `children.rs`, which reads a shard), `statistics.rs`: to all of them.
 //! - `collect.rs`, `history.rs` and `pins.rs`: how what no head names is taken away, and what holds that up; `rewrite.rs`: how a
 //!   shard gets rid of its past members; `grow.rs`: how a container gets more shards; `past.rs`: where past members are kept;
@@ -33,6 +33,7 @@ pub mod delete;
 pub mod directory;
 pub mod error;
 pub mod fairness;
+mod generations;
 mod grow;
 pub mod head;
 mod head_log;

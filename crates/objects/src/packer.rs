@@ -23,6 +23,8 @@ pub(crate) struct Packer {
     /// The fixity segment that is being filled, and its number.
     fixity: Vec<PageFixity>,
     fixity_number: u32,
+    /// The directory, which comes after everything else: where there is one, all packs are there. It is small: 24 bytes for each page.
+    directory: Vec<NewRow>,
     sums: Sums,
     crc32: u32,
     rows: Vec<NewRow>,
@@ -45,6 +47,7 @@ impl Packer {
             segment_number: 0,
             fixity: Vec::new(),
             fixity_number: 0,
+            directory: Vec::new(),
             sums: Sums::default(),
             crc32: 0,
             rows: Vec::new(),
@@ -87,6 +90,9 @@ impl Packer {
         }
         if !self.pack.is_empty() {
             self.end_pack();
+        }
+        for row in std::mem::take(&mut self.directory) {
+            self.row(row.sort, row.value);
         }
         Ok(Packed { sums: self.sums, crc32: self.crc32 })
     }
@@ -141,7 +147,7 @@ impl Packer {
     fn end_segment(&mut self) {
         let value = envelope::seal(&directory::encode(&self.entries));
         self.row(keys::directory_copy(self.generation, self.segment_number), value.clone());
-        self.row(keys::directory(self.generation, self.segment_number), value);
+        self.directory.push(NewRow::new(keys::directory(self.generation, self.segment_number), value));
         self.entries.clear();
         self.segment_number += 1;
     }
@@ -180,9 +186,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
-    use store::Limits;
+    use store::{Limits, Table};
 
     use super::*;
+    use crate::bounds::{Largest, Partition};
+    use crate::library::LibraryOptions;
 
     fn frame_of(bytes: Vec<u8>) -> Frame {
         Frame { size: 1, crc32: crc32fast::hash(&bytes), bytes: bytes.into() }
@@ -262,6 +270,46 @@ mod tests {
         let rows: Vec<_> = packer.take_rows(1 << 20).into_iter().flatten().collect();
         assert_eq!(rows.len(), 1);
         assert!(rows[0].value.len() <= Limits::default().value_bytes, "{} bytes", rows[0].value.len());
+    }
+
+    #[test]
+    fn no_partition_of_a_generation_gets_larger_than_its_rule_says() {
+        let mut packer = Packer::new(RevisionId([7; 16]));
+        let longest = fixity(&"n".repeat(FIXITY_TEXT_BYTES_MAX - 10));
+        for seq in 1..=20_000 {
+            packer.page(seq, &frame_of(vec![1; 10]), longest.clone()).unwrap();
+        }
+        packer.member(0, &frame_of(vec![1; 1_100 * PACK_BYTES])).unwrap();
+        packer.finish().unwrap();
+        let mut partitions: BTreeMap<(Table, Bytes), u64> = BTreeMap::new();
+        for row in packer.take_rows(4 << 20).into_iter().flatten() {
+            let place = (keys::table_of(&row.sort), keys::partition_of(&Bytes::from_static(b"v/t.a"), &row.sort));
+            let kind = Partition::of(place.0, &place.1, &row.sort);
+            assert_eq!(kind, Some(if place.0 == Table::Packs { Partition::Packs } else { Partition::Directory }));
+            *partitions.entry(place).or_default() += (row.sort.len() + row.value.len()) as u64;
+        }
+        let options = LibraryOptions::default();
+        for ((table, partition), bytes) in &partitions {
+            let kind = if *table == Table::Packs { Partition::Packs } else { Partition::Directory };
+            let Largest::Bytes(largest) = kind.largest(&options) else { panic!("{kind:?} has no bound") };
+            assert!(*bytes <= largest, "{bytes} bytes in {table} {}", partition.escape_ascii());
+        }
+        assert_eq!(partitions.len(), 4, "the directory, and three parts");
+    }
+
+    #[test]
+    fn the_directory_comes_after_all_else() {
+        let mut packer = Packer::new(RevisionId([7; 16]));
+        for seq in 1..=2 * SEGMENT_PAGES + 1 {
+            packer.page(seq, &frame_of(vec![1; 300]), fixity("n")).unwrap();
+        }
+        packer.member(0, &frame_of(vec![1; PACK_BYTES])).unwrap();
+        packer.finish().unwrap();
+        let rows: Vec<_> = packer.take_rows(4 << 20).into_iter().flatten().collect();
+        let tables: Vec<_> = rows.iter().map(|row| keys::table_of(&row.sort)).collect();
+        let packs = tables.iter().take_while(|table| **table == Table::Packs).count();
+        assert_eq!(tables[packs..], [Table::Objects; 3]);
+        assert!(packs > 3 + 9 + 3, "copies of the directory, fixity, packs: {packs}");
     }
 
     #[test]

@@ -42,8 +42,16 @@ pub(crate) struct VolumeExtent {
 }
 
 impl VolumeExtent {
-    /// The range that holds what is wanted: the directory, or its copy with the packs behind it.
-    fn scan(&self) -> Scan {
+    /// Where what is wanted is: the directory, or its copy with the packs behind it. Both are ranges of one partition, that of the
+    /// generation's first part, so that a usual volume is read with one range. Of a volume of more packs than a part has, the further ones are
+    /// left to whoever sends it.
+    fn scan(&self) -> (Table, Bytes, Scan) {
+        let partition = keys::part(&keys::volume_partition(&self.id), self.generation, 0);
+        let scan = self.scan_of_part();
+        (keys::table_of(&scan.from), partition, scan)
+    }
+
+    fn scan_of_part(&self) -> Scan {
         let directory_bytes = directory::rows_bytes_max(self.pages);
         let range = |(from, to): (Bytes, Bytes), max_bytes| Scan { to: Some(to), ..Scan::prefix(from, max_bytes) };
         let segment = |number| keys::directory(self.generation, number);
@@ -106,11 +114,8 @@ impl Library {
     /// Directories and packs of many volumes with one call of the store; `None` where something is not as it should be: then it has
     /// to be read by itself to find out what.
     pub(crate) async fn volume_rows(&self, volumes: &[VolumeExtent]) -> ObjectsResult<Vec<Option<VolumeRows>>> {
-        let scans = volumes.iter().map(|volume| {
-            let scan = volume.scan();
-            (keys::table_of(&scan.from), keys::volume_partition(&volume.id), scan)
-        });
-        let pages = self.inner.store.scan_many(self.call(Class::Content), scans.collect()).await?;
+        let scans = volumes.iter().map(VolumeExtent::scan).collect();
+        let pages = self.inner.store.scan_many(self.call(Class::Content), scans).await?;
         let rows = volumes.iter().zip(pages).map(|(volume, page)| volume.rows(&page.rows));
         // All of it, though one volume may be of no use: each takes its pages off the list.
         Ok(rows.collect())
@@ -193,7 +198,7 @@ impl Library {
         let segments = first..pages.end.div_ceil(SEGMENT_PAGES);
         let key = |segment| keys::directory(generation, segment);
         let decode = |_, payload: Bytes| directory::decode(&payload).ok_or("a torn directory segment".to_owned());
-        let decoded = self.numbered_rows(Class::Description, id, segments, key, decode).await?;
+        let decoded = self.numbered_rows(Class::Description, id, segments, u32::MAX, key, decode).await?;
         let all: Vec<Entry> = decoded.into_iter().flatten().collect();
         let skip = (pages.start - first * SEGMENT_PAGES) as usize;
         let wanted = all.get(skip..skip + pages.len()).ok_or_else(|| ObjectsError::Damaged {
@@ -222,7 +227,8 @@ impl Library {
             let wanted = pages.start.saturating_sub(begins)..pages.end - begins;
             directory::decode_fixity(&payload, wanted).map_err(|error| error.to_string())
         };
-        let decoded = self.numbered_rows(Class::Description, id, segments, key, decode).await?;
+        let per_part = keys::PART_FIXITY_SEGMENTS;
+        let decoded = self.numbered_rows(Class::Description, id, segments, per_part, key, decode).await?;
         Ok(decoded.into_iter().flatten().collect())
     }
 
@@ -254,14 +260,37 @@ impl Library {
         let key = |number| keys::pack(generation, number);
         for run in numbers.chunk_by(|a, b| a + 1 == *b) {
             let range = run[0]..run[run.len() - 1] + 1;
-            let payloads = self.numbered_rows(Class::Content, id, range.clone(), key, |_, payload| Ok(payload)).await?;
+            let (per_part, decode) = (keys::PART_PACKS, |_, payload| Ok(payload));
+            let payloads = self.numbered_rows(Class::Content, id, range.clone(), per_part, key, decode).await?;
             packs.extend(range.zip(payloads));
         }
         Ok(packs)
     }
 
-    /// The payloads of rows `numbers` of one kind, each decoded by its number; every one of them must be there.
+    /// The payloads of rows `numbers` of one kind, of which a part of the generation has so many, each decoded by its number; every one of
+    /// them must be there.
     async fn numbered_rows<T>(
+        &self,
+        class: Class,
+        id: &VolumeId,
+        numbers: Range<u32>,
+        per_part: u32,
+        key: impl Fn(u32) -> Bytes,
+        decode: impl Fn(u32, Bytes) -> Result<T, String>,
+    ) -> ObjectsResult<Vec<T>> {
+        let mut decoded = Vec::with_capacity(numbers.len());
+        let mut rest = numbers;
+        while !rest.is_empty() {
+            let next_part = (rest.start / per_part).saturating_add(1).saturating_mul(per_part);
+            let of_part = rest.start..rest.end.min(next_part);
+            rest.start = of_part.end;
+            decoded.extend(self.numbered_rows_of_part(class, id, of_part, &key, &decode).await?);
+        }
+        Ok(decoded)
+    }
+
+    /// The same, of one part.
+    async fn numbered_rows_of_part<T>(
         &self,
         class: Class,
         id: &VolumeId,
@@ -269,7 +298,7 @@ impl Library {
         key: impl Fn(u32) -> Bytes,
         decode: impl Fn(u32, Bytes) -> Result<T, String>,
     ) -> ObjectsResult<Vec<T>> {
-        let partition = keys::volume_partition(id);
+        let partition = keys::partition_of(&keys::volume_partition(id), &key(numbers.start));
         let mut decoded = Vec::with_capacity(numbers.len());
         let mut rows = match self.consecutive(class, &partition, &numbers, &key).await {
             Ok(rows) => rows.into_iter().peekable(),

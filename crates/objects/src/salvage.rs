@@ -13,6 +13,7 @@ use store::{Class, Step, Strength, Table, envelope};
 use crate::children::Children;
 use crate::containment::{Container, Mark, Parent, Settled};
 use crate::error::ObjectsResult;
+use crate::generations::listing;
 use crate::head::{Head, HeadRow, State};
 use crate::keys;
 use crate::library::Library;
@@ -70,6 +71,7 @@ impl Library {
         mut progress: impl FnMut(u64, u64),
     ) -> ObjectsResult<SetRight> {
         let mut found = SetRight::default();
+        self.list_generations().await?;
         let headless = self.mark_as_heads_say(is_text_incomplete, &mut found).await?;
         self.remove_the_headless(&mut found).await?;
         for id in &headless {
@@ -83,7 +85,7 @@ impl Library {
         let mut done = 0;
         let mut next: Option<Bytes> = None;
         loop {
-            let (partitions, rest) = self.some_objects(next).await?;
+            let (partitions, rest) = self.some_partitions(Table::Objects, next).await?;
             let ids: Vec<_> = partitions.iter().filter_map(keys::volume_of_partition).collect();
             let paths: Vec<_> = partitions.iter().filter_map(keys::resource_of_partition).collect();
             let volumes = futures::stream::iter(ids).map(async |id| match self.volume(&id).await {
@@ -114,11 +116,45 @@ impl Library {
         Ok(found)
     }
 
-    /// Some partitions of objects, and where to go on.
-    async fn some_objects(&self, from: Option<Bytes>) -> ObjectsResult<(Vec<Bytes>, Option<Bytes>)> {
+    /// Lists the generations of which there are rows, but no entry in the list of their volume: the collector looks for them there.
+    async fn list_generations(&self) -> ObjectsResult<()> {
+        for table in [Table::Objects, Table::Packs] {
+            let mut next: Option<Bytes> = None;
+            loop {
+                let (partitions, rest) = self.some_partitions(table, next).await?;
+                let entry = |part: &Bytes| {
+                    let (generation, _) = keys::part_of(part)?;
+                    Some((keys::object_of(part), generation))
+                };
+                let entries: Vec<_> = partitions.iter().filter_map(entry).collect();
+                let keys: Vec<_> = entries
+                    .iter()
+                    .map(|(volume, generation)| (volume.clone(), keys::generation(*generation)))
+                    .collect();
+                let read = || async {
+                    let call = self.call(Class::Description).strong();
+                    Ok(self.inner.store.get_many(call, Table::Objects, keys.clone()).await?)
+                };
+                let listed = self.patiently(read).await?;
+                let missing = entries.iter().zip(listed).filter(|(_, listed)| listed.is_none());
+                let missing: Vec<_> = missing.map(|((volume, generation), _)| listing(volume, *generation)).collect();
+                if !missing.is_empty() {
+                    self.put_acknowledged(Class::Description, missing).await?;
+                }
+                next = rest;
+                if next.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Some partitions of a table, and where to go on.
+    async fn some_partitions(&self, table: Table, from: Option<Bytes>) -> ObjectsResult<(Vec<Bytes>, Option<Bytes>)> {
         let walk = async || {
             let call = self.call(Class::Description);
-            Ok(self.inner.store.walk(call, Table::Objects, from.clone(), BATCH_OBJECTS).await?)
+            Ok(self.inner.store.walk(call, table, from.clone(), BATCH_OBJECTS).await?)
         };
         let page = self.patiently(walk).await?;
         Ok((page.partitions, page.next))
@@ -143,7 +179,7 @@ impl Library {
         let mut headless = Vec::new();
         let mut next: Option<Bytes> = None;
         loop {
-            let (partitions, rest) = self.some_objects(next).await?;
+            let (partitions, rest) = self.some_partitions(Table::Objects, next).await?;
             let members: Vec<_> = partitions.into_iter().filter_map(Member::of).collect();
             let partitions: Vec<_> = members.iter().map(|member| member.partition.clone()).collect();
             let parents = self.containers_of(&members).await?;
@@ -208,7 +244,7 @@ impl Library {
         self.remove_the_headless_of(&volumes, found).await?;
         let mut next: Option<Bytes> = None;
         loop {
-            let (partitions, rest) = self.some_objects(next).await?;
+            let (partitions, rest) = self.some_partitions(Table::Objects, next).await?;
             for partition in &partitions {
                 let Some(path) = keys::resource_of_partition(partition) else { continue };
                 let row = self.patiently(|| self.head_at(partition)).await?;

@@ -48,6 +48,8 @@ mod at_size;
 mod grace;
 #[path = "collecting/history.rs"]
 mod history;
+#[path = "collecting/parts.rs"]
+mod parts;
 #[path = "collecting/plans.rs"]
 mod plans;
 #[path = "collecting/queues.rs"]

@@ -64,12 +64,13 @@ impl World {
             match table {
                 Table::Children => containers.extend(container_of_marks(&partition)),
                 Table::Objects | Table::Packs => {
-                    let is_container = self.model.head(&partition).is_some_and(|head| head.body.container().is_some());
-                    containers.extend(container_of(&partition));
+                    let object = keys::object_of(&partition);
+                    let is_container = self.model.head(&object).is_some_and(|head| head.body.container().is_some());
+                    containers.extend(container_of(&object));
                     if is_container {
-                        containers.insert(partition.clone());
+                        containers.insert(object.clone());
                     }
-                    objects.insert(partition);
+                    objects.insert(object);
                 }
                 Table::Contents => {
                     let id = <[u8; 16]>::try_from(&partition[..]).map(ContentId);
@@ -189,11 +190,7 @@ impl World {
         for revision in revisions {
             // A description that was not changed, or a version's bytes, are rows of the revision that is named.
             let named = |sort: &Bytes| head.live_volume().is_some() || is_named(head, revision, sort);
-            let at = match head.live_volume() {
-                Some(_) => object.clone(),
-                None => keys::version(object, revision),
-            };
-            problems.extend(self.missing_of(&at, revision, named));
+            problems.extend(self.missing_of(object, revision, named));
         }
         problems
     }
@@ -238,11 +235,11 @@ impl World {
 
     fn missing_of(&self, object: &Bytes, revision: RevisionId, named: impl Fn(&Bytes) -> bool) -> Option<String> {
         let rows = self.model.rows.get(&(object.clone(), revision))?;
-        for (table, sort) in rows.iter().filter(|(_, sort)| named(sort)) {
+        for (table, partition, sort) in rows.iter().filter(|(_, _, sort)| named(sort)) {
             let class = if *table == Table::Packs { Class::Content } else { Class::Description };
-            let holds = self.holding(*table, object, sort);
+            let holds = self.holding(*table, partition, sort);
             if let Some(view) = self.setup.strong_views(class).into_iter().find(|view| view & holds == 0) {
-                let (at, sort) = (object.escape_ascii(), sort.escape_ascii());
+                let (at, sort) = (partition.escape_ascii(), sort.escape_ascii());
                 return Some(format!("{at}: row {table} {sort} of {revision} is not found by replicas {view:06b}"));
             }
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use objects::{Head, ResourcePath, RevisionId, State, head, keys};
 use store::{ContentId, NewRow, Table};
 
-use crate::store::world::Proposal;
+use crate::store::world::{Key, Proposal};
 use crate::trace::Op;
 
 /// A version of a head.
@@ -65,8 +65,8 @@ pub(crate) struct Promise {
 pub(crate) struct Model {
     pub(crate) versions: BTreeMap<Bytes, Vec<Version>>,
     pub(crate) asked: BTreeMap<Op, Asked>,
-    /// Rows of each revision of each object.
-    pub(crate) rows: BTreeMap<(Bytes, RevisionId), BTreeSet<(Table, Bytes)>>,
+    /// Rows of each revision of each object, with their partitions; not the entries of its head log.
+    pub(crate) rows: BTreeMap<(Bytes, RevisionId), BTreeSet<Key>>,
     /// Objects whose heads ever named a content.
     pub(crate) naming: BTreeMap<ContentId, BTreeSet<Bytes>>,
     pub(crate) promises: Vec<Promise>,
@@ -95,10 +95,11 @@ impl Model {
     pub(crate) fn put(&mut self, table: Table, partition: &Bytes, rows: &[NewRow]) {
         match table {
             Table::Objects | Table::Packs => {
-                for row in rows.iter().filter(|row| keys::table_of(&row.sort) == table) {
+                let is_entry = |sort: &Bytes| sort.starts_with(&keys::log_prefix());
+                for row in rows.iter().filter(|row| keys::table_of(&row.sort) == table && !is_entry(&row.sort)) {
                     if let Some(revision) = keys::revision_of(&row.sort) {
-                        let of = self.rows.entry((partition.clone(), revision)).or_default();
-                        of.insert((table, row.sort.clone()));
+                        let of = self.rows.entry((keys::object_of(partition), revision)).or_default();
+                        of.insert((table, partition.clone(), row.sort.clone()));
                     }
                 }
             }

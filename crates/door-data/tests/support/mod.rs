@@ -212,7 +212,8 @@ impl Fixture {
     pub async fn damage_a_pack(&self, id: &str, harm: Harm, strong_reads_are_whole: bool) {
         let id: VolumeId = id.parse().unwrap();
         let generation = self.library.volume(&id).await.unwrap().body.generation;
-        let (partition, sort) = (keys::volume_partition(&id), Some(keys::pack(generation, 0)));
+        let sort = keys::pack(generation, 0);
+        let (partition, sort) = (keys::partition_of(&keys::volume_partition(&id), &sort), Some(sort));
         self.faults.damage(Damage { table: Table::Packs, partition, sort, harm, strong_reads_are_whole });
     }
 

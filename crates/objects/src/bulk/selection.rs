@@ -1,9 +1,10 @@
 //! Selections: stored plans. A selection pins the revisions it names, so that its bytes stay the same until it ends, whatever
 //! happens to the volumes; this is how a list too long for a URL is resumed.
 //!
-//! Rows of [`Table::Selections`]: a partition a selection, with its description (`i`), the plan in chunks (`c` and a number), and
-//! marks, each written once: complete (`d`), ended early (`x`), swept (`z`). The description stays for a while after the end, so
-//! that the selection is told to be gone rather than unknown. A partition an owner lists the selections that are theirs.
+//! Rows of [`Table::Selections`]: a partition a selection, with its description (`i`) and marks, each written once: complete (`d`), ended
+//! early (`x`), swept (`z`). The description stays for a while after the end, so that the selection is told to be gone rather than
+//! unknown. The plan is in chunks (`c` and a number), [`PART_CHUNKS`] of them in a partition. A partition an owner lists the selections that
+//! are theirs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,13 +28,21 @@ use crate::revision::RevisionId;
 use crate::shares::Party;
 
 /// Bytes of a stored plan in one row.
-const CHUNK_BYTES: usize = 60 << 10;
+pub(crate) const CHUNK_BYTES: usize = 60 << 10;
 
 /// Chunks put in one step: well below the 4 MiB that a step may have.
 const CHUNKS_AT_ONCE: usize = 48;
 
 /// Chunks that are removed in one list.
 const CHUNKS_REMOVED: usize = 256;
+
+/// Chunks in one partition, 45 MiB: a multiple of those that are put, and of those that are removed, at once.
+pub(crate) const PART_CHUNKS: usize = 768;
+
+const _: () = assert!(PART_CHUNKS.is_multiple_of(CHUNKS_AT_ONCE) && PART_CHUNKS.is_multiple_of(CHUNKS_REMOVED));
+
+/// Selections that one requester may have at a time, whatever the terms say: it bounds the partition that lists them.
+pub(crate) const OWNED_MAX: u64 = 100_000;
 
 /// How often planning begins anew because a volume changed between planning and pinning.
 const ATTEMPTS_MAX: u32 = 5;
@@ -111,7 +120,7 @@ struct Standing {
 pub struct SelectionTerms {
     /// How long it lasts; `None`: as long as [`crate::LibraryOptions::selection_life`] says.
     pub life: Option<Duration>,
-    /// How many its requester may have at a time; 0: any number.
+    /// How many its requester may have at a time; 0: as many as there may be at all, 100,000.
     pub owned_max: u64,
     /// Whether one that the requester has already will do, if it is of the same bytes and has at least half of this life before
     /// it: for selections that nobody asked for, so that a client that asks again and again does not pin again and again.
@@ -150,9 +159,10 @@ impl Planning<'_> {
         }
         let owner = requester.identity();
         let owned = library.selections_of(&owner).await?;
-        let too_many = terms.owned_max > 0 && owned.len() as u64 >= terms.owned_max;
+        let owned_max = if terms.owned_max == 0 { OWNED_MAX } else { terms.owned_max.min(OWNED_MAX) };
+        let too_many = owned.len() as u64 >= owned_max;
         if too_many && !terms.reuse {
-            return Err(over_limit(terms.owned_max));
+            return Err(over_limit(owned_max));
         }
         let created = library.inner.surroundings.clock.now();
         let ends = created.plus(life);
@@ -164,7 +174,7 @@ impl Planning<'_> {
                 return Ok(Selection { info, plan });
             }
             if too_many {
-                return Err(over_limit(terms.owned_max));
+                return Err(over_limit(owned_max));
             }
             let id = hex::encode(library.inner.surroundings.random.bytes::<16>());
             if library.pin_plan(&plan, &id, ends).await? {
@@ -244,7 +254,7 @@ impl Library {
             let page = self.inner.store.walk(call, Table::Selections, next, AT_ONCE).await?;
             for partition in &page.partitions {
                 let id = partition.strip_prefix(SELECTION_PREFIX).and_then(|id| std::str::from_utf8(id).ok());
-                let Some(id) = id else { continue };
+                let Some(id) = id.filter(|id| !id.contains('\0')) else { continue };
                 swept += u64::from(tally.take(id, self.sweep_selection(id).await)?.unwrap_or(false));
             }
             next = page.next;
@@ -306,7 +316,8 @@ impl Library {
     /// Puts the rows of a selection; only the last one makes it visible.
     async fn store_selection(&self, info: &SelectionInfo, plan: &BulkPlan) -> ObjectsResult<()> {
         let partition = partition(&info.id);
-        let put = |rows| Step::Put { table: Table::Selections, partition: partition.clone(), rows };
+        let put_in = |partition, rows| Step::Put { table: Table::Selections, partition, rows };
+        let put = |rows| put_in(partition.clone(), rows);
         let forgotten_at = Some(self.forgotten_at(info));
         let encoded = StoredPlan::encode(plan)?;
         let chunks: Vec<&[u8]> = encoded.chunks(CHUNK_BYTES).collect();
@@ -325,7 +336,7 @@ impl Library {
                 ..NewRow::new(chunk_key(number), envelope::seal(chunk))
             };
             let rows = chunks.iter().zip(first..).map(chunk).collect();
-            self.put_acknowledged(Class::Description, vec![put(rows)]).await?;
+            self.put_acknowledged(Class::Description, vec![put_in(chunk_partition(&info.id, first), rows)]).await?;
         }
         let owned = head::seal(&Owned { ends: info.ends, etag: info.etag.clone() })?;
         let owned = NewRow { expires_at: Some(info.ends), ..NewRow::new(info.id.clone(), owned) };
@@ -382,21 +393,23 @@ impl Library {
     /// `None`: chunks are missing.
     async fn stored_plan_at(&self, strength: Strength, stored: &StoredInfo) -> ObjectsResult<Option<StoredPlan>> {
         let corrupt = |detail: &str| ObjectsError::corrupt(Table::Selections, detail);
-        let partition = partition(&stored.info.id);
         let mut encoded = Vec::new();
         let mut read = 0;
-        let mut scan = Some(Scan::prefix(row::CHUNK, SCAN_BYTES));
-        while let Some(range) = scan {
-            let call = Call { strength, ..self.call(Class::Description) };
-            let page = self.inner.store.scan(call, Table::Selections, &partition, range.clone()).await?;
-            for row in &page.rows {
-                if row.sort != chunk_key(read) {
-                    return Ok(None);
+        for partition in chunk_partitions(&stored.info.id, stored.chunks) {
+            let mut scan = Some(Scan::prefix(row::CHUNK, SCAN_BYTES));
+            while let Some(range) = scan {
+                let call = Call { strength, ..self.call(Class::Description) };
+                let page = self.inner.store.scan(call, Table::Selections, &partition, range.clone()).await?;
+                for row in &page.rows {
+                    if row.sort != chunk_key(read) {
+                        return Ok(None);
+                    }
+                    let chunk = envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?;
+                    encoded.extend_from_slice(&chunk);
+                    read += 1;
                 }
-                encoded.extend_from_slice(&envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?);
-                read += 1;
+                scan = range.resumed(page.next);
             }
-            scan = range.resumed(page.next);
         }
         if read != stored.chunks {
             return Ok(None);
@@ -424,7 +437,7 @@ impl Library {
         if standing.swept || self.inner.surroundings.clock.now() < ended.plus(self.options().plan_life) {
             return Ok(false);
         }
-        match self.unpin_stored(id).await {
+        match self.unpin_stored(&standing.stored).await {
             Ok(()) => {}
             // It never became complete, or is damaged: its pins end by themselves.
             Err(error) if error.is_damage() => tracing::warn!(id, %error, "a selection cannot be unpinned"),
@@ -437,25 +450,28 @@ impl Library {
         for first in (0..standing.stored.chunks).step_by(CHUNKS_REMOVED) {
             let last = first.saturating_add(CHUNKS_REMOVED as u32);
             let rows = Removal::Range(chunk_key(first), Some(chunk_key(last)));
-            let remove = Step::Remove { table: Table::Selections, partition: partition(id), rows };
+            let remove = Step::Remove { table: Table::Selections, partition: chunk_partition(id, first), rows };
             self.put_acknowledged(Class::Description, vec![remove]).await?;
         }
         Ok(true)
     }
 
     /// Takes the pins away of all volumes that a stored plan names, a chunk of it at a time.
-    async fn unpin_stored(&self, id: &str) -> ObjectsResult<()> {
+    async fn unpin_stored(&self, stored: &StoredInfo) -> ObjectsResult<()> {
+        let id = &stored.info.id;
         let mut volumes = StoredVolumes::default();
-        let mut scan = Some(Scan::prefix(row::CHUNK, CHUNK_BYTES));
-        while let Some(range) = scan.filter(|_| !volumes.are_all_read()) {
-            let call = self.call(Class::Description);
-            let page = self.inner.store.scan(call, Table::Selections, &partition(id), range.clone()).await?;
-            for row in &page.rows {
-                let chunk = envelope::open(&row.value);
-                let chunk = chunk.map_err(|error| ObjectsError::corrupt(Table::Selections, &error.to_string()))?;
-                self.unpin(&volumes.take(&chunk)?, id).await?;
+        for partition in chunk_partitions(id, stored.chunks) {
+            let mut scan = Some(Scan::prefix(row::CHUNK, CHUNK_BYTES));
+            while let Some(range) = scan.filter(|_| !volumes.are_all_read()) {
+                let call = self.call(Class::Description);
+                let page = self.inner.store.scan(call, Table::Selections, &partition, range.clone()).await?;
+                for row in &page.rows {
+                    let chunk = envelope::open(&row.value);
+                    let chunk = chunk.map_err(|error| ObjectsError::corrupt(Table::Selections, &error.to_string()))?;
+                    self.unpin(&volumes.take(&chunk)?, id).await?;
+                }
+                scan = range.resumed(page.next);
             }
-            scan = range.resumed(page.next);
         }
         match volumes.are_all_read() {
             true => Ok(()),
@@ -480,6 +496,17 @@ fn describe(
 
 fn partition(id: &str) -> Bytes {
     Bytes::from([SELECTION_PREFIX, id.as_bytes()].concat())
+}
+
+/// The partition of a chunk of a selection's plan. Ids hold no NUL.
+pub(crate) fn chunk_partition(id: &str, chunk: u32) -> Bytes {
+    let part = chunk / PART_CHUNKS as u32;
+    Bytes::from([SELECTION_PREFIX, id.as_bytes(), &[0], &part.to_be_bytes()].concat())
+}
+
+/// The partitions of so many chunks.
+fn chunk_partitions(id: &str, chunks: u32) -> impl Iterator<Item = Bytes> {
+    (0..chunks).step_by(PART_CHUNKS).map(move |chunk| chunk_partition(id, chunk))
 }
 
 fn owner_partition(owner: &str) -> Bytes {

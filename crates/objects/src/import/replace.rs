@@ -70,6 +70,7 @@ impl Replacing<'_> {
         if base.as_ref().is_none_or(|row| row.head.live_volume().is_none() || row.head.revision != *revision) {
             return Err(ObjectsError::Conflict(format!("{id} was changed by somebody else")));
         }
+        self.library.check_generations(id).await?;
         let mut attempt = Attempt::new(self.library, id, base.as_ref());
         let stands = self.stands().await?;
         let pages = self.plan(replacement, &stands)?;

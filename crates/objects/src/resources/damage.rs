@@ -4,7 +4,7 @@
 //! be sent whole are refused at once, and not after half of them; so that an archive leaves them out and says so; and so that an
 //! operator can list what has to be brought again.
 //!
-//! A mark is a row of [`Table::Damage`] in the resource's partition. It names the part and the revision that wrote the part: what is
+//! A mark is a row of [`Table::Damage`], in the partition of the version that it is on. It names the part and the revision that wrote the part: what is
 //! written anew has no mark, and the version that it replaces keeps its own for as long as that is kept. Unlike that of a volume, a
 //! resource's head does not count its marks: they are looked up where they matter, so that marking needs no compare-and-write and works
 //! wherever rows can be put.
@@ -67,7 +67,8 @@ impl Resource {
 }
 
 /// The step that removes the mark on a part that a revision wrote.
-pub(super) fn unmark(partition: Bytes, part: Part, revision: RevisionId) -> Step {
+pub(super) fn unmark(object: &Bytes, part: Part, revision: RevisionId) -> Step {
+    let partition = keys::version(object, revision);
     let rows = Removal::Rows(vec![keys::damage(revision, part.number())]);
     Step::Remove { table: Table::Damage, partition, rows }
 }
@@ -98,7 +99,8 @@ impl Library {
 
     /// A mark that cannot be read is none: who reads on finds out.
     async fn is_marked(&self, path: &ResourcePath, part: Part, revision: RevisionId) -> ObjectsResult<bool> {
-        let (partition, sort) = (keys::resource_partition(path), keys::damage(revision, part.number()));
+        let partition = keys::version(&keys::resource_partition(path), revision);
+        let sort = keys::damage(revision, part.number());
         match self.inner.store.get(self.call(Class::Description), Table::Damage, &partition, &sort).await {
             Ok(mark) => Ok(mark.is_some()),
             Err(StoreError::Corrupt { .. }) => Ok(false),
@@ -135,7 +137,8 @@ impl Library {
     /// A mark says nothing but its key, so that two who put the same one put the same row.
     async fn mark(&self, path: &ResourcePath, part: Part, revision: RevisionId) -> ObjectsResult<()> {
         let rows = vec![NewRow::new(keys::damage(revision, part.number()), envelope::seal(&[]))];
-        let step = Step::Put { table: Table::Damage, partition: keys::resource_partition(path), rows };
+        let partition = keys::version(&keys::resource_partition(path), revision);
+        let step = Step::Put { table: Table::Damage, partition, rows };
         match self.inner.store.run(self.call(Class::Description), vec![step]).await? {
             Outcome::Applied => Ok(()),
             Outcome::Unknown { reason } => Err(StoreError::Unavailable(reason).into()),
@@ -154,7 +157,7 @@ impl Library {
                     tracing::warn!(resource = %path, %part, %revision, detail, "marked as damaged");
                 }
                 (None, true) => {
-                    let step = unmark(keys::resource_partition(path), part, revision);
+                    let step = unmark(&keys::resource_partition(path), part, revision);
                     self.put_acknowledged(Class::Description, vec![step]).await?;
                     tracing::info!(resource = %path, %part, %revision, "found sound; it is no longer marked as damaged");
                 }
@@ -164,12 +167,16 @@ impl Library {
         Ok(())
     }
 
-    /// How many of some partitions of [`Table::Damage`] are of resources that are there, with a mark on a part that is current.
+    /// How many resources that are there have a mark on a part that is current, by partitions of [`Table::Damage`]. One with marks in two
+    /// partitions is counted by the first of them.
     pub(crate) async fn count_damaged_resources(&self, partitions: &[Bytes]) -> ObjectsResult<u64> {
         let mut count = 0;
-        for path in partitions.iter().filter_map(keys::resource_of_partition) {
+        for partition in partitions {
+            let Some(path) = keys::resource_of_partition(&keys::object_of(partition)) else { continue };
             let Ok(resource) = self.resource(&path).await else { continue };
-            count += u64::from(!self.damaged_parts(&resource).await?.is_empty());
+            let damaged = self.damaged_parts(&resource).await?;
+            let first = resource.parts().find(|(part, _)| damaged.contains(part)).map(|(_, revision)| revision);
+            count += u64::from(first.is_some() && first == keys::version_of(partition));
         }
         Ok(count)
     }

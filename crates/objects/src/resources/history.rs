@@ -224,7 +224,7 @@ impl Library {
             let first = part.rows(*revision);
             let rows = Removal::Range(first.clone(), prefix_end(&first));
             let remove = Step::Remove { table: Table::Objects, partition: keys::version(object, *revision), rows };
-            [remove, unmark(object.clone(), *part, *revision)]
+            [remove, unmark(object, *part, *revision)]
         };
         let steps: Vec<_> = doomed.iter().flat_map(remove).collect();
         if !steps.is_empty() {

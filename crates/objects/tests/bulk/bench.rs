@@ -102,13 +102,15 @@ impl Bench {
     /// Harms a pack of a volume's current revision.
     pub async fn harm_pack(&self, id: &VolumeId, pack: u32, harm: Harm, strong_reads_are_whole: bool) {
         let generation = self.library.volume(id).await.unwrap().body.generation;
-        let (partition, sort) = (keys::volume_partition(id), Some(keys::pack(generation, pack)));
+        let sort = keys::pack(generation, pack);
+        let partition = keys::partition_of(&keys::volume_partition(id), &sort);
+        let sort = Some(sort);
         self.faults.damage(Damage { table: Table::Packs, partition, sort, harm, strong_reads_are_whole });
     }
 
     /// Loses a row of a volume, for all readers.
     pub fn lose(&self, id: &VolumeId, sort: Bytes) {
-        let (table, partition) = (keys::table_of(&sort), keys::volume_partition(id));
+        let (table, partition) = (keys::table_of(&sort), keys::partition_of(&keys::volume_partition(id), &sort));
         let (sort, harm) = (Some(sort), Harm::Lost);
         self.faults.damage(Damage { table, partition, sort, harm, strong_reads_are_whole: false });
     }

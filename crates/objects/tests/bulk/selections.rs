@@ -6,10 +6,10 @@ use hathi::VolumeId;
 use objects::{BulkRequest, CollectLimits, ObjectsError, Party, Requester, SelectionInfo, SelectionTerms, Unchanged};
 use pack::{Layout, Level};
 use store::faults::{Damage, Harm};
-use store::{Clock, Table};
+use store::{Call, Class, Clock, Deadline, Store, Table};
 
 use crate::bench::{Bench, bench, pages, request, somebody, whole_volumes};
-use crate::support::volume;
+use crate::support::{id, volume};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -212,4 +212,30 @@ async fn a_selection_of_many_ids_is_stored_in_many_rows_and_reads_back() {
     let plan = bench.library.selection(&selection.info.id, &Party::Local).await.unwrap();
     assert_eq!(plan.missing.len(), 20_000);
     assert!(bench.whole(&plan).await == bench.whole(&selection.plan).await);
+}
+
+/// The partitions of a selection.
+async fn partitions(bench: &Bench, selection: &SelectionInfo) -> usize {
+    let of = format!("s/{}", selection.id);
+    let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
+    let page = bench.faults.walk(call, Table::Selections, None, 1_000).await.unwrap();
+    page.partitions.iter().filter(|partition| partition.starts_with(of.as_bytes())).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_of_hundreds_of_chunks_is_in_several_partitions_reads_back_and_is_swept_from_all() {
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one"]).await;
+    // What is absent is named twice: in the plan, and in the text that the archive ends with.
+    let absent = (0..25_000).map(|n| id(&format!("t.{n:0>998}")));
+    let ids: Vec<VolumeId> = std::iter::once(a).chain(absent).collect();
+    let wanted = request(whole_volumes(&ids), Layout::Pages, Level::Frames, false);
+    let made = bench.library.select(&wanted, &somebody(), lasting(DAY)).await.unwrap();
+    assert_eq!(partitions(&bench, &made.info).await, 3, "its description, and two of chunks");
+    let plan = bench.library.selection(&made.info.id, &Party::Local).await.unwrap();
+    assert_eq!((plan.missing.len(), &plan.etag), (25_000, &made.plan.etag));
+    assert!(bench.whole(&plan).await == bench.whole(&made.plan).await);
+    bench.clock.advance(DAY + bench.library.options().plan_life);
+    assert_eq!(bench.library.sweep_selections().await.unwrap(), 1);
+    assert_eq!(partitions(&bench, &made.info).await, 1, "it is remembered for a while");
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bytes::Bytes;
 use objects::{CollectLimits, Collected, Library, Queue, RevisionId, keys};
 use store::Table;
 
@@ -17,14 +16,19 @@ pub async fn collect(library: &Library) -> Collected {
     collected
 }
 
-/// The generations of which t.a has rows.
+/// The generations of t.a that are listed. Of no other there are rows.
 pub fn generations(faulty: &Faulty) -> BTreeSet<RevisionId> {
     let partition = keys::volume_partition(&id("t.a"));
-    let of_kind = |(table, kind): (Table, Bytes)| {
-        let sorts = faulty.store.sorts(table, &partition).into_iter().filter(move |sort| sort.starts_with(&kind));
-        sorts.filter_map(|sort| keys::revision_of(&sort))
+    let of_table = |table| {
+        let parts = faulty.store.partitions(table).into_iter().filter(|part| keys::object_of(part) == partition);
+        parts.filter_map(|part| keys::part_of(&part)).map(|(generation, _)| generation)
     };
-    keys::generation_prefixes().into_iter().flat_map(of_kind).collect()
+    let stored: BTreeSet<_> = [Table::Objects, Table::Packs, Table::Damage].into_iter().flat_map(of_table).collect();
+    let own = faulty.store.sorts(Table::Objects, &partition).into_iter();
+    let listed = own.filter(|sort| sort.starts_with(&keys::generation_prefix()));
+    let listed: BTreeSet<_> = listed.filter_map(|sort| keys::revision_of(&sort)).collect();
+    assert!(stored.is_subset(&listed), "{stored:?} are there, {listed:?} are listed");
+    listed
 }
 
 pub fn records(faulty: &Faulty) -> usize {

@@ -9,5 +9,6 @@ mod common;
 mod grace;
 mod history;
 mod moments;
+mod parts;
 mod plans;
 mod queues;

@@ -140,6 +140,19 @@ async fn a_damaged_description_is_marked_and_one_that_is_sound_by_itself_but_ano
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_resource_whose_description_and_bytes_are_damaged_counts_once() {
+    let fixture = fixture().await;
+    let library = &fixture.library;
+    let id = put(library).await;
+    update(library, "a", "said later").await.unwrap();
+    write_over(&fixture, Bytes::from_static(b"damaged")).await;
+    fixture.flip_bit(id, LEN - 1).await;
+    assert_eq!(verified(library).await.len(), 2);
+    assert_eq!(marked(library).await, [Part::Description, Part::Bytes]);
+    assert_eq!(library.statistics().await.unwrap().damaged_resources, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_mark_on_a_version_goes_with_the_version() {
     let history = History { resources: Keep::None, ..History::default() };
     let fixture = fixture_with(LibraryOptions { history, ..LibraryOptions::default() }).await;
@@ -152,7 +165,7 @@ async fn the_mark_on_a_version_goes_with_the_version() {
     assert_eq!(marked(library).await, [], "of the new description nothing is known");
     let marks = async || {
         let all = Scan::prefix(Bytes::new(), 1 << 20);
-        let partition = keys::resource_partition(&path("a"));
+        let partition = keys::version(&keys::resource_partition(&path("a")), resource.description_revision());
         fixture.store.scan(call(), Table::Damage, &partition, all).await.unwrap().rows.len()
     };
     assert_eq!(marks().await, 1);

@@ -139,7 +139,8 @@ async fn a_selection_made_away_from_home_is_out_of_reach_there_until_its_plan_ha
     let error = faulty.library.selection(&selection, &Party::Local).await.unwrap_err();
     assert!(error.is_passing() && !error.is_damage(), "{error}");
     assert!(there.selection(&selection, &Party::Local).await.is_ok(), "it can be read where it was made");
-    let arrival = Step::Put { table: Table::Selections, partition: format!("s/{selection}").into(), rows };
+    let partition = format!("s/{selection}\0\0\0\0\0").into();
+    let arrival = Step::Put { table: Table::Selections, partition, rows };
     let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(10)));
     faulty.store.run(call, vec![arrival]).await.unwrap();
     assert!(faulty.library.selection(&selection, &Party::Local).await.is_ok());

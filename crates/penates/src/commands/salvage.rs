@@ -171,7 +171,7 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
 /// The name of a partition for people: the id, if it belongs to a volume.
 fn place(partition: Option<&bytes::Bytes>) -> Option<String> {
     let partition = partition?;
-    Some(match keys::volume_of_partition(partition) {
+    Some(match keys::volume_of_partition(&keys::object_of(partition)) {
         Some(id) => id.to_string(),
         None => partition.escape_ascii().to_string(),
     })

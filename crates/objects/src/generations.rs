@@ -1,0 +1,118 @@
+//! The generations of volumes: what one import wrote of a volume, in partitions of its own.
+//!
+//! The volume's own partition lists those of which there may be rows. Whoever puts rows lists their generation first, and whoever removes
+//! them removes its entry last. So the collector finds also what an import left that did not end.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use hathi::VolumeId;
+use store::{Class, NewRow, Removal, Scan, Step, Table, envelope};
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::keys;
+use crate::library::Library;
+use crate::revision::RevisionId;
+
+/// Generations of one volume that may be listed: those that are kept, and those that wait for being collected. It bounds the partition
+/// that lists them.
+pub(crate) const GENERATIONS_MAX: usize = 1 << 16;
+
+/// Bytes of one page of a scan over the list.
+const SCAN_BYTES: usize = 64 << 10;
+
+/// Rows of a generation that are removed in one list: so many numbers.
+const ROWS_REMOVED: u32 = 256;
+
+/// All of the list.
+pub(crate) fn list() -> Scan {
+    Scan::prefix(keys::generation_prefix(), SCAN_BYTES)
+}
+
+/// The step that puts a generation into the list of those of which there may be rows.
+pub(crate) fn listing(volume: &Bytes, generation: RevisionId) -> Step {
+    let rows = vec![NewRow::new(keys::generation(generation), envelope::seal(&[]))];
+    Step::Put { table: Table::Objects, partition: volume.clone(), rows }
+}
+
+impl Library {
+    /// Some generations in the list of a volume, and the rest of it.
+    pub(crate) async fn listed_generations(
+        &self,
+        volume: &Bytes,
+        window: Scan,
+    ) -> ObjectsResult<(BTreeSet<RevisionId>, Option<Scan>)> {
+        let call = self.call(Class::Description).strong();
+        let page = self.inner.store.scan(call, Table::Objects, volume, window.clone()).await?;
+        let generations = page.rows.iter().filter_map(|row| keys::revision_of(&row.sort)).collect();
+        Ok((generations, window.resumed(page.next)))
+    }
+
+    /// Refuses one more generation of a volume, as [`ObjectsError::OverLimit`], if there are as many as may be.
+    pub(crate) async fn check_generations(&self, id: &VolumeId) -> ObjectsResult<()> {
+        let partition = keys::volume_partition(id);
+        let mut count = 0;
+        let mut scan = Some(list());
+        while let Some(window) = scan {
+            let (generations, rest) = self.patiently(|| self.listed_generations(&partition, window.clone())).await?;
+            count += generations.len();
+            if count >= GENERATIONS_MAX {
+                return Err(ObjectsError::OverLimit(format!(
+                    "{GENERATIONS_MAX} versions of {id} are stored; versions that history.volumes does not keep are removed \
+                     store.grace after they were replaced"
+                )));
+            }
+            scan = rest;
+        }
+        Ok(())
+    }
+
+    /// Removes all rows of a generation, and last its entry in the list. The directory goes first: where there is one, all packs are
+    /// there, which a copy of the store relies on. Parts go from the last to the first: they are found from the first on, so that whoever
+    /// goes on after a crash finds all that are left.
+    pub(crate) async fn remove_generation(&self, volume: &Bytes, generation: RevisionId) -> ObjectsResult<()> {
+        let part = |part| keys::part(volume, generation, part);
+        self.remove_part(Table::Objects, &part(0), generation).await?;
+        let mut parts = 0;
+        while !self.first_rows(Table::Packs, &part(parts), Scan::prefix(Bytes::new(), 1)).await?.is_empty() {
+            parts += 1;
+        }
+        for number in (0..parts).rev() {
+            self.remove_part(Table::Packs, &part(number), generation).await?;
+        }
+        self.remove_part(Table::Damage, &part(0), generation).await?;
+        let rows = Removal::Rows(vec![keys::generation(generation)]);
+        let unlist = Step::Remove { table: Table::Objects, partition: volume.clone(), rows };
+        self.put_acknowledged(Class::Description, vec![unlist]).await
+    }
+
+    async fn remove_part(&self, table: Table, partition: &Bytes, generation: RevisionId) -> ObjectsResult<()> {
+        for kind in keys::generation_kinds(table) {
+            self.remove_rows(table, partition, &kind, generation).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the rows of one kind in a part of a generation, some at a time, however many there are.
+    async fn remove_rows(
+        &self,
+        table: Table,
+        partition: &Bytes,
+        kind: &Bytes,
+        generation: RevisionId,
+    ) -> ObjectsResult<()> {
+        let mut scan = Scan::prefix(keys::generation_rows(kind, generation), 1);
+        while let Some(first) = self.first_rows(table, partition, scan.clone()).await?.into_iter().next() {
+            let number = keys::number_of(&first.sort).and_then(|number| number.checked_add(ROWS_REMOVED));
+            let to = number.map(|number| keys::generation_row(kind, generation, number)).or_else(|| scan.to.clone());
+            let rows = Removal::Range(first.sort, to.clone());
+            let remove = Step::Remove { table, partition: partition.clone(), rows };
+            self.put_acknowledged(Class::Content, vec![remove]).await?;
+            match to {
+                Some(to) if Some(&to) != scan.to.as_ref() => scan.from = to,
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+}
