@@ -275,7 +275,6 @@ impl Library {
             expect: pass.low.stands,
             guard: Guard { stamp: self.stamp(), tag: Bytes::new() },
             value: envelope::seal(&pass.empty_until.to_be_bytes()),
-            rows: Vec::new(),
         };
         // Whoever was first knows as much, and if nobody knows, the next pass reads some empty partitions once more.
         match self.inner.store.run(self.call(Class::Description).removing(), vec![mark]).await {

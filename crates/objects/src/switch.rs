@@ -382,7 +382,6 @@ fn compare_and_write(partition: &Bytes, base: Option<&HeadRow>, head: &Head, gua
         expect: base.map_or(Expect::Absent, |base| Expect::Stamp(base.stamp)),
         guard,
         value: head.seal()?,
-        rows: Vec::new(),
     })
 }
 

@@ -151,7 +151,6 @@ async fn name_next_epochs(faulty: &Faulty) {
         expect: Expect::Stamp(stamp),
         guard: head.guard(Stamp::fresh(), objects::Rules::default()),
         value: head.seal().unwrap(),
-        rows: Vec::new(),
     };
     assert!(faulty.store.run(call, vec![step]).await.unwrap().is_applied());
 }

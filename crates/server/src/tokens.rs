@@ -181,7 +181,6 @@ impl Tokens {
             expect,
             guard: Guard { stamp, tag: Bytes::new() },
             value: envelope::seal(&payload),
-            rows: Vec::new(),
         };
         let outcome = self.store.run(call(), vec![step]).await?;
         if outcome.is_applied() {

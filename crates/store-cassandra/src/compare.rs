@@ -46,8 +46,8 @@ impl Lanes {
 
 /// The new state of a guarded row.
 pub(crate) enum Become {
-    /// It gets this guard and value, and these rows appear with it.
-    Changed { guard: Guard, value: Bytes, rows: Vec<NewRow> },
+    /// It gets this guard and value.
+    Changed { guard: Guard, value: Bytes },
     /// It is deleted.
     Gone,
 }
@@ -82,7 +82,7 @@ impl Engine {
             if let Err(error) = self.home.check() {
                 return Err(unsure.map_or(Failure::Refused(error), Failure::Unsure));
             }
-            let sent = self.statements_of(change)?;
+            let sent = self.statement_of(change)?;
             let answer = self.requests.transact(call.deadline, commit, serial.consistency(), sent, nth).await;
             nth += 1;
             match &answer {
@@ -120,25 +120,23 @@ impl Engine {
         }
     }
 
-    fn statements_of(&self, change: &Change) -> Result<Vec<Bound<'_>>, Failure> {
+    fn statement_of(&self, change: &Change) -> Result<Bound<'_>, Failure> {
         let statements = self.statements.of(change.table);
         let partition = stored_partition(&change.partition);
         let key = || vec![Parameter::Blob(partition.clone()), Parameter::Blob(change.sort.clone())];
         match (&change.then, change.expect) {
-            (Become::Changed { guard, value, rows }, expect) => {
+            (Become::Changed { guard, value }, expect) => {
                 let head =
                     [stored_value(value, None), blob(guard.stamp), guard.tag.clone()].map(Parameter::Blob).to_vec();
-                let head: Bound<'_> = match expect {
+                Ok(match expect {
                     Expect::Absent => (&statements.make, [key(), head].concat()),
                     Expect::Stamp(stamp) => {
                         (&statements.change, [head, key(), vec![Parameter::Blob(blob(stamp))]].concat())
                     }
-                };
-                let rows = rows.iter().map(|row| self.put_statement(&statements.put, &partition, row));
-                Ok(std::iter::once(head).chain(rows).collect())
+                })
             }
             (Become::Gone, Expect::Stamp(stamp)) => {
-                Ok(vec![(&statements.unmake, [key(), vec![Parameter::Blob(blob(stamp))]].concat())])
+                Ok((&statements.unmake, [key(), vec![Parameter::Blob(blob(stamp))]].concat()))
             }
             (Become::Gone, Expect::Absent) => {
                 Err(Failure::Refused(StoreError::Invalid("an absent row cannot be deleted".to_owned())))

@@ -56,7 +56,7 @@ impl Engine {
             postcard::to_stdvec(header).map_err(|error| StoreError::Invalid(format!("header of {id}: {error}")))?;
         let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
         let stamp = guard.stamp;
-        let then = Become::Changed { guard, value: envelope::seal(&encoded), rows: Vec::new() };
+        let then = Become::Changed { guard, value: envelope::seal(&encoded) };
         Ok(self.change_content(deadline, id, expect, then).await?.then_some(stamp))
     }
 

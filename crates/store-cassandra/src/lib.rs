@@ -8,7 +8,6 @@
 //!   run back. The value is a single cell (including the expiry), because Cassandra merges two
 //!   writes with equal write times cell by cell;
 //! - **guarded** rows (heads) are created, changed and deleted only by lightweight transactions.
-//!   The immutable rows that appear with a head are in the same one-partition conditional batch.
 //!
 //! Differences from the embedded engine:
 //!

@@ -192,10 +192,10 @@ impl Requests {
         deadline: Deadline,
         commit: Consistency,
         serial: SerialConsistency,
-        statements: Vec<Bound<'_>>,
+        statement: Bound<'_>,
         nth: usize,
     ) -> Result<bool, Failure> {
-        let (mut batch, parameters) = batch_of(statements);
+        let (mut batch, parameters) = batch_of(vec![statement]);
         batch.set_consistency(commit);
         batch.set_serial_consistency(Some(serial));
         batch.set_execution_profile_handle(Some(self.routes.transaction(nth)));

@@ -55,8 +55,8 @@ impl Engine {
                 let stands = self.get(call, table, &partition, &sort).await.map_err(Failure::Refused)?;
                 Ok(if condition.holds(stands.as_ref()) { Ended::Applied } else { Ended::Refused(stands) })
             }
-            Step::CompareAndWrite { table, partition, sort, expect, guard, value, rows } => {
-                let then = Become::Changed { guard, value, rows };
+            Step::CompareAndWrite { table, partition, sort, expect, guard, value } => {
+                let then = Become::Changed { guard, value };
                 self.compare_and_write(call, &Change { table, partition, sort, expect, then }).await
             }
             Step::Remove { table, partition, rows } => match rows {

@@ -48,7 +48,6 @@ fn make_head(sort: &'static str) -> Step {
         expect: Expect::Absent,
         guard: Guard { stamp: Stamp::fresh(), tag: Bytes::new() },
         value: key("v"),
-        rows: Vec::new(),
     }
 }
 

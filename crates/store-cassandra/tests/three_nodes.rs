@@ -39,7 +39,6 @@ fn make_head(partition: &'static str) -> Step {
         expect: Expect::Absent,
         guard: Guard { stamp: Stamp::fresh(), tag: Bytes::new() },
         value: "v".into(),
-        rows: Vec::new(),
     }
 }
 

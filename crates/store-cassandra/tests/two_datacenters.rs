@@ -58,7 +58,6 @@ fn make_head(partition: &str) -> Step {
         expect: Expect::Absent,
         guard: Guard { stamp: Stamp::fresh(), tag: Bytes::new() },
         value: "v".into(),
-        rows: Vec::new(),
     }
 }
 

@@ -69,16 +69,16 @@ impl EmbeddedStore {
     ) -> StoreResult<Option<Stamp>> {
         let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
         let stamp = guard.stamp;
-        let step = Step::CompareAndWrite {
-            table: Table::Contents,
-            partition: Bytes::copy_from_slice(&id.0),
+        let (table, partition) = (Table::Contents, Bytes::copy_from_slice(&id.0));
+        let write = Step::CompareAndWrite {
+            table,
+            partition: partition.clone(),
             sort: HEADER,
             expect,
             guard,
             value: encode_header(id, header)?,
-            rows,
         };
-        let plan = Plan::new(vec![step])?;
+        let plan = Plan::new(vec![write, Step::Put { table, partition, rows }])?;
         let plan = if header.state == ContentState::Condemned { plan.removing() } else { plan };
         match self.submit(deadline, plan).await? {
             Outcome::Applied => Ok(Some(stamp)),

@@ -87,13 +87,12 @@ impl List<'_> {
                 let stands = self.row(target)?;
                 return Ok(if condition.holds(stands.as_ref()) { Ok(()) } else { Err(stands) });
             }
-            Change::CompareAndWrite { target, expect, value, rows } => {
+            Change::CompareAndWrite { target, expect, value } => {
                 let stands = self.row(target)?;
                 if !expect.holds(stands.as_ref()) {
                     return Ok(Err(stands));
                 }
                 self.write(Space::Rows(target.table), &target.key, Some(value.clone()));
-                self.put(target.table, rows);
             }
             Change::RemoveRows { table, keys } => {
                 for key in keys {
@@ -201,7 +200,6 @@ mod tests {
             expect,
             guard: Guard { stamp, tag: Bytes::new() },
             value: "v".into(),
-            rows: Vec::new(),
         }
     }
 

@@ -45,7 +45,6 @@ pub(crate) enum Change {
         target: Target,
         expect: Expect,
         value: Bytes,
-        rows: Vec<PlannedRow>,
     },
     RemoveRows {
         table: Table,
@@ -126,8 +125,7 @@ impl Plan {
     pub(crate) fn rows_touched(&self) -> usize {
         let rows = |change: &Change| match change {
             Change::Put { rows, .. } => rows.len(),
-            Change::CompareAndWrite { rows, .. } => 1 + rows.len(),
-            Change::Require { .. } | Change::DropGuarded { .. } => 1,
+            Change::CompareAndWrite { .. } | Change::Require { .. } | Change::DropGuarded { .. } => 1,
             Change::RemoveRows { keys, .. } => keys.len(),
             Change::RemoveRange { range, .. } => range.as_ref().map_or(0, |_| usize::MAX),
             Change::Reclaim { .. } => 0,
@@ -141,11 +139,9 @@ impl Plan {
         for change in &self.changes {
             match change {
                 Change::Put { table, rows } => refuse_guarded(view, *table, rows, now)?,
-                Change::CompareAndWrite { target, rows, .. } => {
-                    view.raw(Space::Rows(target.table), &target.key)?;
-                    refuse_guarded(view, target.table, rows, now)?;
-                }
-                Change::Require { target, .. } | Change::DropGuarded { target, .. } => {
+                Change::CompareAndWrite { target, .. }
+                | Change::Require { target, .. }
+                | Change::DropGuarded { target, .. } => {
                     view.raw(Space::Rows(target.table), &target.key)?;
                 }
                 Change::RemoveRows { table, keys } => {
@@ -185,17 +181,11 @@ fn plan_step(step: Step) -> StoreResult<Change> {
         Step::Require { table, partition, sort, condition } => {
             Change::Require { target: Target::new(table, &partition, sort)?, condition }
         }
-        Step::CompareAndWrite { table, partition, sort, expect, guard, value, rows } => {
-            if rows.iter().any(|row| row.sort == sort) {
-                return Err(StoreError::Invalid(format!("a row of table {table} was written guarded and plainly")));
-            }
-            Change::CompareAndWrite {
-                target: Target::new(table, &partition, sort)?,
-                expect,
-                value: value::encode_guarded(&value, &guard)?,
-                rows: plan_rows(table, &partition, rows)?,
-            }
-        }
+        Step::CompareAndWrite { table, partition, sort, expect, guard, value } => Change::CompareAndWrite {
+            target: Target::new(table, &partition, sort)?,
+            expect,
+            value: value::encode_guarded(&value, &guard)?,
+        },
         Step::Remove { table, partition, rows: Removal::Rows(sorts) } => {
             let keys = sorts.iter().map(|sort| key::encode(&partition, sort)).collect::<StoreResult<_>>()?;
             Change::RemoveRows { table, keys }
@@ -224,7 +214,7 @@ impl Target {
 fn change_bytes(change: &Change) -> usize {
     match change {
         Change::Put { rows, .. } => rows_bytes(rows),
-        Change::CompareAndWrite { target, value, rows, .. } => target.key.len() + value.len() + rows_bytes(rows),
+        Change::CompareAndWrite { target, value, .. } => target.key.len() + value.len(),
         Change::Require { target, .. } | Change::DropGuarded { target, .. } => target.key.len(),
         Change::RemoveRows { keys, .. } => keys.iter().map(Bytes::len).sum(),
         Change::RemoveRange { .. } => 0,

@@ -116,7 +116,6 @@ fn list(writer: u64, list: u64, stands: Option<Stamp>) -> (Vec<Step>, Stamp) {
         expect: stands.map_or(Expect::Absent, Expect::Stamp),
         guard: Guard { stamp, tag: Bytes::new() },
         value: list.to_be_bytes().to_vec().into(),
-        rows: Vec::new(),
     });
     (steps, stamp)
 }

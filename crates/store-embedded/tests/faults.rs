@@ -220,7 +220,6 @@ async fn add(store: &Faulty) {
             expect: stands.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp)),
             guard: guard.clone(),
             value: vec![count + 1].into(),
-            rows: Vec::new(),
         };
         match store.faults.run(call(), vec![write]).await {
             Ok(Outcome::Applied) => return,

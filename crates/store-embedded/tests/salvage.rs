@@ -41,7 +41,6 @@ fn head(stamp: Stamp) -> Step {
         expect: Expect::Absent,
         guard: Guard { stamp, tag: Bytes::from_static(b"tag") },
         value: envelope::seal(b"a head"),
-        rows: Vec::new(),
     }
 }
 

@@ -27,11 +27,8 @@ pub enum Strength {
     /// Never older than a finished write of the same row.
     Strong,
     /// Strong, and never older than a compare-and-write that was decided, even if its writer got no
-    /// answer: the read completes compare-and-writes that are under way. Once such a read has shown
-    /// a guarded row, every later serial read of a row of the same partition finds all rows that
-    /// appeared with it or before it. A caller that does not know the outcome of a
-    /// compare-and-write therefore reads the guarded row first, and then the rows that appear with
-    /// its successor.
+    /// answer: the read completes compare-and-writes that are under way. No later serial read of the
+    /// row is older than what such a read has shown.
     ///
     /// For [`Store::get`](crate::Store::get); pages of scans are strong. It costs more than a
     /// strong read and slows writers of the same partition.

@@ -35,9 +35,9 @@ impl Limited {
         let size = match step {
             Step::Put { rows, .. } => self.check_rows(rows)?,
             Step::Require { sort, .. } => self.check_sort(sort)?,
-            Step::CompareAndWrite { sort, guard, value, rows, .. } => {
+            Step::CompareAndWrite { sort, guard, value, .. } => {
                 self.check_guard(guard)?;
-                self.check_sort(sort)?.and(self.check_value(value)?).beside(self.check_rows(rows)?)
+                self.check_sort(sort)?.and(self.check_value(value)?)
             }
             Step::Remove { rows: Removal::Rows(sorts), .. } => {
                 let sizes = sorts.iter().map(|sort| self.check_sort(sort)).collect::<StoreResult<Vec<_>>>()?;

@@ -28,8 +28,7 @@ pub enum Step {
         /// The condition.
         condition: Condition,
     },
-    /// Writes a guarded row (a head) if the stored one is as expected. Immutable rows of the same
-    /// partition appear with it, all or nothing.
+    /// Writes a guarded row (a head) if the stored one is as expected.
     CompareAndWrite {
         /// The table.
         table: Table,
@@ -43,8 +42,6 @@ pub enum Step {
         guard: Guard,
         /// Its new value.
         value: Bytes,
-        /// Immutable rows that appear with it (the entry of the head log, damage marks and so on).
-        rows: Vec<NewRow>,
     },
     /// Removes rows, but no guarded rows, whether named or in the range. Removing a row that does
     /// not exist is no error. It is never refused.

@@ -186,7 +186,6 @@ async fn damage_head(fixture: &Fixture) {
         expect: store::Expect::Stamp(head.guard.unwrap().stamp),
         guard: store::Guard { stamp: store::Stamp::fresh(), tag: Bytes::new() },
         value: Bytes::from_static(b"no head"),
-        rows: Vec::new(),
     };
     assert!(fixture.store.run(call(), vec![step]).await.unwrap().is_applied());
 }

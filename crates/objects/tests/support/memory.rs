@@ -230,7 +230,7 @@ impl Memory {
         let step = match (row.guard, value) {
             (Some(guard), Some(value)) => {
                 let expect = Expect::Stamp(guard.stamp);
-                Step::CompareAndWrite { table, partition, sort, expect, guard, value, rows: Vec::new() }
+                Step::CompareAndWrite { table, partition, sort, expect, guard, value }
             }
             (Some(_), None) => panic!("no engine takes a guarded row away"),
             (None, Some(value)) => Step::Put { table, partition, rows: vec![NewRow::new(sort, value)] },
@@ -430,16 +430,12 @@ impl State {
                     return Some(Outcome::Refused { step: index, stands });
                 }
             }
-            Step::CompareAndWrite { sort, expect, guard, value, rows, .. } => {
+            Step::CompareAndWrite { sort, expect, guard, value, .. } => {
                 let stands = self.row(&key(sort));
                 if !expect.holds(stands.as_ref()) {
                     return Some(Outcome::Refused { step: index, stands });
                 }
                 self.rows.insert(key(sort), (value.clone(), Some(guard.clone())));
-                for row in rows {
-                    let before = self.rows.insert(key(&row.sort), (row.value.clone(), None));
-                    assert!(before.is_none(), "a row that appears with a head was there before");
-                }
             }
             Step::Remove { rows: Removal::Rows(sorts), .. } => {
                 for sort in sorts {

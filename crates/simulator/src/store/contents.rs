@@ -89,7 +89,7 @@ impl SimStore {
         let then = header.map(|header| (Guard { stamp, tag: Bytes::new() }, encode(header)));
         let key = (Table::Contents, partition(id), HEADER);
         let (by, time) = (self.op(), self.write_time());
-        let proposal = Proposal { key: key.clone(), expect, then, rows: Vec::new(), with: None, by, time };
+        let proposal = Proposal { key: key.clone(), expect, then, with: None, by, time };
         let state = header.map(|header| header.state);
         match self.compare_and_write(proposal, format!("content {} becomes {state:?}", told(id))).await {
             Ok(Decided::Applied) => Ok(Some(stamp)),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use objects::{Head, RevisionId, Rule, State, head};
-use store::{Class, Expect, Guard, NewRow, Outcome, Removal, Row, Step, Table, UnixMillis};
+use store::{Class, Expect, Guard, Outcome, Removal, Row, Step, Table, UnixMillis};
 use tokio::time::Instant;
 
 use crate::chance::{Chance, Purpose};
@@ -38,7 +38,6 @@ pub(crate) struct Proposal {
     pub(crate) expect: Expect,
     /// `None`: the row is to go.
     pub(crate) then: Option<(Guard, Bytes)>,
-    pub(crate) rows: Vec<NewRow>,
     /// What is decided with it elsewhere.
     pub(crate) with: Option<Mutation>,
     pub(crate) by: Option<Op>,
@@ -307,7 +306,7 @@ impl World {
         register.version += 1;
         register.value.clone_from(&then);
         let guarded = Guarded { version: register.version, row: then };
-        let mut mutation = Mutation::put((table, partition.clone()), &proposal.rows, proposal.time);
+        let mut mutation = Mutation::put((table, partition.clone()), &[], proposal.time);
         mutation.guarded.push((sort.clone(), guarded));
         self.touched.insert((table, partition.clone()));
         self.model.decided(self.step, proposal, is_sure);
@@ -407,9 +406,9 @@ fn is_free_again(row: &Option<(Guard, Bytes)>) -> bool {
 impl Proposal {
     /// The compare-and-write that a step is.
     pub(crate) fn of(step: &Step, by: Option<Op>, time: i64) -> Option<Self> {
-        let Step::CompareAndWrite { table, partition, sort, expect, guard, value, rows } = step else { return None };
+        let Step::CompareAndWrite { table, partition, sort, expect, guard, value } = step else { return None };
         let key = (*table, partition.clone(), sort.clone());
         let then = Some((guard.clone(), value.clone()));
-        Some(Self { key, expect: *expect, then, rows: rows.clone(), with: None, by, time })
+        Some(Self { key, expect: *expect, then, with: None, by, time })
     }
 }

@@ -239,7 +239,6 @@ impl Copier {
             expect,
             guard: guard.clone(),
             value: head.value.clone(),
-            rows: Vec::new(),
         };
         let written = self.patience.with(|| async {
             match self.target.run(call(), vec![step.clone()]).await? {

@@ -290,7 +290,6 @@ pub async fn a_header_that_cannot_be_read_keeps_no_other_content_from_being_swep
             expect: Expect::Stamp(header.guard.unwrap().stamp),
             guard: guard(""),
             value: bytes("no header"),
-            rows: Vec::new(),
         };
         store.applied(vec![step]).await;
     }

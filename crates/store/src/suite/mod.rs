@@ -101,7 +101,6 @@ fn write_head(partition: impl AsRef<[u8]>, expect: Expect, guard: &Guard, value:
         expect,
         guard: guard.clone(),
         value: bytes(value),
-        rows: Vec::new(),
     }
 }
 
@@ -274,8 +273,6 @@ macro_rules! behaviour_suite {
                 a_head_changes_only_from_the_expected_stamp
                 a_head_expected_where_there_is_none_is_refused
                 a_plain_row_does_not_pass_for_a_head
-                rows_appear_with_their_head
-                rows_of_a_refused_head_do_not_appear
                 require_absent_and_present
                 require_a_stamp
                 require_a_tag
