@@ -1,8 +1,10 @@
-//! How large the partitions of each table get, by the rules that keys and values follow. Cassandra should not be asked to read one of more
-//! than [`PARTITION_BYTES_MAX`]. `docs/scale.md` has the numbers.
+//! Bounds of partitions: the largest size of each kind, computed from the rules of keys and values.
+//! Cassandra should not have to read a partition of more than [`PARTITION_BYTES_MAX`].
+//! `docs/scale.md` has the numbers.
 //!
-//! Whoever stores a new kind of row gives it a rule here: a test looks at all rows that a library stores, and finds those that have none.
-//! Tokens are the server's, and contents the engines': their rules are tested there.
+//! Every new kind of row needs a rule here: a test checks all rows that a library stores, and
+//! reports rows without one. Tokens belong to the server and contents to the engines; their rules
+//! are tested there.
 
 use bytes::Bytes;
 use hathi::id::MAX_ID_BYTES;
@@ -26,7 +28,7 @@ use crate::resources::path::{NAME_BYTES_MAX, PATH_BYTES_MAX, ResourcePath};
 use crate::revision::RevisionId;
 use crate::switch::TRIES_MAX;
 
-/// What Cassandra should be asked to read at most.
+/// The largest partition that Cassandra should have to read.
 pub const PARTITION_BYTES_MAX: u64 = 100_000_000;
 
 /// A kind of partition.
@@ -40,19 +42,19 @@ pub enum Partition {
     Directory,
     /// A page of a head log.
     LogPage,
-    /// What a revision of a resource wrote.
+    /// The rows that a revision of a resource wrote.
     Version,
-    /// In which buckets there are records of who points at a resource.
+    /// The list of buckets with records of who points at a resource.
     BacklinkBuckets,
-    /// A bucket of them.
+    /// A bucket of such records.
     Backlinks,
-    /// Whose heads were about to name a content.
+    /// The records of whose heads were about to name a content.
     Keepers,
     /// A part of the packs and digests of a generation of a volume.
     Packs,
     /// Marks of a shard of a container, or past members that were in one.
     Children,
-    /// Where past members of a container are.
+    /// The list of partitions with past members of a container.
     PastIndex,
     /// A selection, without its plan.
     Selection,
@@ -62,33 +64,34 @@ pub enum Partition {
     Owned,
     /// A part of the audit.
     Audit,
-    /// A shard of a bucket of a queue of what is to be collected.
+    /// A shard of a bucket of a queue of objects to collect.
     Records,
     /// A shard of a bucket of a queue of jobs on containers.
     Jobs,
     /// The low-water marks of queues.
     LowWater,
-    /// How far the emptying of a container is.
+    /// The progress of emptying a container.
     Emptied,
-    /// Since when a partition of marks waits for being dropped.
+    /// The time since when a partition of marks waits to be dropped.
     Dropping,
-    /// Marks on damage of a version.
+    /// Damage marks of a version.
     Damage,
     /// The pins on a volume.
     Pins,
 }
 
-/// How large a partition gets.
+/// The largest size of a partition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Largest {
-    /// So many bytes, whatever happens.
+    /// A fixed number of bytes.
     Bytes(u64),
-    /// It grows with something: bytes for each, on average.
+    /// It grows with something: average bytes for each.
     Each(f64, &'static str),
 }
 
 impl Largest {
-    /// How many of what it grows with make the largest partition that should be; `None`: it does not grow.
+    /// How many of the things it grows with fit the largest desirable partition; `None` if it does
+    /// not grow.
     pub fn fits(self) -> Option<u64> {
         match self {
             Self::Bytes(_) => None,
@@ -124,7 +127,7 @@ impl Partition {
         Self::Pins,
     ];
 
-    /// The kind of the partition that a row is in; `None`: no such row is stored.
+    /// The kind of the partition of a row; `None` if no such row is stored.
     pub fn of(table: Table, partition: &[u8], sort: &[u8]) -> Option<Self> {
         let is_kind = |kinds: &[u8]| sort.first().is_some_and(|kind| kinds.contains(kind));
         let (key, is_ok) = match table {
@@ -185,7 +188,7 @@ impl Partition {
         is_ok.then_some(key)
     }
 
-    /// How large it gets, with such options. Keys and values are the longest that there may be.
+    /// Its largest size with these options. Keys and values have their greatest lengths.
     pub fn largest(self, options: &LibraryOptions) -> Largest {
         let (root, nothing) = (ResourcePath::root(), RevisionId::ZERO);
         let value = Limits::default().value_bytes;
@@ -208,7 +211,7 @@ impl Partition {
                 let link = by_path(keys::backlink(&root)) as f64;
                 Largest::Each(link / f64::from(BUCKETS), "links by the longest paths")
             }
-            // An upload is for one request, which tries so often.
+            // An upload serves one request, which retries that often.
             Self::Keepers => Largest::Bytes(u64::from(TRIES_MAX) * by_path(keys::resource_partition(&root))),
             Self::Packs => {
                 let packs = u64::from(keys::PART_PACKS) * row(&keys::pack(nothing, 0), PACK_BYTES);
@@ -216,7 +219,8 @@ impl Partition {
                 Largest::Bytes(packs + fixity + directory_bytes())
             }
             Self::Children => {
-                // All children that a shard had when it was found to be large are gone by now; the shorter their names, the more they grew.
+                // All children that a shard had when it was found to be large may be gone by now.
+                // The shorter their names, the more their rows grew.
                 let once_gone = past_bytes(1) as f64 / sampled_bytes(1) as f64;
                 let unsampled = u64::from(options.sample_one_of) * past_bytes(NAME_BYTES_MAX.max(MAX_ID_BYTES)) as u64;
                 Largest::Bytes((options.shard_bytes_max as f64 * once_gone) as u64 + unsampled)
@@ -264,13 +268,13 @@ impl Partition {
     }
 }
 
-/// What the partitions of [`Table::Objects`] are of, by their keys.
+/// What a partition key of [`Table::Objects`] stands for.
 enum Key {
-    /// An object: the first byte says of which kind.
+    /// An object. The first byte of the key is its kind.
     Object(u8),
     LogPage,
     Version,
-    /// A part of a generation of a volume: which.
+    /// A part of a generation of a volume, with its number.
     Part(u32),
     BacklinkBuckets,
     Backlinks,
@@ -280,7 +284,7 @@ enum Key {
 impl Key {
     fn of(partition: &[u8]) -> Option<Self> {
         let (kind, rest) = partition.split_first_chunk::<2>()?;
-        // What is behind the NUL may hold others; ids of contents are nothing but such bytes.
+        // The bytes after the NUL may contain further NULs; ids of contents may contain any bytes.
         let beside = rest.iter().position(|byte| *byte == 0).map(|nul| &rest[nul + 1..]);
         match (kind, beside) {
             (b"k/", _) if rest.len() == 16 => Some(Self::Keepers),
@@ -295,7 +299,7 @@ impl Key {
     }
 }
 
-/// Bytes of the directory of a volume of the most pages.
+/// Bytes of the directory of a volume with the most pages.
 fn directory_bytes() -> u64 {
     let segments = (hathi::mets::MAX_PAGES as u64).div_ceil(u64::from(SEGMENT_PAGES));
     segments * row(&keys::directory(RevisionId::ZERO, 0), SEGMENT_PAGES as usize * ENTRY_BYTES)

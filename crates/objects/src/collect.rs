@@ -1,7 +1,9 @@
-//! Collecting what no head names: condemned by a compare-and-write of the head, removed once the grace has passed.
+//! Collects generations of volumes that no head names: a compare-and-write of the head condemns
+//! them, and after the grace they are removed.
 //!
-//! Whoever replaces, deletes or only begins to import a volume leaves a record in [`store::Table::Work`]; the collector looks at
-//! the volumes of these records and at no others. Any number of servers may collect at once.
+//! A writer that replaces, deletes or begins to import a volume leaves a record in
+//! [`store::Table::Work`]. The collector visits only the volumes of these records. Any number of
+//! servers may collect at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,13 +22,13 @@ use crate::queue::{Entry, Queue};
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 
-/// When versions that are kept for a time are looked at again.
+/// The interval at which versions that are kept for a time are visited again.
 pub(crate) const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
 
 /// Bounds of one pass of the collector.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectLimits {
-    /// Volumes at which something is changed; looking costs little.
+    /// The most volumes that one pass changes; visiting costs little.
     pub volumes_max: u64,
 }
 
@@ -36,39 +38,39 @@ impl Default for CollectLimits {
     }
 }
 
-/// What one pass of the collector did.
+/// The results of one pass of the collector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// Volumes that were looked at.
+    /// Volumes that were visited.
     pub volumes: u64,
-    /// Volumes of which something was condemned.
+    /// Volumes with a new condemnation.
     pub condemned: u64,
     /// Generations that were removed.
     pub removed: u64,
-    /// Volumes that have to wait: for the grace, a pin or an import that may still run.
+    /// Volumes that have to wait for the grace, a pin, or an import that may still run.
     pub waiting: u64,
-    /// Volumes that are done with; their records are gone.
+    /// Volumes that are finished; their records are removed.
     pub finished: u64,
-    /// Volumes that could not be dealt with now; why is in the log.
+    /// Volumes that failed; the log has the reasons.
     pub failed: u64,
-    /// Shards of the container that were rewritten without what is past.
+    /// Shards of the container that were rewritten without past members.
     pub shards_rewritten: u64,
 }
 
-/// What was done to one volume.
+/// The result for one volume.
 enum Progress {
     Condemned,
     Removed(u64),
-    /// Nothing can be done before this time, or nobody knows before when.
+    /// Nothing can be done before this time, or nothing is known about when.
     Waiting(UnixMillis),
-    /// There is nothing left to do, and nobody who left these records is at work any more.
+    /// Nothing is left to do, and no writer of these records is at work any more.
     Finished,
 }
 
 impl Library {
-    /// One pass over all recorded work: condemns what no head names, and removes what was condemned longer than the grace ago
-    /// and nobody pinned; and looks at one shard of the container, the next in turn, whether it should be rewritten. Whatever a
-    /// pass does not end, a later one does.
+    /// Makes one pass over all recorded work: condemns what no head names, and removes what was
+    /// condemned at least a grace ago and is not pinned. Also visits the next shard of the
+    /// container, which may have to be rewritten. A later pass continues unfinished work.
     pub async fn collect_once(&self, limits: CollectLimits) -> ObjectsResult<Collected> {
         let mut collected = Collected::default();
         if !self.is_home() {
@@ -142,12 +144,13 @@ impl Library {
         }
     }
 
-    /// Condemns what the head does not name; or, if there is nothing, forgets the records that are old enough.
+    /// Condemns what the head does not name. If there is nothing, forgets records that are old
+    /// enough.
     async fn condemn(&self, id: &VolumeId, row: Option<HeadRow>, records: &[Entry]) -> ObjectsResult<Progress> {
         let now = self.inner.surroundings.clock.now();
         let named = row.as_ref().map_or(RevisionId::ZERO, |row| row.head.revision);
         let pinned = self.pinned_revisions(id).await?;
-        // What is above the head may be an import that still runs: it is left alone for as long as a grace.
+        // A generation above the head may belong to a running import: it is left alone for a grace.
         let is_over = |generation: &RevisionId| *generation < named || self.grace_passed(generation.time());
         let (mut floor, mut is_unnamed) = (None, false);
         let mut scan = Some(list());
@@ -164,7 +167,7 @@ impl Library {
             {
                 return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
             }
-            // Whoever left a record a grace ago cannot be at work any more.
+            // A writer that left a record a grace ago is not at work any more.
             let revisions = records.iter().filter_map(|entry| keys::collecting_of(entry.sort())).map(|(of, _)| of);
             let until = revisions.map(|revision| revision.time().plus(self.inner.options.grace)).max();
             let until = until.unwrap_or_default();
@@ -177,12 +180,13 @@ impl Library {
         let head = Head { floor, condemned: Some(condemned), ..stands };
         let partition = keys::volume_partition(id);
         let amended = self.try_amend(&partition, row.as_ref(), head, Vec::new()).await?;
-        // If the head moved, or nobody knows, the next pass sees what stands there.
+        // If the head moved, or the outcome is unknown, the next pass reads the present state.
         Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting(now) })
     }
 
-    /// Removes what is at or below the floor and was not named when it was condemned, except what is pinned; then lifts the
-    /// condemnation. Heads since then are above the floor, so they name nothing of it.
+    /// Removes generations at or below the floor that were not named when they were condemned,
+    /// except pinned ones; then lifts the condemnation. Later heads are above the floor, so they
+    /// name none of these generations.
     async fn remove_condemned(&self, id: &VolumeId, condemned: Condemned) -> ObjectsResult<Progress> {
         let partition = keys::volume_partition(id);
         let pinned = match self.keeps(Rule::PinScan) {
@@ -213,8 +217,8 @@ impl Library {
         Ok(Progress::Removed(removed))
     }
 
-    /// Some of the generations of which there may be rows, but which the head does not name: those in a page of the list. And the rest of
-    /// the list.
+    /// Returns the generations in a page of the list that may have rows and that the head does not
+    /// name, and the rest of the list.
     async fn unnamed_generations(
         &self,
         id: &VolumeId,
@@ -244,7 +248,7 @@ impl Library {
         Ok((generations, rest))
     }
 
-    /// From when on the grace of a condemnation counts.
+    /// The time from which the grace of a condemnation counts.
     pub(crate) fn grace_from(&self, condemned: Condemned) -> UnixMillis {
         if self.keeps(Rule::GraceObs) { condemned.at } else { condemned.named.time() }
     }

@@ -1,16 +1,18 @@
-//! Marks on what is stored but is not what came in: one row a member, counted in the head, so that a plan looks for them only
-//! where there are some.
+//! Damage marks on members of volumes: one row per member, counted in the head, so that a plan
+//! reads marks only if there are some.
 //!
-//! They stand in a table of their own ([`Table::Damage`]): one broken block of an engine's takes rows of several kinds with it,
-//! and a mark must be there also for a volume whose other rows around it cannot be read. Three things make up for a mark that
-//! cannot stand there: a head that cannot be read says by itself that its volume is damaged; marks that cannot be read count as a
-//! mark on the whole volume; and what could not be written (a full disk, a store that refuses writes) is kept by this process
-//! until it is written or found sound, so that its next plan does not promise again what it could not keep.
+//! Marks have a table of their own ([`Table::Damage`]): one broken block of an engine damages rows
+//! of several kinds, and a mark must be readable although the volume's other rows are not. Some
+//! marks cannot be stored there. An unreadable head itself shows that its volume is damaged.
+//! Unreadable marks count as a mark on the whole volume. If a mark cannot be written (a full disk,
+//! a store that refuses writes), this process remembers it until it is written or the member is
+//! found sound, so that its next plan does not repeat a promise that it could not keep.
 //!
-//! A new import heals: its rows stand under keys of their own, and nobody reads the damaged ones any more. What cannot be healed in
-//! place is a head that cannot be read: what it was compared with, which incarnation the container lists, and what is condemned
-//! stood in it alone, so that an import, a deletion and a verification of that volume all say that it is damaged. Such a volume
-//! has to be imported into a new store.
+//! A new import heals a volume: its rows have keys of their own, and the damaged rows are not read
+//! any more. An unreadable head cannot be healed in place. Only the head recorded its own stamp,
+//! the incarnation in the container, and what is condemned. So an import, a deletion and a
+//! verification of that volume all report damage. Such a volume has to be imported into a new
+//! store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,21 +29,23 @@ use crate::read::Volume;
 use crate::revision::RevisionId;
 use crate::switch::Tries;
 
-/// The member number of a mark that says that the whole volume cannot be read: its directory is damaged.
+/// The member number of a mark on the whole volume: its directory is damaged, so it cannot be read.
 pub const WHOLE_VOLUME: u32 = u32::MAX;
 
 /// Bytes of one page of a scan over marks.
 const SCAN_BYTES: usize = 256 << 10;
 
-/// Volumes whose marks wait to be written; beyond them marks are found again by the next reader.
+/// Volumes whose marks wait to be written. For further volumes, the next reader finds the damage
+/// again.
 const UNWRITTEN_VOLUMES_MAX: usize = 4_096;
 
 impl Library {
-    /// Marks a member of a volume's current revision as damaged: the index of a page in METS order, the number of pages for
-    /// METS, one more for the record, [`WHOLE_VOLUME`]. Of a revision that is no longer current nothing is marked. `detail`, how
-    /// it was noticed, goes into the log.
+    /// Marks a member of a volume's current revision as damaged. `member` is the index of a page in
+    /// METS order, the number of pages for METS, one more for the record, or [`WHOLE_VOLUME`]. Does
+    /// nothing if the revision is not current any more. `detail`, how the damage was noticed, is
+    /// logged.
     ///
-    /// If the mark cannot be written, this process remembers it all the same.
+    /// If the mark cannot be written, this process remembers it.
     pub async fn mark_damaged(
         &self,
         id: &VolumeId,
@@ -56,14 +60,15 @@ impl Library {
         marked
     }
 
-    /// The members of a revision that carry a mark, ascending.
+    /// The marked members of a revision, ascending.
     pub async fn damaged_members(&self, id: &VolumeId, revision: RevisionId) -> ObjectsResult<Vec<u32>> {
         let mut members = self.written_marks(id, revision).await?;
         members.extend(self.inner.unwritten_marks.of(id, revision));
         Ok(members.into_iter().collect())
     }
 
-    /// What is known to be damaged of a volume that was just read, ascending: a look at its marks only if its head counts some.
+    /// The damaged members of a volume that was just read, ascending. Reads its marks only if its
+    /// head counts some.
     pub(crate) async fn known_damage(&self, volume: &Volume) -> ObjectsResult<Vec<u32>> {
         if volume.body.damaged > 0 {
             return self.damaged_members(&volume.id, volume.revision).await;
@@ -86,9 +91,10 @@ impl Library {
         Ok(members)
     }
 
-    /// Marks what was found and clears the marks of what is sound, and sets the head's count to what is left. Rows change before
-    /// the head: a crash in between leaves a count that is too high, which costs a look, or marks that are not counted yet; those
-    /// were not acknowledged, and whoever meets the damage again counts them.
+    /// Marks what was found, clears the marks of sound members, and sets the head's count to the
+    /// remaining marks. Rows change before the head. A crash in between leaves a count that is too
+    /// high, which costs a read, or marks that are not counted yet. Those were not acknowledged,
+    /// and the next reader that finds the damage counts them.
     pub(crate) async fn change_damage(
         &self,
         id: &VolumeId,
@@ -128,8 +134,9 @@ impl Library {
         }
     }
 
-    /// The marks that a change starts from. If they cannot be read, a change that adds some starts from none: what is there stays,
-    /// and the head's count will make plans look and find that they cannot read it.
+    /// The marks from which a change starts. If they cannot be read, a change that adds marks
+    /// starts from none. The present marks stay, and the head's count makes plans read them and
+    /// find that they are unreadable.
     async fn marks_to_change(
         &self,
         id: &VolumeId,
@@ -149,12 +156,13 @@ fn current_volume(row: &HeadRow, revision: RevisionId) -> Option<(&HeadRow, &Vol
     Some((row, body))
 }
 
-/// The partition of the marks on a revision: they are removed with the generation that it made.
+/// The partition of the marks on a revision. The marks are removed with the revision's generation.
 fn marks_partition(id: &VolumeId, revision: RevisionId) -> Bytes {
     keys::part(&keys::volume_partition(id), revision, 0)
 }
 
-/// The step that puts marks. A mark says nothing but its key, so that two who put the same one put the same row.
+/// The step that puts marks. A mark consists of its key alone, so that all writers of a mark put
+/// the same row.
 fn putting(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Option<Step> {
     let mark = |member: &u32| NewRow::new(keys::damage(revision, *member), envelope::seal(&[]));
     let rows: Vec<NewRow> = members.iter().map(mark).collect();
@@ -167,12 +175,12 @@ fn clearing(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Option<Step
     (!sorts.is_empty()).then(|| Step::Remove { table, partition, rows: Removal::Rows(sorts) })
 }
 
-/// Marks that could not be written, of this process alone.
+/// Marks of this process that could not be written.
 #[derive(Default)]
 pub(crate) struct UnwrittenMarks(Mutex<BTreeMap<VolumeId, (RevisionId, BTreeSet<u32>)>>);
 
 impl UnwrittenMarks {
-    /// Remembers a mark; those of another revision of the volume are forgotten.
+    /// Remembers a mark, and forgets those of other revisions of the volume.
     fn add(&self, id: &VolumeId, revision: RevisionId, member: u32) {
         let mut volumes = self.0.lock();
         if volumes.len() >= UNWRITTEN_VOLUMES_MAX && !volumes.contains_key(id) {
@@ -185,7 +193,7 @@ impl UnwrittenMarks {
         marks.1.insert(member);
     }
 
-    /// The members of a revision that are remembered.
+    /// The remembered members of a revision.
     pub(crate) fn of(&self, id: &VolumeId, revision: RevisionId) -> BTreeSet<u32> {
         let volumes = self.0.lock();
         let marks = volumes.get(id).filter(|(marked, _)| *marked == revision);

@@ -1,7 +1,8 @@
-//! The generations of volumes: what one import wrote of a volume, in partitions of its own.
+//! Generations of volumes: the rows that one import wrote for a volume, in partitions of their own.
 //!
-//! The volume's own partition lists those of which there may be rows. Whoever puts rows lists their generation first, and whoever removes
-//! them removes its entry last. So the collector finds also what an import left that did not end.
+//! The volume's own partition lists the generations that may have rows. A writer lists a generation
+//! before it puts rows, and a collector removes the entry after the rows. So the collector also
+//! finds the rows of unfinished imports.
 
 use std::collections::BTreeSet;
 
@@ -14,29 +15,29 @@ use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
 
-/// Generations of one volume that may be listed: those that are kept, and those that wait for being collected. It bounds the partition
-/// that lists them.
+/// The most generations of one volume in the list: those that are kept, and those that wait to be
+/// collected. It bounds the partition of the list.
 pub(crate) const GENERATIONS_MAX: usize = 1 << 16;
 
 /// Bytes of one page of a scan over the list.
 const SCAN_BYTES: usize = 64 << 10;
 
-/// Rows of a generation that are removed in one list: so many numbers.
+/// Rows of a generation that are removed in one list, as a range of numbers.
 const ROWS_REMOVED: u32 = 256;
 
-/// All of the list.
+/// A scan of the whole list.
 pub(crate) fn list() -> Scan {
     Scan::prefix(keys::generation_prefix(), SCAN_BYTES)
 }
 
-/// The step that puts a generation into the list of those of which there may be rows.
+/// The step that adds a generation to the list.
 pub(crate) fn listing(volume: &Bytes, generation: RevisionId) -> Step {
     let rows = vec![NewRow::new(keys::generation(generation), envelope::seal(&[]))];
     Step::Put { table: Table::Objects, partition: volume.clone(), rows }
 }
 
 impl Library {
-    /// Some generations in the list of a volume, and the rest of it.
+    /// Some generations in the list of a volume, and the rest of the list.
     pub(crate) async fn listed_generations(
         &self,
         volume: &Bytes,
@@ -48,7 +49,7 @@ impl Library {
         Ok((generations, window.resumed(page.next)))
     }
 
-    /// Refuses one more generation of a volume, as [`ObjectsError::OverLimit`], if there are as many as may be.
+    /// Refuses another generation of a volume with [`ObjectsError::OverLimit`] if the list is full.
     pub(crate) async fn check_generations(&self, id: &VolumeId) -> ObjectsResult<()> {
         let partition = keys::volume_partition(id);
         let mut count = 0;
@@ -67,9 +68,10 @@ impl Library {
         Ok(())
     }
 
-    /// Removes all rows of a generation, and last its entry in the list. The directory goes first: where there is one, all packs are
-    /// there, which a copy of the store relies on. Parts go from the last to the first: they are found from the first on, so that whoever
-    /// goes on after a crash finds all that are left.
+    /// Removes all rows of a generation, and last its entry in the list. The directory goes first:
+    /// a copy of the store relies on all packs being present where there is a directory. Parts go
+    /// from the last to the first, because they are found from the first on. So a call after a
+    /// crash finds all that are left.
     pub(crate) async fn remove_generation(&self, volume: &Bytes, generation: RevisionId) -> ObjectsResult<()> {
         let part = |part| keys::part(volume, generation, part);
         self.remove_part(Table::Objects, &part(0), generation).await?;
@@ -93,7 +95,8 @@ impl Library {
         Ok(())
     }
 
-    /// Removes the rows of one kind in a part of a generation, some at a time, however many there are.
+    /// Removes the rows of one kind in a part of a generation, some at a time, however many there
+    /// are.
     async fn remove_rows(
         &self,
         table: Table,

@@ -1,4 +1,5 @@
-//! Which earlier versions of an object are kept: those are its history, and nothing of them is ever condemned.
+//! Decides which earlier versions of an object are kept. They are its history, and are never
+//! condemned.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +16,7 @@ use crate::keys;
 use crate::library::Library;
 use crate::revision::RevisionId;
 
-/// Which versions are kept besides the one that stands.
+/// Which versions are kept besides the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "Written")]
 pub enum Keep {
@@ -23,18 +24,18 @@ pub enum Keep {
     All,
     /// None.
     None,
-    /// So many, the newest.
+    /// The newest, this many.
     Newest(u32),
-    /// Those that were current until less than so long ago.
+    /// Those that were current at any time within this duration.
     For(Duration),
 }
 
-/// Which versions of what are kept.
+/// Which versions are kept, per kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
-    /// Of resources of the repository.
+    /// Versions of resources of the repository.
     pub resources: Keep,
-    /// Of volumes.
+    /// Versions of volumes.
     pub volumes: Keep,
 }
 
@@ -61,7 +62,7 @@ impl From<Keep> for String {
     }
 }
 
-/// A text that does not say which versions are kept.
+/// The text does not say which versions are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` does not say which versions are kept: write `all`, `none`, how many (`10`), or for how long (`30days`)")]
 pub struct InvalidKeep(String);
@@ -80,7 +81,7 @@ impl FromStr for Keep {
     }
 }
 
-/// How it is written: a number is one in some formats.
+/// The written form. Some formats have numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -100,7 +101,7 @@ impl TryFrom<Written> for Keep {
 }
 
 impl Library {
-    /// The revision from which on earlier heads of an object are kept; `None`: none is.
+    /// The revision from which on earlier heads of an object are kept; `None` if none are kept.
     pub(crate) async fn kept_from(
         &self,
         partition: &Bytes,
@@ -123,7 +124,8 @@ impl Library {
                 Ok(from)
             }
             Keep::For(time) => {
-                // Each was current until the next one was: those since then are kept, and the one that was current at that time.
+                // Each head was current until the next one. Those since that time are kept, and the
+                // one that was current at that time.
                 let now = self.inner.surroundings.clock.now();
                 let since = RevisionId::first_at(UnixMillis(now.0 + 1 - millis(time).min(now.0)));
                 if stands.revision < since {

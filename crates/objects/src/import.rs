@@ -1,4 +1,5 @@
-//! Bringing a volume in: read, check and frame its pages in one pass, put the rows, then switch its head once.
+//! Imports a volume: reads, checks and frames its pages in one pass, puts the rows, then switches
+//! the head once.
 
 mod replace;
 
@@ -26,30 +27,32 @@ use crate::switch::{Switch, Switched};
 
 pub use replace::Replacement;
 
-/// How often an import begins anew because a sweeper took it for dead and fenced it off.
+/// How often an import restarts because a sweeper took it for dead and fenced it.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// How much longer than its payload a row may get in an engine; a step is filled up to its limit less this.
+/// How much larger than its payload a row may become in an engine. A step is filled up to its limit
+/// less this.
 const STEP_SLACK_BYTES: usize = 128 << 10;
 
-/// Characters of a field of the record that a head keeps: a head is a small row. The record itself is kept whole.
+/// The most characters of a record field in a head, because a head is a small row. The record
+/// itself is stored whole.
 const RECORD_FIELD_CHARS_MAX: usize = 1_000;
 
-/// What to do with a volume that is stored already, with the same digests.
+/// What to do with a volume that is already stored with the same digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unchanged {
-    /// Leave it as it is: no new revision.
+    /// Leaves it as it is, without a new revision.
     Skip,
-    /// Import it anew.
+    /// Imports it again.
     Force,
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Imported {
-    /// The volume was not there before.
+    /// The volume did not exist.
     New {
-        /// Which volume.
+        /// The volume's id.
         id: VolumeId,
         /// Its revision.
         revision: RevisionId,
@@ -58,9 +61,9 @@ pub enum Imported {
         /// Bytes of their texts.
         bytes: u64,
     },
-    /// Another revision of it was there.
+    /// It replaced another revision.
     Replaced {
-        /// Which volume.
+        /// The volume's id.
         id: VolumeId,
         /// Its new revision.
         revision: RevisionId,
@@ -69,9 +72,9 @@ pub enum Imported {
         /// Bytes of their texts.
         bytes: u64,
     },
-    /// It was there with the same digests, and was left alone.
+    /// The volume was stored with the same digests, and was left alone.
     Unchanged {
-        /// Which volume.
+        /// The volume's id.
         id: VolumeId,
         /// The revision that stays.
         revision: RevisionId,
@@ -82,21 +85,21 @@ pub enum Imported {
     },
 }
 
-/// How far an import is.
+/// The progress of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportProgress {
     /// Pages that were read, checked and framed.
     pub pages: u64,
     /// Pages of the volume.
     pub pages_total: u64,
-    /// Bytes of the texts of those that were read.
+    /// Bytes of the texts of the pages that were read.
     pub bytes: u64,
 }
 
-/// What a check without a store found: everything is as METS says.
+/// The result of a check without a store: everything agrees with METS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Which volume.
+    /// The volume's id.
     pub id: VolumeId,
     /// Its pages.
     pub pages: u64,
@@ -104,7 +107,7 @@ pub struct Checked {
     pub bytes: u64,
 }
 
-/// Reads and checks a volume in the way an import does, and keeps nothing.
+/// Reads and checks a volume like an import, without storing it.
 pub async fn check<R: Read + Seek + Send + 'static>(source: VolumeParts<R>) -> ObjectsResult<Checked> {
     Compute::Threads
         .run(move || {
@@ -119,12 +122,14 @@ pub async fn check<R: Read + Seek + Send + 'static>(source: VolumeParts<R>) -> O
 }
 
 impl Library {
-    /// Imports a volume. Reading and compressing runs on tokio's blocking threads, one volume on one of them; several imports may
-    /// run at once. Rows are put as they come, at most a step's worth of them is held, and nothing is visible before the head
-    /// is switched. An import that failed, or was cut off anywhere, can be run again.
+    /// Imports a volume. Reading and compressing runs on tokio's blocking threads, one thread per
+    /// volume; several imports may run at once. Rows are put as they are made, and at most one step
+    /// of them is held in memory. Nothing is visible before the head is switched. An import that
+    /// failed or was interrupted can be repeated.
     ///
-    /// [`ObjectsError::Conflict`] if somebody else changed the volume meanwhile; [`ObjectsError::Source`] if the source is not
-    /// what it says; [`ObjectsError::Unknown`] if it cannot be found out whether the head was switched.
+    /// Fails with [`ObjectsError::Conflict`] if another writer changed the volume meanwhile;
+    /// [`ObjectsError::Source`] if the source contradicts itself; [`ObjectsError::Unknown`] if it
+    /// is impossible to find out whether the head was switched.
     pub async fn import<R: Read + Seek + Send + 'static>(
         &self,
         source: VolumeParts<R>,
@@ -158,14 +163,15 @@ impl Library {
         self.inner.surroundings.compute.drive(work).await
     }
 
-    /// The record that `revision` of a volume leaves something to collect, or may if its writer does not end.
+    /// The record that `revision` of a volume leaves rows to collect, or may leave some if its
+    /// writer does not finish.
     pub(crate) fn work_record(&self, revision: RevisionId, id: &VolumeId) -> WorkRecord {
         let subject = id.as_str().as_bytes();
         self.queued(Queue::Collecting, self.inner.surroundings.clock.now(), subject, keys::collecting(revision, id))
     }
 }
 
-/// What tells one content of a volume from another, without inflating anything.
+/// The digests that distinguish one content of a volume from another, without inflating anything.
 #[derive(Clone, Copy)]
 struct Digests {
     members: [u8; 32],
@@ -182,7 +188,7 @@ impl Digests {
         }
     }
 
-    /// The answer for a volume that is stored already just so, and undamaged.
+    /// The result for a volume that is stored already with these digests, and undamaged.
     fn unchanged(&self, library: &Library, id: &VolumeId, base: Option<&HeadRow>) -> Option<Imported> {
         let head = &base?.head;
         let body = head.live_volume()?;
@@ -200,14 +206,14 @@ impl Digests {
     }
 }
 
-/// One attempt at an import, under one revision.
+/// One try of an import, under one revision.
 struct Attempt<'a> {
     library: &'a Library,
     id: &'a VolumeId,
     revision: RevisionId,
     framer: Framer,
     packer: Packer,
-    /// The record that this attempt may leave something behind, once it goes before the first rows.
+    /// The record that this try may leave rows behind, once it is made to go before the first rows.
     recorded: Option<WorkRecord>,
 }
 
@@ -219,7 +225,7 @@ impl<'a> Attempt<'a> {
         Self { library, id, revision, framer, packer: Packer::new(revision), recorded: None }
     }
 
-    /// Reads, checks, frames and packs all pages; puts rows whenever a step is full.
+    /// Reads, checks, frames and packs all pages. Puts rows whenever a step is full.
     async fn pages<R: Read + Seek>(
         &mut self,
         reader: &mut VolumeReader<R>,
@@ -252,7 +258,7 @@ impl<'a> Attempt<'a> {
         self.packer.page(page.seq.get(), &frame, fixity)
     }
 
-    /// METS and record follow the pages; what they say goes into the head.
+    /// Packs METS and record after the pages. Their facts go into the head.
     fn rest<R: Read + Seek>(&mut self, reader: &VolumeReader<R>, digests: &Digests) -> ObjectsResult<VolumeBody> {
         let mets = self.framer.frame(reader.mets_bytes()).map_err(not_framed)?;
         let mets = self.packer.member(0, &mets)?;
@@ -291,7 +297,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn put_full_steps(&mut self) -> ObjectsResult<()> {
-        // A further row must still fit.
+        // Another row must still fit.
         if self.packer.rows_bytes() + STEP_SLACK_BYTES < self.step_bytes() {
             return Ok(());
         }
@@ -302,7 +308,8 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// The rows that are full, in portions that fit a step: a step for each partition, in the order of the rows.
+    /// The full rows, in portions that fit a step: one step per partition, in the order of the
+    /// rows.
     fn full_rows(&mut self) -> Vec<Vec<Step>> {
         let volume = keys::volume_partition(self.id);
         let steps = |portion: Vec<NewRow>| {
@@ -319,8 +326,9 @@ impl<'a> Attempt<'a> {
         self.packer.take_rows(self.step_bytes()).into_iter().map(steps).collect()
     }
 
-    /// Before the first rows goes the record that they may have to be collected. Before any goes the entry in the list of generations, by
-    /// which the collector finds them: also what comes after it took the writer for dead is listed.
+    /// Puts the record that rows may have to be collected before the first rows, and the entry in
+    /// the list of generations before any rows. Through the entry, the collector also finds rows
+    /// that arrive after it took the writer for dead.
     fn announced(&mut self, puts: Vec<Step>) -> Vec<Step> {
         let mut steps = Vec::with_capacity(puts.len() + 2);
         if self.recorded.is_none() {
@@ -332,12 +340,14 @@ impl<'a> Attempt<'a> {
         steps
     }
 
-    /// Puts the last rows and switches the head. `None`: it was fenced off and has to begin anew.
+    /// Puts the last rows and switches the head. Returns `None` if the import was fenced and has to
+    /// restart.
     async fn switch(&mut self, base: Option<HeadRow>, body: VolumeBody) -> ObjectsResult<Option<Imported>> {
         let (id, revision) = (self.id.clone(), self.revision);
         let (pages, bytes) = (body.pages.count, body.pages.bytes);
         let mut portions = self.full_rows();
-        // The last portion goes with the head; all before it are put by themselves, so that a list stays as small as a step.
+        // The last portion goes with the head. All earlier ones are put by themselves, so that a
+        // list stays as small as a step.
         let last = portions.pop();
         for portion in portions {
             let list = self.announced(portion);
@@ -377,7 +387,7 @@ impl<'a> Attempt<'a> {
         let base = match base {
             Some(deleted) if deleted.head.state == State::Deleted => {
                 let freed = library.free(&keys::volume_partition(self.id), deleted.head.revision).await?;
-                // Somebody else was faster with something else.
+                // Another writer was faster with another change.
                 if freed.is_none() {
                     return Ok(Switched::Moved);
                 }

@@ -1,5 +1,5 @@
-//! Where rows live: partitions and sort keys. A sort key begins with one byte that tells the kind of row; the rest is big-endian,
-//! so that byte order is the order we want to scan in.
+//! Keys of rows: partitions and sort keys. A sort key begins with one byte for the kind of row. The
+//! rest is big-endian, so that byte order is the order of scans.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use hathi::VolumeId;
@@ -39,7 +39,7 @@ pub fn resource_partition(path: &ResourcePath) -> Bytes {
     Bytes::from([b"r/", path.as_str().as_bytes()].concat())
 }
 
-/// The partition of the resource that is named so in a container.
+/// The partition of the resource with this name in a container.
 pub(crate) fn resource_child_partition(container: &ResourcePath, name: &str) -> Bytes {
     match container.is_root() {
         true => Bytes::from([b"r/", name.as_bytes()].concat()),
@@ -47,22 +47,23 @@ pub(crate) fn resource_child_partition(container: &ResourcePath, name: &str) -> 
     }
 }
 
-/// The volume of a partition; `None`: it is not one of a volume.
+/// The volume of a partition; `None` if the partition is not that of a volume.
 pub fn volume_of_partition(partition: &Bytes) -> Option<VolumeId> {
     VolumeId::parse(std::str::from_utf8(partition.strip_prefix(b"v/")?).ok()?).ok()
 }
 
-/// The partition of the records of whose heads were about to name a content: sort keys are partitions of objects.
+/// The partition of the records of whose heads were about to name a content. Sort keys are
+/// partitions of objects.
 pub fn keepers(content: ContentId) -> Bytes {
     Bytes::from([b"k/", &content.0[..]].concat())
 }
 
-/// How one resource points at another.
+/// The ways in which one resource points at another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// Its description refers to it.
     Reference,
-    /// It is a container that gives members to it.
+    /// It is a container and gives members to it.
     Members,
 }
 
@@ -78,22 +79,24 @@ impl Link {
     }
 }
 
-/// The partition that lists in which buckets there are records of who points at the resource at a path: sort keys are [`bucket`]s.
+/// The partition that lists the buckets with records of who points at the resource at a path. Sort
+/// keys are [`bucket`]s.
 pub fn backlink_buckets(link: Link, path: &ResourcePath) -> Bytes {
     Bytes::from([link.prefix(), path.as_str().as_bytes()].concat())
 }
 
-/// A bucket of the records of who points at the resource at a path: sort keys are [`backlink`]s. Paths hold no NUL.
+/// A bucket of the records of who points at the resource at a path. Sort keys are [`backlink`]s.
+/// Paths contain no NUL.
 pub fn backlinks(link: Link, path: &ResourcePath, bucket: u16) -> Bytes {
     Bytes::from([link.prefix(), path.as_str().as_bytes(), &[0], &bucket.to_be_bytes()].concat())
 }
 
-/// The record that a bucket holds something.
+/// The record that a bucket is not empty.
 pub fn bucket(bucket: u16) -> Bytes {
     Bytes::from([&[kind::BUCKET], &bucket.to_be_bytes()[..]].concat())
 }
 
-/// All such records.
+/// The prefix of all such records.
 pub fn bucket_prefix() -> Bytes {
     Bytes::from_static(&[kind::BUCKET])
 }
@@ -103,15 +106,15 @@ pub fn bucket_of(sort: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(sort.strip_prefix(&[kind::BUCKET])?.try_into().ok()?))
 }
 
-/// The record that the resource at a path points, or once pointed, at another.
+/// The record that the resource at a path points at another, or did so before.
 pub fn backlink(path: &ResourcePath) -> Bytes {
     Bytes::from([BACKLINK, path.as_str().as_bytes()].concat())
 }
 
-/// What such a key begins with: the root's path is empty.
+/// The prefix of such keys. It is needed because the root's path is empty.
 const BACKLINK: &[u8] = b"/";
 
-/// All such records.
+/// The prefix of all such records.
 pub fn backlink_prefix() -> Bytes {
     Bytes::from_static(BACKLINK)
 }
@@ -121,7 +124,7 @@ pub fn backlink_of(sort: &[u8]) -> Option<ResourcePath> {
     ResourcePath::parse(std::str::from_utf8(sort.strip_prefix(BACKLINK)?).ok()?).ok()
 }
 
-/// The resource of a partition; `None`: it is not one of a resource.
+/// The resource of a partition; `None` if the partition is not that of a resource.
 pub fn resource_of_partition(partition: &Bytes) -> Option<ResourcePath> {
     ResourcePath::parse(std::str::from_utf8(partition.strip_prefix(b"r/")?).ok()?).ok()
 }
@@ -141,7 +144,7 @@ pub fn log(revision: RevisionId) -> Bytes {
     revision_key(kind::LOG, revision, None)
 }
 
-/// All head-log entries of a page.
+/// The prefix of all head-log entries of a page.
 pub fn log_prefix() -> Bytes {
     Bytes::from_static(&[kind::LOG])
 }
@@ -149,29 +152,30 @@ pub fn log_prefix() -> Bytes {
 /// Entries of one page of a head log.
 pub const LOG_PAGE_ENTRIES: u64 = 1_024;
 
-/// The partition of a page of an object's head log. Partitions of objects hold no NUL.
+/// The partition of a page of an object's head log. Partitions of objects contain no NUL.
 pub fn log_page(object: &[u8], page: u64) -> Bytes {
     Bytes::from([object, &b"\0l"[..], &page.to_be_bytes()].concat())
 }
 
-/// The partition of what one revision of a resource wrote: its description, and its bytes if they are few. In [`Table::Damage`]: of the
-/// marks on that.
+/// The partition of the rows that one revision of a resource wrote: its description, and its bytes
+/// if they are few. In [`Table::Damage`], the partition of their marks.
 pub fn version(object: &[u8], revision: RevisionId) -> Bytes {
     Bytes::from([object, &b"\0r"[..], &revision.0].concat())
 }
 
-/// The revision of such a partition; `None`: it is not one.
+/// The revision of such a partition; `None` if it is another kind of partition.
 pub fn version_of(partition: &[u8]) -> Option<RevisionId> {
     let beside = partition.iter().position(|byte| *byte == 0).map(|nul| &partition[nul + 1..])?;
     Some(RevisionId(beside.strip_prefix(b"r")?.try_into().ok()?))
 }
 
-/// The entry of a generation in the list of those of which there may be rows. It is in the volume's own partition.
+/// A generation's entry in the list of generations that may have rows. The list is in the volume's
+/// own partition.
 pub fn generation(revision: RevisionId) -> Bytes {
     revision_key(kind::GENERATION, revision, None)
 }
 
-/// All such entries.
+/// The prefix of all such entries.
 pub fn generation_prefix() -> Bytes {
     Bytes::from_static(&[kind::GENERATION])
 }
@@ -182,20 +186,22 @@ pub const PART_PACKS: u32 = 512;
 /// Fixity segments in one part of a generation, 16 MiB at most.
 pub const PART_FIXITY_SEGMENTS: u32 = 256;
 
-/// The partition of a part of what one revision of a volume wrote. [`Table::Packs`] has as many parts as the packs and fixity segments
-/// need; [`Table::Objects`] has the directory, and [`Table::Damage`] the marks, in the first part.
+/// The partition of a part of the rows that one revision of a volume wrote. [`Table::Packs`] has as
+/// many parts as the packs and fixity segments need. [`Table::Objects`] has the directory, and
+/// [`Table::Damage`] the marks, in the first part.
 pub fn part(volume: &[u8], generation: RevisionId, part: u32) -> Bytes {
     Bytes::from([volume, &b"\0g"[..], &generation.0, &part.to_be_bytes()].concat())
 }
 
-/// The generation and the part of such a partition; `None`: it is not one.
+/// The generation and the part of such a partition; `None` if it is another kind of partition.
 pub fn part_of(partition: &[u8]) -> Option<(RevisionId, u32)> {
     let beside = partition.iter().position(|byte| *byte == 0).map(|nul| &partition[nul + 1..])?;
     let (generation, part) = beside.strip_prefix(b"g")?.split_first_chunk()?;
     Some((RevisionId(*generation), u32::from_be_bytes(part.try_into().ok()?)))
 }
 
-/// The partition of a row of a volume, by its sort key: the volume's own, or that of a part of a generation.
+/// The partition of a volume's row, by its sort key: the volume's own, or that of a part of a
+/// generation.
 pub fn partition_of(volume: &Bytes, sort: &[u8]) -> Bytes {
     let number = number_of(sort).unwrap_or(0);
     let in_part = match sort.first() {
@@ -207,7 +213,8 @@ pub fn partition_of(volume: &Bytes, sort: &[u8]) -> Bytes {
     revision_of(sort).map_or_else(|| volume.clone(), |generation| part(volume, generation, in_part))
 }
 
-/// The object that a partition of a volume or a resource belongs to: it is that of the object's head, or begins with that and a NUL.
+/// The object of a partition of a volume or a resource. The partition is that of the object's head,
+/// or begins with it and a NUL.
 pub fn object_of(partition: &Bytes) -> Bytes {
     let end = partition.iter().position(|byte| *byte == 0).unwrap_or(partition.len());
     partition.slice(..end)
@@ -223,27 +230,30 @@ pub fn fixity(revision: RevisionId, segment: u32) -> Bytes {
     revision_key(kind::FIXITY, revision, Some(segment))
 }
 
-/// A pack of the generation that `revision` made. No volume has as many as there are numbers; a damaged directory may say so.
+/// A pack of the generation that `revision` made. No volume has as many packs as there are numbers,
+/// but a damaged directory may say so.
 pub fn pack(revision: RevisionId, pack: u32) -> Bytes {
     revision_key(kind::PACK, revision, Some(FIRST_PACK.saturating_add(pack)))
 }
 
-/// The copy of a directory segment that stands before the packs of its generation.
+/// The copy of a directory segment, which comes before the packs of its generation.
 pub fn directory_copy(revision: RevisionId, segment: u32) -> Bytes {
     revision_key(kind::PACK, revision, Some(segment))
 }
 
-/// The copy of a generation's directory, and all packs behind it: from the first key to before the second.
+/// The copy of a generation's directory and all packs after it: from the first key to before the
+/// second.
 pub fn directory_and_packs(revision: RevisionId) -> (Bytes, Bytes) {
     (directory_copy(revision, 0), revision_key(kind::PACK, revision, Some(u32::MAX)))
 }
 
-/// The pack that such a row is, by the number in its key; `None`: it is the copy of the segment of that number.
+/// The number of the pack in such a row, from the number in its key; `None` if the row is the copy
+/// of a directory segment.
 pub fn pack_of(number: u32) -> Option<u32> {
     number.checked_sub(FIRST_PACK)
 }
 
-/// What the number of the first pack is in its key; smaller ones are of copies of directory segments.
+/// The number of the first pack in its key. Smaller numbers belong to copies of directory segments.
 const FIRST_PACK: u32 = 1 << 31;
 
 /// A piece of the description that `revision` wrote.
@@ -251,17 +261,17 @@ pub fn description(revision: RevisionId, piece: u32) -> Bytes {
     revision_key(kind::DESCRIPTION, revision, Some(piece))
 }
 
-/// All pieces of the description that `revision` wrote.
+/// The prefix of all pieces of the description that `revision` wrote.
 pub fn description_rows(revision: RevisionId) -> Bytes {
     revision_key(kind::DESCRIPTION, revision, None)
 }
 
-/// What the keys of all descriptions begin with.
+/// The prefix of all descriptions.
 pub fn description_prefix() -> Bytes {
     Bytes::from_static(&[kind::DESCRIPTION])
 }
 
-/// The content that `revision` wrote, where it is small enough for a row.
+/// The content that `revision` wrote, if it is small enough for a row.
 pub fn small_content(revision: RevisionId) -> Bytes {
     revision_key(kind::SMALL_CONTENT, revision, None)
 }
@@ -274,7 +284,7 @@ pub fn pin(selection: &str) -> Bytes {
     key.freeze()
 }
 
-/// All pins.
+/// The prefix of all pins.
 pub fn pin_prefix() -> Bytes {
     Bytes::from_static(&[kind::PIN])
 }
@@ -284,12 +294,13 @@ pub fn damage(revision: RevisionId, member: u32) -> Bytes {
     revision_key(kind::DAMAGE, revision, Some(member))
 }
 
-/// All damage marks of a revision.
+/// The prefix of all damage marks of a revision.
 pub fn damage_prefix(revision: RevisionId) -> Bytes {
     revision_key(kind::DAMAGE, revision, None)
 }
 
-/// The partition of the marks of one shard of a container's children, at one epoch of the shard. Container names hold no NUL.
+/// The partition of the marks of one shard of a container's children, at one epoch of the shard.
+/// Container names contain no NUL.
 pub fn children_partition(container: &str, incarnation: RevisionId, shard: u16, epoch: u32) -> Bytes {
     let mut key = BytesMut::with_capacity(container.len() + 23);
     key.put_slice(container.as_bytes());
@@ -300,7 +311,8 @@ pub fn children_partition(container: &str, incarnation: RevisionId, shard: u16, 
     key.freeze()
 }
 
-/// The partition of past members of a container that were in one shard at one epoch of it: they were left behind when it was rewritten.
+/// The partition of past members of a container that were in one shard at one epoch, and were left
+/// behind when it was rewritten.
 pub fn past_partition(container: &str, incarnation: RevisionId, shard: u16, epoch: u32) -> Bytes {
     Bytes::from([&children_partition(container, incarnation, shard, epoch)[..], b"p"].concat())
 }
@@ -310,7 +322,8 @@ pub fn past_index_partition(container: &str, incarnation: RevisionId) -> Bytes {
     Bytes::from([container.as_bytes(), &[0], &incarnation.0].concat())
 }
 
-/// The row there of the past members that were in a shard at an epoch of it. In the order in which they were left behind, about.
+/// The row in that list for the past members of a shard at an epoch. Rows are roughly in the order
+/// in which members were left behind.
 pub fn past_index(shard: u16, epoch: u32) -> Bytes {
     Bytes::from([&epoch.to_be_bytes()[..], &shard.to_be_bytes()].concat())
 }
@@ -321,28 +334,29 @@ pub fn past_index_of(sort: &[u8]) -> Option<(u16, u32)> {
     Some((u16::from_be_bytes(shard.try_into().ok()?), u32::from_be_bytes(*epoch)))
 }
 
-/// The first byte of a key that says when a shard changed: below any that a name begins with.
+/// The first byte of a key that records when a shard changed: below the first byte of any name.
 const CHANGE: u8 = 0x01;
 
-/// The first byte of a key of a sampled child: above that of changes, below any that a name begins with.
+/// The first byte of a key of a sampled child: above that of changes, below the first byte of any
+/// name.
 const SAMPLE: u8 = 0x02;
 
-/// What a child counts for that is one of a sample.
+/// The row with the bytes that a sampled child counts for.
 pub fn sample(incarnation: RevisionId) -> Bytes {
     Bytes::from([&[SAMPLE], &incarnation.0[..]].concat())
 }
 
-/// All samples of a shard.
+/// The prefix of all samples of a shard.
 pub fn sample_prefix() -> Bytes {
     Bytes::from_static(&[SAMPLE])
 }
 
-/// Where names begin in a partition of children: they hold no control characters.
+/// Where names begin in a partition of children: names contain no control characters.
 pub fn first_child() -> Bytes {
     Bytes::from_static(b" ")
 }
 
-/// When what is listed of a shard changed; the newest first.
+/// The record that the listing of a shard changed; the newest comes first.
 pub fn change(change: RevisionId) -> Bytes {
     let mut key = BytesMut::with_capacity(17);
     key.put_u8(CHANGE);
@@ -350,18 +364,19 @@ pub fn change(change: RevisionId) -> Bytes {
     key.freeze()
 }
 
-/// All changes of a shard.
+/// The prefix of all changes of a shard.
 pub fn change_prefix() -> Bytes {
     Bytes::from_static(&[CHANGE])
 }
 
-/// The change that a key says.
+/// The change that a key records.
 pub fn change_of(sort: &[u8]) -> Option<RevisionId> {
     let inverted: [u8; 16] = sort.strip_prefix(&[CHANGE])?.try_into().ok()?;
     Some(RevisionId(inverted.map(|byte| !byte)))
 }
 
-/// A mark of a child. Names hold no control characters, so that the NUL after the name keeps the order of names.
+/// A mark of a child. Names contain no control characters, so the NUL after the name keeps the
+/// order of names.
 pub fn child_mark(name: &str, incarnation: RevisionId, mark: Mark) -> Bytes {
     let mut key = BytesMut::with_capacity(name.len() + 18);
     key.put_slice(name.as_bytes());
@@ -371,24 +386,25 @@ pub fn child_mark(name: &str, incarnation: RevisionId, mark: Mark) -> Bytes {
     key.freeze()
 }
 
-/// The smallest key after all marks of a child, whatever the incarnation.
+/// The smallest key after all marks of a child, of any incarnation.
 pub fn after_child(name: &str) -> Bytes {
     Bytes::from([name.as_bytes(), &[1]].concat())
 }
 
-/// The name, incarnation and mark that a child key says.
+/// The name, incarnation and mark in a child key.
 pub fn child_of(sort: &[u8]) -> Option<(&str, RevisionId, Mark)> {
     let (name, rest) = sort.split_at_checked(sort.len().checked_sub(18)?)?;
     let incarnation = rest.get(1..17)?.try_into().ok()?;
     Some((std::str::from_utf8(name).ok()?, RevisionId(incarnation), Mark::from_byte(rest[17])?))
 }
 
-/// The partition of [`Table::Work`] with the records of one shard of a bucket of a queue. Names of queues hold no NUL.
+/// The partition of [`Table::Work`] with the records of one shard of a bucket of a queue. Names of
+/// queues contain no NUL.
 pub fn queue(name: &str, bucket: u32, shard: u8) -> Bytes {
     Bytes::from([b"q/", name.as_bytes(), &[0], &bucket.to_be_bytes(), &[shard]].concat())
 }
 
-/// The bucket of such a partition; `None`: it is not one of this queue.
+/// The bucket of such a partition; `None` if it does not belong to this queue.
 pub fn queue_bucket(partition: &[u8], name: &str) -> Option<u32> {
     let rest = partition.strip_prefix(b"q/")?.strip_prefix(name.as_bytes())?.strip_prefix(&[0])?;
     (rest.len() == 5).then(|| rest.first_chunk().map(|bucket| u32::from_be_bytes(*bucket)))?
@@ -404,12 +420,14 @@ pub fn low_water(name: &str) -> Bytes {
     Bytes::copy_from_slice(name.as_bytes())
 }
 
-/// The record that revision `revision` of a volume left, or may have left, something to collect. Ordered by time.
+/// The record that revision `revision` of a volume left rows to collect, or may have left some.
+/// Ordered by time.
 pub fn collecting(revision: RevisionId, id: &VolumeId) -> Bytes {
     Bytes::from([&revision.0, id.as_str().as_bytes()].concat())
 }
 
-/// The record that `revision` of a resource superseded, or may have superseded, another. Ordered by time.
+/// The record that `revision` of a resource superseded, or may have superseded, another. Ordered by
+/// time.
 pub fn superseded(revision: RevisionId, path: &ResourcePath) -> Bytes {
     Bytes::from([&revision.0, path.as_str().as_bytes()].concat())
 }
@@ -420,47 +438,51 @@ pub fn superseded_of(sort: &[u8]) -> Option<(RevisionId, &str)> {
     Some((RevisionId(*revision), std::str::from_utf8(path).ok()?))
 }
 
-/// The record that a container that was created as `incarnation` is being deleted, or emptied. Ordered by `since`.
+/// The record that a container with this incarnation is being deleted, or emptied. Ordered by
+/// `since`.
 pub fn container_job(since: RevisionId, incarnation: RevisionId) -> Bytes {
     Bytes::from([since.0, incarnation.0].concat())
 }
 
-/// The partition of [`Table::Work`] that notes how far the emptying of a deleted container is, by the record of it.
+/// The partition of [`Table::Work`] that notes the progress of emptying a deleted container, by its
+/// record.
 pub fn emptied_partition(record: &Bytes) -> Bytes {
     Bytes::from([b"emptied\0", &record[..]].concat())
 }
 
-/// The note that so many of its partitions hold nothing any more.
+/// The note that this many of its partitions are empty.
 pub fn emptied(partitions: u64) -> Bytes {
     Bytes::copy_from_slice(&partitions.to_be_bytes())
 }
 
-/// How many such a note says.
+/// The number in such a note.
 pub fn emptied_of(sort: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(sort.try_into().ok()?))
 }
 
-/// Since when such a record stands.
+/// The time since when such a record exists.
 pub fn container_job_since(sort: &[u8]) -> Option<RevisionId> {
     Some(RevisionId(*sort.first_chunk()?))
 }
 
-/// The record that a container is to have other shards than those that began with `first_epoch`, or has outgrown those.
+/// The record that a container's shards that began with `first_epoch` are to be replaced, or have
+/// been outgrown.
 pub fn growing(incarnation: RevisionId, first_epoch: u32) -> Bytes {
     Bytes::from([&incarnation.0[..], &first_epoch.to_be_bytes()].concat())
 }
 
-/// The partition of [`Table::Work`] that tells since when a partition of children is known not to be named any more.
+/// The partition of [`Table::Work`] that records since when a partition of children is known to be
+/// unused.
 pub fn dropping_partition(children: &Bytes) -> Bytes {
     Bytes::from([b"d/", &children[..]].concat())
 }
 
-/// The record of when that was found.
+/// The record of the time when that was found.
 pub fn dropping(found_at: UnixMillis) -> Bytes {
     Bytes::copy_from_slice(&found_at.0.to_be_bytes())
 }
 
-/// When such a record says that it was found.
+/// The time in such a record.
 pub fn dropping_since(sort: &[u8]) -> Option<UnixMillis> {
     Some(UnixMillis(u64::from_be_bytes(sort.try_into().ok()?)))
 }
@@ -491,17 +513,18 @@ pub fn collecting_of(sort: &Bytes) -> Option<(RevisionId, VolumeId)> {
     Some((RevisionId(*revision), VolumeId::parse(std::str::from_utf8(id).ok()?).ok()?))
 }
 
-/// All rows of one kind (one of [`generation_kinds`]) and generation begin with this.
+/// The prefix of all rows of one kind (one of [`generation_kinds`]) and generation.
 pub fn generation_rows(kind_prefix: &Bytes, generation: RevisionId) -> Bytes {
     Bytes::from([kind_prefix, &generation.0[..]].concat())
 }
 
-/// The first key of rows of one kind and generation whose number is at least this.
+/// The first key of rows of one kind and generation with at least this number.
 pub fn generation_row(kind_prefix: &Bytes, generation: RevisionId, number: u32) -> Bytes {
     Bytes::from([kind_prefix, &generation.0[..], &number.to_be_bytes()].concat())
 }
 
-/// The generation that a key of the list, a directory, fixity, pack or damage key belongs to; the revision of a log key or one of a version of a resource.
+/// The generation of a key of the list, a directory, fixity, pack or damage key; the revision of a
+/// log key or of a key of a resource's version.
 pub fn revision_of(sort: &[u8]) -> Option<RevisionId> {
     let bytes: [u8; 16] = sort.get(1..17)?.try_into().ok()?;
     match sort[0] {
@@ -517,7 +540,7 @@ pub fn revision_of(sort: &[u8]) -> Option<RevisionId> {
     }
 }
 
-/// The member of a damage key, the number in the key of a pack ([`pack_of`]) or segment.
+/// The member of a damage key, or the number in the key of a pack ([`pack_of`]) or segment.
 pub fn number_of(sort: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(sort.get(17..21)?.try_into().ok()?))
 }

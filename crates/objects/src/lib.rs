@@ -1,25 +1,32 @@
-//! The domain: objects with heads, revisions and containment; volumes, selections, import, audit. No HTTP, no engine.
+//! The domain: objects with heads, revisions and containment; volumes, selections, import, audit.
+//! No HTTP, no engine.
 //!
-//! Everything is an *object* in a partition of its own. Its one small **head** row is the only one that ever changes, and only by
-//! compare-and-write; all other rows are written once under a key that carries the revision that made them. A writer writes the
-//! rows first and switches the head last; a reader reads the head once and then only rows that this head names.
+//! Everything is an *object* in a partition of its own. Its one small **head** row is the only row
+//! that ever changes, and only by compare-and-write. All other rows are written once, under a key
+//! with the revision that made them. A writer writes its rows first and switches the head last. A
+//! reader reads the head once and then only rows that this head names.
 //!
-//! How to read it:
+//! Files in reading order:
 //!
-//! - `revision.rs`, `keys.rs`, `head.rs`, `directory.rs`: what is stored, and under which keys.
-//! - `library.rs`: [`Library`], the handle that everything else hangs on, with its options; `surroundings.rs`: what it takes from the
-//!   machine (time, randomness, threads); `rules.rs`: the rules of the protocols by name, for the simulator to leave one out; `read.rs`: how heads, directories and
-//!   frames are read (twice, before anything is called damaged).
-//! - `switch.rs`, `head_log.rs` and `containment.rs`: the protocols that change heads, keep those that were replaced, and say what a
-//!   container contains. `bounds.rs`: how large each kind of partition gets.
-//! - `import.rs` (with `packer.rs`, the pure part; `generations.rs` lists what imports wrote), `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: what is done to one volume;
-//!   `list.rs` (with `children.rs`, which reads a shard), `statistics.rs`: to all of them.
-//! - `collect.rs`, `history.rs` and `pins.rs`: how what no head names is taken away, and what holds that up; `rewrite.rs`: how a
-//!   shard gets rid of its past members; `grow.rs`: how a container gets more shards; `past.rs`: where past members are kept;
-//!   `queue.rs`: how work of all these is recorded; `passes.rs`: what a record that cannot be dealt with does to them.
-//! - `bulk/`: from a list of ids to a plan, from a plan to a stream; selections; token counts. `fairness.rs`: how those who
-//!   stream at the same time share what there is; `memory.rs`: how much clients may make the server hold; `shares.rs`: the rule of both;
-//!   `turns.rs`: whose turn is next. `audit.rs`: who asked for what.
+//! - `revision.rs`, `keys.rs`, `head.rs`, `directory.rs`: the stored rows and their keys.
+//! - `library.rs`: [`Library`], the handle for all calls, with its options. `surroundings.rs`: what
+//!   it takes from the machine (time, randomness, threads). `rules.rs`: the rules of the protocols
+//!   by name, so that the simulator can leave one out. `read.rs`: reads heads, directories and
+//!   frames (twice, before anything counts as damaged).
+//! - `switch.rs`, `head_log.rs` and `containment.rs`: the protocols that change heads, keep
+//!   replaced heads, and define the children of a container. `bounds.rs`: the largest size of each
+//!   kind of partition.
+//! - `import.rs` (with `packer.rs`, its pure part; `generations.rs` lists what imports wrote),
+//!   `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: operations on one volume. `list.rs` (with
+//!   `children.rs`, which reads a shard), `statistics.rs`: operations on all volumes.
+//! - `collect.rs`, `history.rs` and `pins.rs`: remove what no head names, and protect what is kept
+//!   or pinned. `rewrite.rs`: removes past members from a shard. `grow.rs`: gives a container more
+//!   shards. `past.rs`: keeps past members. `queue.rs`: records work for all of these. `passes.rs`:
+//!   handles failing records in passes.
+//! - `bulk/`: plans and streams from lists of ids; selections; token counts. `fairness.rs`: divides
+//!   resources among concurrent streams. `memory.rs`: the budget of memory that clients make the
+//!   server hold. `shares.rs`: the rule of both. `turns.rs`: whose turn is next. `audit/`: records
+//!   who requested what.
 
 pub mod audit;
 pub mod bounds;

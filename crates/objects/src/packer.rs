@@ -1,4 +1,5 @@
-//! From frames to rows, as a pure function: packs of frames in order, directory segments, fixity segments.
+//! Makes rows from frames, as a pure function: packs of frames in order, directory segments, fixity
+//! segments.
 
 use bytes::{Bytes, BytesMut};
 use pack::{Frame, Member, Sums};
@@ -11,7 +12,8 @@ use crate::keys;
 use crate::read::PACK_BYTES;
 use crate::revision::RevisionId;
 
-/// Lays out one generation of a volume. Rows come out as soon as they are full; all of them together are what a head names.
+/// Lays out one generation of a volume. Rows are available as soon as they are full. A head names
+/// all of them together.
 pub(crate) struct Packer {
     generation: RevisionId,
     /// The payload of the pack that is being filled, and its number.
@@ -23,7 +25,8 @@ pub(crate) struct Packer {
     /// The fixity segment that is being filled, and its number.
     fixity: Vec<PageFixity>,
     fixity_number: u32,
-    /// The directory, which comes after everything else: where there is one, all packs are there. It is small: 24 bytes for each page.
+    /// The directory, which comes last: where there is one, all packs are present. It is small: 24
+    /// bytes per page.
     directory: Vec<NewRow>,
     sums: Sums,
     crc32: u32,
@@ -31,7 +34,7 @@ pub(crate) struct Packer {
     rows_bytes: usize,
 }
 
-/// What a head says of all pages together.
+/// The facts of all pages together, for the head.
 pub(crate) struct Packed {
     pub sums: Sums,
     pub crc32: u32,
@@ -72,7 +75,7 @@ impl Packer {
         Ok(())
     }
 
-    /// Adds a member that is no page; its entry stands in the head.
+    /// Adds a member that is not a page. Its entry goes into the head.
     pub fn member(&mut self, seq: u32, frame: &Frame) -> ObjectsResult<Entry> {
         let frame_len = u32::try_from(frame.bytes.len())
             .map_err(|_| ObjectsError::OverLimit(format!("a frame of {} bytes", frame.bytes.len())))?;
@@ -97,12 +100,12 @@ impl Packer {
         Ok(Packed { sums: self.sums, crc32: self.crc32 })
     }
 
-    /// Bytes of the rows that are full and were not taken yet.
+    /// Bytes of the full rows that were not taken yet.
     pub fn rows_bytes(&self) -> usize {
         self.rows_bytes
     }
 
-    /// Takes the rows that are full, in portions of at most `portion_bytes` (or one row, if that is larger).
+    /// Takes the full rows, in portions of at most `portion_bytes` (or one row, if that is larger).
     pub fn take_rows(&mut self, portion_bytes: usize) -> Vec<Vec<NewRow>> {
         self.rows_bytes = 0;
         let mut portions: Vec<Vec<NewRow>> = Vec::new();
@@ -121,8 +124,8 @@ impl Packer {
         portions
     }
 
-    /// Puts a frame where there is room: into the pack that is being filled if it fits, else at the beginning of a new one, from
-    /// where it runs on into as many as it needs.
+    /// Puts a frame into the current pack if it fits, or else at the beginning of a new pack, from
+    /// where it continues through as many as it needs.
     fn place(&mut self, frame: &[u8]) -> Place {
         if frame.len() > PACK_BYTES - self.pack.len() && !self.pack.is_empty() {
             self.end_pack();
@@ -166,9 +169,9 @@ impl Packer {
     }
 }
 
-/// Refuses what would make a fixity segment larger than a value may be.
+/// Refuses texts that would make a fixity segment too large for a value.
 fn check_text(seq: u32, fixity: &PageFixity) -> ObjectsResult<()> {
-    // One byte more each, for its length.
+    // Each has one more byte for its length.
     let features: usize = fixity.features.iter().map(|feature| feature.len() + 1).sum();
     let label = fixity.label.as_ref().map_or(0, String::len);
     let text_bytes = fixity.file_name.len() + label + features;
@@ -207,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Packs frames of these lengths; answers their entries and the payloads of the packs.
+    /// Packs frames of these lengths. Returns their entries and the payloads of the packs.
     fn pack_all(lens: &[usize]) -> (Vec<Entry>, BTreeMap<u32, Bytes>) {
         let generation = RevisionId([7; 16]);
         let mut packer = Packer::new(generation);

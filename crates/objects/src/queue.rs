@@ -1,12 +1,16 @@
-//! Queues of recorded work, which any server finds and does: what is to be collected, jobs on containers.
+//! Queues of recorded work (objects to collect, jobs on containers), which any server finds and
+//! does.
 //!
-//! Records come and go, and on Cassandra each removal leaves a tombstone that every later reader of its partition reads past. So
-//! a queue is spread over *buckets* of time, and each bucket over shards: a partition of [`Table::Work`] is filled for ten minutes,
-//! emptied, and never read again. A record is put into the bucket of the time from which on it is due. A pass reads all buckets
-//! from the queue's *low-water mark* up to now; a record that has to wait longer is moved to a later bucket: put there, then
-//! removed here, so that a crash in between leaves it twice, which does no harm. The mark passes by a bucket once a pass finds it
-//! empty and nobody can still be putting records into it. It is changed by compare-and-write, so that it never runs back, and so
-//! that no server away from the heads' home, which may see too little, changes it.
+//! Records come and go, and on Cassandra each removal leaves a tombstone, which every later reader
+//! of its partition has to skip. So a queue is spread over *buckets* of time, and each bucket over
+//! shards. A partition of [`Table::Work`] is filled for ten minutes, emptied, and never read again.
+//!
+//! A record is put into the bucket of the time from which it is due. A pass reads all buckets from
+//! the queue's *low-water mark* to the present. A record that has to wait longer is moved to a
+//! later bucket: it is put there and then removed here. A crash in between leaves it twice, which
+//! does no harm. The mark moves past a bucket once a pass finds it empty and no server can still
+//! put records into it. The mark is changed by compare-and-write. So it never goes back, and a
+//! server away from the heads' home, which may see too little, cannot change it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,17 +39,17 @@ const WALKED_AT_ONCE: usize = 1_000;
 /// A queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Queue {
-    /// Volumes of which a revision left, or may have left, something to collect.
+    /// Volumes of which a revision left rows to collect, or may have left some.
     Collecting,
     /// Resources of which a version was superseded.
     Superseded,
-    /// Containers that are being deleted, with all that is in them.
+    /// Containers that are being deleted, with their contents.
     Deleting,
-    /// Deleted containers, whose children's marks are to be dropped.
+    /// Deleted containers whose children's marks are to be dropped.
     Emptying,
-    /// Containers that are to have more shards.
+    /// Containers that have to get more shards.
     Growing,
-    /// Containers that have outgrown their shards, which are to be dropped.
+    /// Containers that have outgrown shards, which are to be dropped.
     Outgrown,
 }
 
@@ -66,23 +70,23 @@ impl Queue {
         }
     }
 
-    /// Over how many partitions each of its buckets is spread.
+    /// The number of partitions of each of its buckets.
     pub fn shards(self) -> u8 {
         match self {
             Self::Collecting | Self::Superseded => 16,
             Self::Deleting | Self::Emptying => 4,
-            // A record is of a container with some million children.
+            // Each record is about a container with some million children.
             Self::Growing | Self::Outgrown => 1,
         }
     }
 }
 
-/// The bucket of a time: tens of minutes since the Unix epoch.
+/// The bucket of a time: units of ten minutes since the Unix epoch.
 fn bucket_of(time: UnixMillis) -> u32 {
     u32::try_from(u128::from(time.0) / BUCKET.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// Where a record is, or is to be.
+/// The place of a record.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkRecord {
     partition: Bytes,
@@ -96,7 +100,8 @@ impl WorkRecord {
         Step::Put { table: Table::Work, partition: self.partition.clone(), rows }
     }
 
-    /// The step that removes it. If a pass moved it meanwhile, another one finds that nothing is left to do.
+    /// The step that removes it. If a pass moved the record meanwhile, another pass finds that
+    /// nothing is left to do.
     pub fn done(&self) -> Step {
         let rows = Removal::Rows(vec![self.sort.clone()]);
         Step::Remove { table: Table::Work, partition: self.partition.clone(), rows }
@@ -119,22 +124,22 @@ impl Entry {
     }
 }
 
-/// One pass over the records of a queue that are due. It may end anywhere.
+/// One pass over the due records of a queue. It may end anywhere.
 pub(crate) struct Pass {
     queue: Queue,
     low: Low,
     /// The buckets that are still to be read.
     to_read: Range<u32>,
-    /// The bucket that is being read, and whether nothing was found in it so far.
+    /// The bucket that is being read, and whether it was empty so far.
     bucket: u32,
     is_empty: bool,
-    /// All buckets before this one are closed: nobody is putting records into them any more.
+    /// All buckets before this one are closed: no server puts records into them any more.
     open_from: u32,
-    /// All buckets before this one are empty for ever.
+    /// All buckets before this one are empty forever.
     empty_until: u32,
-    /// What is still to be read of the bucket.
+    /// The rest of the bucket's scans.
     scans: Vec<(Bytes, Scan)>,
-    /// What was read of it.
+    /// The unused records that were read of it.
     found: Vec<Vec<Entry>>,
 }
 
@@ -145,7 +150,8 @@ struct Low {
 }
 
 impl Library {
-    /// A record that is due from a time on. Records of one subject that are due at the same time lie in one partition.
+    /// A record that is due from a time on. Records of one subject that are due at the same time
+    /// share a partition.
     pub(crate) fn queued(&self, queue: Queue, due: UnixMillis, subject: &[u8], sort: Bytes) -> WorkRecord {
         let shard = crc32fast::hash(subject) % u32::from(queue.shards());
         let shard = u8::try_from(shard).unwrap_or(0);
@@ -153,8 +159,8 @@ impl Library {
         WorkRecord { partition: keys::queue(queue.name(), bucket_of(due), shard), sort }
     }
 
-    /// The first bucket that is not closed: a step that puts a record may have been built at the end of one, and is tried as often as
-    /// a switch of a head is, by a server whose clock differs.
+    /// The first bucket that is not closed. A step that puts a record may be built at the end of a
+    /// bucket, by a server whose clock differs, and is retried as often as a switch of a head.
     fn open_from(&self, now: UnixMillis) -> u32 {
         let options = &self.inner.options;
         let trying = options.call_timeout * TRIES_MAX * (TRIES_MAX + 1) + 2 * options.clock_skew_max;
@@ -180,7 +186,8 @@ impl Library {
         })
     }
 
-    /// The queue's low-water mark. Where there is none, or it cannot be read, all partitions are walked over, once.
+    /// The queue's low-water mark. If there is none, or it cannot be read, walks over all
+    /// partitions once.
     async fn low_water(&self, queue: Queue, open_from: u32) -> ObjectsResult<Low> {
         let call = self.call(Class::Description).strong();
         let (partition, sort) = (keys::low_water_partition(), keys::low_water(queue.name()));
@@ -198,7 +205,7 @@ impl Library {
         Ok(Low { bucket, stands })
     }
 
-    /// The first bucket of a queue that holds a record.
+    /// The first bucket of a queue that has a record.
     async fn first_bucket(&self, queue: Queue) -> ObjectsResult<Option<u32>> {
         let (mut first, mut from) = (None, None);
         loop {
@@ -213,8 +220,9 @@ impl Library {
         }
     }
 
-    /// Some records that are due, all of one shard of one bucket; `None`: the pass is over. What is neither finished nor postponed
-    /// is found again by the next pass. A page that cannot be read is counted, and the rest of its shard is left for a later pass.
+    /// Some due records, all of one shard of one bucket; `None` at the end of the pass. The next
+    /// pass finds records again that are neither finished nor postponed. A page that cannot be read
+    /// is counted, and the rest of its shard is left for a later pass.
     pub(crate) async fn next_due(&self, pass: &mut Pass, tally: &mut Tally<'_>) -> ObjectsResult<Option<Vec<Entry>>> {
         loop {
             if let Some(entries) = pass.found.pop() {
@@ -243,7 +251,7 @@ impl Library {
         }
     }
 
-    /// The next pages of a bucket; `None`: one that is damaged.
+    /// The next pages of a bucket; `None` for each that is damaged.
     async fn pages(&self, pass: &Pass, tally: &mut Tally<'_>) -> ObjectsResult<Vec<Option<Rows>>> {
         let read = |scans: &[(Bytes, Scan)]| {
             let scans: Vec<_> =
@@ -263,7 +271,8 @@ impl Library {
         Ok(pages)
     }
 
-    /// Ends a pass: the mark passes by what it found to be empty for ever. Away from the heads' home it stays.
+    /// Ends a pass, and moves the mark past the buckets that are empty forever. Away from the
+    /// heads' home the mark stays.
     pub(crate) async fn end_pass(&self, pass: Pass) -> ObjectsResult<()> {
         if pass.empty_until <= pass.low.bucket {
             return Ok(());
@@ -276,12 +285,13 @@ impl Library {
             guard: Guard { stamp: self.stamp(), tag: Bytes::new() },
             value: envelope::seal(&pass.empty_until.to_be_bytes()),
         };
-        // Whoever was first knows as much, and if nobody knows, the next pass reads some empty partitions once more.
+        // If another server was first, its mark is as good. If the outcome is unknown, the next
+        // pass reads some empty partitions again.
         match self.inner.store.run(self.call(Class::Description).removing(), vec![mark]).await {
             Ok(Outcome::Applied | Outcome::Refused { .. } | Outcome::Unknown { .. }) | Err(StoreError::ReadOnly(_)) => {
                 Ok(())
             }
-            // The next pass walks again over all that a mark which cannot be read stood for.
+            // The mark cannot be read, so the next pass walks over all partitions again.
             Err(StoreError::Corrupt { .. }) => Ok(()),
             Err(error) if error.is_passing() => Ok(()),
             Err(error) => Err(error.into()),
@@ -302,8 +312,9 @@ impl Library {
         if steps.is_empty() { Ok(()) } else { self.put_acknowledged(Class::Description, steps).await }
     }
 
-    /// Leaves records of one subject for later: until a time, if that is known, otherwise for the next pass. They are moved to a
-    /// later bucket where they are due later, and where theirs is closed, so that it becomes empty.
+    /// Leaves records of one subject for later: until a time if that is known, otherwise for the
+    /// next pass. Moves records to a later bucket if they are due later, or if their bucket is
+    /// closed, so that it becomes empty.
     pub(crate) async fn postpone(&self, entries: &[Entry], subject: &[u8], until: UnixMillis) -> ObjectsResult<()> {
         let now = self.inner.surroundings.clock.now();
         let is_later = bucket_of(until) > bucket_of(now);
@@ -314,7 +325,7 @@ impl Library {
         if moved.is_empty() {
             return Ok(());
         }
-        // One step a partition, however many records there are: a page of them.
+        // One step per partition, however many records there are; at most a page of them.
         let mut rows: BTreeMap<Bytes, Vec<NewRow>> = BTreeMap::new();
         for entry in &moved {
             let WorkRecord { partition, sort } = self.queued(entry.queue, until, subject, entry.sort().clone());
@@ -327,7 +338,7 @@ impl Library {
 }
 
 impl Pass {
-    /// Begins with the next bucket; false: there is none.
+    /// Begins with the next bucket; returns false if there is none.
     fn next_bucket(&mut self) -> bool {
         if self.is_empty && self.bucket == self.empty_until && self.bucket < self.open_from {
             self.empty_until += 1;

@@ -1,5 +1,5 @@
-//! Reading what heads name. A row that is missing or fails its checksum is read again, strongly, before anything is called
-//! damaged; a time-out is never damage.
+//! Reads the rows that heads name. A row that is missing or fails its checksum is read again,
+//! strongly, before it counts as damaged. A time-out is never damage.
 
 use std::ops::Range;
 
@@ -17,34 +17,34 @@ use crate::revision::RevisionId;
 /// Bytes of one page of a scan over directories and packs.
 const SCAN_BYTES: usize = 4 << 20;
 
-/// A volume as it stands at one revision.
+/// A volume at one revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
     /// Its id.
     pub id: VolumeId,
     /// The revision that was current when it was read.
     pub revision: RevisionId,
-    /// Everything its head says of it.
+    /// The contents of its head.
     pub body: VolumeBody,
 }
 
-/// What there is of a volume's generation, by its head.
+/// The extent of a volume's generation, from its head.
 #[derive(Clone, Debug)]
 pub(crate) struct VolumeExtent {
     /// The volume.
     pub(crate) id: VolumeId,
     /// The generation.
     pub(crate) generation: RevisionId,
-    /// How many pages it has.
+    /// The number of its pages.
     pub(crate) pages: u32,
-    /// Bytes of the frames that are wanted, from the first page on; `None`: only the directory is wanted.
+    /// Bytes of the wanted frames, from the first page on; `None` if only the directory is wanted.
     pub(crate) frame_bytes: Option<u64>,
 }
 
 impl VolumeExtent {
-    /// Where what is wanted is: the directory, or its copy with the packs behind it. Both are ranges of one partition, that of the
-    /// generation's first part, so that a usual volume is read with one range. Of a volume of more packs than a part has, the further ones are
-    /// left to whoever sends it.
+    /// The place of the wanted rows: the directory, or its copy with the packs after it. Both are
+    /// ranges of one partition, that of the generation's first part, so a usual volume is read with
+    /// one range. If a volume has more packs than fit a part, the sender reads the further ones.
     fn scan(&self) -> (Table, Bytes, Scan) {
         let partition = keys::part(&keys::volume_partition(&self.id), self.generation, 0);
         let scan = self.scan_of_part();
@@ -66,7 +66,7 @@ impl VolumeExtent {
         }
     }
 
-    /// What was read of that range, opened; `None`: there is something wrong with it, or missing.
+    /// Opens the rows of that range; `None` if something is wrong or missing.
     fn rows(&self, rows: &[Row]) -> Option<VolumeRows> {
         let (mut segment, mut entries) = (0, Vec::with_capacity(self.pages as usize));
         let mut packs = Vec::with_capacity(rows.len());
@@ -99,30 +99,31 @@ impl VolumeRows {
         Self { entries, packs: Vec::new() }
     }
 
-    /// The same without the packs.
+    /// The directory without the packs.
     pub(crate) fn directory(&self) -> Self {
         Self::of_directory(self.entries.clone())
     }
 
-    /// The frame of a page; `None`: the packs that were read do not hold it.
+    /// The frame of a page; `None` if it is not in these packs.
     pub(crate) fn frame(&self, entry: &Entry) -> Option<Bytes> {
         cut_frame(entry, &self.packs)
     }
 }
 
 impl Library {
-    /// Directories and packs of many volumes with one call of the store; `None` where something is not as it should be: then it has
-    /// to be read by itself to find out what.
+    /// Directories and packs of many volumes, in one call of the store; `None` if something is
+    /// wrong. The volume then has to be read by itself to find out what.
     pub(crate) async fn volume_rows(&self, volumes: &[VolumeExtent]) -> ObjectsResult<Vec<Option<VolumeRows>>> {
         let scans = volumes.iter().map(VolumeExtent::scan).collect();
         let pages = self.inner.store.scan_many(self.call(Class::Content), scans).await?;
         let rows = volumes.iter().zip(pages).map(|(volume, page)| volume.rows(&page.rows));
-        // All of it, though one volume may be of no use: each takes its pages off the list.
+        // Collects all rows, because each volume takes its pages off the list, even if they are
+        // unusable.
         Ok(rows.collect())
     }
 
-    /// Heads of many volumes, in the order asked for; `None`: there never was one. A head that cannot be read as one is an
-    /// error of its own and hurts no other.
+    /// Heads of many volumes, in the given order; `None` if a volume never existed. An unreadable
+    /// head is an error of its own and does not affect others.
     pub async fn heads(
         &self,
         ids: &[VolumeId],
@@ -133,7 +134,7 @@ impl Library {
         Ok(ids.iter().zip(heads).map(|(id, head)| head.map_err(|error| error.of_volume(id))).collect())
     }
 
-    /// The same for objects of any kind.
+    /// The same for any objects.
     pub(crate) async fn heads_at(
         &self,
         partitions: &[Bytes],
@@ -167,7 +168,7 @@ impl Library {
         Ok(heads)
     }
 
-    /// The head of one volume, read strongly. One that cannot be read as a head is [`ObjectsError::Damaged`].
+    /// The head of one volume, read strongly. An unreadable head is [`ObjectsError::Damaged`].
     pub async fn head(&self, id: &VolumeId) -> ObjectsResult<Option<HeadRow>> {
         self.head_at(&keys::volume_partition(id)).await.map_err(|error| error.of_volume(id))
     }
@@ -209,7 +210,7 @@ impl Library {
         Ok(wanted.to_vec())
     }
 
-    /// What is kept of some pages besides their text, by index in METS order.
+    /// The stored facts of some pages besides their texts, by index in METS order.
     pub async fn fixity(
         &self,
         id: &VolumeId,
@@ -232,7 +233,8 @@ impl Library {
         Ok(decoded.into_iter().flatten().collect())
     }
 
-    /// The frames of some members, in the order given: slices of packs wherever a frame lies within one.
+    /// The frames of some members, in the given order: slices of packs if a frame lies within one
+    /// pack.
     pub async fn frames(&self, id: &VolumeId, generation: RevisionId, entries: &[Entry]) -> ObjectsResult<Vec<Bytes>> {
         let packs = self.packs(id, generation, entries).await?;
         let frame = |entry: &Entry| {
@@ -267,8 +269,8 @@ impl Library {
         Ok(packs)
     }
 
-    /// The payloads of rows `numbers` of one kind, of which a part of the generation has so many, each decoded by its number; every one of
-    /// them must be there.
+    /// The payloads of the rows `numbers` of one kind, each decoded by its number. A part of the
+    /// generation has `per_part` of them. All must be present.
     async fn numbered_rows<T>(
         &self,
         class: Class,
@@ -289,7 +291,7 @@ impl Library {
         Ok(decoded)
     }
 
-    /// The same, of one part.
+    /// The same for one part.
     async fn numbered_rows_of_part<T>(
         &self,
         class: Class,
@@ -344,7 +346,7 @@ impl Library {
         Ok(rows)
     }
 
-    /// Reads one row again, strongly; what is still wrong with it is damage.
+    /// Reads one row again, strongly. If it is still wrong, it is damaged.
     async fn read_again<T>(
         &self,
         class: Class,
@@ -364,7 +366,7 @@ impl Library {
 }
 
 impl Entry {
-    /// The packs over which its frame lies, if a pack holds [`PACK_BYTES`] at most.
+    /// The packs that its frame spans, if a pack has at most [`PACK_BYTES`].
     fn pack_numbers(&self) -> Range<u32> {
         let end = u64::from(self.place.offset) + u64::from(self.member.frame_len);
         let packs = u32::try_from(end.div_ceil(PACK_BYTES as u64)).unwrap_or(u32::MAX);
@@ -372,10 +374,10 @@ impl Entry {
     }
 }
 
-/// Bytes of a full pack: a frame that runs on fills each pack but its last to exactly this.
+/// Bytes of a full pack: a frame that continues fills each pack except its last to exactly this.
 pub const PACK_BYTES: usize = 60 << 10;
 
-/// Cuts a frame out of the packs it lies in; `None`: they do not hold it.
+/// Cuts a frame out of its packs; `None` if they do not contain it.
 fn cut_frame(entry: &Entry, packs: &[(u32, Bytes)]) -> Option<Bytes> {
     let frame_len = entry.member.frame_len as usize;
     if frame_len == 0 {

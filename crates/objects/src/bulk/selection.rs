@@ -1,10 +1,12 @@
-//! Selections: stored plans. A selection pins the revisions it names, so that its bytes stay the same until it ends, whatever
-//! happens to the volumes; this is how a list too long for a URL is resumed.
+//! Selections: stored plans. A selection pins the revisions that it names. So its bytes stay the
+//! same until it ends, whatever happens to the volumes, and a list that is too long for a URL can
+//! be resumed.
 //!
-//! Rows of [`Table::Selections`]: a partition a selection, with its description (`i`) and marks, each written once: complete (`d`), ended
-//! early (`x`), swept (`z`). The description stays for a while after the end, so that the selection is told to be gone rather than
-//! unknown. The plan is in chunks (`c` and a number), [`PART_CHUNKS`] of them in a partition. A partition an owner lists the selections that
-//! are theirs.
+//! Rows of [`Table::Selections`]: one partition per selection has its description (`i`) and its
+//! marks, each written once: complete (`d`), ended early (`x`), swept (`z`). The description stays
+//! for a while after the end, so that a request for the selection learns that it is gone rather
+//! than unknown. The plan is stored in chunks (`c` and a number), [`PART_CHUNKS`] of them per
+//! partition. One partition per owner lists the owner's selections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,44 +32,46 @@ use crate::shares::Party;
 /// Bytes of a stored plan in one row.
 pub(crate) const CHUNK_BYTES: usize = 60 << 10;
 
-/// Chunks put in one step: well below the 4 MiB that a step may have.
+/// Chunks that are put in one step: well below the 4 MiB that a step may have.
 const CHUNKS_AT_ONCE: usize = 48;
 
 /// Chunks that are removed in one list.
 const CHUNKS_REMOVED: usize = 256;
 
-/// Chunks in one partition, 45 MiB: a multiple of those that are put, and of those that are removed, at once.
+/// Chunks in one partition, 45 MiB: a multiple of the chunks put, and of the chunks removed, at
+/// once.
 pub(crate) const PART_CHUNKS: usize = 768;
 
 const _: () = assert!(PART_CHUNKS.is_multiple_of(CHUNKS_AT_ONCE) && PART_CHUNKS.is_multiple_of(CHUNKS_REMOVED));
 
-/// Selections that one requester may have at a time, whatever the terms say: it bounds the partition that lists them.
+/// The most selections that one requester may have at a time, whatever the terms say. It bounds the
+/// partition that lists them.
 pub(crate) const OWNED_MAX: u64 = 100_000;
 
-/// How often planning begins anew because a volume changed between planning and pinning.
+/// How often planning restarts because a volume changed between planning and pinning.
 const ATTEMPTS_MAX: u32 = 5;
 
-/// How long it is remembered that a selection was there.
+/// How long a selection is remembered after its end.
 const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// Bytes of one page of a scan.
 const SCAN_BYTES: usize = 4 << 20;
 
-/// A selection that was just made.
+/// A new selection.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// What is known of it.
+    /// Its description.
     pub info: SelectionInfo,
     /// Its plan, ready to be streamed.
     pub plan: Arc<BulkPlan>,
 }
 
-/// What is known of a selection without reading its plan.
+/// The description of a selection, without its plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelectionInfo {
     /// Its id: 32 hexadecimal digits that cannot be guessed.
     pub id: String,
-    /// Who made it ([`Requester::identity`]).
+    /// The requester that made it ([`Requester::identity`]).
     pub owner: String,
     /// When it was made.
     pub created: UnixMillis,
@@ -81,7 +85,7 @@ pub struct SelectionInfo {
     pub entries: u64,
     /// Volumes in it.
     pub volumes: u64,
-    /// How many things were asked for that are not in it.
+    /// The number of requested things that are not in it.
     pub missing: u64,
 }
 
@@ -91,7 +95,7 @@ struct StoredInfo {
     info: SelectionInfo,
     layout_version: u8,
     chunks: u32,
-    /// Whether it was made at the heads' home, where strong reads find all of it from then on.
+    /// Whether it was made at the heads' home. Strong reads there find all of it from then on.
     made_at_home: bool,
 }
 
@@ -107,7 +111,7 @@ pub(crate) mod row {
 pub(crate) const SELECTION_PREFIX: &[u8] = b"s/";
 pub(crate) const OWNER_PREFIX: &[u8] = b"o/";
 
-/// How a selection stands.
+/// The state of a selection.
 struct Standing {
     stored: StoredInfo,
     complete: bool,
@@ -115,19 +119,20 @@ struct Standing {
     swept: bool,
 }
 
-/// Under which terms a selection is made.
+/// The terms of a selection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SelectionTerms {
-    /// How long it lasts; `None`: as long as [`crate::LibraryOptions::selection_life`] says.
+    /// How long it lasts; `None` means [`crate::LibraryOptions::selection_life`].
     pub life: Option<Duration>,
-    /// How many its requester may have at a time; 0: as many as there may be at all, 100,000.
+    /// How many selections its requester may have at a time; 0 means the absolute limit, 100,000.
     pub owned_max: u64,
-    /// Whether one that the requester has already will do, if it is of the same bytes and has at least half of this life before
-    /// it: for selections that nobody asked for, so that a client that asks again and again does not pin again and again.
+    /// Whether an existing selection of the requester suffices, if it has the same bytes and at
+    /// least half of this life left. For selections that no client asked for: so a client that
+    /// repeats its request does not pin again each time.
     pub reuse: bool,
 }
 
-/// What the list of an owner's selections tells of one.
+/// A selection's entry in its owner's list.
 #[derive(Serialize, Deserialize)]
 struct Owned {
     ends: UnixMillis,
@@ -137,9 +142,10 @@ struct Owned {
 impl Planning<'_> {
     /// Plans, pins and stores a selection for `requester`.
     ///
-    /// [`ObjectsError::Invalid`] for a level whose length is not known, [`ObjectsError::OverLimit`] for too long a life or too many
-    /// selections, [`ObjectsError::Conflict`] if volumes change faster than they can be pinned, [`ObjectsError::Overloaded`]
-    /// while the audit lags.
+    /// Fails with [`ObjectsError::Invalid`] for a level without a known length,
+    /// [`ObjectsError::OverLimit`] for too long a life or too many selections,
+    /// [`ObjectsError::Conflict`] if volumes change faster than they can be pinned,
+    /// [`ObjectsError::Overloaded`] while the audit lags.
     pub async fn select(
         &self,
         request: &BulkRequest,
@@ -192,7 +198,7 @@ fn over_limit(owned_max: u64) -> ObjectsError {
 }
 
 impl Library {
-    /// Plans, pins and stores a selection, as [`Planning::select`] does, when it is its turn.
+    /// Plans, pins and stores a selection in its turn, like [`Planning::select`].
     pub async fn select(
         &self,
         request: &BulkRequest,
@@ -202,26 +208,28 @@ impl Library {
         self.planning(request.wanted.len() as u64, Party::of(requester)).await?.select(request, requester, terms).await
     }
 
-    /// The plan of a selection, for a party that its memory is shared with. It may be streamed from for as long as any plan, also beyond the selection's end.
+    /// Reads the plan of a selection, and shares its memory as the given party. It may be streamed
+    /// for the life of any plan, also beyond the selection's end.
     ///
-    /// [`ObjectsError::Absent`] if there never was one (or so long ago that it is forgotten), [`ObjectsError::Expired`] if it has
-    /// ended or was deleted.
+    /// Fails with [`ObjectsError::Absent`] if the selection never existed or is forgotten,
+    /// [`ObjectsError::Expired`] if it has ended or was deleted.
     pub async fn selection(&self, id: &str, party: &Party) -> ObjectsResult<Arc<BulkPlan>> {
         let started = self.inner.surroundings.clock.now();
         let stored = self.live_selection(id).await?;
-        // Its rows take about what it takes itself, and are held beside it while it is read.
+        // Its rows take about as much memory as the plan, and are held beside it while it is read.
         let rows = self.inner.memory.reserve(party, u64::from(stored.chunks) * CHUNK_BYTES as u64).await?;
         let plan = self.stored_plan(&stored).await?.into_plan(stored.info, started);
         drop(rows);
         self.share_plan(plan, party)
     }
 
-    /// What is known of a selection. Errors as of [`Library::selection`].
+    /// The description of a selection. Errors are those of [`Library::selection`].
     pub async fn selection_info(&self, id: &str) -> ObjectsResult<SelectionInfo> {
         Ok(self.live_selection(id).await?.info)
     }
 
-    /// Ends a selection now. Streams that have begun go on. Errors as of [`Library::selection`].
+    /// Ends a selection now. Streams that have begun continue. Errors are those of
+    /// [`Library::selection`].
     pub async fn delete_selection(&self, id: &str) -> ObjectsResult<()> {
         let info = self.live_selection(id).await?.info;
         let ended = NewRow {
@@ -239,8 +247,9 @@ impl Library {
         .await
     }
 
-    /// Takes away the pins and plans of selections that have ended so long ago that no stream reads them any more; answers how
-    /// many those were. One that is damaged stays, with a word in the log. A server calls it now and then.
+    /// Deletes the pins and plans of selections that ended so long ago that no stream reads them
+    /// any more. Returns how many selections were swept. A damaged selection stays and is logged. A
+    /// server calls this regularly.
     pub async fn sweep_selections(&self) -> ObjectsResult<u64> {
         const AT_ONCE: usize = 1_000;
         let mut swept = 0;
@@ -264,7 +273,7 @@ impl Library {
         }
     }
 
-    /// Selections of one owner that have not ended, by id.
+    /// The selections of one owner that have not ended, by id.
     async fn selections_of(&self, owner: &str) -> ObjectsResult<Vec<(Bytes, Option<Owned>)>> {
         let partition = owner_partition(owner);
         let mut owned = Vec::new();
@@ -273,7 +282,7 @@ impl Library {
             let call = self.call(Class::Description);
             let page = self.inner.store.scan(call, Table::Selections, &partition, range.clone()).await?;
             for row in page.rows {
-                // One that cannot be read is counted, and that is all.
+                // An entry that cannot be read is only counted.
                 owned.push((row.sort, head::open(Table::Selections, &row.value).ok()));
             }
             scan = range.resumed(page.next);
@@ -281,7 +290,8 @@ impl Library {
         Ok(owned)
     }
 
-    /// One of these selections that has the bytes of a plan, lasts until `until` at least, and can still be read.
+    /// One of these selections that has the bytes of a plan, lasts at least until `until`, and can
+    /// still be read.
     async fn equal_selection(
         &self,
         owned: &[(Bytes, Option<Owned>)],
@@ -299,7 +309,8 @@ impl Library {
         Ok(None)
     }
 
-    /// Pins what a plan names; false: something moved meanwhile, and nothing stays pinned.
+    /// Pins what a plan names. Returns false if something changed meanwhile; then nothing stays
+    /// pinned.
     async fn pin_plan(&self, plan: &BulkPlan, id: &str, ends: UnixMillis) -> ObjectsResult<bool> {
         let volumes = (0..plan.volumes.len())
             .map(|group| Ok((plan.volume_id(group)?, plan.volumes[group].revision)))
@@ -313,7 +324,7 @@ impl Library {
         Ok(false)
     }
 
-    /// Puts the rows of a selection; only the last one makes it visible.
+    /// Puts the rows of a selection. Only the last one makes it visible.
     async fn store_selection(&self, info: &SelectionInfo, plan: &BulkPlan) -> ObjectsResult<()> {
         let partition = partition(&info.id);
         let put_in = |partition, rows| Step::Put { table: Table::Selections, partition, rows };
@@ -345,12 +356,12 @@ impl Library {
         self.put_acknowledged(Class::Description, vec![own, put(vec![complete])]).await
     }
 
-    /// When nothing is remembered of a selection any more.
+    /// When all rows of a selection have expired.
     fn forgotten_at(&self, info: &SelectionInfo) -> UnixMillis {
         info.ends.plus(self.options().plan_life).plus(REMEMBERED)
     }
 
-    /// The description of a selection that can be read.
+    /// The stored description of a selection that can be read.
     async fn live_selection(&self, id: &str) -> ObjectsResult<StoredInfo> {
         let named = || format!("selection {id}");
         if id.len() != 32 || hex::decode(id).is_err() {
@@ -359,7 +370,7 @@ impl Library {
         let standing = self.standing(id).await?.filter(|standing| standing.complete);
         let standing = standing.ok_or_else(|| ObjectsError::Absent(named()))?;
         let ended = standing.ended_early.is_some() || self.inner.surroundings.clock.now() >= standing.stored.info.ends;
-        // What another version of this program stored cannot be sent byte by byte as it would have been.
+        // This version cannot reproduce the bytes of an archive in another version's layout.
         if ended || standing.swept || standing.stored.layout_version != LAYOUT_VERSION {
             return Err(ObjectsError::Expired(named()));
         }
@@ -380,7 +391,8 @@ impl Library {
         }))
     }
 
-    /// The plan of a selection. What is missing or wrong is read again, strongly, before it is called damaged.
+    /// The plan of a selection. Missing or wrong rows are read again, strongly, before they count
+    /// as damaged.
     async fn stored_plan(&self, stored: &StoredInfo) -> ObjectsResult<StoredPlan> {
         match self.stored_plan_at(Strength::Usual, stored).await {
             Ok(Some(plan)) => return Ok(plan),
@@ -390,7 +402,7 @@ impl Library {
         self.stored_plan_at(Strength::Strong, stored).await?.ok_or_else(|| self.missing_chunk(stored))
     }
 
-    /// `None`: chunks are missing.
+    /// Returns `None` if chunks are missing.
     async fn stored_plan_at(&self, strength: Strength, stored: &StoredInfo) -> ObjectsResult<Option<StoredPlan>> {
         let corrupt = |detail: &str| ObjectsError::corrupt(Table::Selections, detail);
         let mut encoded = Vec::new();
@@ -417,8 +429,8 @@ impl Library {
         StoredPlan::decode(&encoded).map(Some)
     }
 
-    /// What it means that a chunk is not found. Between two data centers of which one is the heads' home, it may still be on its way: it is
-    /// called damaged only once a grace has passed.
+    /// The error for a missing chunk. Between two data centers of which one is the heads' home, the
+    /// chunk may still be on its way, so it counts as damaged only after a grace.
     fn missing_chunk(&self, stored: &StoredInfo) -> ObjectsError {
         let can_lag = !(stored.made_at_home && self.is_home());
         if can_lag && !self.grace_passed(stored.info.created) {
@@ -428,9 +440,10 @@ impl Library {
         ObjectsError::corrupt(Table::Selections, "chunks of a selection are missing")
     }
 
-    /// Sweeps one selection, if it is time; false: it is not, or it was done before.
+    /// Sweeps one selection if it is due. Returns false if it is not due or was swept before.
     async fn sweep_selection(&self, id: &str) -> ObjectsResult<bool> {
-        // Its description is forgotten, or has not arrived here yet. What may be left of it ends by itself.
+        // Its description has expired, or has not arrived here yet. Its remaining rows expire by
+        // themselves.
         let Some(standing) = self.standing(id).await? else { return Ok(false) };
         let info = &standing.stored.info;
         let ended = standing.ended_early.map_or(info.ends, |early| early.min(info.ends));
@@ -456,7 +469,7 @@ impl Library {
         Ok(true)
     }
 
-    /// Takes the pins away of all volumes that a stored plan names, a chunk of it at a time.
+    /// Deletes the pins on all volumes that a stored plan names, reading one chunk at a time.
     async fn unpin_stored(&self, stored: &StoredInfo) -> ObjectsResult<()> {
         let id = &stored.info.id;
         let mut volumes = StoredVolumes::default();
@@ -504,7 +517,7 @@ pub(crate) fn chunk_partition(id: &str, chunk: u32) -> Bytes {
     Bytes::from([SELECTION_PREFIX, id.as_bytes(), &[0], &part.to_be_bytes()].concat())
 }
 
-/// The partitions of so many chunks.
+/// The partitions of that many chunks.
 fn chunk_partitions(id: &str, chunks: u32) -> impl Iterator<Item = Bytes> {
     (0..chunks).step_by(PART_CHUNKS).map(move |chunk| chunk_partition(id, chunk))
 }

@@ -1,5 +1,6 @@
-//! Replacing one member of a volume: a new generation, of the frames that are there and one new one. Nothing is compressed anew but
-//! that, and each frame that is taken over is inflated once, so that what is damaged is not passed on as sound.
+//! Replaces one member of a volume: makes a new generation from the present frames and one new
+//! frame. Only the new frame is compressed. Each frame that is reused is inflated once, so that
+//! damage is not passed on as sound.
 
 use std::collections::HashMap;
 
@@ -16,18 +17,19 @@ use crate::library::Library;
 use crate::read::Volume;
 use crate::revision::RevisionId;
 
-/// What is to stand in the place of what is there.
+/// The new content of a member.
 #[derive(Clone, Debug)]
 pub enum Replacement {
-    /// The text of the page of this sequence. What METS says of its size and digest stays as it is.
+    /// The text of the page with this sequence. The size and digest in METS stay as they are.
     Page(Seq, Vec<u8>),
-    /// The METS: order, labels and features of the pages follow it. It names the files that are there, each once, and no other.
+    /// The METS. Order, labels and features of the pages follow it. It must name exactly the
+    /// present files, each once.
     Mets(Vec<u8>),
 }
 
-/// A page as it is to be in the new generation.
+/// A page of the new generation.
 struct Planned {
-    /// Its place in the generation that is there.
+    /// Its index in the present generation.
     index: usize,
     seq: u32,
     label: Option<String>,
@@ -35,11 +37,13 @@ struct Planned {
 }
 
 impl Library {
-    /// Replaces a member of a volume, as it was read. Answers the new revision; what selections and running streams read stays.
+    /// Replaces a member of a volume, as it was read. Returns the new revision. Selections and
+    /// running streams keep the rows they read.
     ///
-    /// [`ObjectsError::Conflict`] if somebody else changed the volume since it was read, or the METS is not one of its pages;
-    /// [`ObjectsError::Absent`] if there is no such page; [`ObjectsError::Source`] if the METS cannot be read;
-    /// [`ObjectsError::Damaged`] if what is to be taken over cannot be.
+    /// Fails with [`ObjectsError::Conflict`] if another writer changed the volume since it was
+    /// read, or the METS does not match its pages; [`ObjectsError::Absent`] if there is no such
+    /// page; [`ObjectsError::Source`] if the METS cannot be read; [`ObjectsError::Damaged`] if a
+    /// reused member is damaged.
     pub async fn replace_member(&self, volume: &Volume, replacement: Replacement) -> ObjectsResult<RevisionId> {
         let (library, volume) = (self.clone(), volume.clone());
         self.inner.store.check_home()?;
@@ -56,14 +60,14 @@ impl Library {
     }
 }
 
-/// A replacement under way.
+/// A running replacement.
 struct Replacing<'a> {
     library: &'a Library,
     volume: &'a Volume,
 }
 
 impl Replacing<'_> {
-    /// `None`: it was fenced off and has to begin anew.
+    /// Returns `None` if it was fenced and has to restart.
     async fn attempt(&self, replacement: &Replacement) -> ObjectsResult<Option<RevisionId>> {
         let Volume { id, revision, .. } = self.volume;
         let base: Option<HeadRow> = self.library.patiently(|| self.library.head(id)).await?;
@@ -80,7 +84,7 @@ impl Replacing<'_> {
         Ok(attempt.switch(base, body).await?.map(|_| made))
     }
 
-    /// All pages as they are there.
+    /// All present pages.
     async fn stands(&self) -> ObjectsResult<Vec<(Entry, PageFixity)>> {
         let Volume { id, body, .. } = self.volume;
         let count = self.volume.page_count();
@@ -126,7 +130,7 @@ impl Replacing<'_> {
                     })?;
                     planned.push(Planned { index, seq: page.seq.get(), label: page.label, features: page.features });
                 }
-                // Each file is a page once in a METS, so as many are all of them.
+                // Each file is a page once in a METS, so equal numbers mean that all are named.
                 if planned.len() != stands.len() {
                     let (named, there) = (planned.len(), stands.len());
                     return Err(ObjectsError::Conflict(format!("the METS names {named} of the {there} pages of {id}")));
@@ -136,7 +140,7 @@ impl Replacing<'_> {
         }
     }
 
-    /// Packs the pages; answers the digest by which an import knows them.
+    /// Packs the pages, and returns the digest by which an import recognises them.
     async fn pages(
         &self,
         attempt: &mut Attempt<'_>,
@@ -168,7 +172,7 @@ impl Replacing<'_> {
         Ok(digest.finalize().into())
     }
 
-    /// A frame of the generation that is there, proved to be what it was.
+    /// A frame of the present generation, verified.
     async fn frame(&self, index: u32, entry: &Entry) -> ObjectsResult<pack::Frame> {
         let Volume { id, body, .. } = self.volume;
         let read = self.library.frames(id, body.generation, std::slice::from_ref(entry));
@@ -179,7 +183,7 @@ impl Replacing<'_> {
         Ok(pack::Frame { bytes, size: entry.member.size, crc32: entry.member.crc32 })
     }
 
-    /// METS and record follow the pages.
+    /// Packs METS and record after the pages.
     async fn rest(
         &self,
         attempt: &mut Attempt<'_>,

@@ -1,12 +1,13 @@
-//! Marks on what is stored of a resource but is not what came in.
+//! Damage marks on parts of resources.
 //!
-//! Every read checks what it reads, so no mark is needed to keep wrong bytes from being sent. A mark is there so that bytes which cannot
-//! be sent whole are refused at once, and not after half of them; so that an archive leaves them out and says so; and so that an
-//! operator can list what has to be brought again.
+//! Every read checks what it reads, so wrong bytes are never sent even without a mark. With a mark,
+//! bytes that cannot be sent completely are refused at once, not after half of them; an archive
+//! leaves them out and reports it; and an operator can list what has to be stored again.
 //!
-//! A mark is a row of [`Table::Damage`], in the partition of the version that it is on. It names the part and the revision that wrote the part: what is
-//! written anew has no mark, and the version that it replaces keeps its own for as long as that is kept. Unlike that of a volume, a
-//! resource's head does not count its marks: they are looked up where they matter, so that marking needs no compare-and-write and works
+//! A mark is a row of [`Table::Damage`], in the partition of its version. It names the part and the
+//! revision that wrote the part. Parts that are written again have no mark, and a replaced version
+//! keeps its marks as long as it is kept. Unlike a volume's head, a resource's head does not count
+//! its marks: they are read where they matter. So marking needs no compare-and-write and works
 //! wherever rows can be put.
 
 use std::fmt;
@@ -21,10 +22,10 @@ use crate::resources::Resource;
 use crate::resources::path::ResourcePath;
 use crate::revision::RevisionId;
 
-/// What a resource is stored as.
+/// A stored part of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// What is said of it.
+    /// Its description.
     Description,
     /// Its bytes.
     Bytes,
@@ -42,7 +43,7 @@ impl Part {
         }
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Description => "description",
@@ -66,7 +67,7 @@ impl Resource {
     }
 }
 
-/// The step that removes the mark on a part that a revision wrote.
+/// The step that removes the mark on a part of a revision.
 pub(super) fn unmark(object: &Bytes, part: Part, revision: RevisionId) -> Step {
     let partition = keys::version(object, revision);
     let rows = Removal::Rows(vec![keys::damage(revision, part.number())]);
@@ -85,7 +86,7 @@ impl Library {
         Ok(damaged)
     }
 
-    /// Refuses a part that is marked as damaged, as [`ObjectsError::DamagedResource`].
+    /// Refuses a part that is marked as damaged, with [`ObjectsError::DamagedResource`].
     pub async fn refuse_marked(&self, resource: &Resource, part: Part) -> ObjectsResult<()> {
         let revision = resource.parts().find(|(of, _)| *of == part).map(|(_, revision)| revision);
         match revision {
@@ -97,7 +98,8 @@ impl Library {
         }
     }
 
-    /// A mark that cannot be read is none: who reads on finds out.
+    /// Whether a part is marked. An unreadable mark counts as none, because a further read finds
+    /// the damage.
     async fn is_marked(&self, path: &ResourcePath, part: Part, revision: RevisionId) -> ObjectsResult<bool> {
         let partition = keys::version(&keys::resource_partition(path), revision);
         let sort = keys::damage(revision, part.number());
@@ -108,7 +110,8 @@ impl Library {
         }
     }
 
-    /// What a reader is told that has met damage, which is marked and logged if that is new. Other errors are passed on.
+    /// The error for a reader that found damage. Marks and logs damage that is new. Passes other
+    /// errors on.
     pub(super) async fn noted(
         &self,
         path: &ResourcePath,
@@ -116,16 +119,16 @@ impl Library {
         revision: RevisionId,
         error: ObjectsError,
     ) -> ObjectsError {
-        // Away from the heads' home what is missing may not have arrived yet.
+        // Away from the heads' home, missing rows may not have arrived yet.
         if !error.is_damage() || !self.is_home() {
             return error;
         }
         let detail = error.to_string();
-        // Whoever reads the same again and again makes no more than one row.
+        // Repeated reads of the same damage make only one row.
         if !matches!(self.is_marked(path, part, revision).await, Ok(true)) {
             match self.mark(path, part, revision).await {
                 Ok(()) => tracing::warn!(resource = %path, %part, %revision, detail, "marked as damaged"),
-                // The next reader meets it again.
+                // The next reader finds it again.
                 Err(error) => {
                     tracing::warn!(resource = %path, %part, %revision, detail, %error, "damaged, and the mark cannot be written");
                 }
@@ -134,7 +137,7 @@ impl Library {
         damaged(path, part, &detail)
     }
 
-    /// A mark says nothing but its key, so that two who put the same one put the same row.
+    /// Puts a mark. It consists of its key alone, so that all writers of a mark put the same row.
     async fn mark(&self, path: &ResourcePath, part: Part, revision: RevisionId) -> ObjectsResult<()> {
         let rows = vec![NewRow::new(keys::damage(revision, part.number()), envelope::seal(&[]))];
         let partition = keys::version(&keys::resource_partition(path), revision);
@@ -146,7 +149,7 @@ impl Library {
         }
     }
 
-    /// Marks the parts that were found damaged, and removes the marks on the others.
+    /// Marks the damaged parts, and removes the marks on the others.
     pub(super) async fn set_marks(&self, resource: &Resource, found: &[(Part, String)]) -> ObjectsResult<()> {
         let path = &resource.path;
         for (part, revision) in resource.parts() {
@@ -167,8 +170,8 @@ impl Library {
         Ok(())
     }
 
-    /// How many resources that are there have a mark on a part that is current, by partitions of [`Table::Damage`]. One with marks in two
-    /// partitions is counted by the first of them.
+    /// Counts the existing resources with a mark on a current part, by partitions of
+    /// [`Table::Damage`]. A resource with marks in two partitions counts for the first of them.
     pub(crate) async fn count_damaged_resources(&self, partitions: &[Bytes]) -> ObjectsResult<u64> {
         let mut count = 0;
         for partition in partitions {
