@@ -88,6 +88,7 @@ fn told(not_run: &[String], proofs: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

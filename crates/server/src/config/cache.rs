@@ -78,6 +78,7 @@ impl<'de> Deserialize<'de> for CacheSize {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
