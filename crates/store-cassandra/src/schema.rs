@@ -12,7 +12,7 @@ use crate::engine::CassandraStore;
 use crate::options::CassandraOptions;
 
 /// The version of the whole schema. Others are refused.
-pub(crate) const FORMAT: &str = "4";
+pub(crate) const FORMAT: &str = "5";
 
 /// The table with the version of the others, the times of data centers (`lag.rs`) and the heads'
 /// home (`home.rs`).

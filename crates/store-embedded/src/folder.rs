@@ -26,7 +26,7 @@ use crate::private;
 const FORMAT_NAME: &str = "penates-embedded";
 
 /// The version that this program reads and writes. Raise it with any change of stored bytes.
-const FORMAT_VERSION: u32 = 5;
+const FORMAT_VERSION: u32 = 6;
 
 /// A data folder that this process holds until the value is dropped.
 #[derive(Debug)]
