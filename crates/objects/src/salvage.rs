@@ -1,7 +1,8 @@
-//! Setting a salvaged store right: what was copied row by row lacks rows anywhere, so the container is made to say what heads say,
-//! and everything is verified, so that what is lost is marked and an import of the original heals it.
+//! Repairs a salvaged store. A store that was copied row by row may lack any rows. So the container
+//! is made to agree with the heads, and everything is verified: losses are marked, and an import of
+//! the original heals them.
 //!
-//! Nobody else may use the store meanwhile.
+//! Nothing else may use the store meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,30 +21,32 @@ use crate::library::Library;
 use crate::resources::path::ResourcePath;
 use crate::verify::Verified;
 
-/// Objects that are looked at with one call of the store.
+/// Objects that are read in one call of the store.
 const BATCH_OBJECTS: usize = 500;
 
-/// Objects that are verified at once.
+/// Objects that are verified at the same time.
 const VERIFIED_AT_ONCE: usize = 4;
 
-/// What was found in a salvaged store.
+/// The findings in a salvaged store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetRight {
-    /// Volumes that are there, damaged ones too.
+    /// Existing volumes, including damaged ones.
     pub volumes: u64,
-    /// Volumes that were there, and of which no head is left. They can be imported as new ones.
+    /// Volumes that existed and have lost their heads. They can be imported as new ones.
     pub lost: BTreeSet<VolumeId>,
-    /// Volumes of which something is lost: it is marked, and an import of the original replaces it.
+    /// Volumes with losses. The losses are marked, and an import of the original replaces them.
     pub damaged: Vec<Verified>,
-    /// Resources of the repository that are there, damaged ones too, and the containers of which there are heads.
+    /// Existing resources of the repository, including damaged ones, and the containers that have
+    /// heads.
     pub resources: u64,
-    /// Resources of which no head is left, or none of the container that they were in: nobody reaches them, nor what is in them.
+    /// Resources that have lost their own head or that of their container. They and their contents
+    /// are unreachable.
     pub lost_resources: BTreeSet<ResourcePath>,
-    /// Resources that do not read back as they were written, and why.
+    /// Resources that do not read back as they were written, with the reasons.
     pub damaged_resources: BTreeMap<ResourcePath, String>,
 }
 
-/// An object that is in a container.
+/// An object in a container.
 struct Member {
     partition: Bytes,
     container: Container,
@@ -51,7 +54,8 @@ struct Member {
 }
 
 impl Member {
-    /// The object of a partition; `None`: it is in nothing, or no object.
+    /// The object of a partition; `None` if it is in no container, or if the partition is not that
+    /// of an object.
     fn of(partition: Bytes) -> Option<Self> {
         if let Some(id) = keys::volume_of_partition(&partition) {
             return Some(Self { partition, container: Container::Volumes, name: id.as_str().to_owned() });
@@ -62,9 +66,9 @@ impl Member {
 }
 
 impl Library {
-    /// Sets a salvaged store right. `is_text_incomplete` says that rows of text are known to be lost: a volume of which there are
-    /// rows but neither a head nor marks counts as lost then, and otherwise as an import that never ended. `progress` is told how
-    /// many volumes of how many are verified.
+    /// Repairs a salvaged store. `is_text_incomplete` means that rows of text are known to be lost:
+    /// then a volume with rows but without a head and marks counts as lost, and otherwise as an
+    /// unfinished import. `progress` gets the number of verified volumes and of all volumes.
     pub async fn set_right(
         &self,
         is_text_incomplete: bool,
@@ -116,7 +120,8 @@ impl Library {
         Ok(found)
     }
 
-    /// Lists the generations of which there are rows, but no entry in the list of their volume: the collector looks for them there.
+    /// Lists the generations that have rows but no entry in the list of their volume, where the
+    /// collector looks for them.
     async fn list_generations(&self) -> ObjectsResult<()> {
         for table in [Table::Objects, Table::Packs] {
             let mut next: Option<Bytes> = None;
@@ -150,7 +155,7 @@ impl Library {
         Ok(())
     }
 
-    /// Some partitions of a table, and where to go on.
+    /// Some partitions of a table, and where the walk continues.
     async fn some_partitions(&self, table: Table, from: Option<Bytes>) -> ObjectsResult<(Vec<Bytes>, Option<Bytes>)> {
         let walk = async || {
             let call = self.call(Class::Description);
@@ -160,7 +165,7 @@ impl Library {
         Ok((page.partitions, page.next))
     }
 
-    /// The containers of some members, as far as there are heads of them.
+    /// The containers of some members that have heads.
     async fn containers_of(&self, members: &[Member]) -> ObjectsResult<BTreeMap<Bytes, Parent>> {
         let containers: BTreeMap<Bytes, &Container> =
             members.iter().map(|member| (member.container.partition(), &member.container)).collect();
@@ -174,7 +179,7 @@ impl Library {
         Ok(parents)
     }
 
-    /// Puts the marks that heads imply; answers the volumes of which there are rows but no head.
+    /// Puts the marks that heads imply. Returns the volumes with rows but without a head.
     async fn mark_as_heads_say(&self, is_text_incomplete: bool, found: &mut SetRight) -> ObjectsResult<Vec<VolumeId>> {
         let mut headless = Vec::new();
         let mut next: Option<Bytes> = None;
@@ -213,7 +218,8 @@ impl Library {
         }
     }
 
-    /// The marks that a head implies and that are not there: what the mark of an added child tells besides is not written over.
+    /// The marks that a head implies and that are missing. An existing mark is not overwritten,
+    /// because the mark of an added child also has a note.
     async fn implied_marks(&self, parent: &Parent, member: &Member, head: &Head) -> ObjectsResult<Vec<Step>> {
         let implied: &[Mark] = match head.state {
             State::Live => &[Mark::Added, Mark::Confirmed],
@@ -238,7 +244,8 @@ impl Library {
         Ok(missing)
     }
 
-    /// Marks as removed what is listed as live, but has no such head; tells which of them have no live head at all.
+    /// Marks as removed what is listed as live without such a head. Adds those without any live
+    /// head to the findings.
     async fn remove_the_headless(&self, found: &mut SetRight) -> ObjectsResult<()> {
         let volumes = self.patiently(|| self.parent(&Container::Volumes)).await?;
         self.remove_the_headless_of(&volumes, found).await?;
@@ -272,7 +279,8 @@ impl Library {
                 let heads = self.patiently(|| self.heads_at(&partitions, Strength::Strong)).await?;
                 let mut removals = Vec::new();
                 for ((name, partition), head) in names.iter().zip(&partitions).zip(heads) {
-                    // What is being deleted stands until the job that deletes it has found it.
+                    // A container that is being deleted stays until the job that deletes it has
+                    // found it.
                     let is_there = |head: &Head| matches!(head.state, State::Live | State::Deleting);
                     let stands = head?.map(|row| row.head).filter(is_there).map(|head| head.incarnation);
                     let listed = name.incarnations.iter().filter(|marked| marked.marks.settled() == Settled::Live);

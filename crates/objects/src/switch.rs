@@ -1,9 +1,11 @@
-//! How heads are changed, and how what came of it is found out: the one place where outcomes that are refused or unknown are
-//! resolved.
+//! Changes heads and finds out the outcome. This is the only place where refused and unknown
+//! outcomes are resolved.
 //!
-//! A *switch* gives an object a new revision. Whether it was applied can be told for ever after, because the revision is in the
-//! head or, once that was replaced, in the head log. An *amendment* (a fence, a condemnation, a count of damage marks) keeps the
-//! revision and changes only the stamp; who does not know whether it was applied looks at the head and decides anew.
+//! A *switch* gives an object a new revision. Whether it was applied can always be found out later,
+//! because the revision is in the head or, once that is replaced, in the head log. An *amendment*
+//! (a fence, a condemnation, a count of damage marks) keeps the revision and changes only the
+//! stamp. A writer that does not know whether its amendment was applied reads the head and decides
+//! again.
 
 use std::future::Future;
 use std::time::Duration;
@@ -18,23 +20,24 @@ use crate::library::Library;
 use crate::revision::RevisionId;
 use crate::rules::{Rule, Rules};
 
-/// How often the same thing is tried before the caller is told that it could not be done, or that nobody knows.
+/// The most tries of a change before the caller gets an error, or an unknown outcome.
 pub(crate) const TRIES_MAX: u32 = 12;
-/// The pause before the second try; each further one is twice as long.
+/// The pause before the second try; each further pause is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(2);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// A change that gives an object a new revision, with all that goes into one list with it.
+/// A change that gives an object a new revision, with all steps in one list.
 pub(crate) struct Switch {
     /// The object.
     pub partition: Bytes,
-    /// The head that is compared with; `None`: there is none.
+    /// The head to compare with; `None` if there is none.
     pub base: Option<HeadRow>,
-    /// The head that is wanted. Its floor, its condemnation and the epochs of its children are not looked at: those of the
-    /// base stay.
+    /// The new head. Its floor, its condemnation and the epochs of its children are ignored: those
+    /// of the base stay.
     pub head: Head,
-    /// Steps that come first. The last things in it that may be refused are [`Step::Require`]s.
+    /// Steps that come first. If some of them can be refused, they are [`Step::Require`]s and come
+    /// last among these.
     pub before: Vec<Step>,
     /// Steps that come last, and may be lost.
     pub after: Vec<Step>,
@@ -42,20 +45,21 @@ pub(crate) struct Switch {
     pub unsure: bool,
 }
 
-/// What came of a switch.
+/// The outcome of a switch.
 #[derive(Debug)]
 pub(crate) enum Switched {
     /// It was applied.
     Applied,
-    /// A step before the head was refused, and the head was not switched, unless `unsure`: then an earlier try may still arrive.
+    /// A step before the head was refused, and the head was not switched. If `unsure`, an earlier
+    /// try may still arrive.
     Required {
         /// Whether an earlier try may still be applied.
         unsure: bool,
     },
-    /// Surely never applied: somebody else switched the head first.
+    /// Certainly never applied: another writer switched the head first.
     Moved,
-    /// Surely never applied: the revision was fenced off, while what clients see stayed the same. It can be done again with a
-    /// new revision and new rows.
+    /// Certainly never applied: the revision was fenced, while the state that clients see stayed
+    /// the same. The change can be repeated with a new revision and new rows.
     Fenced,
 }
 
@@ -70,7 +74,7 @@ impl Tries {
         Self { left: TRIES_MAX, pause: PAUSE_FIRST }
     }
 
-    /// Waits a little; false: it was tried often enough.
+    /// Waits a little; returns false after the last try.
     pub(crate) async fn again(&mut self) -> bool {
         self.left -= 1;
         if self.left == 0 {
@@ -103,7 +107,7 @@ impl Switch {
         Ok(steps)
     }
 
-    /// The step that logs the head that is replaced, which comes before all others.
+    /// The step that logs the replaced head. It comes before all others.
     fn log_entry(&self) -> ObjectsResult<Option<Step>> {
         let base = self.base.as_ref().map(|base| &base.head).filter(|base| base.is_logged());
         base.map(|base| base.log_step(&self.partition)).transpose()
@@ -111,11 +115,13 @@ impl Switch {
 }
 
 impl Library {
-    /// Switches a head, and finds out what came of it. [`ObjectsError::Unknown`] only when it cannot be found out.
+    /// Switches a head, and finds out the outcome. Fails with [`ObjectsError::Unknown`] only if
+    /// that is impossible.
     pub(crate) async fn switch(&self, mut switch: Switch) -> ObjectsResult<Switched> {
         let revision = switch.head.revision;
         let mut tries = Tries::new();
-        // Whether a try may still be on its way; none is, once the stamp that it compares with has moved.
+        // Whether a try may still be on its way. None is, once the stamp that it compares has
+        // changed.
         let mut unsure = switch.unsure;
         loop {
             let answer = self.try_switch(&switch).await?;
@@ -134,7 +140,8 @@ impl Library {
             match self.look(&switch.partition, revision, unsure).await? {
                 Stands::Switched => {
                     if unsure && !switch.after.is_empty() {
-                        // What comes after the head may not have come with it. It may be lost, so nobody waits for it.
+                        // The steps after the head may not have been applied with it. They may be
+                        // lost, so nothing waits for them.
                         let _ = self.inner.store.run(self.call_to(&switch.head), switch.after).await;
                     }
                     return Ok(Switched::Applied);
@@ -163,11 +170,13 @@ impl Library {
         }
     }
 
-    /// Finds out what becomes of a creation of which a try may still arrive, by seeing to it that none does any more. Whether it came
-    /// to be; [`ObjectsError::Unknown`] if that cannot be found out.
+    /// Settles a creation of which a try may still arrive, by making sure that none can be applied
+    /// any more. Returns whether it was applied; fails with [`ObjectsError::Unknown`] if that is
+    /// impossible to find out.
     pub(crate) async fn settle_creation(&self, partition: &Bytes, incarnation: RevisionId) -> ObjectsResult<bool> {
         self.fence(partition, incarnation).await.map_err(|error| error.if_unsure(true))?;
-        // Whatever was compared with has moved: it is fenced off, or something else was created since.
+        // The compared stamp has changed: the creation is fenced, or something else was created
+        // since.
         Ok(matches!(self.look(partition, incarnation, true).await?, Stands::Switched))
     }
 
@@ -190,12 +199,15 @@ impl Library {
         })
     }
 
-    /// Whether `revision` was ever switched in: the head first, then its log. In this order: a revision that the head does not show was
-    /// replaced before the head was read, and then its entry is in the log by now; or its writer compared with a stamp that the head
-    /// shows still, or never will be applied. The other way round it could come and be replaced between the two reads.
+    /// Whether `revision` was ever switched in. Reads the head first, then its log. The order
+    /// matters. If the head does not show the revision, either the revision was replaced before the
+    /// head was read, and then its entry is in the log by now; or its writer compares a stamp that
+    /// the head still shows, or will never be applied. In the other order, the revision could be
+    /// switched in and replaced between the two reads.
     ///
-    /// Who is unsure reads the head serially: what was decided need not have arrived where a strong read looks. Entries of the log were
-    /// acknowledged before the head was replaced, so that a strong read finds them.
+    /// An unsure writer reads the head serially, because a decided write need not have arrived
+    /// where a strong read looks. Entries of the log were acknowledged before the head was
+    /// replaced, so a strong read finds them.
     async fn look(&self, partition: &Bytes, revision: RevisionId, unsure: bool) -> ObjectsResult<Stands> {
         let look = || async {
             let call = self.call(Class::Description);
@@ -213,7 +225,7 @@ impl Library {
         }
     }
 
-    /// Tries again and again while `attempt` fails for a passing reason; within bounds.
+    /// Repeats `attempt` while it fails for a passing reason, within bounds.
     pub(crate) async fn patiently<T, F>(&self, attempt: impl Fn() -> F) -> ObjectsResult<T>
     where
         F: Future<Output = ObjectsResult<T>>,
@@ -256,8 +268,8 @@ impl Library {
         .await
     }
 
-    /// Writes a head without a new revision, with steps that come before. Answers the head as it stands now, if that was surely
-    /// applied; `None`: look again and decide anew.
+    /// Writes a head without a new revision, after the steps in `before`. Returns the new head if
+    /// it was certainly applied; `None` means that the caller must read again and decide again.
     pub(crate) async fn try_amend(
         &self,
         partition: &Bytes,
@@ -276,8 +288,8 @@ impl Library {
         }
     }
 
-    /// Amends a head as `change` says, which is asked anew whenever the head moved meanwhile; it answers `None` when nothing is
-    /// left to do. Answers the head as it stands then.
+    /// Amends a head with `change`, which is called again whenever the head changed meanwhile and
+    /// returns `None` when nothing is left to do. Returns the resulting head.
     pub(crate) async fn amend(
         &self,
         partition: &Bytes,
@@ -298,8 +310,8 @@ impl Library {
         }
     }
 
-    /// Makes a deleted head free, so that its name can be used again. Answers the head as it stands then if it is free;
-    /// `None`: it is deleted no more, or was deleted anew.
+    /// Makes a deleted head free, so that its name can be used again. Returns the head if it is
+    /// free then; `None` if it is not deleted any more, or was deleted again.
     pub(crate) async fn free(&self, partition: &Bytes, deleted: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         let change = |head: Option<&Head>| {
             let head = head.filter(|head| head.state == State::Deleted && head.revision == deleted)?;
@@ -309,7 +321,8 @@ impl Library {
         Ok(freed.filter(|row| row.head.state == State::Free && row.head.revision == deleted))
     }
 
-    /// Sees to it that no revision at or below `revision` is ever switched in, unless the object is live.
+    /// Makes sure that no revision at or below `revision` is ever switched in, unless the object is
+    /// live.
     pub(crate) async fn fence(&self, partition: &Bytes, revision: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         if !self.keeps(Rule::Fence) {
             return self.patiently(|| self.head_at(partition)).await;
@@ -323,21 +336,21 @@ impl Library {
     }
 }
 
-/// What the store says to one try of a switch.
+/// The store's result for one try of a switch.
 enum Answer {
     Applied,
     /// A step before the head was refused.
     Required,
     /// The head was refused.
     Refused,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown(String),
     /// Nothing was applied.
     Failed(ObjectsError),
 }
 
 impl Answer {
-    /// What to say when this was the last of many tries.
+    /// The error after the last of many tries.
     fn given_up(self, unsure: bool) -> ObjectsError {
         match self {
             Answer::Failed(error) if !unsure => error,
@@ -349,16 +362,16 @@ impl Answer {
     }
 }
 
-/// What a look at a head and its log found.
+/// What a head and its log show about a revision.
 enum Stands {
-    /// The revision is or was there.
+    /// The revision is or was current.
     Switched,
-    /// It is not; this is.
+    /// It never was; this is the current head.
     Otherwise(Option<Box<HeadRow>>),
 }
 
 impl Head {
-    /// The head of a name that nothing was ever made under, once it had to be written.
+    /// The head of a name that was never used, once a head has to be written.
     pub(crate) fn free() -> Self {
         Self {
             state: State::Free,
@@ -390,7 +403,7 @@ fn same_stamp(one: Option<&HeadRow>, other: Option<&HeadRow>) -> bool {
     stamp(one) == stamp(other)
 }
 
-/// Whether two heads differ at most by fences, condemnations and the like.
+/// Whether two heads differ at most by fences, condemnations and similar amendments.
 fn same_to_clients(one: Option<&HeadRow>, other: Option<&HeadRow>) -> bool {
     let seen = |row: Option<&HeadRow>| {
         row.map_or((RevisionId::ZERO, false), |row| (row.head.revision, row.head.state == State::Live))

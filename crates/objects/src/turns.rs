@@ -1,7 +1,8 @@
-//! Turns at what only so many can do at once.
+//! Turns at a resource that serves only a limited number of requests at once.
 //!
-//! A turn that becomes free goes to whoever waits of the party that has the fewest: who comes with much that it wants makes
-//! itself wait, not others. Nothing is kept free: a party that is alone has all turns.
+//! A free turn goes to a waiting request of the party that has the fewest turns. So a party with
+//! many requests delays itself, not others. No turn is reserved: a party that is alone may have all
+//! turns.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,25 +20,25 @@ pub(crate) struct Turns(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// Those that have turns, or wait for some.
+    /// The parties that have turns, or wait for some.
     parties: HashMap<Party, Has>,
-    /// Those that wait: the one with the fewest turns first, and of several the one that was given its last turn the longest ago, or began
-    /// to wait first.
+    /// The waiting parties. First comes the one with the fewest turns. Among several with equally
+    /// few, first comes the one that was given its last turn, or began to wait, the longest ago.
     waiting: BTreeMap<(usize, u64), Party>,
-    /// What tells the next one of them that was given a turn, or began to wait, from those before.
+    /// The last order number. Each party that is given a turn or begins to wait gets a new one.
     order: u64,
 }
 
-/// What a party has.
+/// The turns of a party.
 #[derive(Debug, Default)]
 struct Has {
     turns: usize,
-    /// Its place among those with as many turns.
+    /// Its place among parties with as many turns.
     order: u64,
     waiting: VecDeque<oneshot::Sender<Turn>>,
 }
 
-/// A turn; given back when it is dropped.
+/// A turn. Dropping it returns it.
 #[derive(Debug)]
 pub(crate) struct Turn {
     turns: Turns,
@@ -45,17 +46,17 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// So many at once, at least one.
+    /// At most `at_once` turns at a time, at least one.
     pub(crate) fn new(at_once: usize) -> Self {
         let (parties, waiting) = (HashMap::new(), BTreeMap::new());
         Self(Arc::new(Mutex::new(State { free: at_once.max(1), parties, waiting, order: 0 })))
     }
 
-    /// Waits for a turn. Whoever stops waiting is passed over.
+    /// Waits for a turn. A caller that stops waiting is skipped.
     pub(crate) async fn turn(&self, party: &Party) -> ObjectsResult<Turn> {
         let waiting = {
             let mut state = self.0.lock();
-            // Nobody waits while there is a free turn.
+            // No caller waits while there is a free turn.
             if state.free > 0 {
                 return Ok(self.give(&mut state, party.clone()));
             }
@@ -78,7 +79,7 @@ impl Turns {
         Turn { turns: self.clone(), party }
     }
 
-    /// Takes back a turn of a party, and gives it to the next one.
+    /// Takes a turn back from a party, and gives it to the next one.
     fn take_back(&self, party: &Party) {
         let given = {
             let mut state = self.0.lock();
@@ -86,7 +87,7 @@ impl Turns {
             state.change(party, |has, _| has.turns -= 1);
             state.next().map(|(party, sender)| (self.give(&mut state, party), sender))
         };
-        // Whoever stops waiting just now gives it back, which takes the lock.
+        // A caller that stops waiting right now returns its turn, which takes the lock.
         if let Some((turn, sender)) = given {
             drop(sender.send(turn));
         }
@@ -94,7 +95,8 @@ impl Turns {
 }
 
 impl State {
-    /// Changes what a party has, and with it its place among those that wait. `change` is given an order that is later than all before.
+    /// Changes the state of a party, and with it the party's place among the waiting ones. `change`
+    /// gets an order number above all earlier ones.
     fn change(&mut self, party: &Party, change: impl FnOnce(&mut Has, u64)) {
         self.order += 1;
         let has = self.parties.entry(party.clone()).or_default();
@@ -107,7 +109,8 @@ impl State {
         }
     }
 
-    /// Who is next, taken out of those who wait. It looks at few, however many wait: at whoever is next, and those who have left before.
+    /// Removes the next waiting caller. However many wait, this visits few: the next one, and
+    /// callers before it that have gone.
     fn next(&mut self) -> Option<(Party, oneshot::Sender<Turn>)> {
         loop {
             let party = self.waiting.values().next()?.clone();
@@ -143,7 +146,7 @@ mod tests {
         Party::Network([192, 0, 2, number].into())
     }
 
-    /// Begins to wait, `count` times.
+    /// Begins to wait `count` times.
     fn wait<'a>(turns: &'a Turns, party: &'a Party, count: usize) -> Vec<Waiting<'a>> {
         let begin = |_| {
             let mut waiting: Waiting<'a> = Box::pin(turns.turn(party));
@@ -153,7 +156,7 @@ mod tests {
         (0..count).map(begin).collect()
     }
 
-    /// The turns that were given to those who wait.
+    /// The turns that waiting callers were given.
     fn given(waiting: &mut Vec<Waiting<'_>>) -> Vec<Turn> {
         let mut given = Vec::new();
         waiting.retain_mut(|waiting| match waiting.now_or_never() {
@@ -218,7 +221,7 @@ mod tests {
         drop(gone);
         had.clear();
         assert_eq!(given(&mut waiting).len(), 1);
-        // One that was given a turn and never looked.
+        // A caller that was given a turn and never polled again.
         let mut had = all(&turns, &first, 1).await;
         let unseen = wait(&turns, &second, 1);
         had.clear();

@@ -1,18 +1,22 @@
-//! The library's tests once more, over a real Cassandra node that they share; each library in a part of a keyspace of its own. Where they try
-//! each fault at each step they try fewer faults, because each try takes longer.
+//! Repeats the library's tests over a real Cassandra node that they share. Each library has a part
+//! of a keyspace of its own. Tests that try each fault at each step try fewer faults here, because
+//! each try takes longer.
 //!
-//! These are left out, and why:
+//! These tests are left out:
 //!
-//! - `broken_block.rs` and `resources/full_disk.rs` are about files and disks of the embedded engine.
-//! - `histories.rs`, `resources/histories.rs` and `resources/moments.rs` copy all that is stored at each moment, which only a store in memory
-//!   lets them do.
-//! - `collecting/moments.rs`, `resources/in_turns.rs` and `resources/unsure.rs` hold time, without which no driver works.
-//! - `resources/bounds.rs` computes with keys; `resources/broken_pages.rs` has a store in memory break pages, as no engine does on demand;
-//!   `resources/long_history.rs` makes thousands of changes, which takes minutes over a node.
-//! - `resources/home.rs` needs two data centers: the proof `two_datacenters` has them.
+//! - `broken_block.rs` and `resources/full_disk.rs` are about files and disks of the embedded
+//!   engine.
+//! - `histories.rs`, `resources/histories.rs` and `resources/moments.rs` copy all stored rows at
+//!   each moment, which only a store in memory allows.
+//! - `collecting/moments.rs`, `resources/in_turns.rs` and `resources/unsure.rs` hold time, and
+//!   drivers do not work with paused time.
+//! - `resources/bounds.rs` computes with keys. `resources/broken_pages.rs` makes a store in memory
+//!   break pages, which no engine does on demand. `resources/long_history.rs` makes thousands of
+//!   changes, which takes minutes over a node.
+//! - `resources/home.rs` needs two data centers, which the proof `two_datacenters` has.
 
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::duplicate_mod)] // Some of these files name the support that they need, as they do where they are tests by themselves.
+#![allow(clippy::duplicate_mod)] // Some of these files name the support module, because they are also tests by themselves.
 
 mod support;
 

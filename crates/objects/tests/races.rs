@@ -1,4 +1,4 @@
-//! Several at once at the same volume: one wins, the others are told.
+//! Several writers of the same volume at once: one wins, and the others get an error.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -56,7 +56,7 @@ async fn an_import_that_was_applied_unknown_and_replaced_at_once_is_acknowledged
     gate.reached().await;
     assert!(matches!(import(&faulty.library, volume("t.a", &["second"])).await.unwrap(), Imported::Replaced { .. }));
     gate.open();
-    // Its revision is in the head log alone.
+    // Its revision is only in the head log.
     assert!(matches!(unsure.await.unwrap().unwrap(), Imported::New { .. }));
     assert_eq!(texts(&faulty.library, &id("t.a")).await.unwrap(), ["second"]);
 }
@@ -105,7 +105,7 @@ async fn a_young_intent_is_left_alone_by_a_sweep() {
     let steps = faulty.store.steps();
     gate.open();
     slow.await.unwrap().unwrap();
-    // The head, the confirmation, the record taken away: nothing was done twice.
+    // The head, the confirmation, the deleted record: nothing was done twice.
     assert_eq!(faulty.store.steps() - steps, 2);
 }
 
@@ -138,7 +138,7 @@ async fn container(faulty: &Faulty) -> HeadRow {
     HeadRow::open(&row).unwrap()
 }
 
-/// What a rewriter of all shards does first.
+/// The first step of a rewriter, for all shards.
 async fn name_next_epochs(faulty: &Faulty) {
     let HeadRow { head, stamp } = container(faulty).await;
     let rewritten = (0..16).map(|shard| ShardEpochs { shard, current: 0, next: Some(1) }).collect();

@@ -1,12 +1,16 @@
-//! Collecting versions of resources that are not kept: descriptions and bytes that only heads name that are neither current nor history.
+//! Collects versions of resources that are not kept: descriptions and bytes that neither the
+//! current head nor a kept head names.
 //!
-//! Where all versions are kept nothing is recorded and nothing collected. Otherwise whoever replaces or deletes leaves a record, and the
-//! collector looks at the resources of these records: condemned by a compare-and-write of the head, removed once the grace has passed, as
-//! with volumes (`collect.rs`). Entries of the head log stay, so that what came of a write can still be looked up.
+//! If all versions are kept, nothing is recorded and nothing is collected. Otherwise a writer that
+//! replaces or deletes leaves a record, and the collector visits the resources of these records. As
+//! with volumes (`collect.rs`), a compare-and-write of the head condemns versions, and after the
+//! grace they are removed. Entries of the head log stay, so that the outcome of a write can still
+//! be looked up.
 //!
-//! What a revision wrote lies in a partition of its own, so that there is no list of what is there: the heads of the log say it, and for what
-//! was never switched in the records of its writers. The head notes up to where everything is removed, so that what is looked at
-//! does not grow with what was removed long ago.
+//! Each revision has a partition for its rows, so there is no list of what exists. The heads in the
+//! log name it; for revisions that were never switched in, their writers' records do. The head
+//! notes up to where everything is removed, so that the work does not grow with what was removed
+//! long ago.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +38,7 @@ use crate::rules::Rule;
 const REMOVED_AT_ONCE: usize = 128;
 
 impl Part {
-    /// What the keys of its rows begin with.
+    /// The prefix of the keys of its rows.
     fn rows(self, revision: RevisionId) -> Bytes {
         match self {
             Self::Description => keys::description_rows(revision),
@@ -43,43 +47,44 @@ impl Part {
     }
 }
 
-/// Something that a revision wrote.
+/// A part that a revision wrote.
 type Written = (RevisionId, Part);
 
-/// A resource whose versions are looked at.
+/// A resource whose versions are checked.
 struct Versions {
     object: Bytes,
     row: HeadRow,
-    /// From where on earlier heads are kept; `None`: none is.
+    /// The revision from which on earlier heads are kept; `None` if none are kept.
     kept_from: Option<RevisionId>,
-    /// What revisions wrote that left records and that were never switched in.
+    /// The parts of revisions that left records and were never switched in.
     cut_off: BTreeSet<Written>,
 }
 
-/// What no head names from a certain one on, one after the other.
+/// The parts that no head names from a certain head on, in order.
 struct Unnamed<'a> {
     heads: Entries<'a>,
-    /// What the first head names that stays. What is not among it is named by none that stays: a new head names only what it wrote
-    /// itself, and what the head before it named.
+    /// The parts named by the first head that stays. No staying head names any other part: a new
+    /// head names only parts that it wrote and parts that the previous head named.
     named: BTreeSet<Written>,
-    /// What the head that was read last names.
+    /// The parts named by the head that was read last.
     shown: BTreeSet<Written>,
-    /// What of it is still to be told.
+    /// Its parts that are still to be returned.
     found: Vec<(Written, Option<ContentId>)>,
 }
 
-/// What was done to one resource.
+/// The result for one resource.
 enum Progress {
     Condemned,
     Removed,
-    /// Nothing can be done before this time, or nobody knows before when.
+    /// Nothing can be done before this time, or nothing is known about when.
     Waiting(UnixMillis),
-    /// There is nothing left to do, and nobody who left these records is at work any more.
+    /// Nothing is left to do, and no writer of these records is at work any more.
     Finished,
 }
 
 impl Library {
-    /// The record that a revision supersedes a version of a resource; none where all of them are kept.
+    /// The record that a revision supersedes a version of a resource; `None` if all versions are
+    /// kept.
     pub(super) fn superseding(&self, path: &ResourcePath, revision: RevisionId) -> Option<Step> {
         let record = || {
             let (now, subject) = (self.inner.surroundings.clock.now(), path.as_str().as_bytes());
@@ -88,7 +93,8 @@ impl Library {
         (self.inner.options.history.resources != Keep::All).then(record)
     }
 
-    /// One pass over the resources of which versions were superseded. Answers of how many resources something was removed.
+    /// Makes one pass over the resources with superseded versions. Returns for how many of them
+    /// something was removed.
     pub async fn collect_versions(&self) -> ObjectsResult<u64> {
         let mut removed = 0;
         if !self.is_home() {
@@ -141,7 +147,8 @@ impl Library {
         }
     }
 
-    /// What is there of revisions that left records, but are neither in the head nor in its log. Some may still be at work.
+    /// The parts of revisions that left records, but are neither in the head nor in its log. Their
+    /// writers may still be at work.
     async fn cut_off(&self, object: &Bytes, stands: &Head, records: &[Entry]) -> ObjectsResult<BTreeSet<Written>> {
         let log = self.log_before(object, stands);
         let mut cut_off = BTreeSet::new();
@@ -162,7 +169,7 @@ impl Library {
     async fn condemn_versions(&self, versions: &Versions, records: &[Entry]) -> ObjectsResult<Progress> {
         let now = self.inner.surroundings.clock.now();
         let head = &versions.row.head;
-        // What is above the head may be a write that is still at work: it is left alone for as long as a grace.
+        // A revision above the head may belong to a running write: it is left alone for a grace.
         let is_over = |revision: &RevisionId| *revision < head.revision || self.grace_passed(revision.time());
         let cut_off = versions.cut_off.iter().map(|(revision, _)| *revision).filter(is_over).max();
         let log = self.log_before(&versions.object, head);
@@ -177,7 +184,7 @@ impl Library {
             if !versions.cut_off.is_empty() || will_pass {
                 return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
             }
-            // Whoever left a record a grace ago cannot be at work any more.
+            // A writer that left a record a grace ago is not at work any more.
             let revisions = records.iter().filter_map(|entry| keys::superseded_of(entry.sort())).map(|(of, _)| of);
             let until = revisions.map(|revision| revision.time().plus(self.inner.options.grace)).max();
             let until = until.unwrap_or_default();
@@ -186,13 +193,14 @@ impl Library {
         let condemned = Condemned { named: head.revision, floor, at: now };
         let raised = if self.keeps(Rule::Floor) { head.floor.max(floor) } else { head.floor };
         let amended = Head { floor: raised, condemned: Some(condemned), ..head.clone() };
-        // If the head moved, or nobody knows, the next pass sees what stands there.
+        // If the head moved, or the outcome is unknown, the next pass reads the present state.
         let amended = self.try_amend(&versions.object, Some(&versions.row), amended, Vec::new()).await?;
         Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting(now) })
     }
 
-    /// Removes what is at or below the floor and was named neither when it was condemned nor since, then lifts the condemnation and says how
-    /// far everything is removed: the next time nobody looks at it again.
+    /// Removes parts at or below the floor that were not named when they were condemned or later.
+    /// Then lifts the condemnation, and notes up to where everything is removed, so that the next
+    /// pass skips it.
     async fn remove_versions(&self, versions: &Versions, condemned: Condemned) -> ObjectsResult<()> {
         let object = &versions.object;
         let named = if self.keeps(Rule::H0) { condemned.named } else { versions.row.head.revision };
@@ -218,7 +226,7 @@ impl Library {
         Ok(())
     }
 
-    /// Removes some of what revisions wrote, with the marks on it.
+    /// Removes some parts of revisions, with the marks on them.
     async fn remove_written(&self, object: &Bytes, doomed: Vec<(Written, Option<ContentId>)>) -> ObjectsResult<()> {
         let remove = |((revision, part), _): &(Written, Option<ContentId>)| {
             let first = part.rows(*revision);
@@ -238,7 +246,8 @@ impl Library {
         Ok(())
     }
 
-    /// What earlier heads name, from where nothing is removed yet, and none does from `since` on.
+    /// The parts that earlier heads name, from the first revision that is not removed yet, and that
+    /// no head names from `since` on.
     async fn unnamed<'a>(
         &self,
         log: &'a HeadLog<'_>,
@@ -254,14 +263,15 @@ impl Library {
 }
 
 impl Versions {
-    /// From which head on everything that is named stays: what is kept, and this one.
+    /// The head from which on all named parts stay: the first kept head or `named`, whichever is
+    /// earlier.
     fn since(&self, named: RevisionId) -> RevisionId {
         self.kept_from.map_or(named, |kept_from| kept_from.min(named))
     }
 }
 
 impl Unnamed<'_> {
-    /// The next one, with the content, if it is one.
+    /// The next part, with its content, if it has one.
     async fn next(&mut self) -> ObjectsResult<Option<(Written, Option<ContentId>)>> {
         loop {
             if let Some(found) = self.found.pop() {
@@ -275,7 +285,7 @@ impl Unnamed<'_> {
     }
 }
 
-/// What a head names of what is stored here, each with the content, if it is one.
+/// The parts stored here that a head names, each with its content, if it has one.
 fn named_by(head: &Head) -> impl Iterator<Item = (Written, Option<ContentId>)> {
     let named = head.body.resource().map(|body| {
         let bytes = body.binary().and_then(|binary| match binary.place {

@@ -1,4 +1,4 @@
-//! A library with faults in its way, and how archives are read back.
+//! A library over a store with injected faults, and functions that read archives back.
 
 use std::io::{Cursor, Read};
 use std::sync::Arc;
@@ -44,7 +44,8 @@ impl Bench {
         crate::support::id(id)
     }
 
-    /// Imports the sample volumes with at most so many pages, in the order in which they are found.
+    /// Imports the sample volumes with at most `pages_max` pages, in the order in which they are
+    /// found.
     pub async fn add_samples(&self, pages_max: usize) -> Vec<VolumeId> {
         let mut ids = Vec::new();
         for files in samples() {
@@ -77,13 +78,13 @@ impl Bench {
         bytes
     }
 
-    /// What the audit holds.
+    /// All records of the audit.
     pub async fn audit(&self) -> Vec<AuditRecord> {
         let entries = self.library.audit_read(UnixMillis(0), UnixMillis(u64::MAX));
         entries.map_ok(|entry| entry.record().unwrap()).try_collect().await.unwrap()
     }
 
-    /// The volumes that were accessed, by the audit, in order.
+    /// The volumes that were accessed according to the audit, in order.
     pub async fn accessed(&self) -> Vec<VolumeId> {
         let records = self.audit().await.into_iter().filter(|record| record.action == AuditAction::Accessed);
         records.flat_map(|record| record.volumes).map(|volume| volume.volume).collect()
@@ -132,7 +133,7 @@ pub fn pages(volume: &VolumeId, seqs: &[u32]) -> Wanted {
     Wanted { volume: volume.clone(), pages: Some(seqs.iter().map(|seq| Seq::new(*seq).unwrap()).collect()) }
 }
 
-/// Reads a stream to its end: the bytes, and what ended it early.
+/// Reads a stream to its end. Returns the bytes, and the error that ended it early.
 pub async fn read(mut stream: BulkStream) -> (Vec<u8>, Option<ObjectsError>) {
     let mut bytes = Vec::new();
     while let Some(piece) = stream.next().await {
@@ -144,7 +145,7 @@ pub async fn read(mut stream: BulkStream) -> (Vec<u8>, Option<ObjectsError>) {
     (bytes, None)
 }
 
-/// Names and texts of an archive's entries, in order; their CRCs are checked on the way.
+/// Names and texts of an archive's entries, in order. Also checks their CRCs.
 pub fn entries(archive: &[u8]) -> Vec<(String, String)> {
     let mut zip = zip::ZipArchive::new(Cursor::new(archive)).unwrap();
     (0..zip.len())
@@ -166,7 +167,7 @@ pub fn entry(archive: &[u8], name: &str) -> String {
     entries(archive).into_iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no entry {name}")).1
 }
 
-/// Waits until something holds, within bounds.
+/// Waits until a condition holds, within bounds.
 pub async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
     for _ in 0..2_000 {
         if holds().await {

@@ -21,7 +21,7 @@ fn one_at_most() -> SelectionTerms {
     SelectionTerms { owned_max: 1, ..SelectionTerms::default() }
 }
 
-/// Lets the collector do all it may.
+/// Runs the collector until it has done all it may.
 async fn collect(bench: &Bench) {
     for _ in 0..4 {
         bench.library.collect_once(CollectLimits::default()).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_selection_resumes_byte_identical_though_its_volumes_were_replaced_del
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_selection_what_is_collected_is_gone() {
-    // The counterpart of the test above: it shows that the collector was really at work there.
+    // The counterpart of the test above: it shows that the collector really works there.
     let bench = bench().await;
     let a = bench.add("t.a", &["one", "two", "three"]).await;
     let old = bench.library.volume(&a).await.unwrap().body.generation;
@@ -170,7 +170,7 @@ async fn a_selection_that_cannot_be_read_does_not_keep_the_others_from_being_swe
     for _ in 0..3 {
         ids.push(bench.library.select(&wanted, &somebody(), lasting(DAY)).await.unwrap().info.id);
     }
-    // The one that a sweep comes to first.
+    // The selection that a sweep visits first.
     ids.sort();
     let partition = format!("s/{}", ids[0]).into();
     let (table, sort, harm) = (Table::Selections, Some("i".into()), Harm::FlippedBit);
@@ -226,7 +226,7 @@ async fn partitions(bench: &Bench, selection: &SelectionInfo) -> usize {
 async fn a_plan_of_hundreds_of_chunks_is_in_several_partitions_reads_back_and_is_swept_from_all() {
     let bench = bench().await;
     let a = bench.add("t.a", &["one"]).await;
-    // What is absent is named twice: in the plan, and in the text that the archive ends with.
+    // Absent volumes are named twice: in the plan, and in the text at the end of the archive.
     let absent = (0..25_000).map(|n| id(&format!("t.{n:0>998}")));
     let ids: Vec<VolumeId> = std::iter::once(a).chain(absent).collect();
     let wanted = request(whole_volumes(&ids), Layout::Pages, Level::Frames, false);

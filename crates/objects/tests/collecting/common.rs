@@ -1,4 +1,4 @@
-//! What the tests of collecting share.
+//! Shared by the tests of collecting.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub async fn collect(library: &Library) -> Collected {
     collected
 }
 
-/// The generations of t.a that are listed. Of no other there are rows.
+/// The listed generations of t.a. Asserts that no others have rows.
 pub fn generations(faulty: &Faulty) -> BTreeSet<RevisionId> {
     let partition = keys::volume_partition(&id("t.a"));
     let of_table = |table| {

@@ -1,4 +1,5 @@
-//! What no head names is condemned, kept for the grace and for pins, then removed; what is named is never touched.
+//! What no head names is condemned, kept for the grace and for pins, and then removed. What a head
+//! names is never touched.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -44,7 +45,7 @@ async fn a_replaced_generation_is_kept_for_the_grace_then_removed() {
     import(library, volume("t.a", &["new"])).await.unwrap();
     let new = revision(library).await;
     assert_eq!(collect(library).await.condemned, 1);
-    // The grace counts from the condemning, not from the import.
+    // The grace counts from the condemnation, not from the import.
     faulty.clock.advance(24 * HOUR - Duration::from_millis(1));
     assert_eq!(collect(library).await, Collected { volumes: 1, waiting: 1, ..Collected::default() });
     assert_eq!(generations(&faulty), BTreeSet::from([old, new]));
@@ -68,7 +69,7 @@ async fn what_is_replaced_twice_within_a_grace_goes_in_two_graces() {
     import(library, volume("t.a", &["3"])).await.unwrap();
     let third = revision(library).await;
     faulty.clock.advance(24 * HOUR);
-    // Its second record may be met by the same pass.
+    // The same pass may also find its second record.
     let collected = collect(library).await;
     assert_eq!(collected.removed, 1);
     assert_eq!(generations(&faulty), BTreeSet::from([second, third]), "the head of the condemning is kept");
@@ -87,7 +88,7 @@ async fn a_deleted_volume_goes_and_its_name_can_be_used_again() {
     library.delete(&id("t.a")).await.unwrap();
     assert_eq!(collect(library).await.condemned, 1);
     faulty.clock.advance(12 * HOUR);
-    // It comes again while the old one is condemned.
+    // The volume is imported again while the old revision is condemned.
     import(library, volume("t.a", &["again"])).await.unwrap();
     let again = revision(library).await;
     faulty.clock.advance(12 * HOUR);
@@ -127,7 +128,7 @@ async fn condcas_an_import_that_was_condemned_meanwhile_begins_anew() {
     let library = faulty.library.clone();
     let slow = tokio::spawn(async move { import(&library, volume("t.a", &["new"])).await });
     gate.reached().await;
-    // It slept for a day, and was taken for dead.
+    // The import slept for a day, and was taken for dead.
     faulty.clock.advance(24 * HOUR);
     assert_eq!(collect(&faulty.library).await.condemned, 1);
     let condemned = faulty.library.head(&id("t.a")).await.unwrap().unwrap().head.condemned.unwrap();
@@ -164,7 +165,7 @@ async fn the_head_of_the_condemning_is_kept_even_below_the_floor_for_plans_that_
     let faulty = faulty().await;
     import(&faulty.library, volume("t.a", &["first"])).await.unwrap();
     let first = revision(&faulty.library).await;
-    // A later import died; what it left lies above the head, and the floor with it.
+    // A later import died. Its rows are above the head, and so is the floor.
     faulty.store.arm(Fault::Crash, |_, step| switches_a_volume(step));
     import(&faulty.library, volume("t.a", &["never"])).await.unwrap_err();
     let library = faulty.reopened().await;
@@ -172,7 +173,8 @@ async fn the_head_of_the_condemning_is_kept_even_below_the_floor_for_plans_that_
     assert_eq!(collect(&library).await.condemned, 1);
     let floor = library.head(&id("t.a")).await.unwrap().unwrap().head.floor;
     assert!(floor > first);
-    // A plan may begin with the first revision until the moment it is replaced, at the end of the grace.
+    // A plan may start from the first revision until the moment it is replaced, at the end of the
+    // grace.
     faulty.clock.advance(24 * HOUR);
     import(&library, volume("t.a", &["second"])).await.unwrap();
     assert_eq!(collect(&library).await.removed, 1);
@@ -198,7 +200,7 @@ async fn a_pinned_revision_stays_until_its_selection_has_ended_for_every_reader(
         collect(library).await;
         assert!(generations(&faulty).contains(&old), "a plan that began at the very end may read on");
     }
-    // The end, a plan's life and the clocks' difference have passed; then it takes a grace.
+    // The end, the life of a plan and the clock skew have passed; then it takes a grace.
     faulty.clock.advance(HOUR);
     assert_eq!(collect(library).await.condemned, 1);
     faulty.clock.advance(24 * HOUR);
@@ -272,7 +274,7 @@ async fn a_crash_at_any_step_of_collecting_is_made_good_by_the_next_pass() {
         let current = revision(&faulty.library).await;
         faulty.store.arm(Fault::Crash, move |number, _| number == at);
         for _ in 0..3 {
-            // A dead process answers with errors.
+            // A dead process gets errors.
             let _ = faulty.library.collect_once(CollectLimits::default()).await;
             faulty.clock.advance(24 * HOUR);
         }

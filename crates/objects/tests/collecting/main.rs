@@ -1,4 +1,5 @@
-//! Collecting: of what no head names, of versions that are not kept, and what readers and selections see of it.
+//! Collecting: what no head names, versions that are not kept, and what readers and selections see
+//! of it.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

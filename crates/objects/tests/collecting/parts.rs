@@ -1,4 +1,5 @@
-//! Volumes of so many packs that they are in several partitions, and of so many generations that their list is full.
+//! Volumes with so many packs that they span several partitions, and with so many generations that
+//! their list is full.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::common::{HOUR, collect, generations, revision};
 use crate::support::memory::Fault;
 use crate::support::{Faulty, faulty, id, import, texts, volume};
 
-/// Text that hardly compresses: no piece of it comes again within the 32 KiB that DEFLATE looks back.
+/// Text that hardly compresses: no piece of it recurs within the 32 KiB of DEFLATE's window.
 fn text(seed: u64, bytes: usize) -> String {
     let mut state = seed;
     let letter = |_| {
@@ -27,7 +28,7 @@ fn text(seed: u64, bytes: usize) -> String {
     block.repeat(bytes.div_ceil(block.len()))
 }
 
-/// A volume of some 630 packs, which are in two parts; the third of its pages is in both.
+/// A volume of about 630 packs in two parts. The third of its pages is in both parts.
 fn large() -> Vec<String> {
     vec![text(1, 15 << 20), text(2, 15 << 20), text(3, 15 << 20), "the end".to_owned()]
 }
@@ -108,7 +109,7 @@ async fn a_volume_of_as_many_generations_as_may_be_takes_another_only_once_one_i
     let text = objects::import::Replacement::Page(hathi::Seq::new(1).unwrap(), b"new".to_vec());
     let full = faulty.library.replace_member(&volume_a, text).await;
     assert!(matches!(full, Err(ObjectsError::OverLimit(_))), "{full:?}");
-    // What changes nothing needs no room.
+    // An import without changes needs no room.
     let same = faulty.library.import(volume("t.a", &["old"]), Unchanged::Skip, |_| {}).await;
     assert!(matches!(same, Ok(Imported::Unchanged { .. })), "{same:?}");
     let list = faulty.store.sorts(Table::Objects, &partition);

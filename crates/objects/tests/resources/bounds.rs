@@ -1,4 +1,5 @@
-//! No partition grows without a bound, or it is known with what: whatever a library stores has a rule, and the documentation has the numbers.
+//! Each partition is bounded, or it is known with what it grows. All stored rows have a rule, and
+//! the documentation has the numbers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::support::{Faulty, id};
 use crate::tree::{container, create, path};
 use crate::work::{all_passes, with_work};
 
-/// As `docs/scale.md` has it.
+/// The number as in `docs/scale.md`.
 fn number(partition: Partition) -> String {
     let largest = partition.largest(&LibraryOptions::default());
     match largest {
@@ -53,7 +54,7 @@ fn the_documentation_has_the_numbers_that_follow_from_the_rules() {
     assert!(missing.is_empty(), "docs/scale.md lacks {missing:#?}");
 }
 
-/// The kinds of partitions that a store has.
+/// The kinds of partitions in a store.
 fn kinds(faulty: &Faulty) -> BTreeSet<Partition> {
     let mut kinds = BTreeSet::new();
     for table in Table::ALL {
@@ -73,7 +74,7 @@ async fn whatever_a_library_stores_has_a_rule() {
     let faulty = with_work().await;
     let library = &faulty.library;
     let somebody = Requester { name: Some("somebody".to_owned()), address: None, request_id: "r1".to_owned() };
-    // Bytes that are many, a container that gives members elsewhere, a reference.
+    // Many bytes, a container that gives members to another resource, a reference.
     let many = vec![1; library.options().small_content_bytes + 1];
     let source = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from(many))]);
     let uploaded = library.upload(&path("bytes"), source, &[]).await.unwrap();
@@ -90,12 +91,12 @@ async fn whatever_a_library_stores_has_a_rule() {
     library.update_resource(&resource, &update).await.unwrap();
     let giving = NewResource { members_for: Some(path("bytes")), ..container() };
     library.create_resource(&path("giving"), &giving).await.unwrap();
-    // A selection, and the audit of it.
+    // A selection, and its audit.
     let wanted = BulkRequest::volumes([id("t.a")]);
     library.select(&wanted, &somebody, SelectionTerms::default()).await.unwrap();
     library.auditor().requested(&somebody, None, []).await.unwrap();
     let mut seen = kinds(&faulty);
-    // What the passes note, and what is damaged.
+    // Notes of the passes, and damage marks.
     for _ in 0..6 {
         all_passes(library).await;
         seen.extend(kinds(&faulty));
@@ -106,7 +107,7 @@ async fn whatever_a_library_stores_has_a_rule() {
     let resource = library.resource(&path("said")).await.unwrap();
     library.description(&resource).await.unwrap_err();
     seen.extend(kinds(&faulty));
-    // What is stored now and then only.
+    // Rows that are stored only now and then.
     let (record, path) = (keys::container_job(RevisionId::ZERO, RevisionId::ZERO), "r/a");
     for (table, partition, sort) in [
         (Table::Work, keys::low_water_partition(), keys::low_water("collecting")),

@@ -1,4 +1,5 @@
-//! Damaged resources: never passed off as good, marked by who meets the damage, and no longer marked once they are sound.
+//! Damaged resources: never returned as sound, marked by readers that find the damage, and unmarked
+//! once they are sound.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -23,7 +24,7 @@ async fn upload(library: &Library, byte: u8) -> Uploaded {
     library.upload(&path("a"), source, &[]).await.unwrap()
 }
 
-/// Stores bytes at `a`; answers where they are.
+/// Stores bytes at `a`, and returns their content's id.
 async fn put(library: &Library) -> ContentId {
     let new = NewResource { kind: NewKind::Binary(upload(library, 1).await), ..container() };
     library.create_resource(&path("a"), &new).await.unwrap();
@@ -34,7 +35,7 @@ async fn put(library: &Library) -> ContentId {
     id
 }
 
-/// Reads bytes of `a`. An error comes before the first byte (`Err`), or ends them.
+/// Reads bytes of `a`. An error comes before the first byte (`Err`), or ends the bytes.
 async fn read(library: &Library, range: Range<u64>) -> ObjectsResult<(usize, ObjectsResult<()>)> {
     let resource = library.resource(&path("a")).await.unwrap();
     let mut pieces = library.content(&resource, resource.body().binary().unwrap(), range).await?;
@@ -114,7 +115,7 @@ async fn bytes_that_are_missing_are_damaged_before_the_first_of_them_is_sent() {
     assert!(matches!(&found[..], [(Some(Part::Bytes), detail)] if detail.contains("missing")), "{found:?}");
 }
 
-/// Writes another value over the only row of a description.
+/// Overwrites the only row of a description.
 async fn write_over(fixture: &Fixture, value: Bytes) {
     let revision = fixture.library.resource(&path("a")).await.unwrap().description_revision();
     let rows = vec![NewRow::new(keys::description(revision, 0), value)];

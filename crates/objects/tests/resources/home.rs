@@ -1,5 +1,5 @@
-//! A data center that is not the home of heads: what is seen there lags, so that nothing is repaired by what is seen. There are two data
-//! centers in memory here; the proof `two_datacenters` has real ones.
+//! A data center that is not the home of heads: reads lag there, so nothing is repaired from them.
+//! These tests have two data centers in memory; the proof `two_datacenters` has real ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::support::{Faulty, faulty, id, import, volume};
 use crate::tree::{children, container, create, delete, path, said, source};
 use crate::work::{all_passes, with_work};
 
-/// After so long an intent is nobody's any more.
+/// The age at which a sweep may fence an intent.
 const OLD: Duration = Duration::from_secs(120);
 
-/// A library in another data center, which has seen all that stands now.
+/// A library in another data center that has all present rows.
 async fn away(faulty: &Faulty) -> (Arc<Memory>, Library) {
     let away = faulty.store.away();
     let library = Library::open(away.clone(), faulty.clock.clone(), faulty.library.options().clone()).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_listing_away_from_home_does_not_write_off_a_child_that_is_live_there(
     delete(&faulty.library, "p/child").await.unwrap();
     faulty.library.remove_tombstone(&path("p/child")).await.unwrap();
     create_unconfirmed(&faulty, "p/child").await;
-    // The marks have arrived, the head has not.
+    // The marks have arrived; the head has not.
     away.catch_up(|table| table == Table::Children);
     faulty.clock.advance(OLD);
     assert_eq!(children(&there, &path("p")).await, Vec::<String>::new(), "neither incarnation is known to be live");
@@ -108,14 +108,14 @@ async fn a_change_away_from_home_is_refused_before_anything_is_written() {
     assert_eq!(said(&there, "p/child").await.as_deref(), Some(""));
 }
 
-/// A selection that a library made.
+/// Makes a selection with a library.
 async fn selected(library: &Library) -> SelectionInfo {
     let somebody = Requester { name: None, address: None, request_id: String::new() };
     let request = BulkRequest::volumes(vec![id("t.a")]);
     library.select(&request, &somebody, SelectionTerms::default()).await.unwrap().info
 }
 
-/// Loses the stored plans of all selections at home; answers their rows.
+/// Loses the stored plans of all selections at home, and returns their rows.
 fn lose_plans(faulty: &Faulty) -> Vec<NewRow> {
     let mut lost = Vec::new();
     faulty.store.tamper(|table, sort, value| {

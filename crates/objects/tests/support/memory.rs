@@ -1,5 +1,6 @@
-//! A store that runs lists step by step, as an engine without transactions does, and does at chosen steps what real engines will not do
-//! on demand. Its rows are in memory, or in a real engine below it.
+//! A store that runs lists step by step, like an engine without transactions, and injects at chosen
+//! steps the faults that real engines do not produce on demand. Its rows are in memory, or in a
+//! real engine below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -32,21 +33,22 @@ type Trigger = Box<dyn Fn(usize, &Step) -> bool + Send>;
 struct State {
     rows: AllRows,
     armed: Vec<(Trigger, Fault)>,
-    /// Steps on their way, with how many further steps come before them.
+    /// Late steps, with the number of further steps before they arrive.
     late: Vec<(usize, Step)>,
     broken: Option<Fault>,
-    /// Rows that weak reads find as they were, with what that is.
+    /// Rows that weak reads find in an old state, with that state.
     stale: Vec<(Key, Option<Row>)>,
-    /// Rows that all reads find as they were, until a serial read of the partition.
+    /// Rows that all reads find in an old state, until a serial read of the partition.
     undecided: Vec<(Key, Option<Row>)>,
     contents: BTreeMap<ContentId, (ContentHeader, Bytes)>,
     /// Partitions whose pages cannot be read.
     broken_pages: BTreeSet<(Table, Bytes)>,
-    /// The partitions that were scanned since this was taken last.
+    /// The partitions that were scanned since this was last taken.
     scanned: Vec<(Table, Bytes)>,
     /// The most rows that one step removed.
     largest_removal: usize,
-    /// What stood when this was begun with and after each change since; `None`: nobody wants to know.
+    /// All rows at the beginning of `watch` and after each change since; `None` if moments are not
+    /// kept.
     moments: Option<Vec<AllRows>>,
 }
 
@@ -55,9 +57,10 @@ pub struct Memory {
     state: Mutex<State>,
     steps: AtomicUsize,
     turns: Mutex<Option<Arc<Turns>>>,
-    /// Where heads are switched, if not here: what is put here is put there too, and what is put there is seen here when it is brought.
+    /// The store where heads are switched, if not here. Rows that are put here are also put there.
+    /// Rows that are put there are visible here once they are brought.
     home: Option<Arc<Memory>>,
-    /// The engine that has the rows and contents; `None`: they are in memory.
+    /// The engine with the rows and contents; `None` if they are in memory.
     engine: Option<Arc<dyn Store>>,
 }
 
@@ -66,12 +69,13 @@ pub fn switches_a_volume(step: &Step) -> bool {
     matches!(step, Step::CompareAndWrite { partition, .. } if partition.starts_with(b"v/"))
 }
 
-/// A call that looks at what stands, or changes it behind everybody's back.
+/// A call that reads the present rows, or changes them unnoticed.
 fn call() -> Call {
     Call::new(Class::Description, Deadline::within(Duration::from_secs(60)))
 }
 
-/// Waits here, on a thread of a runtime that has others: a test that looks at an engine must say `flavor = "multi_thread"`.
+/// Blocks on a thread of a runtime that has others: a test that reads an engine must declare
+/// `flavor = "multi_thread"`.
 fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::task::block_in_place(|| Handle::current().block_on(work))
 }
@@ -82,31 +86,32 @@ impl Memory {
         Self { engine: Some(engine), ..Self::default() }
     }
 
-    /// Does `fault` at the first step for which `trigger` holds; it is given the number of steps run since this call.
+    /// Injects `fault` at the first step for which `trigger` holds. `trigger` gets the number of
+    /// steps since this call.
     pub fn arm(&self, fault: Fault, trigger: impl Fn(usize, &Step) -> bool + Send + 'static) {
         self.steps.store(0, Ordering::SeqCst);
         self.state.lock().armed.push((Box::new(trigger), fault));
     }
 
-    /// Steps run since the last call of `arm`.
+    /// The number of steps since the last call of `arm`.
     pub fn steps(&self) -> usize {
         self.steps.load(Ordering::SeqCst)
     }
 
-    /// Everything works again, as for a process that is started anew; what is late arrives now.
+    /// Removes all faults, as for a process that is started again. Late steps arrive now.
     pub fn recover(&self) {
         self.restart();
         self.deliver();
     }
 
-    /// A process is started anew; what is late is still on its way.
+    /// A process is started again. Late steps are still on their way.
     pub fn restart(&self) {
         let mut state = self.state.lock();
         state.armed.clear();
         state.broken = None;
     }
 
-    /// What is late arrives now.
+    /// Late steps arrive now.
     pub fn deliver(&self) {
         // Not in the head of the loop, which would hold the lock until its end.
         let due = self.state.lock().due(usize::MAX);
@@ -118,7 +123,8 @@ impl Memory {
         }
     }
 
-    /// Keeps what stands now and after each change from now on, if that is in memory: of an engine no moments are kept.
+    /// Keeps the present rows, and those after each change from now on, if they are in memory. For
+    /// an engine no moments are kept.
     pub fn watch(&self) {
         if self.engine.is_some() {
             return;
@@ -127,12 +133,13 @@ impl Memory {
         state.moments = Some(vec![state.rows.clone()]);
     }
 
-    /// How many moments were kept.
+    /// The number of kept moments.
     pub fn moments_so_far(&self) -> usize {
         self.state.lock().moments.as_ref().map_or(0, Vec::len)
     }
 
-    /// The moments that were kept since they were taken last, each as a store of its own; the last one is kept as the first of the next ones.
+    /// Takes the moments since the last call, each as a store of its own. The latest moment becomes
+    /// the first of the next ones.
     pub fn take_moments(&self) -> Vec<Arc<Self>> {
         if self.engine.is_some() {
             return Vec::new();
@@ -149,25 +156,28 @@ impl Memory {
         self.turns.lock().insert(Arc::default()).clone()
     }
 
-    /// What begins from now on waits for no turn; what waits for one still does.
+    /// Calls that begin from now on do not wait for turns; waiting ones still do.
     pub fn end_turns(&self) {
         *self.turns.lock() = None;
     }
 
-    /// From now on weak reads find a row as it is now, whatever becomes of it: the replica that they ask is behind.
+    /// From now on weak reads find a row in its present state, whatever happens to it: their
+    /// replica lags.
     pub fn leave_behind(&self, table: Table, partition: Bytes, sort: Bytes) {
         let row = self.stands(table, &partition, &sort);
         self.state.lock().stale.push(((table, partition, sort), row));
     }
 
-    /// From now on reads find a row as it is now, whatever becomes of it, until a serial read of its partition: a compare-and-write that
-    /// changes it is decided, but has not arrived everywhere.
+    /// From now on reads find a row in its present state, whatever happens to it, until a serial
+    /// read of its partition: a compare-and-write that changes it is decided, but has not arrived
+    /// everywhere.
     pub fn leave_undecided(&self, table: Table, partition: Bytes, sort: Bytes) {
         let row = self.stands(table, &partition, &sort);
         self.state.lock().undecided.push(((table, partition, sort), row));
     }
 
-    /// Another data center, where heads are not switched. It has seen what stands now. There is none but in memory.
+    /// Another data center, where heads are not switched. It has all present rows. Only a store in
+    /// memory has one.
     pub fn away(self: &Arc<Self>) -> Arc<Self> {
         assert!(self.engine.is_none());
         let away = Self { home: Some(self.clone()), ..Self::default() };
@@ -175,7 +185,7 @@ impl Memory {
         Arc::new(away)
     }
 
-    /// The rows of these tables arrive here as they stand at home.
+    /// The rows of these tables arrive here in their present state at home.
     pub fn catch_up(&self, tables: impl Fn(Table) -> bool) {
         let home = self.home.as_ref().unwrap().state.lock();
         let mut state = self.state.lock();
@@ -184,7 +194,7 @@ impl Memory {
         state.rows.extend(arrived.map(|(key, row)| (key.clone(), row.clone())));
     }
 
-    /// Waits until it is its turn; answers what happens then.
+    /// Waits for its turn, and returns the fault to inject then.
     async fn turn(&self) -> Option<Fault> {
         let turns = self.turns.lock().clone()?;
         turns.wait().await
@@ -195,7 +205,7 @@ impl Memory {
         self.state.lock().largest_removal
     }
 
-    /// Changes values of rows behind everybody's back.
+    /// Changes values of rows unnoticed.
     pub fn tamper(&self, mut change: impl FnMut(Table, &[u8], Bytes) -> Option<Bytes>) {
         if self.engine.is_some() {
             let all = Table::ALL.into_iter().filter(|table| *table != Table::Contents);
@@ -219,12 +229,12 @@ impl Memory {
         });
     }
 
-    /// Has each page of a partition be damaged, as a broken block makes it.
+    /// Damages each page of a partition, like a broken block.
     pub fn break_pages(&self, table: Table, partition: Bytes) {
         self.state.lock().broken_pages.insert((table, partition));
     }
 
-    /// Puts another value into the engine, or takes the row away. A guard stays as it is.
+    /// Puts another value into the engine, or deletes the row. A guard stays the same.
     fn replace(&self, table: Table, partition: &Bytes, row: Row, value: Option<Bytes>) {
         let (partition, sort) = (partition.clone(), row.sort);
         let step = match (row.guard, value) {
@@ -239,7 +249,7 @@ impl Memory {
         assert!(wait(self.apply(call(), 0, &step)).unwrap().is_none());
     }
 
-    /// What stands at a key, whatever readers see.
+    /// The present row at a key, whatever readers see.
     fn stands(&self, table: Table, partition: &Bytes, sort: &Bytes) -> Option<Row> {
         match &self.engine {
             None => self.state.lock().row(&(table, partition.clone(), sort.clone())),
@@ -274,7 +284,8 @@ impl Memory {
         of_partition.map(|(_, _, sort)| sort.clone()).collect()
     }
 
-    /// The partitions of a table that hold rows, in the order of their keys, whatever order an engine has.
+    /// The partitions of a table that have rows, in the order of their keys, whatever the order of
+    /// an engine.
     pub fn partitions(&self, table: Table) -> Vec<Bytes> {
         if let Some(engine) = &self.engine {
             let (mut partitions, mut from) = (Vec::new(), None);
@@ -294,14 +305,14 @@ impl Memory {
         partitions
     }
 
-    /// The records of a queue, wherever they are.
+    /// The number of records of a queue, in all partitions.
     pub fn records(&self, queue: objects::Queue) -> usize {
         let partitions = self.partitions(Table::Work).into_iter();
         let of_queue = partitions.filter(|partition| keys::queue_bucket(partition, queue.name()).is_some());
         of_queue.map(|partition| self.sorts(Table::Work, &partition).len()).sum()
     }
 
-    /// The partitions that were scanned since this was asked last.
+    /// The partitions that were scanned since the last call.
     pub fn take_scanned(&self) -> Vec<(Table, Bytes)> {
         std::mem::take(&mut self.state.lock().scanned)
     }
@@ -313,7 +324,7 @@ impl Memory {
         }
     }
 
-    /// Runs one step; `Ok(None)`: it was applied.
+    /// Runs one step; returns `Ok(None)` if it was applied.
     async fn step(&self, call: Call, index: usize, step: Step) -> StoreResult<Option<Outcome>> {
         let drawn = self.turn().await;
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
@@ -361,7 +372,7 @@ impl Memory {
         self.apply(call, index, &step).await
     }
 
-    /// Applies one step where the rows are; `None`: it was applied.
+    /// Applies one step to the rows; returns `None` if it was applied.
     async fn apply(&self, call: Call, index: usize, step: &Step) -> StoreResult<Option<Outcome>> {
         let Some(engine) = &self.engine else { return Ok(self.state.lock().apply(index, step)) };
         if let Step::Remove { table, partition, rows: Removal::Range(from, to) } = step {
@@ -387,7 +398,7 @@ impl State {
         }
     }
 
-    /// Lets pass so many steps; what was to come after them.
+    /// Counts `steps` further steps, and returns the late steps that are due after them.
     fn due(&mut self, steps: usize) -> Vec<Step> {
         let mut due = Vec::new();
         for (further, step) in std::mem::take(&mut self.late) {
@@ -508,7 +519,7 @@ impl Store for Memory {
         let mut bytes = 0;
         for (key, (value, guard)) in range {
             if bytes >= scan.max_bytes {
-                // Where a range ends is exclusive.
+                // The end of a range is exclusive.
                 page.next = match scan.direction {
                     Direction::Forward => Some(key.2.clone()),
                     Direction::Backward => page.rows.last().map(|row: &Row| row.sort.clone()),
