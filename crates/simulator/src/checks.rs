@@ -1,4 +1,5 @@
-//! What holds at every step: what is listed is what is there, and what heads and selections name is there.
+//! Checks what holds at every step: listings agree with heads, and everything that heads and
+//! selections name exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use store::{Class, ContentId, ContentState, Table};
 use crate::store::replica::Place;
 use crate::store::world::World;
 
-/// The partition of the head of the container whose children's marks are in a partition.
+/// The partition of a container's head, from a partition of its children's marks.
 fn container_of_marks(children: &Bytes) -> Option<Bytes> {
     let end = children.len().checked_sub(23)?;
     let prefix = children.slice(..end);
@@ -22,7 +23,7 @@ fn container_of_marks(children: &Bytes) -> Option<Bytes> {
     })
 }
 
-/// What the partitions of marks of a container's children begin with.
+/// The prefix of the partitions of marks of a container's children.
 fn marks_prefix(container: &Bytes) -> String {
     match container.strip_prefix(b"c/") {
         Some(name) => String::from_utf8_lossy(name).into_owned(),
@@ -30,7 +31,7 @@ fn marks_prefix(container: &Bytes) -> String {
     }
 }
 
-/// The container that an object is in; `None`: it is in none.
+/// The container of an object; `None` if it is in no container.
 fn container_of(object: &Bytes) -> Option<Bytes> {
     if object.starts_with(b"v/") {
         return Some(keys::container_partition(objects::library::VOLUMES));
@@ -40,7 +41,7 @@ fn container_of(object: &Bytes) -> Option<Bytes> {
     Some(Bytes::from([b"r/", parent].concat()))
 }
 
-/// The object that is a child of this name.
+/// The child object with this name.
 fn child(container: &Bytes, name: &str) -> Bytes {
     match (container.starts_with(b"c/"), container.len()) {
         (true, _) => Bytes::from([b"v/", name.as_bytes()].concat()),
@@ -49,13 +50,13 @@ fn child(container: &Bytes, name: &str) -> Bytes {
     }
 }
 
-/// Whether a child of this head is in its container, of which this is the head.
+/// Whether a child with this head is in its container. `parent` is the container's head.
 fn is_held(container: &Bytes, parent: &Head, child: &Head) -> bool {
     container.starts_with(b"c/") || container.len() == 2 || child.parent_incarnation == parent.incarnation
 }
 
 impl World {
-    /// Checks what the changes since the last call are about.
+    /// Checks everything that changes since the last call concern.
     pub(crate) fn check_touched(&mut self, true_ms: u64) {
         let touched = std::mem::take(&mut self.touched);
         let mut objects: BTreeSet<Bytes> = BTreeSet::new();
@@ -98,7 +99,7 @@ impl World {
         self.check_touched(true_ms);
     }
 
-    /// Where what a container lists is not what is there, for some strong reader.
+    /// Finds children for which a strong reader may find a listing that differs from the heads.
     fn listing_problems(&self, container: &Bytes) -> Vec<String> {
         let Some(parent) = self.model.head(container) else { return Vec::new() };
         let Some(body) = parent.live_container() else { return Vec::new() };
@@ -110,7 +111,7 @@ impl World {
                 places.push(keys::children_partition(&prefix, incarnation, shard, epoch));
             }
         }
-        // For each child, what each replica knows of it.
+        // For each child, the marks on each replica.
         let replicas = self.everywhere();
         let mut marks: BTreeMap<(String, RevisionId), Vec<Marks>> = BTreeMap::new();
         for place in places {
@@ -150,7 +151,7 @@ impl World {
                 }
             }
         }
-        // Children of which there are no marks at all.
+        // Children without any marks.
         for (object, versions) in self.model.versions.range(child(container, "")..) {
             let Some(name) = object.strip_prefix(&child(container, "")[..]) else { break };
             let name = String::from_utf8_lossy(name);
@@ -167,7 +168,7 @@ impl World {
         problems
     }
 
-    /// What an object's head names and what some strong reader does not find.
+    /// Finds rows that an object's head names and that some strong reader does not find.
     fn missing_rows(&self, object: &Bytes) -> Vec<String> {
         let Some(head) = self.model.head(object).filter(|head| head.state == State::Live) else { return Vec::new() };
         let mut problems = Vec::new();
@@ -188,17 +189,17 @@ impl World {
             }
         }
         for revision in revisions {
-            // A description that was not changed, or a version's bytes, are rows of the revision that is named.
+            // An unchanged description, or the bytes of a version, are rows of the named revision.
             let named = |sort: &Bytes| head.live_volume().is_some() || is_named(head, revision, sort);
             problems.extend(self.missing_of(object, revision, named));
         }
         problems
     }
 
-    /// The head that was replaced last, if some strong reader does not find it in the log.
+    /// The last replaced head, if some strong reader does not find it in the log.
     fn missing_entry(&self, object: &Bytes) -> Option<String> {
         if self.setup.left_out == Some(Rule::LookSerially) {
-            // Then it is decided with the head, and nobody promises this.
+            // Then it is decided with the head, and this is not promised.
             return None;
         }
         let versions = self.model.versions.get(object)?;
@@ -214,7 +215,8 @@ impl World {
         Some(format!("{at}: the entry of {revision} in the head log is not found by replicas {view:06b}"))
     }
 
-    /// This object, and what is in it, if it is not over, though what it is in is gone: nobody would ever find it again.
+    /// Finds this object and its contents if they still exist although their container is gone:
+    /// they would be unreachable forever.
     fn outliving(&self, object: &Bytes) -> Vec<String> {
         let prefix = child(object, "");
         let is_container = object.starts_with(b"r/") && object.len() > 2;
@@ -226,7 +228,7 @@ impl World {
     fn outlives(&self, object: &Bytes) -> Option<String> {
         let is_over = |head: &&Head| !matches!(head.state, State::Live | State::Deleting);
         let head = self.model.head(object).filter(|head| !is_over(head))?;
-        // The root is never deleted, and neither is what volumes are in.
+        // The root is never deleted, nor is the container of volumes.
         let above = container_of(object).filter(|above| above.starts_with(b"r/") && above.len() > 2)?;
         let stands = self.model.head(&above).filter(|stands| !is_over(stands));
         let is_in_it = stands.is_some_and(|stands| stands.incarnation == head.parent_incarnation);
@@ -246,14 +248,15 @@ impl World {
         None
     }
 
-    /// The replicas that hold a row, as bits.
+    /// The replicas that have a row, as bits.
     fn holding(&self, table: Table, partition: &Bytes, sort: &Bytes) -> u8 {
         let place = (table, partition.clone());
         let holds = |replica: &usize| self.held(*replica, &place).is_some_and(|cells| cells.contains_key(sort));
         self.everywhere().iter().filter(|replica| holds(replica)).map(|replica| 1_u8 << replica).sum()
     }
 
-    /// Whether there is a content, in whatever state. Bytes of one that arrive after it was taken away are nobody's.
+    /// Whether a content exists, in any state. Bytes that arrive after its deletion belong to no
+    /// content.
     pub(crate) fn has_header(&self, id: ContentId) -> bool {
         self.decided(&(Table::Contents, Bytes::copy_from_slice(&id.0), Bytes::from_static(b"header"))).is_some()
     }
@@ -265,7 +268,7 @@ impl World {
             .then(|| format!("{} names content {id}, which is {state:?}", object.escape_ascii()))
     }
 
-    /// What selections name and what is gone.
+    /// Finds rows that selections name and that are gone.
     fn broken_promises(&self, objects: &BTreeSet<Bytes>, true_ms: u64) -> Vec<String> {
         let standing = self.model.promises.iter().filter(|promise| promise.until_ms >= true_ms);
         let named = standing.flat_map(|promise| promise.volumes.iter().map(move |volume| (promise, volume)));

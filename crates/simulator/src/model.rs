@@ -1,4 +1,5 @@
-//! What should be: every version of every head, who made it, and what clients were told. Each answer is compared with it.
+//! The expected state: every version of every head, its writer, and all results that clients got.
+//! Every result is compared with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,34 +15,34 @@ use crate::trace::Op;
 pub(crate) struct Version {
     /// The step at which it was decided.
     pub(crate) step: u64,
-    /// The step from which on every strong read finds it, or one after it.
+    /// The step from which every strong read finds it, or a later version.
     pub(crate) settled: Option<u64>,
     pub(crate) head: Head,
 }
 
-/// What a client was told.
+/// The result that a client got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// It is done, with this revision where it made one.
+    /// It was done, with its revision if it made one.
     Done(Option<(Bytes, RevisionId)>),
-    /// It is not done, and never will be.
+    /// It was not done, and never will be.
     Refused(String),
-    /// Nobody knows, or it was not answered.
+    /// The outcome is unknown, or there was no response.
     Unknown(String),
 }
 
-/// What an operation is to change.
+/// The object that an operation changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Nothing.
     Nothing,
     /// The object of this partition.
     Object(Bytes),
-    /// Some object, of a fresh name.
+    /// Some object with a new name.
     Fresh,
 }
 
-/// An operation under way or over.
+/// An operation, running or ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) target: Target,
@@ -51,26 +52,27 @@ pub(crate) struct Asked {
     switched: Vec<(Bytes, RevisionId)>,
 }
 
-/// A promise that a selection made.
+/// A promise of a selection.
 #[derive(Clone, Debug)]
 pub(crate) struct Promise {
     pub(crate) selection: String,
-    /// Milliseconds of true time until which it holds.
+    /// The true time until which it holds, in milliseconds.
     pub(crate) until_ms: u64,
-    /// Volumes and generations.
+    /// The volumes and their generations.
     pub(crate) volumes: Vec<(Bytes, RevisionId)>,
 }
 
-/// All that is known.
+/// The whole model.
 pub(crate) struct Model {
     pub(crate) versions: BTreeMap<Bytes, Vec<Version>>,
     pub(crate) asked: BTreeMap<Op, Asked>,
-    /// Rows of each revision of each object, with their partitions; not the entries of its head log.
+    /// Rows of each revision of each object, with their partitions, without the entries of its head
+    /// log.
     pub(crate) rows: BTreeMap<(Bytes, RevisionId), BTreeSet<Key>>,
     /// Objects whose heads ever named a content.
     pub(crate) naming: BTreeMap<ContentId, BTreeSet<Bytes>>,
     pub(crate) promises: Vec<Promise>,
-    /// What was wrong first.
+    /// The first violation.
     pub(crate) violation: Option<String>,
 }
 
@@ -86,12 +88,12 @@ impl Model {
         }
     }
 
-    /// Says that something is wrong; the first is kept.
+    /// Reports a violation; the first one is kept.
     pub(crate) fn wrong(&mut self, what: String) {
         self.violation.get_or_insert(what);
     }
 
-    /// Rows that are put.
+    /// Notes rows that are put.
     pub(crate) fn put(&mut self, table: Table, partition: &Bytes, rows: &[NewRow]) {
         match table {
             Table::Objects | Table::Packs => {
@@ -108,7 +110,7 @@ impl Model {
         }
     }
 
-    /// A head that is decided.
+    /// Notes a head that is decided.
     pub(crate) fn decided(&mut self, step: u64, proposal: &Proposal, is_sure: bool) {
         let (table, partition, _) = &proposal.key;
         let (Table::Objects, Some((_, value))) = (table, &proposal.then) else { return };
@@ -123,7 +125,7 @@ impl Model {
         let versions = self.versions.entry(partition.clone()).or_default();
         let before = versions.last().map(|version| &version.head);
         let is_switch = head.revision != before.map_or(RevisionId::ZERO, |before| before.revision);
-        // That a container that is being deleted is deleted in the end, no client is told.
+        // No client learns that a container that is being deleted is deleted in the end.
         let is_seen = is_switch && before.is_none_or(|before| before.state != State::Deleting);
         let settled = is_sure.then_some(step);
         let revision = head.revision;
@@ -158,12 +160,12 @@ impl Model {
         }
     }
 
-    /// An operation that begins.
+    /// Notes an operation that begins.
     pub(crate) fn begins(&mut self, op: Op, target: Target, what: String) {
         self.asked.insert(op, Asked { target, what, told: None, switched: Vec::new() });
     }
 
-    /// What a client was told.
+    /// Notes the result that a client got.
     pub(crate) fn told(&mut self, op: Op, told: Told) {
         let Some(asked) = self.asked.get_mut(&op) else { return };
         asked.told = Some(told.clone());
@@ -186,7 +188,7 @@ impl Model {
         }
     }
 
-    /// What was decided of an object has arrived where strong reads find it.
+    /// The decisions on an object have arrived where strong reads find them.
     pub(crate) fn settled(&mut self, partition: &Bytes, step: u64) {
         if let Some(last) = self.versions.get_mut(partition).and_then(|versions| versions.last_mut()) {
             last.settled.get_or_insert(step);
@@ -202,12 +204,13 @@ impl Model {
         }
     }
 
-    /// The head that stands.
+    /// The current head.
     pub(crate) fn head(&self, partition: &Bytes) -> Option<&Head> {
         self.versions.get(partition).and_then(|versions| versions.last()).map(|version| &version.head)
     }
 
-    /// The heads that a strong read may have found that began at one step and ended at another; `None` among them: no head at all.
+    /// The heads that a strong read may have found that ran from one step to another; `None` among
+    /// them means that it may have found no head.
     pub(crate) fn readable(&self, partition: &Bytes, began: u64, ended: u64) -> Vec<Option<&Head>> {
         let Some(versions) = self.versions.get(partition) else { return vec![None] };
         let decided: Vec<&Version> = versions.iter().filter(|version| version.step <= ended).collect();
@@ -237,7 +240,8 @@ impl Model {
         })
     }
 
-    /// What is wrong with a listing that began and ended at some steps: what was there all the time is in it, what never was is not.
+    /// What is wrong with a listing that ran from one step to another, if anything. It must have
+    /// every child that existed all the time, and none that never existed.
     pub(crate) fn wrong_listing(
         &self,
         container: &Bytes,
@@ -264,7 +268,7 @@ impl Model {
                 continue;
             }
             let heads = self.readable(child, began, ended);
-            // What is in the root, or is a volume, is in the only incarnation of its container.
+            // The root and the container of volumes have only one incarnation.
             let is_held = |head: &Head| {
                 is_volumes || container.len() == 2 || incarnation.is_none_or(|of| head.parent_incarnation == of)
             };
@@ -280,7 +284,8 @@ impl Model {
         None
     }
 
-    /// Whether all the time what was deleted at a path was in an earlier incarnation of the container that is there.
+    /// Whether all that was deleted at a path during that time belonged to an earlier incarnation
+    /// of the present container.
     pub(crate) fn is_of_an_earlier_container(&self, path: &ResourcePath, began: u64, ended: u64) -> bool {
         let Some(above) = path.parent().filter(|above| !above.is_root()) else { return false };
         let parents = self.readable(&keys::resource_partition(&above), began, ended);

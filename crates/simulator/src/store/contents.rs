@@ -1,4 +1,4 @@
-//! Large contents: a guarded header and rows of bytes, as the Cassandra engine has them.
+//! Large contents: a guarded header and rows of bytes, like those of the Cassandra engine.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::store::world::Proposal;
 /// The sort key of a header in the content's partition.
 const HEADER: Bytes = Bytes::from_static(b"header");
 
-/// What sort keys of bytes begin with.
+/// The prefix of the sort keys of bytes.
 const CHUNK: &[u8] = b"chunk";
 
-/// Bytes of a chunk: few, so that contents have several.
+/// Bytes of a chunk: few, so that contents have several chunks.
 const CHUNK_BYTES: usize = 32;
 
-/// How long an upload may be silent.
+/// How long an upload may pause.
 const LEASE: Duration = Duration::from_millis(800);
 
-/// Of what a header is made.
+/// Encodes a header.
 fn encode(header: &ContentHeader) -> Bytes {
     let state = match header.state {
         ContentState::Uploading => 0,
@@ -57,7 +57,7 @@ fn partition(id: ContentId) -> Bytes {
     Bytes::copy_from_slice(&id.0)
 }
 
-/// A content, short enough to be read.
+/// A content's id in a short, readable form.
 fn told(id: ContentId) -> String {
     id.to_string().chars().take(8).collect()
 }
@@ -78,7 +78,8 @@ impl SimStore {
         Ok(row.and_then(|row| Some((row.guard?.stamp, decode(&row.value)?))))
     }
 
-    /// Changes a header, or takes it away; `None`: it does not stand as expected. What came of a change that nobody answered is found out.
+    /// Changes or deletes a header; returns `None` if it is not as expected. Finds out the outcome
+    /// of a change without a response.
     async fn change_header(
         &self,
         id: ContentId,
@@ -227,7 +228,7 @@ impl SimStore {
         Ok(true)
     }
 
-    /// Takes away condemned contents, and uploads whose lease has run out.
+    /// Deletes condemned contents, and uploads whose lease has expired.
     pub(super) async fn sweep_contents(&self, call: Call) -> StoreResult<u64> {
         let mut swept = 0;
         let page = store::Store::walk(self, call.of(Class::Description), Table::Contents, None, usize::MAX).await?;
@@ -235,7 +236,7 @@ impl SimStore {
             let Some((stamp, header)) = self.header(call.strong(), id).await? else { continue };
             let left_over = match header.state {
                 ContentState::Sealed => false,
-                // As it was seen: its upload may end meanwhile.
+                // As it was read: its upload may end meanwhile.
                 ContentState::Uploading if header.lease_until <= self.clock.now() => {
                     let condemned = ContentHeader { state: ContentState::Condemned, ..header };
                     self.change_header(id, Expect::Stamp(stamp), Some(&condemned)).await?.is_some()

@@ -1,5 +1,5 @@
-//! What all servers share: replicas, registers of guarded rows, and what is still on its way. It knows everything, which is how the model
-//! can check it.
+//! The state that all servers share: replicas, registers of guarded rows, and mutations on their
+//! way. It is complete, which enables the model to check it.
 
 mod delivery;
 
@@ -19,15 +19,15 @@ use crate::trace::{Op, Trace};
 
 use self::delivery::Late;
 
-/// Where a guarded row is.
+/// Identifies a guarded row.
 pub(crate) type Key = (Table, Bytes, Bytes);
 
-/// A guarded row as compare-and-writes decide it: a register of which all see the same.
+/// A guarded row as compare-and-writes decide it: a register in which all see the same value.
 #[derive(Default)]
 struct Register {
     version: u64,
     value: Option<(Guard, Bytes)>,
-    /// Decisions that no majority surely holds yet.
+    /// Decisions that may not have reached a majority yet.
     undelivered: Vec<Shared>,
 }
 
@@ -36,21 +36,21 @@ struct Register {
 pub(crate) struct Proposal {
     pub(crate) key: Key,
     pub(crate) expect: Expect,
-    /// `None`: the row is to go.
+    /// `None` deletes the row.
     pub(crate) then: Option<(Guard, Bytes)>,
-    /// What is decided with it elsewhere.
+    /// The mutation that is decided together with it.
     pub(crate) with: Option<Mutation>,
     pub(crate) by: Option<Op>,
     pub(crate) time: i64,
 }
 
-/// What came of a compare-and-write.
+/// The outcome of a compare-and-write.
 pub(crate) enum Decided {
     Applied,
     Refused(Option<Row>),
 }
 
-/// Everything.
+/// The whole state.
 pub(crate) struct World {
     began: Instant,
     pub(crate) setup: Setup,
@@ -58,9 +58,9 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     pub(crate) model: Model,
     pub(crate) chance: Chance,
-    /// Whether the data centers do not reach each other.
+    /// Whether the data centers are cut off from each other.
     pub(crate) is_cut: bool,
-    /// A replica that is down, and until which step.
+    /// A replica that is down, and the step until which it is.
     down: Option<(usize, u64)>,
     /// Partitions in which something changed since the last check.
     pub(crate) touched: BTreeSet<Place>,
@@ -101,13 +101,14 @@ impl World {
         (center * each..(center + 1) * each).collect()
     }
 
-    /// More than half of some replicas, all of which are up.
+    /// More than half of these replicas, all of them up.
     fn majority(&mut self, of: &[usize]) -> Vec<usize> {
         let up: Vec<usize> = of.iter().copied().filter(|replica| self.is_up(*replica)).collect();
         self.chance.some_of(&up, of.len() / 2 + 1)
     }
 
-    /// Replicas enough for a reach, of those that a data center reaches; `None`: there are not enough.
+    /// Enough replicas for a reach, of those that a data center can reach; `None` if there are too
+    /// few.
     fn quorum(&mut self, center: usize, reach: Reach) -> Option<Vec<usize>> {
         let centers: Vec<usize> = match reach {
             Reach::One => {
@@ -137,7 +138,8 @@ impl World {
         self.touched.insert(mutation.place.clone());
     }
 
-    /// Puts rows, or removes some, at once or with an outcome that nobody knows. False: too few replicas can be reached, and nothing is done.
+    /// Puts or removes rows, with certainty or with an unknown outcome. Returns false if too few
+    /// replicas can be reached; then nothing is done.
     pub(crate) fn change(&mut self, mutation: Mutation, center: usize, reach: Reach, is_sure: bool) -> bool {
         let surely = match is_sure {
             true => match self.quorum(center, reach) {
@@ -150,7 +152,8 @@ impl World {
         true
     }
 
-    /// What some replicas hold of a range, put together; they have all of it afterwards. `None`: too few can be reached.
+    /// The merged contents of a range on some replicas, which have all of it afterwards. `None` if
+    /// too few can be reached.
     pub(crate) fn read(
         &mut self,
         center: usize,
@@ -168,7 +171,7 @@ impl World {
         Some(merged)
     }
 
-    /// What replicas hold of a range, put together.
+    /// The merged contents of a range on some replicas.
     pub(crate) fn merged(&self, view: &[usize], place: &Place, from: &Bytes, to: Option<&Bytes>) -> Partition {
         let mut merged = Partition::default();
         for partition in view.iter().filter_map(|replica| self.replicas[*replica].partitions.get(place)) {
@@ -182,7 +185,7 @@ impl World {
         self.replicas[replica].partitions.get(place).map(|partition| &partition.cells)
     }
 
-    /// Partitions of a table of which some replicas hold rows, in order.
+    /// The partitions of a table with rows on some replicas, in order.
     pub(crate) fn partitions(
         &mut self,
         center: usize,
@@ -213,22 +216,22 @@ impl World {
         (0..self.replicas.len()).collect()
     }
 
-    /// What every replica together holds of a partition.
+    /// The merged contents of a partition on all replicas.
     pub(crate) fn all_of(&self, table: Table, partition: &Bytes) -> Partition {
         self.merged(&self.everywhere(), &(table, partition.clone()), &Bytes::new(), None)
     }
 
-    /// All partitions of a table that hold something.
+    /// All partitions of a table that have rows.
     pub(crate) fn all_partitions(&self, table: Table, now: UnixMillis) -> Vec<Bytes> {
         self.partitions_within(&self.everywhere(), table, now)
     }
 
-    /// A guarded row as it is decided.
+    /// A guarded row in its decided state.
     pub(crate) fn decided(&self, key: &Key) -> Option<&(Guard, Bytes)> {
         self.registers.get(key).and_then(|register| register.value.as_ref())
     }
 
-    /// The replicas that decide, and whether enough of them can be reached from a data center.
+    /// The replicas that decide, and whether a data center can reach enough of them.
     fn deciders(&self, center: usize) -> (Vec<usize>, bool) {
         match self.setup.engine {
             Engine::Replicated { serial: Serial::Home, .. } => (self.of_center(0), !self.is_cut || center == 0),
@@ -241,7 +244,8 @@ impl World {
         self.deciders(center).1
     }
 
-    /// Brings what was decided of a row to a majority of those that decide: as each that decides after it does first.
+    /// Brings the decisions on a row to a majority of the deciding replicas, as each later decision
+    /// does first.
     fn finish_decisions(&mut self, key: &Key, center: usize) {
         let undelivered = match self.registers.get_mut(key) {
             Some(register) => std::mem::take(&mut register.undelivered),
@@ -255,7 +259,8 @@ impl World {
         }
     }
 
-    /// Brings what was decided in a partition to where strong reads find it; false: too few replicas can be reached.
+    /// Brings the decisions on a partition to where strong reads find them. Returns false if too
+    /// few replicas can be reached.
     pub(crate) fn finish_partition(&mut self, table: Table, partition: &Bytes, center: usize) -> bool {
         let reach = self.setup.commit_reach();
         if !self.can_decide(center) || self.quorum(center, reach).is_none() {
@@ -275,7 +280,7 @@ impl World {
         true
     }
 
-    /// Reads a guarded row as it is decided.
+    /// Reads a guarded row in its decided state.
     pub(crate) fn serial_read(&mut self, key: &Key, center: usize) -> Option<Option<Row>> {
         if !self.can_decide(center) {
             return None;
@@ -289,7 +294,8 @@ impl World {
         Some(Row { sort: key.2.clone(), value: value.clone(), guard: Some(guard.clone()), expires_at: None })
     }
 
-    /// Decides a compare-and-write. Unless it `is_sure`, it is decided, but who has heard of it is drawn.
+    /// Decides a compare-and-write. If it is not `is_sure`, it is decided too, but the replicas
+    /// that know it are drawn.
     pub(crate) fn decide(&mut self, proposal: &Proposal, center: usize, is_sure: bool) -> Decided {
         self.finish_decisions(&proposal.key, center);
         let stands = self.decided_row(&proposal.key);
@@ -298,7 +304,7 @@ impl World {
         }
         let (table, partition, sort) = proposal.key.clone();
         let mut then = proposal.then.clone();
-        // With that rule left out, the row of a removed tombstone goes.
+        // Without that rule, the row of a removed tombstone is deleted.
         if self.setup.left_out == Some(Rule::KeepFree) && table == Table::Objects && is_free_again(&then) {
             then = None;
         }
@@ -325,7 +331,8 @@ impl World {
         Decided::Applied
     }
 
-    /// Removes plain rows, and nothing that is written later than what is seen. `None`: too few replicas can be reached.
+    /// Removes plain rows, but nothing that is written later than what was read. `None` if too few
+    /// replicas can be reached.
     pub(crate) fn removal(
         &mut self,
         place: &Place,
@@ -353,9 +360,10 @@ impl World {
         Some((!tombstones.is_empty()).then(|| Mutation::remove(place.clone(), tombstones)))
     }
 
-    /// Runs a list as one commit, if nothing in it is refused: all of it or nothing.
+    /// Runs a list as one commit: all of it, or nothing if a step is refused.
     pub(crate) fn commit(&mut self, steps: &[Step], by: Option<Op>, now: UnixMillis, time: i64) -> Outcome {
-        // What earlier steps of the list do to guarded rows is seen by later ones; plain rows are never required.
+        // Later steps of the list see the effect of earlier ones on guarded rows. Plain rows are
+        // never required.
         for (index, step) in steps.iter().enumerate() {
             let (table, partition, sort) = match step {
                 Step::Require { table, partition, sort, .. } | Step::CompareAndWrite { table, partition, sort, .. } => {
@@ -397,14 +405,14 @@ impl World {
     }
 }
 
-/// Whether this is the head of something that was deleted and whose name can be used again.
+/// Whether this is the head of a deleted object whose name can be used again.
 fn is_free_again(row: &Option<(Guard, Bytes)>) -> bool {
     let head = row.as_ref().and_then(|(_, value)| head::open::<Head>(Table::Objects, value).ok());
     head.is_some_and(|head| head.state == State::Free && head.revision != RevisionId::ZERO)
 }
 
 impl Proposal {
-    /// The compare-and-write that a step is.
+    /// The compare-and-write of a step.
     pub(crate) fn of(step: &Step, by: Option<Op>, time: i64) -> Option<Self> {
         let Step::CompareAndWrite { table, partition, sort, expect, guard, value } = step else { return None };
         let key = (*table, partition.clone(), sort.clone());
