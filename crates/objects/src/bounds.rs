@@ -44,7 +44,7 @@ pub enum Partition {
     LogPage,
     /// The rows that a revision of a resource wrote.
     Version,
-    /// The list of buckets with records of who points at a resource.
+    /// The list of buckets with records of the resources that point at one.
     BacklinkBuckets,
     /// A bucket of such records.
     Backlinks,

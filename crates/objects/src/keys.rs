@@ -79,14 +79,14 @@ impl Link {
     }
 }
 
-/// The partition that lists the buckets with records of who points at the resource at a path. Sort
-/// keys are [`bucket`]s.
+/// The partition that lists the buckets with records of the resources that point at the one at a
+/// path. Sort keys are [`bucket`]s.
 pub fn backlink_buckets(link: Link, path: &ResourcePath) -> Bytes {
     Bytes::from([link.prefix(), path.as_str().as_bytes()].concat())
 }
 
-/// A bucket of the records of who points at the resource at a path. Sort keys are [`backlink`]s.
-/// Paths contain no NUL.
+/// A bucket of the records of the resources that point at the one at a path. Sort keys are
+/// [`backlink`]s. Paths contain no NUL.
 pub fn backlinks(link: Link, path: &ResourcePath, bucket: u16) -> Bytes {
     Bytes::from([link.prefix(), path.as_str().as_bytes(), &[0], &bucket.to_be_bytes()].concat())
 }

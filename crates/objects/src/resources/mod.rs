@@ -8,7 +8,7 @@
 //!
 //! Files in reading order: `path.rs` and `body.rs` define resources; `read.rs` finds and reads
 //! them; `create.rs`, `update.rs`, `delete.rs` (with `empty.rs` for what a deletion leaves) and
-//! `upload.rs` change them; `backlinks.rs` records who points at them; `verify.rs` and `damage.rs`
+//! `upload.rs` change them; `backlinks.rs` records links to them; `verify.rs` and `damage.rs`
 //! check whether they are sound; `collect.rs` and `history.rs` collect what nothing names. A writer
 //! passes the [`Resource`] that it read, and gets [`ResourceError::Moved`] if another writer
 //! changed it meanwhile. So a condition that was checked beforehand still holds.
