@@ -13,7 +13,7 @@ fuzz_target!(|input: (&str, &[u8], bool)| {
         return;
     }
     for retrieval in [Retrieval::Volumes, Retrieval::Pages] {
-        if let Ok(request) = params.bulk(retrieval) {
+        if let Ok(request) = params.bulk(retrieval, || true) {
             assert!(!request.wanted.is_empty(), "an empty list is malformed");
         }
     }

@@ -29,6 +29,5 @@ fuzz_target!(|input: (u8, &[u8])| {
     }
     if let Ok(text) = std::str::from_utf8(body) {
         let _ = ContentType::parse(text);
-        let _ = rdf::negotiate(Some(text), &Syntax::ALL.map(|syntax| rdf::Offer::of(syntax, syntax)));
     }
 });
