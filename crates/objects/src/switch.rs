@@ -123,6 +123,12 @@ impl Library {
         // Whether a try may still be on its way. None is, once the stamp that it compares has
         // changed.
         let mut unsure = switch.unsure;
+        if floor_of(switch.base.as_ref()) >= revision && self.keeps(Rule::CondCas) {
+            // The base was read again after the revision was minted (a deleted head was made free),
+            // and by then it was fenced. Rows of the revision may be gone.
+            let is_in = unsure && matches!(self.look(&switch.partition, revision, true).await?, Stands::Switched);
+            return Ok(if is_in { Switched::Applied } else { Switched::Fenced });
+        }
         loop {
             let answer = self.try_switch(&switch).await?;
             unsure |= matches!(answer, Answer::Unknown(_));

@@ -2,6 +2,7 @@
 //! their list is full.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -14,7 +15,7 @@ use pack::{Layout, Level};
 use store::{Call, Class, Deadline, NewRow, Removal, Step, Store, Table, envelope};
 
 use crate::common::{HOUR, collect, generations, revision};
-use crate::support::memory::Fault;
+use crate::support::memory::{Fault, Gate};
 use crate::support::{Faulty, faulty, id, import, texts, volume};
 
 /// Text that hardly compresses: no piece of it recurs within the 32 KiB of DEFLATE's window.
@@ -145,4 +146,29 @@ async fn generations_whose_entries_a_salvage_lost_are_listed_again_and_collected
     faulty.clock.advance(25 * HOUR);
     assert_eq!(collect(library).await.removed, 1);
     assert_eq!(generations(&faulty).into_iter().collect::<Vec<_>>(), [current]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_over_a_deleted_volume_that_is_collected_meanwhile_begins_anew() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
+    faulty.library.delete(&id("t.a")).await.unwrap();
+    let (gate, lists) = (Gate::new(), AtomicUsize::new(0));
+    let puts_packs = |step: &Step| matches!(step, Step::Put { table: Table::Packs, .. });
+    faulty
+        .store
+        .arm(Fault::Hold(gate.clone()), move |_, step| puts_packs(step) && lists.fetch_add(1, Ordering::Relaxed) == 1);
+    let pages = [text(1, 6 << 20), text(2, 6 << 20)];
+    let (library, new) = (faulty.library.clone(), pages.clone());
+    let slow = tokio::spawn(async move { import(&library, volume("t.a", &[&new[0], &new[1]])).await });
+    gate.reached().await;
+    // The import sleeps for two days. Its first rows are taken for those of a dead one.
+    faulty.clock.advance(24 * HOUR);
+    assert_eq!(collect(&faulty.library).await.condemned, 1);
+    faulty.clock.advance(24 * HOUR);
+    assert_eq!(collect(&faulty.library).await.removed, 2, "what was deleted, and what was begun");
+    gate.open();
+    slow.await.unwrap().unwrap();
+    assert_eq!(texts(&faulty.library, &id("t.a")).await.unwrap(), pages);
+    assert!(faulty.library.verify(&id("t.a")).await.unwrap().damaged.is_empty());
 }
