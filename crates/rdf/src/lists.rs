@@ -51,7 +51,9 @@ impl Lists {
                 node.is_other |= node.used_in.replace(triple).is_some();
             }
         }
-        let begins_list = |node: &Node<'_>| node.used_in.is_some_and(|triple| triple.predicate != rdf::REST);
+        // Types are names, also where one is the first node of a list.
+        let uses = |triple: &Triple| triple.predicate != rdf::REST && triple.predicate != rdf::TYPE;
+        let begins_list = |node: &Node<'_>| node.used_in.is_some_and(uses);
         let mut found: Vec<_> = nodes
             .iter()
             .filter(|(_, node)| begins_list(node))

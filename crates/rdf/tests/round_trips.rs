@@ -181,3 +181,18 @@ proptest! {
         prop_assert_eq!(nodes.len(), subjects.len());
     }
 }
+
+/// Names and lists have different keys in a node object, so types stay together as names.
+#[test]
+fn types_are_names_even_where_one_is_a_list() {
+    const LIST: &str = "<http://e.org/s> a <http://e.org/A>, (), (1), [] .";
+    let graph = parse(LIST.as_bytes(), Syntax::Turtle);
+    for form in [JsonLdForm::Compacted, JsonLdForm::Expanded, JsonLdForm::Flattened] {
+        assert_round_trip(&graph, Syntax::JsonLd(form));
+    }
+    let graph = rdf::from_stored(&rdf::to_stored(&graph)).unwrap();
+    let body = write(&graph, Syntax::JsonLd(JsonLdForm::Flattened)).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let of_subject = document.as_array().unwrap().iter().filter(|node| node["@id"] == "http://e.org/s");
+    assert_eq!(of_subject.count(), 1, "{document}");
+}

@@ -57,8 +57,7 @@ impl JsonLdWriter {
             return;
         }
         let compacted = self.compacted && !self.is_misread_when_compacted(triple);
-        let is_name = !triple.object.is_literal() && self.list(triple.object).is_none();
-        let is_type_keyword = triple.predicate == rdf::TYPE && is_name;
+        let is_type_keyword = triple.predicate == rdf::TYPE && !triple.object.is_literal();
         let key = if is_type_keyword { "@type" } else { triple.predicate.as_str() };
         if self.node.as_ref().is_some_and(|node| !node.takes(triple.subject, compacted, key)) {
             self.close_node(out);
@@ -161,7 +160,7 @@ impl JsonLdWriter {
 
     fn value(&self, object: TermRef<'_>, compacted: bool, is_type_keyword: bool) -> Vec<u8> {
         let mut out = Vec::new();
-        if let Some(items) = self.list(object) {
+        if let Some(items) = self.list(object).filter(|_| !is_type_keyword) {
             out.extend_from_slice(b"{\"@list\":[");
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
