@@ -29,7 +29,6 @@ const OFTEN_FOUND: &[(Rule, u64)] = &[
     (Rule::PlanFirst, 20),
     (Rule::LongGrace, 20),
     (Rule::StrongHead, 36),
-    (Rule::GraceObs, 68),
     (Rule::Floor, 100),
 ];
 

@@ -24,8 +24,8 @@ pub async fn flip_bit(options: &CassandraOptions, id: ContentId, at: u64) {
 
 /// Deletes the bytes of a content, but not its header.
 pub async fn lose_bytes(options: &CassandraOptions, id: ContentId) {
-    let remove = format!("DELETE FROM {} WHERE content = ? AND part = 0", chunks(options));
-    session(options).await.query_unpaged(remove, (id.0.to_vec(),)).await.unwrap();
+    let remove = format!("DELETE FROM {} WHERE content = {} AND part = 0", chunks(options), hex(&id.0));
+    session(options).await.query_unpaged(remove, ()).await.unwrap();
 }
 
 /// Exchanges the bytes of two contents.
@@ -49,12 +49,20 @@ fn chunks(options: &CassandraOptions) -> String {
 }
 
 async fn chunks_of(options: &CassandraOptions, session: &Session, id: ContentId) -> Vec<(i32, Bytes)> {
-    let all = format!("SELECT number, chunk FROM {} WHERE content = ? AND part = 0", chunks(options));
-    let rows = session.query_unpaged(all, (id.0.to_vec(),)).await.unwrap().into_rows_result().unwrap();
+    let all = format!("SELECT number, chunk FROM {} WHERE content = {} AND part = 0", chunks(options), hex(&id.0));
+    let rows = session.query_unpaged(all, ()).await.unwrap().into_rows_result().unwrap();
     rows.rows::<(i32, Bytes)>().unwrap().map(Result::unwrap).collect()
 }
 
+/// Bytes as a literal of CQL.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}
+
 async fn put_chunk(options: &CassandraOptions, session: &Session, id: ContentId, number: i32, chunk: &[u8]) {
-    let put = format!("UPDATE {} SET chunk = ? WHERE content = ? AND part = 0 AND number = ?", chunks(options));
-    session.query_unpaged(put, (chunk.to_vec(), id.0.to_vec(), number)).await.unwrap();
+    // With values in the text, because the node forgets prepared statements when another test drops
+    // its keyspace.
+    let (table, id, chunk) = (chunks(options), hex(&id.0), hex(chunk));
+    let put = format!("UPDATE {table} SET chunk = {chunk} WHERE content = {id} AND part = 0 AND number = {number}");
+    session.query_unpaged(put, ()).await.unwrap();
 }
