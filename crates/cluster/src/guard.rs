@@ -25,8 +25,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Starts the watcher and becomes the program that its arguments name. POSIX gives a background
 /// process an empty standard input, so the watcher uses the third descriptor. Standard error is a
-/// pipe at first, which both close only when the watcher runs: the end of the pipe tells its
-/// reader. A signal that held the shell earlier would leave a child unwatched.
+/// pipe at first, which both close only when the watcher runs. Its reader sees the end of the
+/// pipe then. A signal that held the shell earlier would leave a child unwatched.
 const SCRIPT: &str = r#"exec 3<&0 </dev/null
 (exec 2>&1; read -r nothing <&3; kill -9 0) &
 exec 3<&- 2>&1

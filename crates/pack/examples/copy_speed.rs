@@ -1,6 +1,6 @@
 //! Measures how fast archives of stored frames are assembled from memory, without output: `cargo
 //! run --release -p pack --example copy_speed [VOLUMES]`. It shows what a page costs apart from
-//! reading it, so that a slow server can be told from a slow `pack`.
+//! reading it, so that one can distinguish a slow server from a slow `pack`.
 #![allow(clippy::unwrap_used)]
 
 use futures::TryStreamExt;

@@ -54,7 +54,7 @@ const SETTINGS: [&str; 7] = [
 /// How long everything that was deleted may take to be collected: a few times the grace.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(600);
 
-/// What clients were told.
+/// What the server has acknowledged.
 struct Acknowledged {
     imported: BTreeSet<String>,
     made: usize,
