@@ -2,6 +2,7 @@
 //! the same.
 
 mod advisories;
+mod fixture;
 mod fuzz;
 mod licenses;
 mod proofs;
@@ -40,6 +41,8 @@ enum Chore {
     Advisories,
     /// Run each fuzz target for a while
     Fuzz(fuzz::Options),
+    /// Make stores of both engines that every later program must read (`fixture NAME`)
+    Fixture(fixture::Options),
 }
 
 fn main() -> Result<()> {
@@ -51,6 +54,7 @@ fn main() -> Result<()> {
         Chore::Licenses => licenses::check(),
         Chore::Advisories => advisories::check(),
         Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Fixture(options) => fixture::make(&options),
     }
 }
 

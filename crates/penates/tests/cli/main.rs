@@ -10,6 +10,7 @@ mod copy;
 mod crash;
 mod damage;
 mod documentation;
+mod fixtures;
 mod get;
 mod harness;
 mod import;

@@ -33,6 +33,9 @@ use apart::Apart;
 
 mod apart;
 pub mod damage;
+mod dump;
+
+pub use dump::{dump, load};
 
 /// The node's data center.
 pub const DATACENTER: &str = "dc1";
