@@ -238,9 +238,8 @@ impl World {
     fn missing_of(&self, object: &Bytes, revision: RevisionId, named: impl Fn(&Bytes) -> bool) -> Option<String> {
         let rows = self.model.rows.get(&(object.clone(), revision))?;
         for (table, partition, sort) in rows.iter().filter(|(_, _, sort)| named(sort)) {
-            let class = if *table == Table::Packs { Class::Content } else { Class::Description };
             let holds = self.holding(*table, partition, sort);
-            if let Some(view) = self.setup.strong_views(class).into_iter().find(|view| view & holds == 0) {
+            if let Some(view) = self.setup.strong_views(table.class()).into_iter().find(|view| view & holds == 0) {
                 let (at, sort) = (partition.escape_ascii(), sort.escape_ascii());
                 return Some(format!("{at}: row {table} {sort} of {revision} is not found by replicas {view:06b}"));
             }

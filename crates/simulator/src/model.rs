@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use objects::{Head, ResourcePath, RevisionId, State, head, keys};
-use store::{ContentId, NewRow, Table};
+use store::{ContentId, NewRow, PlainRows, Table};
 
 use crate::store::world::{Key, Proposal};
 use crate::trace::Op;
@@ -71,6 +71,8 @@ pub(crate) struct Model {
     pub(crate) rows: BTreeMap<(Bytes, RevisionId), BTreeSet<Key>>,
     /// Objects whose heads ever named a content.
     pub(crate) naming: BTreeMap<ContentId, BTreeSet<Bytes>>,
+    /// The values of rows that are written once.
+    written: BTreeMap<Key, Bytes>,
     pub(crate) promises: Vec<Promise>,
     /// The first violation.
     pub(crate) violation: Option<String>,
@@ -83,6 +85,7 @@ impl Model {
             asked: BTreeMap::new(),
             rows: BTreeMap::new(),
             naming: BTreeMap::new(),
+            written: BTreeMap::new(),
             promises: Vec::new(),
             violation: None,
         }
@@ -95,6 +98,15 @@ impl Model {
 
     /// Notes rows that are put.
     pub(crate) fn put(&mut self, table: Table, partition: &Bytes, rows: &[NewRow]) {
+        if table.info().plain_rows == PlainRows::WrittenOnce {
+            for row in rows {
+                let key = (table, partition.clone(), row.sort.clone());
+                if *self.written.entry(key).or_insert_with(|| row.value.clone()) != row.value {
+                    let (partition, sort) = (partition.escape_ascii(), row.sort.escape_ascii());
+                    self.wrong(format!("row {table} {partition} {sort} is written again with other bytes"));
+                }
+            }
+        }
         match table {
             Table::Objects | Table::Packs => {
                 let is_entry = |sort: &Bytes| sort.starts_with(&keys::log_prefix());
@@ -298,5 +310,26 @@ impl Model {
             })
         };
         parent.state == State::Live && children.iter().all(is_earlier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_written_once_and_put_with_other_bytes_is_a_violation() {
+        let put = |model: &mut Model, table, value: &'static str| {
+            model.put(table, &Bytes::from_static(b"p"), &[NewRow::new("a", value)]);
+        };
+        let mut model = Model::new();
+        for value in ["one", "another"] {
+            put(&mut model, Table::Work, value);
+        }
+        put(&mut model, Table::Children, "one");
+        put(&mut model, Table::Children, "one");
+        assert_eq!(model.violation, None);
+        put(&mut model, Table::Children, "another");
+        assert!(model.violation.is_some_and(|what| what.contains("row children p a")));
     }
 }

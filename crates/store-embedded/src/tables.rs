@@ -12,7 +12,7 @@ use fjall::AbstractTree;
 use fjall::config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use parking_lot::Mutex;
-use store::{Lane, StoreError, StoreResult, Table, UnixMillis};
+use store::{Class, Lane, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::folder::{io_error, sync_folder};
 use crate::key::KeyRange;
@@ -70,7 +70,10 @@ impl Space {
     }
 
     fn block_bytes(self) -> u32 {
-        if self == Self::Rows(Table::Packs) { RUN_BLOCK_BYTES } else { ROW_BLOCK_BYTES }
+        match self {
+            Self::Rows(table) if table.class() == Class::Content => RUN_BLOCK_BYTES,
+            _ => ROW_BLOCK_BYTES,
+        }
     }
 }
 

@@ -290,8 +290,9 @@ async fn a_sweep_reaches_the_engine_through_every_wrapper() {
     let store: Arc<dyn Store> = Arc::new(Limited::new(opened.store.clone(), Limits::default()));
     let store = Faults::new(store);
     let expires_at = Some(opened.clock.now());
-    let row = NewRow { expires_at, ..NewRow::new("sort", "value") };
-    assert!(store.run(call(), vec![put_row(row)]).await.unwrap().is_applied());
+    let rows = vec![NewRow { expires_at, ..NewRow::new("sort", "value") }];
+    let put = Step::Put { table: Table::Children, partition: "p".into(), rows };
+    assert!(store.run(call(), vec![put]).await.unwrap().is_applied());
     assert_eq!(store.sweep(call()).await.unwrap(), 1);
 }
 

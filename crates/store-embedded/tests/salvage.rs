@@ -55,7 +55,8 @@ async fn fill(store: &Arc<EmbeddedStore>, stamp: Stamp) -> store::ContentId {
     }
     assert!(store.run(call(), vec![head(stamp)]).await.unwrap().is_applied());
     for table in Lane::Service.tables() {
-        let expiring = NewRow { expires_at: Some(UnixMillis(u64::MAX)), ..NewRow::new("e", envelope::seal(b"ends")) };
+        let expires_at = table.info().may_expire.then_some(UnixMillis(u64::MAX));
+        let expiring = NewRow { expires_at, ..NewRow::new("e", envelope::seal(b"ends")) };
         let rows = vec![NewRow::new("a", envelope::seal(b"who")), expiring];
         assert!(store.run(call(), vec![Step::Put { table, partition: "p".into(), rows }]).await.unwrap().is_applied());
     }

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::row::Table;
+use crate::table::Table;
 
 /// The result of a call of the store.
 pub type StoreResult<T> = Result<T, StoreError>;

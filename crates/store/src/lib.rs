@@ -8,6 +8,7 @@
 //!
 //! - [`Store`] (in `seam.rs`) is the trait. The comments of its methods are its promises, and
 //!   [`suite`] tests each of them.
+//! - [`Table`] (in `table.rs`) lists the tables, each described by a [`TableInfo`].
 //! - [`Step`], [`Outcome`] and [`Guard`] describe changes: an ordered list of steps, of which any
 //!   prefix does no harm.
 //! - [`Call`] accompanies each request: class of data, strength of reads, deadline.
@@ -36,6 +37,7 @@ pub mod row;
 pub mod seam;
 pub mod step;
 pub mod suite;
+pub mod table;
 pub mod wire;
 pub mod wrapper;
 
@@ -44,7 +46,8 @@ pub use clock::{Clock, ManualClock, SystemClock, UnixMillis};
 pub use content::{ContentHeader, ContentId, ContentState, ContentStream};
 pub use error::{StoreError, StoreResult};
 pub use random::{Random, SystemRandom};
-pub use row::{Direction, Guard, Lane, NewRow, Row, Rows, Scan, Stamp, Table};
+pub use row::{Direction, Guard, NewRow, Row, Rows, Scan, Stamp};
 pub use seam::{AtOnce, Health, Limits, Store, WalkPage};
 pub use step::{Condition, Expect, Outcome, Removal, Step};
+pub use table::{Lane, PlainRows, Table, TableInfo};
 pub use wrapper::Wrapper;

@@ -1,6 +1,6 @@
 //! Enforces the limits of the seam above an engine, so that every engine refuses what the strictest
 //! would refuse. It never truncates: the result is the engine's, or an error that names the limit.
-//! It also refuses lists that touch more than one lane.
+//! It also refuses lists that touch more than one lane, and expiries in tables whose rows last.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::{
     Call, ContentId, ContentStream, Guard, Limits, NewRow, Outcome, Removal, Step, Store, StoreError, StoreResult,
-    Wrapper,
+    Table, Wrapper,
 };
 
 /// A store that refuses requests over its limits with [`StoreError::Limit`], before the engine sees
@@ -33,7 +33,10 @@ impl Limited {
     fn check_step(&self, step: &Step) -> StoreResult<()> {
         self.check_key(step.partition())?;
         let size = match step {
-            Step::Put { rows, .. } => self.check_rows(rows)?,
+            Step::Put { table, rows, .. } => {
+                check_expiries(*table, rows)?;
+                self.check_rows(rows)?
+            }
             Step::Require { sort, .. } => self.check_sort(sort)?,
             Step::CompareAndWrite { sort, guard, value, .. } => {
                 self.check_guard(guard)?;
@@ -99,6 +102,13 @@ impl Size {
     fn beside(self, other: Self) -> Self {
         Self { rows: self.rows + other.rows, bytes: self.bytes + other.bytes }
     }
+}
+
+fn check_expiries(table: Table, rows: &[NewRow]) -> StoreResult<()> {
+    if table.info().may_expire || rows.iter().all(|row| row.expires_at.is_none()) {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(format!("rows of table {table} do not expire")))
 }
 
 fn at_most(what: &'static str, actual: usize, max: usize) -> StoreResult<()> {

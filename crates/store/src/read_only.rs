@@ -41,13 +41,14 @@ pub async fn reason(store: &dyn Store) -> StoreResult<Option<String>> {
 /// over the store, no change is under way any more when this returns. Other processes notice at
 /// their next [`ReadOnlyGate::look`].
 pub async fn set(store: &dyn Store, reason: Option<&str>) -> StoreResult<()> {
-    // Rows are immutable, so an earlier reason is removed first.
-    let remove = Step::Remove { table: Table::Work, partition: PARTITION, rows: Removal::Rows(vec![REASON]) };
-    let put = reason.map(|reason| {
-        let rows = vec![NewRow::new(REASON, envelope::seal(reason.as_bytes()))];
-        Step::Put { table: Table::Work, partition: PARTITION, rows }
-    });
-    match store.run(call(), std::iter::once(remove).chain(put).collect()).await? {
+    let step = match reason {
+        Some(reason) => {
+            let rows = vec![NewRow::new(REASON, envelope::seal(reason.as_bytes()))];
+            Step::Put { table: Table::Work, partition: PARTITION, rows }
+        }
+        None => Step::Remove { table: Table::Work, partition: PARTITION, rows: Removal::Rows(vec![REASON]) },
+    };
+    match store.run(call(), vec![step]).await? {
         Outcome::Applied => Ok(()),
         Outcome::Unknown { reason } => Err(StoreError::Unavailable(reason)),
         Outcome::Refused { .. } => Err(StoreError::Invalid("unconditional steps were refused".to_owned())),

@@ -5,143 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::call::Class;
 use crate::clock::UnixMillis;
 use crate::random::{Random, SystemRandom};
-
-/// A table: a name space for partitions. The set is closed, so that an engine can create all tables
-/// beforehand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Table {
-    /// Objects: one partition per head, and others for its head log, directories and versions. Small
-    /// rows that are looked up one by one.
-    Objects,
-    /// What objects are made of: packs of frames, and the other data of each member. Large rows that
-    /// are read in sequence. If [`Table::Objects`] has a partition with the same key, its rows are
-    /// put after the rows here and removed before them. So equal small rows mean equal packs, and a
-    /// copy compares only the small rows.
-    Packs,
-    /// Containment marks, one partition per (container, incarnation, shard, epoch).
-    Children,
-    /// Selections: stored plans, one partition or more per plan.
-    Selections,
-    /// The audit, one partition per period and writer.
-    Audit,
-    /// Access tokens (hashes only).
-    Tokens,
-    /// Recorded work: objects to be collected, and jobs that any server can resume.
-    Work,
-    /// Headers and chunks of large contents, where the engine keeps them in rows.
-    Contents,
-    /// Marks on damaged rows of [`Table::Objects`], one partition per version. They have a table of
-    /// their own because a mark must be readable and writable where the object's own rows are not.
-    Damage,
-    /// Pins: what selections keep from being collected, one partition per object. They are not in
-    /// [`Table::Objects`] because a download writes them: see [`Lane`].
-    Pins,
-}
-
-/// Tables that change together. A list of steps touches the tables of one lane only. Engines and
-/// [`crate::limited::Limited`] refuse any other list as [`crate::StoreError::Invalid`] and apply
-/// nothing. An engine may therefore give each lane a database of its own, and a failure in one lane
-/// does not stop the writes of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Lane {
-    /// What is stored: objects, their containers, contents, damage marks and recorded work.
-    Text,
-    /// What serving writes: tokens, the audit, selections and pins. Reading goes on as long as
-    /// these can be written.
-    Service,
-}
-
-impl Lane {
-    /// All lanes.
-    pub const ALL: [Lane; 2] = [Lane::Text, Lane::Service];
-
-    /// The lane's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Lane::Text => "text",
-            Lane::Service => "service",
-        }
-    }
-
-    /// Its tables.
-    pub fn tables(self) -> impl Iterator<Item = Table> {
-        Table::ALL.into_iter().filter(move |table| table.lane() == self)
-    }
-}
-
-impl fmt::Display for Lane {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl Table {
-    /// All tables.
-    pub const ALL: [Table; 10] = [
-        Table::Objects,
-        Table::Packs,
-        Table::Children,
-        Table::Selections,
-        Table::Audit,
-        Table::Tokens,
-        Table::Work,
-        Table::Contents,
-        Table::Damage,
-        Table::Pins,
-    ];
-
-    /// The lane it belongs to.
-    pub fn lane(self) -> Lane {
-        match self {
-            Table::Objects | Table::Packs | Table::Children | Table::Work | Table::Contents | Table::Damage => {
-                Lane::Text
-            }
-            Table::Selections | Table::Audit | Table::Tokens | Table::Pins => Lane::Service,
-        }
-    }
-
-    /// The class of data of its rows. It holds for each row of a list, whatever the class of the
-    /// call, so that a row is read at the level at which it was written.
-    pub fn class(self) -> Class {
-        match self {
-            Table::Packs => Class::Content,
-            Table::Audit => Class::Audit,
-            Table::Objects
-            | Table::Children
-            | Table::Selections
-            | Table::Tokens
-            | Table::Work
-            | Table::Contents
-            | Table::Damage
-            | Table::Pins => Class::Description,
-        }
-    }
-
-    /// The table's name, as engines store it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Table::Objects => "objects",
-            Table::Packs => "packs",
-            Table::Children => "children",
-            Table::Selections => "selections",
-            Table::Audit => "audit",
-            Table::Tokens => "tokens",
-            Table::Work => "work",
-            Table::Contents => "contents",
-            Table::Damage => "damage",
-            Table::Pins => "pins",
-        }
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// The value that a compare-and-write compares: unique, and changed by every write of a guarded
 /// row.
@@ -192,14 +57,16 @@ pub struct Row {
     pub expires_at: Option<UnixMillis>,
 }
 
-/// An immutable row to put.
+/// A plain row to put. What becomes of a row that is there already follows from the table: see
+/// [`crate::PlainRows`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRow {
     /// Its sort key.
     pub sort: Bytes,
     /// Its value.
     pub value: Bytes,
-    /// When reads stop seeing it. The engine reclaims it later. `None`: never.
+    /// When reads stop seeing it. The engine reclaims it later. `None`: never, which is the only
+    /// choice in most tables ([`crate::TableInfo::may_expire`]).
     pub expires_at: Option<UnixMillis>,
 }
 

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::call::Call;
 use crate::content::{ContentHeader, ContentId, ContentStream};
 use crate::error::StoreResult;
-use crate::row::{Lane, Row, Rows, Scan, Table};
+use crate::row::{Row, Rows, Scan};
 use crate::step::{Outcome, Step};
+use crate::table::{Lane, Table};
 
 /// The limits of a store. [`crate::limited::Limited`] enforces them above the engines, so that the
 /// embedded engine refuses what Cassandra would refuse.
@@ -90,9 +91,9 @@ pub struct WalkPage {
 
 /// A store of rows and contents. Every method ends by the call's deadline.
 ///
-/// Rows are either *plain* (put, immutable) or *guarded* (written by compare-and-write only). A key
-/// is one or the other forever. Callers seal values with [`crate::envelope`]; engines do not
-/// interpret them.
+/// Rows are either *plain* (put) or *guarded* (written by compare-and-write only). A key is one or
+/// the other forever. [`crate::PlainRows`] says for each table whether its plain rows are written
+/// once or replaced. Callers seal values with [`crate::envelope`]; engines do not interpret them.
 ///
 /// Engines implement this trait; wrappers over a store implement [`crate::Wrapper`].
 #[async_trait]

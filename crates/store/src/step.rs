@@ -3,12 +3,14 @@
 use bytes::Bytes;
 
 use crate::error::{StoreError, StoreResult};
-use crate::row::{Guard, Lane, NewRow, Row, Stamp, Table};
+use crate::row::{Guard, NewRow, Row, Stamp};
+use crate::table::{Lane, Table};
 
 /// One step. Steps run in order and stop at the first that is refused.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Puts immutable rows. Putting the same row again changes nothing. It is never refused.
+    /// Puts plain rows. Putting the same row again changes nothing. Whether a row may be put with
+    /// other bytes depends on the table: see [`crate::PlainRows`]. It is never refused.
     Put {
         /// The table.
         table: Table,

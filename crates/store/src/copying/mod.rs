@@ -47,7 +47,7 @@ const WALKED_AT_ONCE: usize = 256;
 
 /// Tables in the order in which they are copied: rows that name others come after the rows they
 /// name.
-const ORDER: [Table; 10] = [
+const ORDER: [Table; Table::ALL.len()] = [
     Table::Contents,
     Table::Objects,
     Table::Packs,
@@ -59,6 +59,17 @@ const ORDER: [Table; 10] = [
     Table::Tokens,
     Table::Audit,
 ];
+
+// Each table is in it: a copy may leave out none.
+const _: () = {
+    let mut seen = [false; Table::ALL.len()];
+    let mut at = 0;
+    while at < ORDER.len() {
+        assert!(!seen[ORDER[at] as usize]);
+        seen[ORDER[at] as usize] = true;
+        at += 1;
+    }
+};
 
 /// The partition of [`Table::Work`] in the target that records how far the first pass has come.
 static POSITION_PARTITION: Bytes = Bytes::from_static(b"copying");

@@ -43,8 +43,9 @@ async fn fill(subject: &impl Subject) -> (Guard, ContentId) {
     store.applied(vec![put_in(Table::Objects, "part", vec![row("directory", "v")])]).await;
     for (number, table) in Table::ALL.into_iter().filter(|table| *table != Table::Contents).enumerate() {
         let later = subject.clock().now().plus(std::time::Duration::from_secs(3600));
-        let expiring = NewRow { expires_at: Some(later), ..row("expiring", "v") };
-        store.applied(vec![put_in(table, format!("p{number}"), vec![row("a", "v"), expiring])]).await;
+        let expires_at = table.info().may_expire.then_some(later);
+        let rows = vec![row("a", "v"), NewRow { expires_at, ..row("expiring", "v") }];
+        store.applied(vec![put_in(table, format!("p{number}"), rows)]).await;
     }
     for key in odd_keys() {
         store.applied(vec![put_in(Table::Children, &key, vec![NewRow::new(key.clone(), key.clone())])]).await;

@@ -1,7 +1,7 @@
 //! The limits of a store that enforces them.
 
 use super::{Shortcuts, Subject, bytes, call, guard, put, row, write_head};
-use crate::{Condition, Expect, Guard, Stamp, Step, StoreError, Table};
+use crate::{Clock, Condition, Expect, Guard, NewRow, Stamp, Step, StoreError, Table};
 
 async fn assert_over_limit(subject: &impl Subject, steps: Vec<Step>, expected: (usize, usize)) {
     match subject.store().run(call(), steps).await {
@@ -73,6 +73,21 @@ pub async fn a_list_of_too_many_steps_is_refused(subject: &mut impl Subject) {
     let max = subject.store().limits().steps;
     let steps = (0..=max).map(|_| put("p", vec![row("a", "")])).collect();
     assert_over_limit(subject, steps, (max + 1, max)).await;
+}
+
+/// In all other tables rows may expire.
+pub async fn an_expiry_in_a_table_of_lasting_rows_is_refused(subject: &mut impl Subject) {
+    let store = subject.store();
+    for table in Table::ALL.into_iter().filter(|table| *table != Table::Contents) {
+        let expiring = NewRow { expires_at: Some(subject.clock().now()), ..row("b", "v") };
+        let put = |rows| Step::Put { table, partition: bytes("p"), rows };
+        let outcome = store.run(call(), vec![put(vec![row("a", "v")]), put(vec![expiring])]).await;
+        let found = store.get(call(), table, &bytes("p"), &bytes("a")).await.unwrap();
+        match table.info().may_expire {
+            true => assert!(outcome.unwrap().is_applied() && found.is_some(), "{table}"),
+            false => assert!(matches!(outcome, Err(StoreError::Invalid(_))) && found.is_none(), "{table}"),
+        }
+    }
 }
 
 /// Not even the steps before the one over the limit are applied.

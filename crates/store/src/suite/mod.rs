@@ -263,6 +263,8 @@ macro_rules! behaviour_suite {
             }
             steps {
                 putting_a_row_again_changes_nothing
+                a_put_replaces_the_row_in_a_table_of_replaced_rows
+                a_row_that_is_written_once_is_never_a_mixture
                 removed_rows_are_gone
                 removing_a_range_removes_the_rows_in_it
                 removing_an_absent_row_is_no_error
@@ -431,6 +433,7 @@ macro_rules! limits_suite {
                 a_step_of_too_many_rows_is_refused
                 a_list_of_too_many_steps_is_refused
                 a_list_over_a_limit_applies_nothing
+                an_expiry_in_a_table_of_lasting_rows_is_refused
             }
         }
     };

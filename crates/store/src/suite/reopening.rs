@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{Reopening, Shortcuts, bytes, call, guard, put, remove, row, write_head};
-use crate::{Clock, ContentState, Expect, NewRow, Removal, StoreError};
+use crate::{Clock, ContentState, Expect, NewRow, Removal, Step, StoreError, Table};
 
 /// They keep their order, values and guards.
 pub async fn reopening_keeps_every_acknowledged_row(subject: &mut impl Reopening) {
@@ -57,12 +57,14 @@ pub async fn reopening_keeps_contents(subject: &mut impl Reopening) {
 pub async fn reopening_keeps_expiries(subject: &mut impl Reopening) {
     let expires_at = Some(subject.clock().now().plus(Duration::from_secs(60)));
     let store = subject.store();
-    store.applied(vec![put("p", vec![NewRow { expires_at, ..row("a", "v") }])]).await;
+    let (table, partition, sort) = (Table::Selections, bytes("p"), bytes("a"));
+    let rows = vec![NewRow { expires_at, ..row("a", "v") }];
+    store.applied(vec![Step::Put { table, partition: partition.clone(), rows }]).await;
     drop(store);
     subject.reopen().await;
-    assert!(subject.store().row("p", "a").await.is_some());
+    assert!(subject.store().get(call(), table, &partition, &sort).await.unwrap().is_some());
     subject.clock().advance(Duration::from_secs(60));
-    assert!(subject.store().row("p", "a").await.is_none());
+    assert!(subject.store().get(call(), table, &partition, &sort).await.unwrap().is_none());
 }
 
 /// The first opener is not harmed.
@@ -83,7 +85,7 @@ pub async fn a_closed_store_refuses_calls(subject: &mut impl Reopening) {
     store.applied(vec![put("p", vec![row("a", "v")])]).await;
     store.close().await.unwrap();
     store.close().await.unwrap();
-    let get = store.get(call(), crate::Table::Objects, &bytes("p"), &bytes("a")).await;
+    let get = store.get(call(), Table::Objects, &bytes("p"), &bytes("a")).await;
     assert!(matches!(get, Err(StoreError::Unavailable(_))), "{get:?}");
     let put = store.run(call(), vec![put("p", vec![row("b", "v")])]).await;
     assert!(matches!(put, Err(StoreError::Unavailable(_))), "{put:?}");

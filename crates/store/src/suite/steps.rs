@@ -1,9 +1,10 @@
 //! Single steps: put, remove, compare-and-write, require.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Shortcuts, Subject, bytes, call, guard, put, remove, row, write_head};
-use crate::{Condition, Expect, Outcome, Removal, Row, Stamp, Step, Store, Table};
+use crate::{Clock, Condition, Expect, NewRow, Outcome, PlainRows, Removal, Row, Scan, Stamp, Step, Store, Table};
 
 fn require(sort: &str, condition: Condition) -> Step {
     Step::Require { table: Table::Objects, partition: bytes("p"), sort: bytes(sort), condition }
@@ -17,6 +18,51 @@ pub async fn putting_a_row_again_changes_nothing(subject: &mut impl Subject) {
     }
     assert_eq!(store.sorts(b"p").await, ["a", "b"]);
     assert_eq!(store.value("p", "a").await, Some(bytes("one")));
+}
+
+/// Value and expiry are those of the later put, in every kind of read. That holds for each table of
+/// replaced rows.
+pub async fn a_put_replaces_the_row_in_a_table_of_replaced_rows(subject: &mut impl Subject) {
+    let store = subject.store();
+    let replaced = Table::ALL.into_iter().filter(|table| table.info().plain_rows == PlainRows::Replaced);
+    for table in replaced {
+        let soon = subject.clock().now().plus(Duration::from_secs(60));
+        let expires_at = table.info().may_expire.then_some(soon);
+        // From more bytes to fewer, and back.
+        let rows = [("longer than the next", None), ("next", expires_at), ("and again", None)];
+        for (value, expires_at) in rows {
+            let put = NewRow { expires_at, ..row("a", value) };
+            store.applied(vec![Step::Put { table, partition: bytes("p"), rows: vec![put] }]).await;
+            let expected = Row { sort: bytes("a"), value: bytes(value), guard: None, expires_at };
+            assert_eq!(reads(&store, table, "a").await, [Some(expected.clone()), Some(expected)], "{table}");
+        }
+        subject.clock().advance(Duration::from_secs(60));
+        assert!(reads(&store, table, "a").await[0].is_some(), "{table}: the expiry was not replaced");
+    }
+}
+
+/// Which of two rows is kept is the engine's choice, but all reads return that one, whole.
+pub async fn a_row_that_is_written_once_is_never_a_mixture(subject: &mut impl Subject) {
+    let store = subject.store();
+    let once = |table: &Table| table.info().plain_rows == PlainRows::WrittenOnce && *table != Table::Contents;
+    for table in Table::ALL.into_iter().filter(once) {
+        for value in ["one", "another"] {
+            let rows = vec![row("a", value)];
+            store.applied(vec![Step::Put { table, partition: bytes("p"), rows }]).await;
+        }
+        let [alone, scanned] = reads(&store, table, "a").await;
+        assert_eq!(alone, scanned, "{table}");
+        let value = alone.unwrap().value;
+        assert!(value == bytes("one") || value == bytes("another"), "{table}: {value:?}");
+    }
+}
+
+/// A row of partition `p` as each kind of read returns it.
+async fn reads(store: &Arc<dyn Store>, table: Table, sort: &str) -> [Option<Row>; 2] {
+    let (partition, sort) = (bytes("p"), bytes(sort));
+    let alone = store.get(call().strong(), table, &partition, &sort).await.unwrap();
+    let page = store.scan(call().strong(), table, &partition, Scan::prefix(sort, 1)).await.unwrap();
+    [alone, page.rows.into_iter().next()]
 }
 
 /// Only the named rows are removed.
