@@ -17,7 +17,7 @@ use store::{StoreError, StoreResult};
 
 use crate::address::Address;
 use crate::failure::{Failure, readable};
-use crate::levels::Levels;
+use crate::levels::{Copies, Levels};
 use crate::options::CassandraOptions;
 use crate::routing;
 use crate::schema;
@@ -155,14 +155,17 @@ impl Connected {
         Ok(Duration::from_millis(asked_at.saturating_sub(node).max(node.saturating_sub(answered_at))))
     }
 
-    /// The other data centers in which the keyspace has replicas. Refuses levels that its replicas
-    /// can never meet.
-    pub(crate) fn check_levels(&self, address: &Address, levels: &Levels) -> StoreResult<Vec<String>> {
+    /// The copies that the keyspace keeps, and the other data centers that have some. Refuses
+    /// levels that they can never meet.
+    pub(crate) fn check_levels(&self, address: &Address, levels: &Levels) -> StoreResult<(Copies, Vec<String>)> {
         let state = self.session.get_cluster_state();
-        let Some(keyspace) = state.get_keyspace(address.keyspace()) else { return Ok(Vec::new()) };
-        let (replicas, others) = match &keyspace.strategy {
+        let Some(keyspace) = state.get_keyspace(address.keyspace()) else {
+            return Ok((Copies { local: 1, all: 1, others: 0 }, Vec::new()));
+        };
+        let (local, replicas, others): (usize, usize, Vec<String>) = match &keyspace.strategy {
             Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
-                if datacenter_repfactors.get(&self.datacenter).copied().unwrap_or(0) == 0 {
+                let local = datacenter_repfactors.get(&self.datacenter).copied().unwrap_or(0);
+                if local == 0 {
                     return Err(StoreError::Invalid(format!(
                         "keyspace {} has no copy in the data center `{}`",
                         address.keyspace(),
@@ -173,10 +176,10 @@ impl Connected {
                     .iter()
                     .filter(|(name, copies)| **copies > 0 && **name != self.datacenter)
                     .map(|(name, _)| name.clone());
-                (datacenter_repfactors.values().sum(), others.collect())
+                (local, datacenter_repfactors.values().sum(), others.collect())
             }
-            Strategy::SimpleStrategy { replication_factor } => (*replication_factor, Vec::new()),
-            _ => (1, Vec::new()),
+            Strategy::SimpleStrategy { replication_factor } => (*replication_factor, *replication_factor, Vec::new()),
+            _ => (1, 1, Vec::new()),
         };
         for (class, levels) in levels.classes() {
             for (what, level) in [("reads", levels.read), ("writes", levels.write)] {
@@ -194,12 +197,12 @@ impl Connected {
                 "with two replicas a quorum is both of them: while a node is away, nothing is written at QUORUM"
             );
         }
-        Ok(others)
+        Ok((Copies { local, all: replicas, others: others.len() }, others))
     }
 
     /// The data centers where the keyspace has replicas. Fails if there is only one.
     pub(crate) fn several_datacenters(&self, options: &CassandraOptions) -> StoreResult<Vec<String>> {
-        let mut datacenters = self.check_levels(&options.address, &options.levels)?;
+        let (_, mut datacenters) = self.check_levels(&options.address, &options.levels)?;
         if datacenters.is_empty() {
             return Err(StoreError::Invalid(format!(
                 "heads need no home where copies are in one data center only: keyspace {} keeps them in `{}`",

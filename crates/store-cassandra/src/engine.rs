@@ -69,9 +69,8 @@ impl CassandraStore {
         let address = options.address.clone();
         let connected = connect::store(&options).await?;
         check_clock(&connected, &options, clock.as_ref()).await?;
-        let others = connected.check_levels(&address, &options.levels)?;
-        let many_datacenters = !others.is_empty();
-        let home = match many_datacenters {
+        let (copies, others) = connected.check_levels(&address, &options.levels)?;
+        let home = match copies.others > 0 {
             true => Some(connected.home(address.keyspace()).await?),
             false => None,
         };
@@ -83,7 +82,7 @@ impl CassandraStore {
         let engine = Engine {
             requests: Requests::new(connected.session, routes, options.requests_max),
             statements,
-            levels: InForce { levels: options.levels, many_datacenters },
+            levels: InForce { levels: options.levels, copies },
             home,
             write_times: WriteTimes::new(clock.clone()),
             row_sizes: RowSizes::default(),
@@ -142,7 +141,10 @@ impl Store for CassandraStore {
     }
 
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
-        self.engine()?.upload(call, id, owner, content).await
+        let engine = self.engine()?;
+        let given = engine.levels.durability(Class::Content).min(engine.levels.committed_durability());
+        call.wanted_of(Table::Contents).require(given)?;
+        engine.upload(call, id, owner, content).await
     }
 
     async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {

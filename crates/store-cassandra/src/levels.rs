@@ -3,7 +3,7 @@
 use std::fmt;
 
 use scylla::statement::{Consistency, SerialConsistency};
-use store::{Class, Strength};
+use store::{Class, Durability, Strength};
 
 /// A consistency level of Cassandra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,8 +139,34 @@ impl Default for Levels {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InForce {
     pub(crate) levels: Levels,
-    /// Whether there are replicas in more than one data center.
-    pub(crate) many_datacenters: bool,
+    pub(crate) copies: Copies,
+}
+
+/// The copies that a keyspace keeps of each row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copies {
+    /// In the local data center.
+    pub(crate) local: usize,
+    /// In all data centers.
+    pub(crate) all: usize,
+    /// The number of other data centers with copies.
+    pub(crate) others: usize,
+}
+
+impl Copies {
+    /// The least number of nodes that have a write at `level` once it is acknowledged.
+    fn acknowledging(self, level: Level) -> usize {
+        let quorum = |copies: usize| copies / 2 + 1;
+        match level {
+            Level::One | Level::LocalOne => 1,
+            Level::Two => 2,
+            Level::Three => 3,
+            Level::Quorum => quorum(self.all),
+            Level::All => self.all,
+            Level::LocalQuorum => quorum(self.local),
+            Level::EachQuorum => quorum(self.local) + self.others,
+        }
+    }
 }
 
 impl Levels {
@@ -178,12 +204,32 @@ impl InForce {
         self.levels.serial
     }
 
+    /// Whether there are replicas in more than one data center.
+    fn many_datacenters(&self) -> bool {
+        self.copies.others > 0
+    }
+
+    /// What an acknowledged plain write survives. The engine does not know when a node syncs its
+    /// commit log, so only a second node protects from a power failure.
+    pub(crate) fn durability(&self, class: Class) -> Durability {
+        self.durability_at(self.write(class))
+    }
+
+    /// What an acknowledged lightweight transaction survives.
+    pub(crate) fn committed_durability(&self) -> Durability {
+        self.durability_at(self.commit())
+    }
+
+    fn durability_at(&self, level: Level) -> Durability {
+        if self.copies.acknowledging(level) > 1 { Durability::Replicated } else { Durability::Written }
+    }
+
     /// The level at which a decided lightweight transaction must be stored before it is
     /// acknowledged. It is never less than a quorum. Where all data centers decide, it is a quorum
     /// in each of them, so that a strong read sees it.
     pub(crate) fn commit(&self) -> Level {
         match self.serial() {
-            Serial::Serial if self.many_datacenters => Level::EachQuorum,
+            Serial::Serial if self.many_datacenters() => Level::EachQuorum,
             Serial::Serial | Serial::LocalSerial => Level::LocalQuorum,
         }
     }
@@ -198,9 +244,9 @@ impl InForce {
         match self.levels.of(class).write {
             Level::One | Level::Two | Level::Three | Level::LocalOne => Level::All,
             // A head that a quorum of its home has need not be in a quorum of all replicas.
-            Level::Quorum if self.many_datacenters && self.serial() == Serial::LocalSerial => Level::EachQuorum,
+            Level::Quorum if self.many_datacenters() && self.serial() == Serial::LocalSerial => Level::EachQuorum,
             Level::Quorum => Level::Quorum,
-            Level::LocalQuorum if self.many_datacenters && !at_home => Level::EachQuorum,
+            Level::LocalQuorum if self.many_datacenters() && !at_home => Level::EachQuorum,
             Level::LocalQuorum | Level::EachQuorum | Level::All => Level::LocalQuorum,
         }
     }
@@ -237,9 +283,9 @@ mod tests {
         {
             for (replicas, datacenters) in [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (3, 3)] {
                 let class = ClassLevels { read: Level::One, write };
-                let many_datacenters = datacenters > 1;
+                let copies = Copies { local: replicas, all: replicas * datacenters, others: datacenters - 1 };
                 let levels = Levels { description: class, content: class, serial, ..Levels::default() };
-                let levels = InForce { levels, many_datacenters };
+                let levels = InForce { levels, copies };
                 let strong = levels.strong(Class::Content);
                 let what = format!("after {write}, {serial:?}, {replicas} replicas in each of {datacenters}");
                 assert!(surely_meet(strong, write, replicas, datacenters, false), "content at {strong} {what}");
@@ -250,6 +296,30 @@ mod tests {
                     "head at {strong} {what}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_write_survives_the_loss_of_a_machine_if_two_have_acknowledged_it() {
+        let given = |write, local, others| {
+            let levels = Levels { audit: ClassLevels { read: Level::One, write }, ..Levels::default() };
+            let in_force = InForce { levels, copies: Copies { local, all: local * (others + 1), others } };
+            (in_force.durability(Class::Audit), in_force.committed_durability())
+        };
+        let (one, two) = (Durability::Written, Durability::Replicated);
+        for (write, copies, others, expected) in [
+            (Level::One, 3, 0, (one, two)),
+            (Level::LocalOne, 3, 1, (one, two)),
+            (Level::Two, 3, 0, (two, two)),
+            (Level::LocalQuorum, 1, 0, (one, one)),
+            (Level::LocalQuorum, 2, 0, (two, two)),
+            (Level::LocalQuorum, 1, 1, (one, two)),
+            (Level::Quorum, 1, 1, (two, two)),
+            (Level::EachQuorum, 1, 1, (two, two)),
+            (Level::All, 1, 0, (one, one)),
+            (Level::All, 3, 0, (two, two)),
+        ] {
+            assert_eq!(given(write, copies, others), expected, "{write}, {copies} copies, {others} other data centers");
         }
     }
 }

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use scylla::response::PagingState;
-use store::{Call, NewRow, Outcome, Removal, Step, StoreError, StoreResult, Strength, Table};
+use store::{Call, Durability, NewRow, Outcome, Removal, Step, StoreError, StoreResult, Strength, Table};
 
 use crate::compare::{Become, Change, Ended};
 use crate::engine::Engine;
@@ -30,6 +30,7 @@ type StepResult = Result<Ended, Failure>;
 impl Engine {
     pub(crate) async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         Step::lane_of(&steps)?;
+        steps.iter().try_for_each(|step| call.wanted_of(step.table()).require(self.given(step)))?;
         if steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. })) {
             // Before the first step, so that the list is certainly not carried out.
             self.home.check()?;
@@ -45,6 +46,15 @@ impl Engine {
             }
         }
         Ok(Outcome::Applied)
+    }
+
+    /// What an acknowledged step survives. A requirement writes nothing that could be lost.
+    fn given(&self, step: &Step) -> Durability {
+        match step {
+            Step::CompareAndWrite { .. } => self.levels.committed_durability(),
+            Step::Put { table, .. } | Step::Remove { table, .. } => self.levels.durability(table.class()),
+            Step::Require { .. } => Durability::Replicated,
+        }
     }
 
     async fn step(&self, call: Call, step: Step) -> StepResult {

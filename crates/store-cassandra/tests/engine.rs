@@ -14,8 +14,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use scylla::client::session_builder::SessionBuilder;
 use store::suite::Subject;
 use store::{
-    Call, Class, Clock, Deadline, Direction, Expect, Guard, ManualClock, NewRow, Outcome, Removal, Row, Scan, Stamp,
-    Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis,
+    Call, Class, Clock, Deadline, Direction, Durability, Expect, Guard, ManualClock, NewRow, Outcome, Removal, Row,
+    Scan, Stamp, Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis,
 };
 use store_cassandra::testing::fresh_options;
 use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Initialised, Level, Levels, Replication};
@@ -283,4 +283,12 @@ async fn an_unreachable_cluster_is_reported_in_time() {
     let error = open(options).await.err().unwrap();
     assert!(matches!(&error, StoreError::Unavailable(_)) && error.to_string().contains("127.0.0.1:1"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+#[tokio::test]
+async fn with_one_copy_a_write_that_must_survive_a_power_failure_is_refused() {
+    let Some(subject) = Cassandra::bare().await else { return };
+    let write = vec![put(vec![NewRow::new("a", "v")])];
+    let refused = subject.store().run(call().durable(Durability::Synced), write).await.unwrap_err();
+    assert!(matches!(refused, StoreError::NotDurable { given: Durability::Written, .. }), "{refused}");
 }

@@ -15,8 +15,8 @@ use futures::{SinkExt, StreamExt, TryStreamExt, stream};
 use store::faults::Faults;
 use store::limited::Limited;
 use store::{
-    Call, Class, Clock, ContentId, Deadline, Expect, Guard, Lane, Limits, ManualClock, NewRow, Outcome, Removal, Stamp,
-    Step, Store, StoreError, Table, UnixMillis,
+    Call, Class, Clock, ContentId, Deadline, Durability, Expect, Guard, Lane, Limits, ManualClock, NewRow, Outcome,
+    Removal, Stamp, Step, Store, StoreError, Table, UnixMillis,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{folder, options};
@@ -256,6 +256,15 @@ async fn a_small_queue_accepts_all_writes_one_after_the_other() {
     for write in writes.collect::<Vec<_>>() {
         assert!(write.await.unwrap().unwrap().is_applied());
     }
+}
+
+#[tokio::test]
+async fn a_write_survives_a_power_failure_and_is_refused_if_it_must_survive_more() {
+    let opened = open(options());
+    let run = |durability| opened.store.run(call().durable(durability), vec![put("a")]);
+    assert!(run(Durability::Synced).await.unwrap().is_applied());
+    let refused = run(Durability::Replicated).await.unwrap_err();
+    assert!(matches!(refused, StoreError::NotDurable { given: Durability::Synced, .. }), "{refused}");
 }
 
 #[tokio::test]

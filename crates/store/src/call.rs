@@ -1,11 +1,15 @@
 //! The parameters of each call of the store.
 
+use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The class of data that a call touches. An engine chooses the consistency and durability of reads
-/// and of writes by it. For rows the table decides ([`crate::Table::class`]), since one list may
+use crate::error::{StoreError, StoreResult};
+use crate::table::Table;
+
+/// The class of data that a call touches. An engine chooses the consistency of reads and of writes
+/// by it. For rows the table decides ([`crate::Table::class`]), since one list may
 /// hold rows of several classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
@@ -35,6 +39,42 @@ pub enum Strength {
     Serial,
 }
 
+/// What an acknowledged write survives. Each level includes those before it.
+///
+/// A table states the least that its writes need ([`crate::TableInfo::durability`]), and a call may
+/// state more ([`Call::durable`]). An engine may give more than is wanted. If it cannot promise as
+/// much, it refuses with [`crate::StoreError::NotDurable`] and applies nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Durability {
+    /// The end of the process that wrote it, at any moment (`kill -9`).
+    Written,
+    /// A power failure of one machine that stores it.
+    Synced,
+    /// The loss of one machine that stores it, with its disks.
+    Replicated,
+}
+
+impl Durability {
+    /// All levels, from the least to the greatest.
+    pub const ALL: [Durability; 3] = [Durability::Written, Durability::Synced, Durability::Replicated];
+
+    /// Refuses a write that wants this if an engine gives less.
+    pub fn require(self, given: Durability) -> StoreResult<()> {
+        if self <= given { Ok(()) } else { Err(StoreError::NotDurable { wanted: self, given }) }
+    }
+}
+
+impl fmt::Display for Durability {
+    /// Names what is survived.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Durability::Written => "the end of its process",
+            Durability::Synced => "a power failure",
+            Durability::Replicated => "the loss of a machine",
+        })
+    }
+}
+
 /// The moment by which a call must have ended: with an answer, a refusal or "unknown". It is an
 /// instant of tokio's clock, which a test or the simulator can pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +97,7 @@ impl Deadline {
     }
 }
 
-/// Class, strength and deadline of one call.
+/// Class, strength, deadline and durability of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// The class of data.
@@ -69,12 +109,14 @@ pub struct Call {
     /// Whether it writes a step of a removal (a mark, or a head that says so). When disk space runs
     /// low, such writes are refused later than other small writes, so that removals can free space.
     pub is_removal: bool,
+    /// What a write must survive, if its tables do not need more.
+    pub durability: Durability,
 }
 
 impl Call {
     /// A call of the usual strength.
     pub fn new(class: Class, deadline: Deadline) -> Self {
-        Self { class, strength: Strength::Usual, deadline, is_removal: false }
+        Self { class, strength: Strength::Usual, deadline, is_removal: false, durability: Durability::Written }
     }
 
     /// The same call, as a step of a removal.
@@ -90,6 +132,16 @@ impl Call {
     /// The same call, serial.
     pub fn serial(self) -> Self {
         Self { strength: Strength::Serial, ..self }
+    }
+
+    /// The same call, whose write must survive at least this.
+    pub fn durable(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
+    /// What a write of this call to a table must survive.
+    pub fn wanted_of(&self, table: Table) -> Durability {
+        self.durability.max(table.info().durability)
     }
 
     /// The same call for another class of data.

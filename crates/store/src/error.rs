@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::call::Durability;
 use crate::table::Table;
 
 /// The result of a call of the store.
@@ -28,6 +29,14 @@ pub enum StoreError {
     /// unknown instead.
     #[error("the store did not answer by the deadline")]
     DeadlinePassed,
+    /// The write has to survive more than the store can promise; nothing was applied.
+    #[error("a write has to survive {wanted}, but this store only promises that it survives {given}")]
+    NotDurable {
+        /// What it has to survive.
+        wanted: Durability,
+        /// The most that such a write survives here.
+        given: Durability,
+    },
     /// The disk is full: writes are refused while reads go on.
     #[error("no room for writing: {0}")]
     Full(String),

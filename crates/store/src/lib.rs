@@ -11,7 +11,7 @@
 //! - [`Table`] (in `table.rs`) lists the tables, each described by a [`TableInfo`].
 //! - [`Step`], [`Outcome`] and [`Guard`] describe changes: an ordered list of steps, of which any
 //!   prefix does no harm.
-//! - [`Call`] accompanies each request: class of data, strength of reads, deadline.
+//! - [`Call`] accompanies each request: class of data, strength of reads, deadline, durability.
 //! - [`envelope`] adds a format version and a checksum to each value, above every engine.
 //! - [`suite`] is the behaviour suite. An engine's test file is a list of calls to its macros.
 //! - [`Wrapper`] (in `wrapper.rs`) is a store that changes some methods of another one: [`limited`]
@@ -41,7 +41,7 @@ pub mod table;
 pub mod wire;
 pub mod wrapper;
 
-pub use call::{Call, Class, Deadline, Strength};
+pub use call::{Call, Class, Deadline, Durability, Strength};
 pub use clock::{Clock, ManualClock, SystemClock, UnixMillis};
 pub use content::{ContentHeader, ContentId, ContentState, ContentStream};
 pub use error::{StoreError, StoreResult};

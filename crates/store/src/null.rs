@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Returns the same whatever was written: every partition of a table holds the same rows. Writes
-/// are acknowledged and forgotten.
+/// are acknowledged and forgotten, whatever durability they want.
 #[derive(Clone, Debug, Default)]
 pub struct NullStore {
     rows: BTreeMap<Table, BTreeMap<Bytes, Row>>,

@@ -122,7 +122,8 @@ pub trait Store: Send + Sync + 'static {
     /// Runs steps in order and stops at the first that is refused. An engine that can applies all
     /// or none. All tables of a list belong to one [`Lane`]; any other list is
     /// [`StoreError::Invalid`](crate::StoreError::Invalid). After [`Outcome::Applied`], all of it
-    /// is as durable as its class requires, and every later read sees it.
+    /// is as durable as the call and the tables want (see [`crate::Durability`]), and every later
+    /// read sees it.
     ///
     /// An error means that nothing was applied.
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome>;
@@ -133,7 +134,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Stores a stream for `owner` under a fresh id. The content is readable once this returns. The
     /// lease is renewed while bytes come in. If the stream fails, no part of it ever becomes
-    /// readable. The call's deadline bounds each step of the upload, not the whole.
+    /// readable. The call's deadline bounds each step of the upload, not the whole. Bytes and
+    /// header are as durable as the call and [`Table::Contents`] want.
     async fn put_content(&self, call: Call, owner: Bytes, content: ContentStream) -> StoreResult<ContentId> {
         let id = self.fresh_content_id();
         self.put_content_as(call, id, owner, content).await?;

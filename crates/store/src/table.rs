@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::call::Class;
+use crate::call::{Class, Durability};
 
 /// The description of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct TableInfo {
     pub plain_rows: PlainRows,
     /// Whether its rows may have an expiry. [`crate::limited::Limited`] refuses one elsewhere.
     pub may_expire: bool,
+    /// The least that its writes must survive, whatever their calls state.
+    pub durability: Durability,
 }
 
 /// What a put does to a plain row that is there already, with other bytes.
@@ -108,6 +110,8 @@ const USUAL: TableInfo = TableInfo {
     class: Class::Description,
     plain_rows: PlainRows::WrittenOnce,
     may_expire: false,
+    // No more, because a cluster may keep one copy, and its nodes choose when they sync.
+    durability: Durability::Written,
 };
 
 // The order is part of the stored format of the embedded engine: it numbers the tables of a lane.

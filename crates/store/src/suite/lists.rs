@@ -4,7 +4,12 @@
 use super::{Shortcuts, Subject, bytes, call, guard, put, remove, row, write_head};
 use std::sync::Arc;
 
-use crate::{Call, Class, Condition, Deadline, Expect, Lane, Outcome, Removal, Step, Store, StoreError, Table};
+use futures::StreamExt;
+
+use crate::{
+    Call, Class, Condition, ContentState, Deadline, Durability, Expect, Lane, Outcome, Removal, Step, Store,
+    StoreError, Table,
+};
 
 fn require(sort: &str, condition: Condition) -> Step {
     Step::Require { table: Table::Objects, partition: bytes("p"), sort: bytes(sort), condition }
@@ -55,6 +60,33 @@ pub async fn a_list_stops_at_the_first_refused_step(subject: &mut impl Subject) 
     assert_eq!((step, stands.map(|row| row.value)), (1, Some(bytes("stands"))));
     assert_eq!(store.value("p", "b").await, None);
     assert_eq!(store.value("p", "x").await, Some(bytes("stands")));
+}
+
+/// A store that cannot promise a durability names the most that it can, and applies nothing. That
+/// holds for rows, heads and contents, and every store gives what tables need.
+pub async fn a_write_is_as_durable_as_it_wants_or_refused_by_name(subject: &mut impl Subject) {
+    let store = subject.store();
+    for wanted in Durability::ALL {
+        let partition = format!("{wanted:?}");
+        let list = vec![put(&partition, vec![row("a", "v")]), write_head(&partition, Expect::Absent, &guard(""), "v")];
+        let ran = store.run(call().durable(wanted), list).await;
+        let content = futures::stream::iter([Ok(bytes("content"))]).boxed();
+        let stored = store.put_content(call().durable(wanted), bytes("owner"), content).await;
+        match ran {
+            Ok(outcome) => {
+                assert!(outcome.is_applied(), "{wanted:?}: {outcome:?}");
+                let header = store.content_header(call(), stored.unwrap()).await.unwrap();
+                assert!(header.is_some_and(|header| header.state == ContentState::Sealed), "{wanted:?}");
+            }
+            Err(StoreError::NotDurable { wanted: named, given }) => {
+                assert!(named == wanted && given < wanted && wanted > Durability::Written, "{named:?}, {given:?}");
+                assert!(matches!(stored, Err(StoreError::NotDurable { .. })), "{stored:?}");
+                assert!(store.sorts(partition.as_bytes()).await.is_empty());
+                store.run(call().durable(given), vec![put(&partition, vec![row("a", "v")])]).await.unwrap();
+            }
+            Err(error) => panic!("{wanted:?}: {error}"),
+        }
+    }
 }
 
 /// Each writer reads its rows as soon as they are acknowledged.

@@ -289,6 +289,7 @@ macro_rules! behaviour_suite {
                 many_lists_at_once_are_all_applied
                 a_write_after_its_deadline_reports_a_true_outcome
                 a_healthy_store_refuses_no_writes
+                a_write_is_as_durable_as_it_wants_or_refused_by_name
                 tables_of_one_lane_change_in_one_list
                 a_list_across_lanes_is_refused_and_applies_nothing
             }
