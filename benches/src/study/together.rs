@@ -76,11 +76,7 @@ pub async fn measure(
 
 /// A request for volumes in a layout, at a level.
 pub fn ask(layout: Layout, level: Level, ids: &Bytes) -> Ask {
-    let layout = match layout {
-        Layout::Pages => "pages",
-        Layout::Volumes => "volumes",
-        Layout::WordSeq => "wordseq",
-    };
+    let layout = layout.name();
     let level = match level {
         Level::Frames => "auto".to_owned(),
         Level::Stored => "0".to_owned(),

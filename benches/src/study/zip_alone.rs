@@ -16,7 +16,7 @@ use super::unpack::{Contents, Unpacker};
 use crate::corpus::{self, CorpusVolume, Sizes};
 
 /// The layouts, in the order of the tables.
-pub const LAYOUTS: [Layout; 3] = [Layout::Pages, Layout::Volumes, Layout::WordSeq];
+pub const LAYOUTS: [Layout; Layout::ALL.len()] = Layout::ALL;
 
 /// A point of this stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

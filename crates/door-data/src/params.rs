@@ -21,6 +21,9 @@ pub const VOLUME_IDS: &str = "volumeIDs";
 /// The parameter with pages of volumes.
 pub const PAGE_IDS: &str = "pageIDs";
 
+/// The names of [`Layout::ALL`], for messages.
+const LAYOUTS: &str = "pages, volumes or wordseq";
+
 const FORM: &str = "application/x-www-form-urlencoded";
 const PLAIN: &str = "text/plain";
 const SUPPORTED: &str = "application/x-www-form-urlencoded, text/plain";
@@ -241,12 +244,7 @@ impl Params {
     /// The layout that `layout` or its original form `concat` names; by default pages apart.
     fn layout(&self, retrieval: Retrieval, mets: bool) -> Result<Layout, DoorError> {
         let conflicting = |first, second| DoorError::Conflicting { retrieval, first, second };
-        let named = self.keyword("layout", "pages, volumes or wordseq", |word| match word {
-            "pages" => Some(Layout::Pages),
-            "volumes" => Some(Layout::Volumes),
-            "wordseq" => Some(Layout::WordSeq),
-            _ => None,
-        })?;
+        let named = self.keyword("layout", LAYOUTS, Layout::named)?;
         let concat = self.truth("concat")?;
         let by_concat = concat.map(|concat| if concat { retrieval.concatenated() } else { Layout::Pages });
         if let (Some(named), Some(by_concat)) = (named, by_concat)
@@ -255,7 +253,7 @@ impl Params {
             return Err(conflicting("layout", "concat"));
         }
         let layout = named.or(by_concat).unwrap_or(Layout::Pages);
-        if layout == Layout::WordSeq && mets {
+        if mets && !layout.has_mets() {
             return Err(conflicting(if named.is_some() { "layout" } else { "concat" }, "mets"));
         }
         Ok(layout)

@@ -26,7 +26,7 @@ async fn main() {
         mets: Some(frame.clone()),
     };
     let source = Arc::new(MemorySource::new((0..volumes).map(volume).collect()));
-    for layout in [Layout::Pages, Layout::Volumes, Layout::WordSeq] {
+    for layout in Layout::ALL {
         for descriptors in [false, true] {
             let groups = source.groups();
             let archive = Arc::new(Archive { layout, level: Level::Frames, groups, errors: None, descriptors });

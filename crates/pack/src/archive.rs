@@ -1,6 +1,7 @@
 //! The description of an archive: groups of pages in a layout, at a level.
 
-use crate::Sums;
+use crate::layout::Entries;
+use crate::{Layout, Sums};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -25,18 +26,6 @@ pub struct PageMember {
     pub seq: u32,
     /// The page.
     pub member: Member,
-}
-
-/// How pages become entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Layout {
-    /// Per group a directory entry `<name>/`, an entry `<name>/00000001.txt` per page, then
-    /// `<name>/mets.xml`.
-    Pages,
-    /// Per group an entry `<name>.txt`, then `<name>.mets.xml`.
-    Volumes,
-    /// One entry `wordseq.txt` with all pages of all groups; no METS.
-    WordSeq,
 }
 
 /// How the texts are compressed. All entries with content have method 8 (DEFLATE), whatever the
@@ -129,12 +118,9 @@ impl Archive {
     /// entries that are left out while streaming, and does not include an `ERROR.err` that exists
     /// only because of them.
     pub fn entry_count(&self) -> u64 {
-        let of_groups: u64 = match self.layout {
-            Layout::Pages => {
-                self.groups.iter().map(|group| 1 + group.pages.sums().count + u64::from(group.mets.is_some())).sum()
-            }
-            Layout::Volumes => self.groups.iter().map(|group| 1 + u64::from(group.mets.is_some())).sum(),
-            Layout::WordSeq => u64::from(!self.groups.is_empty()),
+        let of_groups = match self.layout.entries() {
+            Entries::OfGroups(names) => self.groups.iter().map(|group| names(group).count(group)).sum(),
+            Entries::One(_) => u64::from(!self.groups.is_empty()),
         };
         of_groups + u64::from(self.errors.is_some())
     }

@@ -8,13 +8,13 @@ use crate::encode::{self, Encoding, Form, Input, Output};
 use crate::entry::{End, Entry, Sink, Sizes};
 use crate::exact::put_errors;
 use crate::frame::FRAME_END;
-use crate::map::{text_entry, wordseq_entry};
-use crate::names::{self, PageNames};
+use crate::layout::{GroupNames, PageEntries};
+use crate::names;
 use crate::out::Out;
 use crate::reader::{JOB_TEXT_BYTES, PageRuns, Reader, page_count};
 use crate::source::{ArchiveError, Source};
 use crate::spec::LIMIT32;
-use crate::{FrameError, Group, Layout, Level, Member, PageMember, crc32_combine};
+use crate::{FrameError, Group, Level, Member, PageMember, crc32_combine};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -57,12 +57,12 @@ pub(crate) struct Described<S> {
 
 /// A part of the archive.
 enum Batch {
-    /// The directory entry of a group.
-    Directory { group: usize },
+    /// A directory entry of this name.
+    Directory { name: String },
     /// Members of a group that are entries of their own, with their numbers.
     Entries { group: usize, members: Vec<(u32, Member)>, encoded: Encoding },
     /// The local header of a text entry.
-    TextBegin { name: Vec<u8>, planned: Entry },
+    TextBegin { name: String, planned: Entry },
     /// Pages of the text entry, each with its group.
     Text { members: Vec<(usize, Member)>, encoded: Encoding },
     /// The end of the text entry.
@@ -97,11 +97,7 @@ impl<S: Source> Described<S> {
 
     /// Produces everything, in the order of the archive.
     pub(crate) async fn run(mut self) -> Result<(), ArchiveError<S::Error>> {
-        match self.reader.archive.layout {
-            Layout::Pages => self.pages_apart().await?,
-            Layout::Volumes => self.volumes().await?,
-            Layout::WordSeq => self.wordseq().await?,
-        }
+        self.groups().await?;
         while !self.pipeline.is_empty() {
             self.write_batch().await?;
         }
@@ -129,27 +125,59 @@ impl<S: Source> Described<S> {
         Ok(count)
     }
 
-    /// [`Layout::Pages`].
-    async fn pages_apart(&mut self) -> Result<(), ArchiveError<S::Error>> {
-        for index in 0..self.reader.archive.groups.len() {
+    async fn groups(&mut self) -> Result<(), ArchiveError<S::Error>> {
+        let archive = self.reader.archive.clone();
+        let one = archive.one_entry();
+        if let Some((name, planned)) = one {
+            self.push(Batch::TextBegin { name: name.to_owned(), planned }).await?;
+        }
+        // Batches span volumes, because a request may name only one page of each of many.
+        let mut batch = TextBatch::default();
+        for index in 0..archive.groups.len() {
             let count = self.before_group(index).await?;
-            self.push(Batch::Directory { group: index }).await?;
-            let mut pages = PageRuns::new(index, count);
-            let (mut members, mut inputs) = (Vec::new(), Vec::new());
-            while let Some(run) = pages.next(&self.reader).await? {
-                self.push_entries(index, std::mem::take(&mut members), std::mem::take(&mut inputs)).await?;
-                members = run.iter().map(|(_, page, _)| (page.seq, page.member)).collect();
-                inputs = run.into_iter().map(|(page, member, frame)| (Some(page), member.member, frame)).collect();
+            match archive.names(index) {
+                Some(names) => self.entries(index, count, names).await?,
+                None => self.text_of(index, count, &mut batch).await?,
             }
-            // A batch of its own would take a place of the pool for almost no work.
-            if let Some((mets, frame)) = self.mets(index).await? {
-                members.push((Kept::METS, mets));
-                inputs.push((None, mets, frame));
-            }
-            self.push_entries(index, members, inputs).await?;
-            self.push(Batch::GroupEnd).await?;
+        }
+        if let Some((_, planned)) = one {
+            self.push_text(batch).await?;
+            self.push(Batch::TextEnd { planned }).await?;
         }
         Ok(())
+    }
+
+    /// The entries of a group.
+    async fn entries(&mut self, index: usize, count: u32, names: GroupNames) -> Result<(), ArchiveError<S::Error>> {
+        if let Some(name) = names.directory {
+            self.push(Batch::Directory { name }).await?;
+        }
+        let (mut members, mut inputs) = (Vec::new(), Vec::new());
+        match names.pages {
+            PageEntries::Apart(_) => {
+                let mut pages = PageRuns::new(index, count);
+                while let Some(run) = pages.next(&self.reader).await? {
+                    self.push_entries(index, std::mem::take(&mut members), std::mem::take(&mut inputs)).await?;
+                    members = run.iter().map(|(_, page, _)| (page.seq, page.member)).collect();
+                    inputs = run.into_iter().map(|(page, member, frame)| (Some(page), member.member, frame)).collect();
+                }
+            }
+            PageEntries::Joined(name) => {
+                let planned = self.reader.archive.joined_entry(index);
+                self.push(Batch::TextBegin { name, planned }).await?;
+                let mut batch = TextBatch::default();
+                self.text_of(index, count, &mut batch).await?;
+                self.push_text(batch).await?;
+                self.push(Batch::TextEnd { planned }).await?;
+            }
+        }
+        // With the last pages: a batch of its own would take a place of the pool for almost no work.
+        if let Some((mets, frame)) = self.mets(index).await? {
+            members.push((Kept::METS, mets));
+            inputs.push((None, mets, frame));
+        }
+        self.push_entries(index, members, inputs).await?;
+        self.push(Batch::GroupEnd).await
     }
 
     async fn push_entries(
@@ -183,13 +211,12 @@ impl<S: Source> Described<S> {
     async fn write_batch(&mut self) -> Result<(), ArchiveError<S::Error>> {
         let Some(batch) = self.pipeline.pop_front() else { return Ok(()) };
         match batch {
-            Batch::Directory { group } => {
-                let name = names::directory(self.group(group));
-                Entry::directory(&name).put_local(&mut self.out, &name);
+            Batch::Directory { name } => {
+                Entry::directory(name.as_bytes()).put_local(&mut self.out, name.as_bytes());
             }
             Batch::Entries { group, members, encoded } => self.write_entries(group, members, encoded).await?,
             Batch::TextBegin { name, planned } => {
-                described(&planned).put_local(&mut self.out, &name);
+                described(&planned).put_local(&mut self.out, name.as_bytes());
                 self.text = Kept::EMPTY_TEXT;
             }
             Batch::Text { members, encoded } => self.write_text(members, encoded).await?,
@@ -211,12 +238,10 @@ impl<S: Source> Described<S> {
         encoded: Encoding,
     ) -> Result<(), ArchiveError<S::Error>> {
         let encoded = encoded.finish().await.ok_or(ArchiveError::Interrupted)?;
-        let mut names = PageNames::new(self.group(group));
-        let mets_name = names::mets(self.reader.archive.layout, self.group(group));
+        let Some(mut names) = self.reader.archive.names(group) else { return Ok(()) };
         for ((seq, member), output) in members.into_iter().zip(encoded) {
             if let Some(content) = self.unless_omitted(group, output)? {
-                let name = if seq == Kept::METS { &mets_name } else { names.of(seq) };
-                self.member_entry(group, name, seq, &member, &content);
+                self.member_entry(group, name_of(&mut names, seq), seq, &member, &content);
             }
         }
         Ok(())
@@ -266,7 +291,7 @@ impl<S: Source> Described<S> {
     }
 
     async fn mets(&mut self, index: usize) -> Result<Option<(Member, Bytes)>, ArchiveError<S::Error>> {
-        let Some(mets) = names::mets_of(self.reader.archive.layout, self.group(index)) else { return Ok(None) };
+        let Some(mets) = self.group(index).mets else { return Ok(None) };
         match self.reader.mets_frame(index, &mets).await {
             Ok(frame) => Ok(Some((mets, frame))),
             Err(ArchiveError::Source(error)) if self.may_omit_mets(index, &error) => Ok(None),
@@ -276,38 +301,6 @@ impl<S: Source> Described<S> {
 
     fn may_omit_mets(&self, group: usize, error: &S::Error) -> bool {
         self.reader.archive.descriptors && self.reader.source.omit_mets(group, error)
-    }
-
-    /// [`Layout::Volumes`].
-    async fn volumes(&mut self) -> Result<(), ArchiveError<S::Error>> {
-        for index in 0..self.reader.archive.groups.len() {
-            let count = self.before_group(index).await?;
-            let planned = text_entry(&self.reader.archive, index);
-            self.push(Batch::TextBegin { name: names::text(self.group(index)), planned }).await?;
-            let mut batch = TextBatch::default();
-            self.text_of(index, count, &mut batch).await?;
-            self.push_text(batch).await?;
-            self.push(Batch::TextEnd { planned }).await?;
-            if let Some((mets, frame)) = self.mets(index).await? {
-                self.push_entries(index, vec![(Kept::METS, mets)], vec![(None, mets, frame)]).await?;
-            }
-            self.push(Batch::GroupEnd).await?;
-        }
-        Ok(())
-    }
-
-    /// [`Layout::WordSeq`].
-    async fn wordseq(&mut self) -> Result<(), ArchiveError<S::Error>> {
-        let Some(planned) = wordseq_entry(&self.reader.archive) else { return Ok(()) };
-        self.push(Batch::TextBegin { name: names::WORDSEQ.to_vec(), planned }).await?;
-        // Batches span volumes, because a request may name only one page of each of many.
-        let mut batch = TextBatch::default();
-        for index in 0..self.reader.archive.groups.len() {
-            let count = self.before_group(index).await?;
-            self.text_of(index, count, &mut batch).await?;
-        }
-        self.push_text(batch).await?;
-        self.push(Batch::TextEnd { planned }).await
     }
 
     /// Adds the pages of a group to a batch of the text entry, and to those after it.
@@ -339,31 +332,25 @@ impl<S: Source> Described<S> {
         let central_at = self.out.position();
         let archive = self.reader.archive.clone();
         let (mut at, mut entries) = (0, 0);
-        if let (Some(planned), Some(kept)) = (wordseq_entry(&archive), self.kept.first()) {
-            kept.entry(false, planned.size >= LIMIT32).put_central(&mut self.out, names::WORDSEQ, at);
+        if let (Some((name, planned)), Some(kept)) = (archive.one_entry(), self.kept.first()) {
+            kept.entry(false, planned.size >= LIMIT32).put_central(&mut self.out, name.as_bytes(), at);
             entries += 1;
         }
         let mut from = 0;
         for (index, to) in std::mem::take(&mut self.kept_to).into_iter().enumerate() {
+            let Some(mut names) = archive.names(index) else { continue };
             let group = &archive.groups[index];
             let utf8 = !group.name.is_ascii();
-            let mut page_names = PageNames::new(group);
-            let (text_name, mets_name) = (names::text(group), names::mets(archive.layout, group));
-            if archive.layout == Layout::Pages {
-                let name = names::directory(group);
-                let entry = Entry::directory(&name);
-                entry.put_central(&mut self.out, &name, at);
+            if let Some(name) = &names.directory {
+                let entry = Entry::directory(name.as_bytes());
+                entry.put_central(&mut self.out, name.as_bytes(), at);
                 at += entry.len(name.len());
                 entries += 1;
             }
             let text_zip64 = group.pages.sums().bytes >= LIMIT32;
             for kept in &self.kept[from..to] {
-                let (name, zip64) = match kept.seq {
-                    Kept::METS => (&mets_name[..], false),
-                    Kept::TEXT => (&text_name[..], text_zip64),
-                    seq => (page_names.of(seq), false),
-                };
-                let entry = kept.entry(utf8, zip64);
+                let name = name_of(&mut names, kept.seq);
+                let entry = kept.entry(utf8, kept.seq == Kept::TEXT && text_zip64);
                 entry.put_central(&mut self.out, name, at);
                 at += entry.len(name.len());
             }
@@ -377,6 +364,15 @@ impl<S: Source> Described<S> {
         }
         End { entries, central_at, central_len: self.out.position() - central_at }.put(&mut self.out);
         Ok(())
+    }
+}
+
+/// The name of a group's entry with this number.
+fn name_of(names: &mut GroupNames, seq: u32) -> &[u8] {
+    match &mut names.pages {
+        _ if seq == Kept::METS => names.mets.as_bytes(),
+        PageEntries::Apart(names) => names.of(seq),
+        PageEntries::Joined(name) => name.as_bytes(),
     }
 }
 

@@ -7,12 +7,13 @@
 use crate::encode;
 use crate::entry::{Entry, Sink};
 use crate::frame::FRAME_END;
-use crate::map::{Map, text_entry};
+use crate::layout::PageEntries;
+use crate::map::Map;
 use crate::names::{self, PageNames};
 use crate::out::Out;
 use crate::reader::{Reader, page_count};
 use crate::source::{ArchiveError, Source};
-use crate::{Group, Layout, Level, PageMember};
+use crate::{Level, PageMember};
 use bytes::Bytes;
 
 /// Produces the window of an archive.
@@ -64,10 +65,6 @@ impl<S: Source> Exact<S> {
         self.reader.archive.level
     }
 
-    fn group(&self, index: usize) -> &Group {
-        &self.reader.archive.groups[index]
-    }
-
     /// Produces everything, in the order of the archive.
     pub(crate) async fn run(mut self) -> Result<(), ArchiveError<S::Error>> {
         self.groups().await?;
@@ -79,8 +76,8 @@ impl<S: Source> Exact<S> {
     }
 
     async fn groups(&mut self) -> Result<(), ArchiveError<S::Error>> {
-        if let Some(entry) = self.map.wordseq {
-            entry.put_local(&mut self.out, names::WORDSEQ);
+        if let Some((name, entry)) = self.map.one {
+            entry.put_local(&mut self.out, name.as_bytes());
         }
         for index in self.first_wanted(&self.map.groups)..self.reader.archive.groups.len() {
             self.out.seek(self.map.groups[index]);
@@ -97,7 +94,7 @@ impl<S: Source> Exact<S> {
                 return Err(self.reader.mismatch(index, "its members do not add up to its sums"));
             }
         }
-        if self.map.wordseq.is_some() {
+        if self.map.one.is_some() {
             self.out.seek(self.map.groups[self.reader.archive.groups.len()]);
             self.out.put(&FRAME_END);
         }
@@ -111,23 +108,23 @@ impl<S: Source> Exact<S> {
     }
 
     async fn one_group(&mut self, index: usize) -> Result<(), ArchiveError<S::Error>> {
-        let utf8 = !self.group(index).name.is_ascii();
-        match self.reader.archive.layout {
-            Layout::Pages => {
-                let name = names::directory(self.group(index));
-                Entry::directory(&name).put_local(&mut self.out, &name);
-                let names = PageNames::new(self.group(index));
+        let archive = self.reader.archive.clone();
+        let Some(names) = archive.names(index) else { return self.pages(index, Pages::Joined).await };
+        if let Some(name) = names.directory {
+            Entry::directory(name.as_bytes()).put_local(&mut self.out, name.as_bytes());
+        }
+        match names.pages {
+            PageEntries::Apart(names) => {
+                let utf8 = !archive.groups[index].name.is_ascii();
                 self.pages(index, Pages::Entries { names, utf8 }).await?;
             }
-            Layout::Volumes => {
-                let name = names::text(self.group(index));
-                text_entry(&self.reader.archive, index).put_local(&mut self.out, &name);
+            PageEntries::Joined(name) => {
+                archive.joined_entry(index).put_local(&mut self.out, name.as_bytes());
                 self.pages(index, Pages::Joined).await?;
                 self.out.put(&FRAME_END);
             }
-            Layout::WordSeq => self.pages(index, Pages::Joined).await?,
         }
-        self.mets(index, utf8).await
+        self.mets(index, names.mets).await
     }
 
     /// The hot path: for an unchanged frame it writes a header, a copy and two bytes. It awaits
@@ -182,24 +179,23 @@ impl<S: Source> Exact<S> {
         self.out.put_encoding(index, len, job);
     }
 
-    async fn mets(&mut self, index: usize, utf8: bool) -> Result<(), ArchiveError<S::Error>> {
-        let layout = self.reader.archive.layout;
-        let Some(mets) = names::mets_of(layout, self.group(index)) else { return Ok(()) };
-        let name = names::mets(layout, self.group(index));
-        let entry = names::member_entry(self.level(), utf8, &mets);
+    async fn mets(&mut self, index: usize, name: String) -> Result<(), ArchiveError<S::Error>> {
+        let group = &self.reader.archive.groups[index];
+        let Some(mets) = group.mets else { return Ok(()) };
+        let entry = names::member_entry(self.level(), !group.name.is_ascii(), &mets);
         if self.out.is_ahead(entry.len(name.len())) || self.out.is_past() {
             self.out.skip(entry.len(name.len()));
             return Ok(());
         }
         let frame = self.reader.mets_frame(index, &mets).await?;
         if self.level() == Level::Frames {
-            entry.put_local(&mut self.out, &name);
+            entry.put_local(&mut self.out, name.as_bytes());
             self.out.put_frame(&frame);
             self.out.put(&FRAME_END);
         } else {
             let len = entry.len(name.len()) as usize;
             let job = encode::start_members(vec![(None, mets, frame)], len, move |out, _, text| {
-                entry.put_local(out, &name);
+                entry.put_local(out, name.as_bytes());
                 encode::put_stored(out, text);
                 out.put(&FRAME_END);
             });
@@ -218,18 +214,17 @@ impl<S: Source> Exact<S> {
     /// The central directory, by a second pass over the members.
     async fn central(&mut self) -> Result<(), ArchiveError<S::Error>> {
         self.out.seek(self.map.end.central_at);
-        if let Some(entry) = self.map.wordseq {
-            entry.put_central(&mut self.out, names::WORDSEQ, 0);
-        } else {
-            for index in self.first_wanted(&self.map.central)..self.reader.archive.groups.len() {
-                self.out.seek(self.map.central[index]);
-                if self.out.is_past() {
-                    return Ok(());
-                }
-                self.group_central(index).await?;
-                if self.out.position() != self.map.central[index + 1] {
-                    return Err(self.reader.mismatch(index, "its members changed while they were sent"));
-                }
+        if let Some((name, entry)) = self.map.one {
+            entry.put_central(&mut self.out, name.as_bytes(), 0);
+        }
+        for index in self.first_wanted(&self.map.central)..self.reader.archive.groups.len() {
+            self.out.seek(self.map.central[index]);
+            if self.out.is_past() {
+                return Ok(());
+            }
+            self.group_central(index).await?;
+            if self.out.position() != self.map.central[index + 1] {
+                return Err(self.reader.mismatch(index, "its members changed while they were sent"));
             }
         }
         if let Some(text) = &self.reader.archive.errors {
@@ -241,32 +236,36 @@ impl<S: Source> Exact<S> {
 
     async fn group_central(&mut self, index: usize) -> Result<(), ArchiveError<S::Error>> {
         let archive = self.reader.archive.clone();
-        let (level, group) = (archive.level, &archive.groups[index]);
-        let utf8 = !group.name.is_ascii();
+        let Some(names) = archive.names(index) else { return Ok(()) };
+        let group = &archive.groups[index];
         let mut at = self.map.groups[index];
-        if archive.layout == Layout::Pages {
-            let name = names::directory(group);
-            let entry = Entry::directory(&name);
-            entry.put_central(&mut self.out, &name, at);
+        if let Some(name) = names.directory {
+            let entry = Entry::directory(name.as_bytes());
+            entry.put_central(&mut self.out, name.as_bytes(), at);
             at += entry.len(name.len());
-            self.pages_central(index, at).await?;
-        } else {
-            let name = names::text(group);
-            text_entry(&archive, index).put_central(&mut self.out, &name, at);
         }
-        if let Some(mets) = names::mets_of(archive.layout, group) {
-            let name = names::mets(archive.layout, group);
-            let entry = names::member_entry(level, utf8, &mets);
-            entry.put_central(&mut self.out, &name, self.map.groups[index + 1] - entry.len(name.len()));
+        match names.pages {
+            PageEntries::Apart(names) => self.pages_central(index, names, at).await?,
+            PageEntries::Joined(name) => {
+                archive.joined_entry(index).put_central(&mut self.out, name.as_bytes(), at);
+            }
+        }
+        if let Some(mets) = group.mets {
+            let entry = names::member_entry(archive.level, !group.name.is_ascii(), &mets);
+            let at = self.map.groups[index + 1] - entry.len(names.mets.len());
+            entry.put_central(&mut self.out, names.mets.as_bytes(), at);
         }
         self.out.drain().await
     }
 
-    async fn pages_central(&mut self, index: usize, mut at: u64) -> Result<(), ArchiveError<S::Error>> {
+    async fn pages_central(
+        &mut self,
+        index: usize,
+        mut names: PageNames,
+        mut at: u64,
+    ) -> Result<(), ArchiveError<S::Error>> {
         let reader = self.reader.clone();
-        let group = &reader.archive.groups[index];
-        let utf8 = !group.name.is_ascii();
-        let mut names = PageNames::new(group);
+        let utf8 = !reader.archive.groups[index].name.is_ascii();
         let count = page_count(&reader.archive, index)?;
         let mut next = 0;
         while next < count {

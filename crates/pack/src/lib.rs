@@ -35,9 +35,9 @@
 //! - [`spec`] holds the numbers of the ZIP format, and `entry` writes single records of it. From
 //!   these [`writer`] makes small archives in memory, and [`streamed`] makes large ones whose
 //!   entries are not known beforehand.
-//! - [`archive`] describes what to send (an [`Archive`] of groups, a layout, a level). [`source`]
-//!   defines where its frames come from (the [`Source`] trait). [`memory`] is a source for tests
-//!   and benches.
+//! - [`archive`] describes what to send (an [`Archive`] of groups, a layout, a level), and
+//!   [`layout`] how pages become entries, with a file per layout. [`source`] defines where the
+//!   frames come from (the [`Source`] trait). [`memory`] is a source for tests and benches.
 //! - `exact` produces archives of known length, placed by `map`. `described` produces archives with
 //!   data descriptors, which `encode` compresses again. Both write through `out`, which keeps to
 //!   the requested range and cuts pieces.
@@ -52,6 +52,7 @@ mod exact;
 pub mod frame;
 mod framer;
 mod inflate;
+pub mod layout;
 mod map;
 pub mod memory;
 mod names;
@@ -64,10 +65,11 @@ pub mod streamed;
 pub mod sums;
 pub mod writer;
 
-pub use archive::{Archive, Group, GroupPages, Layout, Level, Member, PageMember};
+pub use archive::{Archive, Group, GroupPages, Level, Member, PageMember};
 pub use frame::{FRAME_END, Frame, FrameError, crc32_combine, gzip, stored_len};
 pub use framer::Framer;
 pub use inflate::inflate;
+pub use layout::Layout;
 pub use source::{ArchiveError, Source};
 pub use stream::{WHOLE, stream};
 pub use streamed::StreamedZip;

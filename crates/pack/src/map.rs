@@ -1,23 +1,24 @@
 //! Offsets of everything in an archive of known length.
 
 use crate::entry::{End, Entry};
+use crate::layout::PageEntries;
 use crate::names::{self, PageNames};
 use crate::reader::{members, mismatch, page_count};
 use crate::source::{ArchiveError, Source};
 use crate::spec::LIMIT32;
-use crate::{Archive, Layout, Level, Sums, crc32_combine};
+use crate::{Archive, Level, Sums};
 use std::ops::Range;
 
 /// Offsets of an archive's parts, computed from sums: 16 bytes per group.
 pub(crate) struct Map {
     /// Start of the pages and METS of each group, and as the last element their end.
     pub(crate) groups: Vec<u64>,
-    /// The entry of [`Layout::WordSeq`].
-    pub(crate) wordseq: Option<Entry>,
+    /// The one entry that has the pages of all groups, with its name, if the layout has it.
+    pub(crate) one: Option<(&'static str, Entry)>,
     /// Offset of the entry `ERROR.err`, if there is one.
     pub(crate) errors_at: u64,
-    /// Start of the central directory's records of each group, and their end, as above. With
-    /// [`Layout::WordSeq`] all are equal.
+    /// Start of the central directory's records of each group, and their end, as above. All are
+    /// equal if groups have no entries of their own.
     pub(crate) central: Vec<u64>,
     /// The end, with the place of the whole central directory.
     pub(crate) end: End,
@@ -33,20 +34,20 @@ impl Map {
     /// crosses 4 GiB, because the central directory's records grow from there on.
     pub(crate) async fn new<S: Source>(archive: &Archive, source: &S) -> Result<Self, ArchiveError<S::Error>> {
         let mut groups = Vec::with_capacity(archive.groups.len() + 1);
-        let wordseq = wordseq_entry(archive);
-        let mut at = wordseq.map_or(0, |entry| entry.local_len(names::WORDSEQ.len()));
+        let one = archive.one_entry();
+        let mut at = one.map_or(0, |(name, entry)| entry.local_len(name.len()));
         for group in 0..archive.groups.len() {
             page_count::<S::Error>(archive, group)?;
             groups.push(at);
             at += local_len(archive, group);
         }
         groups.push(at);
-        let errors_at = if let Some(entry) = wordseq { entry.len(names::WORDSEQ.len()) } else { at };
+        let errors_at = one.map_or(at, |(name, entry)| entry.len(name.len()));
 
         let errors = archive.errors.as_ref().map(|text| names::errors_entry(text));
         let central_at = errors_at + errors.map_or(0, |entry| entry.len(names::ERRORS.len()));
         let mut central = Vec::with_capacity(groups.len());
-        at = central_at + wordseq.map_or(0, |entry| entry.central_len(names::WORDSEQ.len(), 0));
+        at = central_at + one.map_or(0, |(name, entry)| entry.central_len(name.len(), 0));
         for (group, &group_at) in groups.iter().enumerate().take(archive.groups.len()) {
             central.push(at);
             at += central_len(archive, source, group, group_at, groups[group + 1]).await?;
@@ -54,7 +55,7 @@ impl Map {
         central.push(at);
         at += errors.map_or(0, |entry| entry.central_len(names::ERRORS.len(), errors_at));
         let end = End { entries: archive.entry_count(), central_at, central_len: at - central_at };
-        Ok(Self { groups, wordseq, errors_at, central, end })
+        Ok(Self { groups, one, errors_at, central, end })
     }
 
     /// Offset of the central directory's record of `ERROR.err`, if there is one.
@@ -75,46 +76,21 @@ impl Map {
     }
 }
 
-/// The one entry of [`Layout::WordSeq`], if the archive has it; its sizes in the local header.
-pub(crate) fn wordseq_entry(archive: &Archive) -> Option<Entry> {
-    if archive.layout != Layout::WordSeq || archive.groups.is_empty() {
-        return None;
-    }
-    let (mut sums, mut crc32) = (Sums::default(), 0);
-    for group in &archive.groups {
-        let of_group = group.pages.sums();
-        crc32 = crc32_combine(crc32, group.pages.crc32(), of_group.bytes);
-        sums.add(of_group);
-    }
-    Some(names::joined_entry(archive.level, false, &sums, crc32))
-}
-
-/// The text entry of a group in [`Layout::Volumes`], its sizes in the local header.
-pub(crate) fn text_entry(archive: &Archive, group: usize) -> Entry {
-    let group = &archive.groups[group];
-    names::joined_entry(archive.level, !group.name.is_ascii(), &group.pages.sums(), group.pages.crc32())
-}
-
-/// Length in bytes of a group's pages and METS: entries, or with [`Layout::WordSeq`] a part of the
-/// one entry.
+/// Length in bytes of a group's pages and METS: entries, or a part of the one entry.
 fn local_len(archive: &Archive, index: usize) -> u64 {
     let (level, group) = (archive.level, &archive.groups[index]);
-    let utf8 = !group.name.is_ascii();
-    let sums = group.pages.sums();
-    let pages = match archive.layout {
-        Layout::Pages => {
-            let directory = names::directory(group);
+    let (utf8, sums) = (!group.name.is_ascii(), group.pages.sums());
+    let Some(names) = archive.names(index) else { return names::contents_len(level, &sums) };
+    let directory_len = names.directory.map_or(0, |name| Entry::directory(name.as_bytes()).len(name.len()));
+    let pages_len = match names.pages {
+        PageEntries::Apart(names) => {
             let empty = names::joined_entry(level, utf8, &Sums::default(), 0);
-            let entry_overhead = empty.len(PageNames::new(group).len());
-            let directory_len = Entry::directory(&directory).len(directory.len());
-            directory_len + sums.count * entry_overhead + names::contents_len(level, &sums)
+            sums.count * empty.len(names.len()) + names::contents_len(level, &sums)
         }
-        Layout::Volumes => text_entry(archive, index).len(names::text(group).len()),
-        Layout::WordSeq => names::contents_len(level, &sums),
+        PageEntries::Joined(name) => archive.joined_entry(index).len(name.len()),
     };
-    let mets = names::mets_of(archive.layout, group);
-    let mets_name_len = names::mets(archive.layout, group).len();
-    pages + mets.map_or(0, |mets| names::member_entry(level, utf8, &mets).len(mets_name_len))
+    let mets_len = group.mets.map_or(0, |mets| names::member_entry(level, utf8, &mets).len(names.mets.len()));
+    directory_len + pages_len + mets_len
 }
 
 /// Length in bytes of the central directory's records of a group that lies from `at` to `end`.
@@ -126,35 +102,35 @@ async fn central_len<S: Source>(
     end: u64,
 ) -> Result<u64, ArchiveError<S::Error>> {
     let (level, group) = (archive.level, &archive.groups[index]);
-    let utf8 = !group.name.is_ascii();
-    let pages = match archive.layout {
-        Layout::Pages => {
-            let directory = names::directory(group);
-            let entry = Entry::directory(&directory);
-            let directory_len = entry.central_len(directory.len(), at);
-            let pages_at = at + entry.len(directory.len());
-            directory_len + pages_central_len(archive, source, index, pages_at, end).await?
-        }
-        Layout::Volumes => text_entry(archive, index).central_len(names::text(group).len(), at),
-        Layout::WordSeq => 0,
+    let Some(names) = archive.names(index) else { return Ok(0) };
+    let (mut len, mut pages_at) = (0, at);
+    if let Some(name) = names.directory {
+        let entry = Entry::directory(name.as_bytes());
+        len += entry.central_len(name.len(), at);
+        pages_at += entry.len(name.len());
+    }
+    len += match names.pages {
+        PageEntries::Apart(names) => pages_central_len(archive, source, index, &names, pages_at..end).await?,
+        PageEntries::Joined(name) => archive.joined_entry(index).central_len(name.len(), pages_at),
     };
-    let Some(mets) = names::mets_of(archive.layout, group) else { return Ok(pages) };
-    let (entry, name_len) = (names::member_entry(level, utf8, &mets), names::mets(archive.layout, group).len());
-    Ok(pages + entry.central_len(name_len, end - entry.len(name_len)))
+    if let Some(mets) = group.mets {
+        let entry = names::member_entry(level, !group.name.is_ascii(), &mets);
+        len += entry.central_len(names.mets.len(), end - entry.len(names.mets.len()));
+    }
+    Ok(len)
 }
 
 /// Length in bytes of the central directory's records of a group's single pages, whose entries
-/// begin at `at` and, with the METS document, end at `end`.
+/// are, with that of the METS document, `within` these bytes.
 async fn pages_central_len<S: Source>(
     archive: &Archive,
     source: &S,
     index: usize,
-    at: u64,
-    end: u64,
+    names: &PageNames,
+    within: Range<u64>,
 ) -> Result<u64, ArchiveError<S::Error>> {
-    let (level, group) = (archive.level, &archive.groups[index]);
-    let utf8 = !group.name.is_ascii();
-    let name_len = PageNames::new(group).len();
+    let Range { start: at, end } = within;
+    let (level, utf8, name_len) = (archive.level, !archive.groups[index].name.is_ascii(), names.len());
     let empty = names::joined_entry(level, utf8, &Sums::default(), 0);
     let count = page_count(archive, index)?;
     if end <= LIMIT32 || at >= LIMIT32 {

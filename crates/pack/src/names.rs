@@ -1,11 +1,8 @@
-//! Names and records of entries, for each layout.
+//! Names of pages, and records of entries.
 
 use crate::entry::{Entry, Sizes};
 use crate::frame::{FRAME_END, stored_len};
-use crate::{Group, Layout, Level, Member, Sums};
-
-/// Name of the one entry of [`Layout::WordSeq`].
-pub(crate) const WORDSEQ: &[u8] = b"wordseq.txt";
+use crate::{Level, Member, Sums};
 
 /// Name of the entry that lists missing pages and volumes.
 pub(crate) const ERRORS: &[u8] = b"ERROR.err";
@@ -18,10 +15,11 @@ pub(crate) struct PageNames {
 }
 
 impl PageNames {
-    const SUFFIX: &[u8] = b"/00000000.txt";
+    const DIGITS: &str = "00000000";
 
-    pub(crate) fn new(group: &Group) -> Self {
-        Self { name: [group.name.as_bytes(), Self::SUFFIX].concat(), digits_at: group.name.len() + 1 }
+    /// Names that have the number of the page in eight digits between `before` and `after`.
+    pub(crate) fn new(before: &str, after: &str) -> Self {
+        Self { name: [before, Self::DIGITS, after].concat().into_bytes(), digits_at: before.len() }
     }
 
     /// Length in bytes of each name.
@@ -32,33 +30,12 @@ impl PageNames {
     /// The name of a page; its number is at most [`MAX_SEQ`](crate::archive::MAX_SEQ).
     pub(crate) fn of(&mut self, seq: u32) -> &[u8] {
         let mut rest = seq;
-        for digit in self.name[self.digits_at..self.digits_at + 8].iter_mut().rev() {
+        for digit in self.name[self.digits_at..self.digits_at + Self::DIGITS.len()].iter_mut().rev() {
             *digit = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
         &self.name
     }
-}
-
-/// Name of a group's directory entry, in [`Layout::Pages`].
-pub(crate) fn directory(group: &Group) -> Vec<u8> {
-    [group.name.as_bytes(), b"/"].concat()
-}
-
-/// Name of a group's text, in [`Layout::Volumes`].
-pub(crate) fn text(group: &Group) -> Vec<u8> {
-    [group.name.as_bytes(), b".txt"].concat()
-}
-
-/// Name of a group's METS document.
-pub(crate) fn mets(layout: Layout, group: &Group) -> Vec<u8> {
-    let suffix: &[u8] = if layout == Layout::Pages { b"/mets.xml" } else { b".mets.xml" };
-    [group.name.as_bytes(), suffix].concat()
-}
-
-/// The METS document of a group, where the layout has one.
-pub(crate) fn mets_of(layout: Layout, group: &Group) -> Option<Member> {
-    if layout == Layout::WordSeq { None } else { group.mets }
 }
 
 /// Length in bytes of a member within an entry, at a level whose length is known.
@@ -95,8 +72,7 @@ mod tests {
 
     #[test]
     fn page_names_have_eight_digits() {
-        let group = Group { name: "uc2.x".into(), pages: crate::GroupPages::Some([].into()), mets: None };
-        let mut names = PageNames::new(&group);
+        let mut names = PageNames::new("uc2.x/", ".txt");
         assert_eq!(names.of(12_345_678), b"uc2.x/12345678.txt");
         assert_eq!(names.of(9), b"uc2.x/00000009.txt");
         assert_eq!(names.len(), 18);

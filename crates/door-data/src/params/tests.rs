@@ -76,6 +76,15 @@ fn concat_is_the_older_form_of_layout() {
 }
 
 #[test]
+fn every_layout_is_known_by_its_name_and_named_when_another_is_asked_for() {
+    let refused = refusal(volumes("volumeIDs=a.1&layout=zip"));
+    for layout in Layout::ALL {
+        assert_eq!(volumes(&format!("volumeIDs=a.1&layout={}", layout.name())).unwrap().layout, layout);
+        assert!(refused.contains(layout.name()), "{refused}");
+    }
+}
+
+#[test]
 fn contradictions_are_named() {
     let page = |names: &str| format!("Conflicting parameters in page retrieval. Offending Parameters: {names}");
     let volume = |names: &str| format!("Conflicting parameters in volume retrieval. Offending Parameters: {names}");

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use store::Store;
 
 pub use errors::{Missing, MissingPart, MissingReason};
-pub use plan::{BulkPlan, LAYOUT_VERSION, PlannedPage, PlannedVolume, Planning};
+pub use plan::{BulkPlan, PlannedPage, PlannedVolume, Planning};
 pub use request::{BulkRequest, OnDamage, Wanted};
 pub use selection::{Selection, SelectionInfo, SelectionTerms};
 pub use stream::Download;

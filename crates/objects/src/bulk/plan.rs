@@ -32,11 +32,6 @@ use crate::rules::Rule;
 use crate::shares::Party;
 use crate::turns::Turn;
 
-/// The version of the archive layout, byte by byte. It is part of every ETag: raise it whenever
-/// `pack` writes an archive differently, so that no client resumes in the middle of a different
-/// archive.
-pub const LAYOUT_VERSION: u8 = 1;
-
 /// Requests for at most this many volumes are planned without waiting for a turn: planning them
 /// takes almost no time, and they must not queue behind requests for thousands.
 const SMALL_PLAN: u64 = 16;
@@ -196,8 +191,8 @@ impl Library {
         on_damage: OnDamage,
         party: &Party,
     ) -> ObjectsResult<Arc<BulkPlan>> {
-        if request.mets && request.layout == pack::Layout::WordSeq {
-            return Err(ObjectsError::Invalid("a word sequence has no place for METS".to_owned()));
+        if request.mets && !request.layout.has_mets() {
+            return Err(ObjectsError::Invalid(format!("the layout {} has no place for METS", request.layout.name())));
         }
         for _ in 0..ATTEMPTS_MAX {
             match self.plan_once(request, on_damage, party).await {
@@ -440,7 +435,7 @@ fn etag(archive: &Archive, volumes: &[PlannedVolume]) -> String {
         Level::Recompressed(level) => level,
     };
     let mut digest = Sha256::new();
-    digest.update([LAYOUT_VERSION, archive.layout as u8, level]);
+    digest.update([archive.layout.version(), archive.layout as u8, level]);
     for (group, volume) in archive.groups.iter().zip(volumes) {
         digest_text(&mut digest, group.name.as_bytes());
         digest.update(volume.revision.0);
@@ -466,6 +461,23 @@ fn digest_text(digest: &mut Sha256, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_etag_of_a_plan_does_not_change_from_one_version_of_penates_to_the_next() {
+        let sums = pack::Sums { count: 1, bytes: 2, frame_bytes: 3, stored_bytes: 4 };
+        let pages = GroupPages::All { sums, crc32: 5 };
+        let archive = Archive {
+            layout: pack::Layout::Volumes,
+            level: Level::Frames,
+            groups: vec![Group { name: "uc2.x".into(), pages, mets: None }],
+            errors: Some(Bytes::from_static(b"missing")),
+            descriptors: false,
+        };
+        let (revision, mets) = (RevisionId([7; 16]), Place { pack: 0, offset: 0 });
+        let volume = PlannedVolume { revision, generation: revision, mets, pages: Box::default() };
+        let expected = "9d4e26e219d4e4a32b32397b0387bf6aa088682828f01a9f44de92c9ac1207e7";
+        assert_eq!(etag(&archive, &[volume]), expected);
+    }
 
     #[test]
     fn a_plan_of_five_thousand_whole_volumes_takes_less_than_a_megabyte() {

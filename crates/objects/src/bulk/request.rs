@@ -28,7 +28,7 @@ pub struct BulkRequest {
     pub layout: Layout,
     /// How texts are compressed.
     pub level: Level,
-    /// Whether each volume's METS follows its pages (never in [`Layout::WordSeq`]).
+    /// Whether each volume's METS follows its pages (only if [`Layout::has_mets`]).
     pub mets: bool,
 }
 

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hathi::VolumeId;
-use pack::Level;
+use pack::{Layout, Level};
 use serde::{Deserialize, Serialize};
 use store::{Call, Class, NewRow, Removal, Scan, Step, StoreError, Strength, Table, UnixMillis, envelope};
 
-use super::plan::{BulkPlan, LAYOUT_VERSION, Planning};
+use super::plan::{BulkPlan, Planning};
 use super::request::{BulkRequest, OnDamage};
 use super::stored_plan::{StoredPlan, StoredVolumes};
 use crate::audit::Requester;
@@ -93,6 +93,7 @@ pub struct SelectionInfo {
 #[derive(Serialize, Deserialize)]
 struct StoredInfo {
     info: SelectionInfo,
+    /// [`Layout::version_of_all`] when it was made.
     layout_version: u8,
     chunks: u32,
     /// Whether it was made at the heads' home. Strong reads there find all of it from then on.
@@ -335,7 +336,7 @@ impl Library {
         let chunk_count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
         let stored = StoredInfo {
             info: info.clone(),
-            layout_version: LAYOUT_VERSION,
+            layout_version: Layout::version_of_all(),
             chunks: chunk_count,
             made_at_home: self.is_home(),
         };
@@ -371,7 +372,7 @@ impl Library {
         let standing = standing.ok_or_else(|| ObjectsError::Absent(named()))?;
         let ended = standing.ended_early.is_some() || self.inner.surroundings.clock.now() >= standing.stored.info.ends;
         // This version cannot reproduce the bytes of an archive in another version's layout.
-        if ended || standing.swept || standing.stored.layout_version != LAYOUT_VERSION {
+        if ended || standing.swept || standing.stored.layout_version != Layout::version_of_all() {
             return Err(ObjectsError::Expired(named()));
         }
         Ok(standing.stored)

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::process::Command;
 use std::sync::Arc;
 
-pub const LAYOUTS: [Layout; 3] = [Layout::Pages, Layout::Volumes, Layout::WordSeq];
+pub const LAYOUTS: [Layout; Layout::ALL.len()] = Layout::ALL;
 pub const ERRORS: &str = "Caught the following errors\nKeyNotFoundException: Offending key: a.b\n";
 
 /// A volume of these texts, numbered from 1. An archive requests all or some of them.
