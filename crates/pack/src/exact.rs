@@ -12,7 +12,7 @@ use crate::map::Map;
 use crate::names::{self, PageNames};
 use crate::out::Out;
 use crate::reader::{Reader, page_count};
-use crate::source::{ArchiveError, Source};
+use crate::source::{ArchiveError, Pass, Source};
 use crate::{Level, PageMember};
 use bytes::Bytes;
 
@@ -135,7 +135,7 @@ impl<S: Source> Exact<S> {
         let count = page_count(&reader.archive, index)?;
         let mut next = 0;
         while next < count && !self.out.is_past() {
-            let batch = reader.members(index, next).await?;
+            let batch = reader.members(Pass::Contents, index, next).await?;
             let mut pages = &batch[..];
             next += pages.len() as u32;
             while let Some((page, later)) = pages.split_first()
@@ -269,7 +269,7 @@ impl<S: Source> Exact<S> {
         let count = page_count(&reader.archive, index)?;
         let mut next = 0;
         while next < count {
-            let pages = reader.members(index, next).await?;
+            let pages = reader.members(Pass::Directory, index, next).await?;
             for page in pages.iter() {
                 let entry = names::member_entry(reader.archive.level, utf8, &page.member);
                 entry.put_central(&mut self.out, names.of(page.seq), at);

@@ -70,7 +70,7 @@ pub use frame::{FRAME_END, Frame, FrameError, crc32_combine, gzip, stored_len};
 pub use framer::Framer;
 pub use inflate::inflate;
 pub use layout::Layout;
-pub use source::{ArchiveError, Source};
+pub use source::{ArchiveError, Pass, Source};
 pub use stream::{WHOLE, stream};
 pub use streamed::StreamedZip;
 pub use sums::Sums;

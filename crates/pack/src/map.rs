@@ -4,7 +4,7 @@ use crate::entry::{End, Entry};
 use crate::layout::PageEntries;
 use crate::names::{self, PageNames};
 use crate::reader::{members, mismatch, page_count};
-use crate::source::{ArchiveError, Source};
+use crate::source::{ArchiveError, Pass, Source};
 use crate::spec::LIMIT32;
 use crate::{Archive, Level, Sums};
 use std::ops::Range;
@@ -138,7 +138,7 @@ async fn pages_central_len<S: Source>(
     }
     let (mut len, mut page_at, mut next) = (0, at, 0);
     while next < count {
-        let members = members(archive, source, index, next).await?;
+        let members = members(archive, source, Pass::Lengths, index, next).await?;
         for page in members.iter() {
             let entry = names::member_entry(level, utf8, &page.member);
             len += entry.central_len(name_len, page_at);

@@ -1,7 +1,7 @@
 //! A source with its volumes in memory, for tests and benches of this crate and others.
 
 use crate::archive::{Group, GroupPages};
-use crate::{Frame, PageMember, Source, crc32_combine};
+use crate::{Frame, PageMember, Pass, Source, crc32_combine};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::ops::Range;
@@ -136,7 +136,7 @@ impl MemorySource {
 impl Source for MemorySource {
     type Error = MissingError;
 
-    async fn members(&self, group: usize, pages: Range<u32>) -> Result<Vec<PageMember>, MissingError> {
+    async fn members(&self, _pass: Pass, group: usize, pages: Range<u32>) -> Result<Vec<PageMember>, MissingError> {
         self.members_read.fetch_add(u64::from(pages.end - pages.start), Relaxed);
         let volume = &self.volumes[group];
         let member = |page| {

@@ -2,7 +2,7 @@
 
 use crate::archive::MAX_SEQ;
 use crate::frame::MAX_TEXT_BYTES;
-use crate::source::{ArchiveError, MEMBERS_PER_CALL, Source};
+use crate::source::{ArchiveError, MEMBERS_PER_CALL, Pass, Source};
 use crate::spec::MAX_NAME_BYTES;
 use crate::{Archive, GroupPages, Level, Member, PageMember};
 use bytes::Bytes;
@@ -35,10 +35,11 @@ impl<S: Source> Reader<S> {
     /// A batch of members of a group that begins with the page `from`.
     pub(crate) async fn members(
         &self,
+        pass: Pass,
         group: usize,
         from: u32,
     ) -> Result<Cow<'_, [PageMember]>, ArchiveError<S::Error>> {
-        members(&self.archive, &*self.source, group, from).await
+        members(&self.archive, &*self.source, pass, group, from).await
     }
 
     /// The frames of the first of some pages, `from` being the index of the first. Where the frames
@@ -109,6 +110,7 @@ pub(crate) fn page_count<E: std::error::Error>(archive: &Archive, group: usize) 
 pub(crate) async fn members<'a, S: Source>(
     archive: &'a Archive,
     source: &S,
+    pass: Pass,
     group: usize,
     from: u32,
 ) -> Result<Cow<'a, [PageMember]>, ArchiveError<S::Error>> {
@@ -123,7 +125,7 @@ pub(crate) async fn members<'a, S: Source>(
             if from >= to {
                 return Ok(Cow::Borrowed(&[]));
             }
-            let members = source.members(group, from..to).await.map_err(ArchiveError::Source)?;
+            let members = source.members(pass, group, from..to).await.map_err(ArchiveError::Source)?;
             if members.len() != (to - from) as usize {
                 return Err(mismatch(archive, group, "another number of members than asked for"));
             }
@@ -168,7 +170,7 @@ impl PageRuns {
                 if self.next >= self.count {
                     return Ok(None);
                 }
-                self.batch = reader.members(self.group, self.next).await?.into_owned();
+                self.batch = reader.members(Pass::Contents, self.group, self.next).await?.into_owned();
                 self.is_careful = false;
             }
             let asked = if self.is_careful { &self.batch[..1] } else { &self.batch[..] };

@@ -14,11 +14,12 @@ pub trait Source: Send + Sync + 'static {
 
     /// The members of exactly these pages of a group with
     /// [`GroupPages::All`](crate::GroupPages::All), in METS order. It is called for at most
-    /// [`MEMBERS_PER_CALL`].
-    async fn members(&self, group: usize, pages: Range<u32>) -> Result<Vec<PageMember>, Self::Error>;
+    /// [`MEMBERS_PER_CALL`]. Within a pass groups are asked for in order.
+    async fn members(&self, pass: Pass, group: usize, pages: Range<u32>) -> Result<Vec<PageMember>, Self::Error>;
 
     /// The frames of the first of these pages of a group: at least one, and at most as many as fit
-    /// into `max_bytes` (or one that is larger).
+    /// into `max_bytes` (or one that is larger). Frames and METS are read in
+    /// [`Pass::Contents`] only.
     async fn frames(&self, group: usize, pages: Range<u32>, max_bytes: usize) -> Result<Vec<Bytes>, Self::Error>;
 
     /// The frame of a group's METS document.
@@ -58,6 +59,19 @@ pub trait Source: Send + Sync + 'static {
     fn late_errors(&self) -> Option<Bytes> {
         None
     }
+}
+
+/// What members are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// The length of the archive and the offsets in it, before anything is sent. Only a group that
+    /// crosses 4 GiB is read, and only if each of its pages is an entry.
+    Lengths,
+    /// The contents of the groups that are sent.
+    Contents,
+    /// The central directory, after all contents. Only groups are read of which each page is an
+    /// entry, and only if the archive's length is known.
+    Directory,
 }
 
 /// The most members that [`Source::members`] is asked for at once.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use common::{LAYOUTS, archive, bytes, volume};
 use futures::StreamExt;
 use pack::memory::MemorySource;
-use pack::{Level, PageMember, Source, WHOLE, stream};
+use pack::{Level, PageMember, Pass, Source, WHOLE, stream};
 use rand::{RngCore, SeedableRng};
 
 /// Length of the pieces.
@@ -29,8 +29,8 @@ struct Counting {
 impl Source for Counting {
     type Error = <MemorySource as Source>::Error;
 
-    async fn members(&self, group: usize, pages: Range<u32>) -> Result<Vec<PageMember>, Self::Error> {
-        self.inner.members(group, pages).await
+    async fn members(&self, pass: Pass, group: usize, pages: Range<u32>) -> Result<Vec<PageMember>, Self::Error> {
+        self.inner.members(pass, group, pages).await
     }
 
     async fn frames(&self, group: usize, pages: Range<u32>, max_bytes: usize) -> Result<Vec<Bytes>, Self::Error> {

@@ -83,8 +83,13 @@ struct OnlyDamaged(MemorySource);
 impl Source for OnlyDamaged {
     type Error = <MemorySource as Source>::Error;
 
-    async fn members(&self, group: usize, pages: std::ops::Range<u32>) -> Result<Vec<pack::PageMember>, Self::Error> {
-        self.0.members(group, pages).await
+    async fn members(
+        &self,
+        pass: pack::Pass,
+        group: usize,
+        pages: std::ops::Range<u32>,
+    ) -> Result<Vec<pack::PageMember>, Self::Error> {
+        self.0.members(pass, group, pages).await
     }
 
     async fn frames(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use hathi::VolumeId;
-use pack::{Archive, FrameError, GroupPages, PageMember, Source};
+use pack::{Archive, FrameError, GroupPages, PageMember, Pass, Source};
 use parking_lot::Mutex;
 use store::UnixMillis;
 
@@ -54,28 +54,30 @@ pub(super) struct PlanSource {
 /// The further state of a source for a stream.
 struct Sending {
     trail: AuditTrail,
+    /// For [`Pass::Contents`].
     volumes: ReadAhead,
-    /// For the second pass, which makes the central directory.
+    /// For [`Pass::Directory`].
     directories: ReadAhead,
     kept: KeptDirectories,
-    /// The group whose pages are being sent; `None`: none yet.
-    group: Mutex<Option<usize>>,
 }
 
 impl Sending {
-    /// Returns what was read ahead of a group, in the pass that requests it. Kept directories may
-    /// have at most `kept_bytes_max` bytes.
-    async fn ahead(&self, group: usize, kept_bytes_max: usize) -> Option<Arc<VolumeRows>> {
-        let is_sent_now = *self.group.lock() == Some(group);
-        if !is_sent_now {
-            return match self.kept.of(group) {
+    /// Returns what was read ahead of a group for a pass. Kept directories may have at most
+    /// `kept_bytes_max` bytes.
+    async fn ahead(&self, pass: Pass, group: usize, kept_bytes_max: usize) -> Option<Arc<VolumeRows>> {
+        match pass {
+            // One group at most is requested.
+            Pass::Lengths => None,
+            Pass::Contents => {
+                let rows = self.volumes.of(group).await?;
+                self.kept.keep(group, &rows, kept_bytes_max);
+                Some(rows)
+            }
+            Pass::Directory => match self.kept.of(group) {
                 Some(directory) => Some(directory),
                 None => self.directories.of(group).await,
-            };
+            },
         }
-        let rows = self.volumes.of(group).await?;
-        self.kept.keep(group, &rows, kept_bytes_max);
-        Some(rows)
     }
 }
 
@@ -126,8 +128,8 @@ impl PlanSource {
         };
         let volumes = ahead(What::Volumes, sent);
         let directories = ahead(What::Directories, 0..plan.archive.groups.len());
-        let (kept, group) = (KeptDirectories::default(), Mutex::default());
-        Self { sending: Some(Sending { trail, volumes, directories, kept, group }), ..source }
+        let kept = KeptDirectories::default();
+        Self { sending: Some(Sending { trail, volumes, directories, kept }), ..source }
     }
 
     /// The id of a group's volume.
@@ -233,7 +235,7 @@ impl PlanSource {
 
     /// Entries of some pages of a group, in its order, from `pages.start` on: at least one, and as
     /// many as are available.
-    async fn entries(&self, group: usize, pages: Range<u32>) -> ObjectsResult<Arc<[Entry]>> {
+    async fn entries(&self, pass: Pass, group: usize, pages: Range<u32>) -> ObjectsResult<Arc<[Entry]>> {
         if let GroupPages::Some(members) = &self.archive.groups[group].pages {
             let range = pages.start as usize..pages.end as usize;
             let members = &members[range.clone()];
@@ -245,7 +247,7 @@ impl PlanSource {
             };
             return Ok(members.iter().zip(places).take(ENTRIES_KEPT as usize).map(entry).collect());
         }
-        if let Some(rows) = self.ahead(group).await?
+        if let Some(rows) = self.ahead(pass, group).await?
             && let Some(entries) = ahead::part(&rows.entries, pages.clone(), ENTRIES_KEPT)
         {
             return Ok(entries);
@@ -265,11 +267,11 @@ impl PlanSource {
         Ok(entries[..pages.len().min(entries.len())].into())
     }
 
-    /// What was read ahead of a group.
-    async fn ahead(&self, group: usize) -> ObjectsResult<Option<Arc<VolumeRows>>> {
+    /// What was read ahead of a group for a pass.
+    async fn ahead(&self, pass: Pass, group: usize) -> ObjectsResult<Option<Arc<VolumeRows>>> {
         let Some(sending) = &self.sending else { return Ok(None) };
         self.check_life()?;
-        Ok(sending.ahead(group, self.fairness().kept_bytes()).await)
+        Ok(sending.ahead(pass, group, self.fairness().kept_bytes()).await)
     }
 
     /// The kept entries of these pages, if they begin with the first of them.
@@ -285,7 +287,7 @@ impl PlanSource {
     /// damaged. If the first is damaged, finds and marks all damaged pages in the rest of the
     /// volume, so that the next request reports all of them.
     async fn frames_of(&self, group: usize, first: u32, run: &[Entry]) -> ObjectsResult<Vec<Bytes>> {
-        if let Some(rows) = self.ahead(group).await?
+        if let Some(rows) = self.ahead(Pass::Contents, group).await?
             && let Some(frames) = ahead::frames(&rows, run)
         {
             return Ok(frames);
@@ -309,7 +311,7 @@ impl PlanSource {
         let end = if already_told { page + 1 } else { self.page_count(group) };
         let generation = self.volumes[group].generation;
         for later in page..end {
-            let Ok(entries) = self.entries(group, later..later + 1).await else { break };
+            let Ok(entries) = self.entries(Pass::Contents, group, later..later + 1).await else { break };
             match self.read(|| self.library.frames(id, generation, &entries[..1])).await {
                 Err(error) if error.is_damage() => self.note(id, group, self.member(group, later), &error).await,
                 Ok(_) => {}
@@ -391,11 +393,11 @@ fn run_len(entries: &[Entry], max_bytes: usize) -> usize {
 impl Source for PlanSource {
     type Error = ObjectsError;
 
-    async fn members(&self, group: usize, pages: Range<u32>) -> ObjectsResult<Vec<PageMember>> {
+    async fn members(&self, pass: Pass, group: usize, pages: Range<u32>) -> ObjectsResult<Vec<PageMember>> {
         let mut members = Vec::with_capacity(pages.len());
         let mut rest = pages;
         while !rest.is_empty() {
-            let entries = self.entries(group, rest.clone()).await?;
+            let entries = self.entries(pass, group, rest.clone()).await?;
             members.extend(entries.iter().map(|entry| PageMember { seq: entry.seq, member: entry.member }));
             rest.start += u32::try_from(entries.len()).unwrap_or(u32::MAX);
         }
@@ -403,7 +405,7 @@ impl Source for PlanSource {
     }
 
     async fn frames(&self, group: usize, pages: Range<u32>, max_bytes: usize) -> ObjectsResult<Vec<Bytes>> {
-        let entries = self.entries(group, pages.clone()).await?;
+        let entries = self.entries(Pass::Contents, group, pages.clone()).await?;
         let run = &entries[..run_len(&entries, max_bytes)];
         self.frames_of(group, pages.start, run).await
     }
@@ -415,7 +417,7 @@ impl Source for PlanSource {
             .mets
             .ok_or_else(|| ObjectsError::Internal("METS that nobody asked for".to_owned()))?;
         let entry = [Entry { seq: 0, member, place: volume.mets }];
-        if let Some(frame) = self.ahead(group).await?.and_then(|rows| rows.frame(&entry[0])) {
+        if let Some(frame) = self.ahead(Pass::Contents, group).await?.and_then(|rows| rows.frame(&entry[0])) {
             return Ok(frame);
         }
         let read = self.read(|| self.library.frames(&id, volume.generation, &entry)).await;
@@ -434,7 +436,6 @@ impl Source for PlanSource {
 
     async fn before_group(&self, group: usize) -> ObjectsResult<()> {
         let Some(sending) = &self.sending else { return Ok(()) };
-        *sending.group.lock() = Some(group);
         sending.trail.before_group(group).await
     }
 

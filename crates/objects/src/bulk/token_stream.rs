@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hathi::VolumeId;
-use pack::{FrameError, PageMember, Source, ZipEntry, ZipEntryError, ZipWriter};
+use pack::{FrameError, PageMember, Pass, Source, ZipEntry, ZipEntryError, ZipWriter};
 
 use super::errors::{MissingPart, MissingReason};
 use super::request::{BulkRequest, OnDamage};
@@ -144,7 +144,7 @@ impl Counting {
 
     async fn count_some(&mut self) -> ObjectsResult<()> {
         let end = self.source.page_count(self.group).min(self.page + PAGES_AT_ONCE);
-        let members = self.source.members(self.group, self.page..end).await?;
+        let members = self.source.members(Pass::Contents, self.group, self.page..end).await?;
         let frames = self.source.frames(self.group, self.page..end, self.source.piece_bytes()).await?;
         let counter = std::mem::take(&mut self.counter);
         let (level, order) = (self.level, self.order);
