@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use store::{Call, Class, Direction, NewRow, Row, Scan, Strength, Table, UnixMillis, envelope};
+use store::{Call, Class, Direction, NewRow, Row, Scan, Strength, Table, UnixMillis, ValueKind, envelope};
 
 use crate::containment::{Mark, Marks, Settled, mark_row, removed_by, removed_value};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -107,7 +107,7 @@ impl Read {
     fn open(row: &Row) -> ObjectsResult<Self> {
         let corrupt = |detail: &str| ObjectsError::corrupt(Table::Children, detail);
         let (name, incarnation, mark) = keys::child_of(&row.sort).ok_or_else(|| corrupt("a strange key"))?;
-        let value = envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?;
+        let value = envelope::open(ValueKind::ChildMark, &row.value).map_err(|error| corrupt(&error.to_string()))?;
         let removed_by = match mark {
             Mark::Removed => removed_by(&value).ok_or_else(|| corrupt("a mark of a removal by no revision"))?,
             _ => None,

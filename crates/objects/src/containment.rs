@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use store::{Condition, NewRow, Step, Table, envelope};
+use store::{Condition, NewRow, Step, Table, ValueKind, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::grow::Sampling;
@@ -331,7 +331,7 @@ impl Parent {
 
 /// The row of a mark.
 pub(crate) fn mark_row(name: &str, incarnation: RevisionId, mark: Mark, value: &Bytes) -> NewRow {
-    NewRow::new(keys::child_mark(name, incarnation, mark), envelope::seal(value))
+    NewRow::new(keys::child_mark(name, incarnation, mark), envelope::seal(ValueKind::ChildMark, value))
 }
 
 /// The value of a removal mark: the revision that removed the child, which dates the removal; empty
@@ -352,7 +352,7 @@ pub(crate) fn removed_by(value: &[u8]) -> Option<Option<RevisionId>> {
 /// The row that records when the listing of a shard changed. The newest comes first in its
 /// partition, before all names.
 pub(crate) fn change_row(change: RevisionId) -> NewRow {
-    NewRow::new(keys::change(change), envelope::seal(&[]))
+    NewRow::new(keys::change(change), envelope::seal(ValueKind::ChildChange, &[]))
 }
 
 #[cfg(test)]
@@ -379,7 +379,7 @@ mod tests {
     fn the_mark_of_a_removal_is_read_back_as_it_is_stored() {
         let row = mark_row("a", RevisionId([1; 16]), Mark::Removed, &removed_value(Some(RevisionId([2; 16]))));
         assert_eq!(row.sort, [&b"a\0"[..], &[1; 16], b"r"].concat());
-        let value = envelope::open(&row.value).unwrap();
+        let value = envelope::open(ValueKind::ChildMark, &row.value).unwrap();
         assert_eq!(value, [2; 16].as_slice());
         assert_eq!(removed_by(&value), Some(Some(RevisionId([2; 16]))));
         assert_eq!(removed_by(&removed_value(None)), Some(None));

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use hathi::VolumeId;
 use parking_lot::Mutex;
-use store::{Class, NewRow, Removal, Scan, Step, Table, envelope};
+use store::{Class, NewRow, Removal, Scan, Step, Table, ValueKind, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::head::{Body, Head, HeadRow, VolumeBody};
@@ -164,7 +164,7 @@ fn marks_partition(id: &VolumeId, revision: RevisionId) -> Bytes {
 /// The step that puts marks. A mark consists of its key alone, so that all writers of a mark put
 /// the same row.
 fn putting(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Option<Step> {
-    let mark = |member: &u32| NewRow::new(keys::damage(revision, *member), envelope::seal(&[]));
+    let mark = |member: &u32| NewRow::new(keys::damage(revision, *member), envelope::seal(ValueKind::DamageMark, &[]));
     let rows: Vec<NewRow> = members.iter().map(mark).collect();
     (!rows.is_empty()).then(|| Step::Put { table: Table::Damage, partition: marks_partition(id, revision), rows })
 }

@@ -1,7 +1,7 @@
 //! Deletes one volume.
 
 use hathi::VolumeId;
-use store::envelope;
+use store::{ValueKind, envelope};
 
 use crate::containment::Container;
 use crate::error::{ObjectsError, ObjectsResult};
@@ -52,7 +52,7 @@ impl Library {
         loop {
             let parent = self.patiently(|| self.parent(&Container::Volumes)).await;
             let parent = parent.map_err(|error| error.if_unsure(unsure))?;
-            let record = vec![self.work_record(head.revision, id).put(envelope::seal(&[]))];
+            let record = vec![self.work_record(head.revision, id).put(envelope::seal(ValueKind::VolumeWork, &[]))];
             let switch = parent.removal(id.as_str(), live.clone(), head.clone(), record);
             match self.switch(Switch { unsure, ..switch }).await? {
                 Switched::Applied => return Ok(true),

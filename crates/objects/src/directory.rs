@@ -115,7 +115,11 @@ pub fn decode_fixity(encoded: &[u8], pages: Range<u32>) -> postcard::Result<Vec<
         fixity.push(page);
         rest = later;
     }
-    Ok(fixity)
+    // Where the last page was read, nothing may follow it.
+    match pages.end >= count && !rest.is_empty() {
+        true => Err(postcard::Error::DeserializeBadEncoding),
+        false => Ok(fixity),
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use hathi::VolumeId;
-use store::{Class, NewRow, Removal, Scan, Step, Table, envelope};
+use store::{Class, NewRow, Removal, Scan, Step, Table, ValueKind, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::keys;
@@ -32,7 +32,7 @@ pub(crate) fn list() -> Scan {
 
 /// The step that adds a generation to the list.
 pub(crate) fn listing(volume: &Bytes, generation: RevisionId) -> Step {
-    let rows = vec![NewRow::new(keys::generation(generation), envelope::seal(&[]))];
+    let rows = vec![NewRow::new(keys::generation(generation), envelope::seal(ValueKind::Generation, &[]))];
     Step::Put { table: Table::Objects, partition: volume.clone(), rows }
 }
 

@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{Class, NewRow, Scan, Table, envelope};
+use store::{Class, NewRow, Scan, Stored, Table, ValueKind, envelope};
 
 use crate::containment::{Container, Parent};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -62,7 +62,9 @@ impl Sampling {
     /// and the change record.
     pub fn row(self, name: &str, incarnation: RevisionId, note: &Bytes) -> Option<NewRow> {
         let bytes = u32::try_from(sampled_bytes(name.len()) + note.len()).unwrap_or(u32::MAX);
-        self.includes(incarnation).then(|| NewRow::new(keys::sample(incarnation), envelope::seal(&bytes.to_be_bytes())))
+        self.includes(incarnation).then(|| {
+            NewRow::new(keys::sample(incarnation), envelope::seal(ValueKind::ChildSample, &bytes.to_be_bytes()))
+        })
     }
 }
 
@@ -94,12 +96,20 @@ struct Job {
     first_epoch: u32,
 }
 
+impl Stored for Job {
+    const KIND: ValueKind = ValueKind::GrowingWork;
+}
+
 /// A container's shards before it grew.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Outgrown {
     of: Of,
     incarnation: RevisionId,
     children: ContainerBody,
+}
+
+impl Stored for Outgrown {
+    const KIND: ValueKind = ValueKind::OutgrownWork;
 }
 
 /// A container, as records name it.
@@ -149,7 +159,8 @@ impl Library {
             let page = self.inner.store.scan(call, Table::Children, partition, range.clone()).await?;
             for row in &page.rows {
                 let corrupt = |detail: &str| ObjectsError::corrupt(Table::Children, detail);
-                let payload = envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?;
+                let payload =
+                    envelope::open(ValueKind::ChildSample, &row.value).map_err(|error| corrupt(&error.to_string()))?;
                 let sampled = payload[..].try_into().map_err(|_| corrupt("a sample of another length"))?;
                 bytes += u64::from(u32::from_be_bytes(sampled)) * u64::from(self.inner.options.sample_one_of.max(1));
             }

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use pack::Sums;
 use serde::{Deserialize, Serialize};
-use store::{Guard, Row, Stamp, Table, UnixMillis, envelope};
+use store::{Guard, Row, Stamp, Stored, Table, UnixMillis, ValueKind, stored};
 
 use crate::directory::Entry;
 use crate::error::{ObjectsError, ObjectsResult};
@@ -46,6 +46,11 @@ pub struct Head {
     pub condemned: Option<Condemned>,
     /// Its contents.
     pub body: Body,
+}
+
+/// All types of a head's fields are part of this kind: a change of any of them is a new version.
+impl Stored for Head {
+    const KIND: ValueKind = ValueKind::Head;
 }
 
 /// A condemnation: rows at or below `floor` that neither `named` nor a later head names will be
@@ -336,13 +341,14 @@ impl HeadRow {
 }
 
 /// Encodes and seals a value.
-pub fn seal<T: Serialize>(value: &T) -> ObjectsResult<Bytes> {
-    let encoded = postcard::to_stdvec(value).map_err(|error| ObjectsError::Internal(format!("encoding: {error}")))?;
-    Ok(envelope::seal(&encoded))
+pub fn seal<T: Stored>(value: &T) -> ObjectsResult<Bytes> {
+    stored::seal(value).map_err(|error| ObjectsError::Internal(format!("encoding: {error}")))
 }
 
 /// Opens and decodes a value. A value that cannot be decoded is damaged.
-pub fn open<T: serde::de::DeserializeOwned>(table: Table, value: &Bytes) -> ObjectsResult<T> {
-    let payload = envelope::open(value).map_err(|error| ObjectsError::corrupt(table, &error.to_string()))?;
-    postcard::from_bytes(&payload).map_err(|error| ObjectsError::corrupt(table, &error.to_string()))
+pub fn open<T: Stored>(table: Table, value: &Bytes) -> ObjectsResult<T> {
+    stored::open(value).map_err(|error| ObjectsError::corrupt(table, &error.to_string()))
 }
+
+#[cfg(test)]
+mod golden;

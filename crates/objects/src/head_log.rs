@@ -278,7 +278,7 @@ impl Library {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use store::{UnixMillis, envelope};
+    use store::{UnixMillis, ValueKind, envelope};
 
     use super::*;
     use crate::head::{Condemned, MoreShards};
@@ -324,7 +324,7 @@ mod tests {
         // State, incarnation, parent incarnation, revision; 1,025 earlier heads; nothing collected;
         // no floor; nothing condemned; no body.
         let value = [&[2][..], &[1; 16], &[0; 16], &[1; 16], &[0x81, 8], &[0], &[0; 16], &[0], &[0]].concat();
-        assert_eq!(envelope::open(&rows[0].value).unwrap(), value);
+        assert_eq!(envelope::open(ValueKind::Head, &rows[0].value).unwrap(), value);
         assert_eq!(keys::version(b"r/a", FIRST), [&b"r/a\0r"[..], &[1; 16]].concat());
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hathi::{Page, Record, VolumeId, VolumeParts, VolumeReader};
 use pack::Framer;
 use sha2::{Digest, Sha256};
-use store::{Class, NewRow, Step, Table, envelope};
+use store::{Class, NewRow, Step, Table, ValueKind, envelope};
 
 use crate::child::Creation;
 use crate::containment::Container;
@@ -333,7 +333,7 @@ impl<'a> Attempt<'a> {
         let mut steps = Vec::with_capacity(puts.len() + 2);
         if self.recorded.is_none() {
             let record = self.recorded.insert(self.library.work_record(self.revision, self.id));
-            steps.push(record.put(envelope::seal(&[])));
+            steps.push(record.put(envelope::seal(ValueKind::VolumeWork, &[])));
         }
         steps.push(listing(&keys::volume_partition(self.id), self.revision));
         steps.extend(puts);

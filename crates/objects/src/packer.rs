@@ -3,11 +3,10 @@
 
 use bytes::{Bytes, BytesMut};
 use pack::{Frame, Member, Sums};
-use store::{NewRow, envelope};
+use store::{NewRow, ValueKind, envelope, stored};
 
 use crate::directory::{self, Entry, FIXITY_SEGMENT_PAGES, FIXITY_TEXT_BYTES_MAX, PageFixity, Place, SEGMENT_PAGES};
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::head;
 use crate::keys;
 use crate::read::PACK_BYTES;
 use crate::revision::RevisionId;
@@ -141,14 +140,14 @@ impl Packer {
     }
 
     fn end_pack(&mut self) {
-        let value = envelope::seal(&self.pack);
+        let value = envelope::seal(ValueKind::Pack, &self.pack);
         self.row(keys::pack(self.generation, self.pack_number), value);
         self.pack.clear();
         self.pack_number += 1;
     }
 
     fn end_segment(&mut self) {
-        let value = envelope::seal(&directory::encode(&self.entries));
+        let value = envelope::seal(ValueKind::Directory, &directory::encode(&self.entries));
         self.row(keys::directory_copy(self.generation, self.segment_number), value.clone());
         self.directory.push(NewRow::new(keys::directory(self.generation, self.segment_number), value));
         self.entries.clear();
@@ -156,7 +155,8 @@ impl Packer {
     }
 
     fn end_fixity(&mut self) -> ObjectsResult<()> {
-        let value = head::seal(&self.fixity)?;
+        let encoded = stored::encode(&self.fixity).map_err(|error| ObjectsError::Internal(error.to_string()))?;
+        let value = envelope::seal(ValueKind::Fixity, &encoded);
         self.row(keys::fixity(self.generation, self.fixity_number), value);
         self.fixity.clear();
         self.fixity_number += 1;
@@ -219,7 +219,7 @@ mod tests {
         packer.finish().unwrap();
         let rows = packer.take_rows(4 << 20).into_iter().flatten();
         let number = |row: &NewRow| keys::number_of(&row.sort).and_then(keys::pack_of).unwrap();
-        let packs = rows.map(|row| (number(&row), envelope::open(&row.value).unwrap())).collect();
+        let packs = rows.map(|row| (number(&row), envelope::open(ValueKind::Pack, &row.value).unwrap())).collect();
         (entries, packs)
     }
 

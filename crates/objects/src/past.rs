@@ -12,7 +12,7 @@
 //! heads of its name.
 
 use bytes::Bytes;
-use store::{Class, NewRow, Scan, Table, UnixMillis, envelope};
+use store::{Class, NewRow, Scan, Table, UnixMillis, ValueKind, envelope};
 
 use crate::children::Marked;
 use crate::containment::Container;
@@ -109,5 +109,5 @@ impl Library {
 
 /// The row that lists the past members of a shard at an epoch, when there were so many shards.
 pub(crate) fn index_row(shard: u16, epoch: u32, shards: u16) -> NewRow {
-    NewRow::new(keys::past_index(shard, epoch), envelope::seal(&shards.to_be_bytes()))
+    NewRow::new(keys::past_index(shard, epoch), envelope::seal(ValueKind::PastIndex, &shards.to_be_bytes()))
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use hathi::VolumeId;
 use serde::{Deserialize, Serialize};
-use store::{Class, NewRow, Removal, Row, Scan, Step, Strength, Table, UnixMillis};
+use store::{Class, NewRow, Removal, Row, Scan, Step, Stored, Strength, Table, UnixMillis, ValueKind};
 
 use crate::error::ObjectsResult;
 use crate::head::{self, Head};
@@ -37,6 +37,10 @@ pub enum Pinned {
 struct Pin {
     revision: RevisionId,
     until: UnixMillis,
+}
+
+impl Stored for Pin {
+    const KIND: ValueKind = ValueKind::Pin;
 }
 
 impl Library {

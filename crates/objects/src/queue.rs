@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use store::{
-    Class, Expect, Guard, NewRow, Outcome, Removal, Rows, Scan, Step, StoreError, Table, UnixMillis, envelope,
+    Class, Expect, Guard, NewRow, Outcome, Removal, Rows, Scan, Step, StoreError, Table, UnixMillis, ValueKind,
+    envelope,
 };
 
 use crate::error::ObjectsResult;
@@ -197,7 +198,7 @@ impl Library {
         };
         let stands = row.as_ref().and_then(|row| row.guard.as_ref());
         let stands = stands.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
-        let payload = row.and_then(|row| envelope::open(&row.value).ok());
+        let payload = row.and_then(|row| envelope::open(ValueKind::LowWater, &row.value).ok());
         let bucket = match payload.and_then(|payload| payload[..].try_into().ok()).map(u32::from_be_bytes) {
             Some(bucket) => bucket,
             None => self.first_bucket(queue).await?.unwrap_or(open_from).min(open_from),
@@ -283,7 +284,7 @@ impl Library {
             sort: keys::low_water(pass.queue.name()),
             expect: pass.low.stands,
             guard: Guard { stamp: self.stamp(), tag: Bytes::new() },
-            value: envelope::seal(&pass.empty_until.to_be_bytes()),
+            value: envelope::seal(ValueKind::LowWater, &pass.empty_until.to_be_bytes()),
         };
         // If another server was first, its mark is as good. If the outcome is unknown, the next
         // pass reads some empty partitions again.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use hathi::VolumeId;
-use store::{Call, Class, Row, Scan, Strength, Table, envelope};
+use store::{Call, Class, Row, Scan, Strength, Table, ValueKind, envelope};
 
 use crate::directory::{self, Entry, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -71,11 +71,11 @@ impl VolumeExtent {
         let (mut segment, mut entries) = (0, Vec::with_capacity(self.pages as usize));
         let mut packs = Vec::with_capacity(rows.len());
         for row in rows {
-            let (number, payload) = (keys::number_of(&row.sort)?, envelope::open(&row.value).ok()?);
+            let number = keys::number_of(&row.sort)?;
             match self.frame_bytes.and_then(|_| keys::pack_of(number)) {
-                Some(pack) => packs.push((pack, payload)),
+                Some(pack) => packs.push((pack, envelope::open(ValueKind::Pack, &row.value).ok()?)),
                 None if number == segment => {
-                    entries.extend(directory::decode(&payload)?);
+                    entries.extend(directory::decode(&envelope::open(ValueKind::Directory, &row.value).ok()?)?);
                     segment += 1;
                 }
                 None => return None,
@@ -198,7 +198,9 @@ impl Library {
         let first = pages.start / SEGMENT_PAGES;
         let segments = first..pages.end.div_ceil(SEGMENT_PAGES);
         let key = |segment| keys::directory(generation, segment);
-        let decode = |_, payload: Bytes| directory::decode(&payload).ok_or("a torn directory segment".to_owned());
+        let decode = |_, row: &Row| {
+            directory::decode(&opened(ValueKind::Directory, row)?).ok_or("a torn directory segment".to_owned())
+        };
         let decoded = self.numbered_rows(Class::Description, id, segments, u32::MAX, key, decode).await?;
         let all: Vec<Entry> = decoded.into_iter().flatten().collect();
         let skip = (pages.start - first * SEGMENT_PAGES) as usize;
@@ -223,10 +225,10 @@ impl Library {
         let first = pages.start / FIXITY_SEGMENT_PAGES;
         let segments = first..pages.end.div_ceil(FIXITY_SEGMENT_PAGES);
         let key = |segment| keys::fixity(generation, segment);
-        let decode = |segment: u32, payload: Bytes| {
+        let decode = |segment: u32, row: &Row| {
             let begins = segment * FIXITY_SEGMENT_PAGES;
             let wanted = pages.start.saturating_sub(begins)..pages.end - begins;
-            directory::decode_fixity(&payload, wanted).map_err(|error| error.to_string())
+            directory::decode_fixity(&opened(ValueKind::Fixity, row)?, wanted).map_err(|error| error.to_string())
         };
         let per_part = keys::PART_FIXITY_SEGMENTS;
         let decoded = self.numbered_rows(Class::Description, id, segments, per_part, key, decode).await?;
@@ -262,14 +264,14 @@ impl Library {
         let key = |number| keys::pack(generation, number);
         for run in numbers.chunk_by(|a, b| a + 1 == *b) {
             let range = run[0]..run[run.len() - 1] + 1;
-            let (per_part, decode) = (keys::PART_PACKS, |_, payload| Ok(payload));
+            let (per_part, decode) = (keys::PART_PACKS, |_, row: &Row| opened(ValueKind::Pack, row));
             let payloads = self.numbered_rows(Class::Content, id, range.clone(), per_part, key, decode).await?;
             packs.extend(range.zip(payloads));
         }
         Ok(packs)
     }
 
-    /// The payloads of the rows `numbers` of one kind, each decoded by its number. A part of the
+    /// The rows `numbers` of one kind, each decoded by its number. A part of the
     /// generation has `per_part` of them. All must be present.
     async fn numbered_rows<T>(
         &self,
@@ -278,7 +280,7 @@ impl Library {
         numbers: Range<u32>,
         per_part: u32,
         key: impl Fn(u32) -> Bytes,
-        decode: impl Fn(u32, Bytes) -> Result<T, String>,
+        decode: impl Fn(u32, &Row) -> Result<T, String>,
     ) -> ObjectsResult<Vec<T>> {
         let mut decoded = Vec::with_capacity(numbers.len());
         let mut rest = numbers;
@@ -298,7 +300,7 @@ impl Library {
         id: &VolumeId,
         numbers: Range<u32>,
         key: impl Fn(u32) -> Bytes,
-        decode: impl Fn(u32, Bytes) -> Result<T, String>,
+        decode: impl Fn(u32, &Row) -> Result<T, String>,
     ) -> ObjectsResult<Vec<T>> {
         let partition = keys::partition_of(&keys::volume_partition(id), &key(numbers.start));
         let mut decoded = Vec::with_capacity(numbers.len());
@@ -309,10 +311,7 @@ impl Library {
         };
         for number in numbers {
             let sort = key(number);
-            let decode_row = |row: &Row| {
-                let payload = envelope::open(&row.value).map_err(|error| error.to_string())?;
-                decode(number, payload)
-            };
+            let decode_row = |row: &Row| decode(number, row);
             let found = rows.next_if(|row| row.sort == sort);
             match found.as_ref().map(&decode_row) {
                 Some(Ok(value)) => decoded.push(value),
@@ -363,6 +362,11 @@ impl Library {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The payload of a row.
+fn opened(kind: ValueKind, row: &Row) -> Result<Bytes, String> {
+    envelope::open(kind, &row.value).map_err(|error| error.to_string())
 }
 
 impl Entry {

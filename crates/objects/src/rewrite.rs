@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use store::{Class, NewRow, Removal, Row, Scan, Step, Strength, Table, envelope};
+use store::{Class, NewRow, Removal, Row, Scan, Step, Strength, Table, ValueKind, envelope};
 
 use crate::children::{Children, Marked};
 use crate::containment::{Container, Parent, change_row};
@@ -231,7 +231,10 @@ impl Library {
         if !self.first_rows(Table::Children, children, Scan::prefix(Bytes::new(), 1)).await?.is_empty() {
             let since = found.iter().filter_map(|row| keys::dropping_since(&row.sort)).min();
             let Some(since) = since else {
-                let row = NewRow::new(keys::dropping(self.inner.surroundings.clock.now()), envelope::seal(&[]));
+                let row = NewRow::new(
+                    keys::dropping(self.inner.surroundings.clock.now()),
+                    envelope::seal(ValueKind::DroppingWork, &[]),
+                );
                 let record = Step::Put { table: Table::Work, partition: records, rows: vec![row] };
                 self.put_removing(vec![record]).await?;
                 return Ok(false);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use futures::StreamExt;
 use hathi::VolumeId;
-use store::{Class, Step, Strength, Table, envelope};
+use store::{Class, Step, Strength, Table, ValueKind, envelope};
 
 use crate::children::Children;
 use crate::containment::{Container, Mark, Parent, Settled};
@@ -79,7 +79,8 @@ impl Library {
         let headless = self.mark_as_heads_say(is_text_incomplete, &mut found).await?;
         self.remove_the_headless(&mut found).await?;
         for id in &headless {
-            let leftover = self.work_record(self.inner.revisions.mint(), id).put(envelope::seal(&[]));
+            let leftover =
+                self.work_record(self.inner.revisions.mint(), id).put(envelope::seal(ValueKind::VolumeWork, &[]));
             self.put_acknowledged(Class::Description, vec![leftover]).await?;
         }
         if is_text_incomplete {

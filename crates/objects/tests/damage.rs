@@ -12,7 +12,7 @@ use objects::{
     RevisionId, Verified, Wanted, keys,
 };
 use pack::{Layout, Level};
-use store::{Table, envelope};
+use store::{Table, ValueKind, envelope};
 use support::memory::Fault;
 use support::{Faulty, faulty, id, import, listed, volume};
 
@@ -38,9 +38,10 @@ fn flipped(value: Bytes) -> Bytes {
 
 /// Changes the payload and seals it again; only the digests detect that.
 fn forged(value: Bytes, at: usize) -> Bytes {
-    let mut payload = envelope::open(&value).unwrap().to_vec();
+    let kind = ValueKind::of_number(value[1]).unwrap();
+    let mut payload = envelope::open(kind, &value).unwrap().to_vec();
     payload[at] ^= 1;
-    envelope::seal(&payload)
+    envelope::seal(kind, &payload)
 }
 
 async fn stored() -> Faulty {

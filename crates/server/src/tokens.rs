@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{
     Call, Class, Clock, Deadline, Expect, Guard, Outcome, Scan, Stamp, Step, Store, StoreError, Table, UnixMillis,
-    envelope,
+    ValueKind, envelope,
 };
 use subtle::ConstantTimeEq;
 use thiserror::Error;
@@ -180,7 +180,7 @@ impl Tokens {
             sort: Bytes::copy_from_slice(record.info.name.as_bytes()),
             expect,
             guard: Guard { stamp, tag: Bytes::new() },
-            value: envelope::seal(&payload),
+            value: envelope::seal(ValueKind::Token, &payload),
         };
         let outcome = self.store.run(call(), vec![step]).await?;
         if outcome.is_applied() {
@@ -198,7 +198,8 @@ impl Tokens {
             let rows = self.store.scan(call().strong(), Table::Tokens, &PARTITION, page.clone()).await?;
             for row in rows.rows {
                 let corrupt = |detail: String| StoreError::Corrupt { table: Table::Tokens, detail };
-                let payload = envelope::open(&row.value).map_err(|error| corrupt(error.to_string()))?;
+                let payload =
+                    envelope::open(ValueKind::Token, &row.value).map_err(|error| corrupt(error.to_string()))?;
                 let record = serde_json::from_slice(&payload).map_err(|error| corrupt(error.to_string()))?;
                 let guard = row.guard.ok_or_else(|| corrupt("a token's row has no guard".to_owned()))?;
                 fresh.push((record, guard.stamp));

@@ -1,13 +1,13 @@
 //! The bytes of contents: chunks in parts. Each part is a partition, so that no partition grows
 //! with its content.
 //!
-//! A chunk is sealed like a row's value (format version, CRC-32), because Cassandra does not check
+//! A chunk is sealed like a row's value (kind, version, CRC-32), because Cassandra does not check
 //! uncompressed files. The seal covers its place (the content's id, then the chunk's number: four
 //! bytes, big-endian), so that no other chunk passes for it.
 
 use bytes::{Bytes, BytesMut};
 use scylla::statement::Consistency;
-use store::{Class, ContentId, Deadline, StoreError, StoreResult, Table, envelope};
+use store::{Class, ContentId, Deadline, StoreError, StoreResult, Table, ValueKind, envelope};
 
 use crate::engine::Engine;
 use crate::failure::{Failure, readable};
@@ -44,11 +44,13 @@ impl Engine {
         chunk: Bytes,
     ) -> StoreResult<()> {
         let (part, number) = place(number)?;
+        let seal = seal_of(id, number);
+        let sealed = self.level().value(&seal, envelope::seal_at(ValueKind::ContentChunk, &seal, &chunk));
         let parameters = vec![
             Parameter::Blob(Bytes::copy_from_slice(&id.0)),
             Parameter::Int(part),
             Parameter::Int(number),
-            Parameter::Blob(envelope::seal_at(&seal_of(id, number), &chunk)),
+            Parameter::Blob(sealed),
         ];
         let (level, at) = (self.levels.write(Class::Content).consistency(), self.write_times.next());
         let written = self.requests.write(deadline, level, Some(at), vec![(&self.statements.chunks.put, parameters)]);
@@ -67,7 +69,7 @@ impl Engine {
         let (part, number) = place(number)?;
         let rows = self.requests.rows(deadline, level, &self.statements.chunks.get, (id.0, part, number)).await?;
         let Some((sealed,)) = readable(rows.maybe_first_row::<(Bytes,)>())? else { return Ok(None) };
-        let chunk = envelope::open_at(&seal_of(id, number), &sealed);
+        let chunk = envelope::open_at(ValueKind::ContentChunk, &seal_of(id, number), &sealed);
         chunk.map(Some).map_err(|error| corrupt(Table::Contents, format!("chunk {number} of content {id}: {error}")))
     }
 

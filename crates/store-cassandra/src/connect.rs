@@ -13,7 +13,7 @@ use scylla::cluster::metadata::Strategy;
 use scylla::errors::ExecutionError;
 use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
-use store::{StoreError, StoreResult};
+use store::{FormatLevel, StoreError, StoreResult};
 
 use crate::address::Address;
 use crate::failure::{Failure, readable};
@@ -62,12 +62,13 @@ pub(crate) async fn session(options: &CassandraOptions) -> StoreResult<Connected
     Ok(Connected { nearby: routing::nearby(&datacenter), session, datacenter, timeout: options.connect_timeout })
 }
 
-/// Begins a session with a store that is there, in this program's format.
-pub(crate) async fn store(options: &CassandraOptions) -> StoreResult<Connected> {
+/// Begins a session with a store that is there, at a level that this program knows. Returns the
+/// level too.
+pub(crate) async fn store(options: &CassandraOptions) -> StoreResult<(Connected, FormatLevel)> {
     let connected = session(options).await?;
-    match connected.check_format(options).await? {
-        true => Ok(connected),
-        false => Err(StoreError::Unreadable {
+    match connected.recorded_level(options).await? {
+        Some(level) => Ok((connected, level)),
+        None => Err(StoreError::Unreadable {
             location: options.address.to_string(),
             detail: "there is no store: create it with `penates init`".to_owned(),
         }),
@@ -121,8 +122,9 @@ impl Connected {
         nodes_by_datacenter(&self.session)
     }
 
-    /// Whether the keyspace holds a store of Penates. Fails if the store has another format.
-    pub(crate) async fn check_format(&self, options: &CassandraOptions) -> StoreResult<bool> {
+    /// The level of the store in the keyspace; `None` if it holds none. Fails if this program does
+    /// not know the level.
+    pub(crate) async fn recorded_level(&self, options: &CassandraOptions) -> StoreResult<Option<FormatLevel>> {
         let (address, level) = (&options.address, options.levels.description.read);
         let keyspace = address.keyspace();
         let tables = format!(
@@ -130,14 +132,16 @@ impl Connected {
             schema::META
         );
         if self.first_text(&tables, Consistency::One).await?.is_none() {
-            return Ok(false);
+            return Ok(None);
         }
         let format = format!("SELECT value FROM {keyspace}.{} WHERE key = '{}'", schema::META, schema::FORMAT_KEY);
-        match self.first_text(&format, level.consistency()).await? {
-            None => Ok(false),
-            Some(found) if found == schema::FORMAT => Ok(true),
-            Some(found) => {
-                Err(StoreError::Format { location: address.to_string(), found, expected: schema::FORMAT.to_owned() })
+        let Some(found) = self.first_text(&format, level.consistency()).await? else { return Ok(None) };
+        let newest = options.newest_level;
+        match schema::level_of(&found).filter(|level| *level <= newest) {
+            Some(level) => Ok(Some(level)),
+            None => {
+                let expected = format!("{} to {}", schema::format_of(FormatLevel::FIRST), schema::format_of(newest));
+                Err(StoreError::Format { location: address.to_string(), found, expected })
             }
         }
     }

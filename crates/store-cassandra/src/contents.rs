@@ -12,7 +12,7 @@ use futures::stream::FuturesUnordered;
 use futures::{StreamExt, stream};
 use store::{
     Call, Class, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, Stamp, StoreError,
-    StoreResult, Table, envelope,
+    StoreResult, Table, stored,
 };
 use tokio::time::timeout;
 
@@ -39,8 +39,7 @@ impl Engine {
     pub(crate) async fn header(&self, call: Call, id: ContentId) -> StoreResult<Option<(Stamp, ContentHeader)>> {
         let Some(row) = self.get(call, Table::Contents, &id.0, &HEADER).await? else { return Ok(None) };
         let guard = row.guard.ok_or_else(|| damaged(id, "its header is not guarded"))?;
-        let payload = envelope::open(&row.value).map_err(|error| damaged(id, &error.to_string()))?;
-        let header = postcard::from_bytes(&payload).map_err(|error| damaged(id, &error.to_string()))?;
+        let header = stored::open(&row.value).map_err(|error| damaged(id, &error.to_string()))?;
         Ok(Some((guard.stamp, header)))
     }
 
@@ -52,11 +51,10 @@ impl Engine {
         expect: Expect,
         header: &ContentHeader,
     ) -> StoreResult<Option<Stamp>> {
-        let encoded =
-            postcard::to_stdvec(header).map_err(|error| StoreError::Invalid(format!("header of {id}: {error}")))?;
+        let sealed = stored::seal(header).map_err(|error| StoreError::Invalid(format!("header of {id}: {error}")))?;
         let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
         let stamp = guard.stamp;
-        let then = Become::Changed { guard, value: envelope::seal(&encoded) };
+        let then = Become::Changed { guard, value: self.level().value(&[], sealed) };
         Ok(self.change_content(deadline, id, expect, then).await?.then_some(stamp))
     }
 

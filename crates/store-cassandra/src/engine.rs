@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use store::{
-    AtOnce, Call, Class, Clock, ContentHeader, ContentId, ContentStream, Deadline, Health, Lane, Outcome, Row, Rows,
-    Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
+    AtOnce, Call, Class, Clock, ContentHeader, ContentId, ContentStream, Deadline, FormatLevel, Health, Lane, Outcome,
+    Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
 };
 
 use crate::address::Address;
@@ -48,12 +48,18 @@ pub(crate) struct Engine {
     pub(crate) content_lease: Duration,
     /// Where the last sweep of contents ended.
     pub(crate) swept_until: Mutex<Option<Bytes>>,
+    level: Mutex<FormatLevel>,
     clock: Arc<dyn Clock>,
 }
 
 impl Engine {
     pub(crate) fn now(&self) -> UnixMillis {
         self.clock.now()
+    }
+
+    /// The store's level, as far as this program knows: it may have risen.
+    pub(crate) fn level(&self) -> FormatLevel {
+        *self.level.lock()
     }
 }
 
@@ -67,7 +73,7 @@ impl CassandraStore {
     /// the cluster, or if this machine's clock differs too much from a node's.
     pub async fn open(options: CassandraOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
         let address = options.address.clone();
-        let connected = connect::store(&options).await?;
+        let (connected, level) = connect::store(&options).await?;
         check_clock(&connected, &options, clock.as_ref()).await?;
         let (copies, others) = connected.check_levels(&address, &options.levels)?;
         let home = match copies.others > 0 {
@@ -90,6 +96,7 @@ impl CassandraStore {
             lag,
             content_lease: options.content_lease,
             swept_until: Mutex::new(None),
+            level: Mutex::new(level),
             clock,
         };
         let engine = Arc::new(engine);
@@ -133,7 +140,8 @@ impl Store for CassandraStore {
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
-        self.engine()?.run(call, steps).await
+        let engine = self.engine()?;
+        engine.run(call, engine.level().steps(steps)).await
     }
 
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
@@ -170,6 +178,10 @@ impl Store for CassandraStore {
 
     fn check_home(&self) -> StoreResult<()> {
         self.engine()?.home.check()
+    }
+
+    fn level(&self) -> FormatLevel {
+        self.engine().map_or(FormatLevel::FIRST, |engine| engine.level())
     }
 
     async fn health(&self) -> Health {

@@ -228,7 +228,7 @@ impl CassandraStore {
     ///
     /// Errors: as of [`CassandraStore::open`].
     pub async fn home(options: &CassandraOptions) -> StoreResult<Home> {
-        connect::store(options).await?.home(options.address.keyspace()).await
+        connect::store(options).await?.0.home(options.address.keyspace()).await
     }
 
     /// Records that no data center is the home. Within seconds, every open store learns this or
@@ -237,7 +237,7 @@ impl CassandraStore {
     /// Errors: as of [`CassandraStore::open`]; also [`StoreError::Unavailable`] if a data center
     /// cannot acknowledge it. It may be repeated.
     pub async fn leave_home(options: &CassandraOptions) -> StoreResult<()> {
-        let (connected, keyspace) = (connect::store(options).await?, options.address.keyspace());
+        let (connected, keyspace) = (connect::store(options).await?.0, options.address.keyspace());
         connected.several_datacenters(options)?;
         let from = connected.home_at(keyspace, Consistency::EachQuorum).await?;
         match from == Home::Nowhere || connected.move_home(keyspace, &from, &Home::Nowhere).await? {
@@ -251,7 +251,7 @@ impl CassandraStore {
     /// Errors: as of [`CassandraStore::leave_home`]; [`StoreError::Invalid`] if another data center
     /// is the home, or this one has no copies.
     pub async fn settle_home(options: &CassandraOptions, datacenter: &str) -> StoreResult<()> {
-        let (connected, keyspace) = (connect::store(options).await?, options.address.keyspace());
+        let (connected, keyspace) = (connect::store(options).await?.0, options.address.keyspace());
         let datacenters = connected.several_datacenters(options)?;
         if !datacenters.iter().any(|name| name == datacenter) {
             return Err(StoreError::Invalid(format!(
@@ -278,7 +278,7 @@ impl CassandraStore {
     /// Errors: as of [`CassandraStore::open`]; also [`StoreError::Invalid`] if heads have no home,
     /// or if all data centers answer.
     pub async fn take_home(options: &CassandraOptions) -> StoreResult<()> {
-        let (connected, keyspace) = (connect::store(options).await?, options.address.keyspace());
+        let (connected, keyspace) = (connect::store(options).await?.0, options.address.keyspace());
         connected.several_datacenters(options)?;
         if let Ok(home) = connected.home_at(keyspace, Consistency::EachQuorum).await {
             return Err(StoreError::Invalid(format!(

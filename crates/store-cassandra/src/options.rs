@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use store::FormatLevel;
+
 use crate::address::Address;
 use crate::levels::Levels;
 
@@ -46,6 +48,9 @@ pub struct CassandraOptions {
     /// How far this machine's clock may be from the nodes' before writes are refused. `None`: it is
     /// not checked (for tests with their own clocks).
     pub clock_skew_max: Option<Duration>,
+    /// The newest level that this program knows. Tests set another one, to be an earlier or a later
+    /// program.
+    pub newest_level: FormatLevel,
 }
 
 impl CassandraOptions {
@@ -62,6 +67,7 @@ impl CassandraOptions {
             connect_timeout: Duration::from_secs(10),
             content_lease: Duration::from_secs(60),
             clock_skew_max: Some(Duration::from_secs(300)),
+            newest_level: FormatLevel::NEWEST,
         }
     }
 }

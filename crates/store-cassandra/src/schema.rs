@@ -4,15 +4,27 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use store::Table;
+use store::{FormatLevel, Table};
 use thiserror::Error;
 
 use crate::connect::{self, Connected};
 use crate::engine::CassandraStore;
 use crate::options::CassandraOptions;
 
-/// The version of the whole schema. Others are refused.
-pub(crate) const FORMAT: &str = "5";
+/// The version of [`FormatLevel::FIRST`]; each later level has the next version. Earlier versions are not
+/// read.
+const FIRST_VERSION: u32 = 5;
+
+/// The format of a level.
+pub(crate) fn format_of(level: FormatLevel) -> u32 {
+    FIRST_VERSION - FormatLevel::FIRST.number() + level.number()
+}
+
+/// The level of a format; `None` if it is none that any program reads.
+pub(crate) fn level_of(format: &str) -> Option<FormatLevel> {
+    let above_first = format.parse::<u32>().ok()?.checked_sub(FIRST_VERSION)?;
+    FormatLevel::of_number(FormatLevel::FIRST.number() + above_first)
+}
 
 /// The table with the version of the others, the times of data centers (`lag.rs`) and the heads'
 /// home (`home.rs`).
@@ -147,8 +159,8 @@ pub struct SchemaPlan {
 }
 
 impl SchemaPlan {
-    /// The statements that create `keyspace` with its tables.
-    pub fn new(keyspace: &str, replication: &Replication) -> Self {
+    /// The statements that create `keyspace` with its tables, for a store at `level`.
+    pub fn new(keyspace: &str, replication: &Replication, level: FormatLevel) -> Self {
         let replicas = replication.datacenters().map(|(name, copies)| format!(", '{name}': '{copies}'"));
         let replicas: String = replicas.collect();
         let mut statements = vec![format!(
@@ -177,7 +189,8 @@ impl SchemaPlan {
         ));
         // Last: whoever finds this row finds all tables.
         statements.push(format!(
-            "INSERT INTO {keyspace}.{META} (key, value) VALUES ('{FORMAT_KEY}', '{FORMAT}') IF NOT EXISTS"
+            "INSERT INTO {keyspace}.{META} (key, value) VALUES ('{FORMAT_KEY}', '{}') IF NOT EXISTS",
+            format_of(level)
         ));
         Self { statements }
     }
@@ -256,11 +269,11 @@ impl CassandraStore {
     ) -> Result<Initialised, InitError> {
         let connected = connect::session(options).await?;
         let keyspace = options.address.keyspace();
-        if connected.check_format(options).await? && !dry_run {
+        if connected.recorded_level(options).await?.is_some() && !dry_run {
             return Ok(Initialised::WasThere);
         }
         let replication = settled(&connected, replication)?;
-        let plan = SchemaPlan::new(keyspace, &replication);
+        let plan = SchemaPlan::new(keyspace, &replication, options.newest_level);
         if dry_run {
             return Ok(Initialised::Planned(plan));
         }
@@ -316,7 +329,7 @@ mod tests {
 
     #[test]
     fn the_plan_makes_every_table_and_writes_its_format_last() {
-        let plan = SchemaPlan::new("books", &"dc1=3,dc2=2".parse().unwrap());
+        let plan = SchemaPlan::new("books", &"dc1=3,dc2=2".parse().unwrap(), FormatLevel::NEWEST);
         assert!(plan.statements[0].contains("'dc1': '3', 'dc2': '2'"), "{}", plan.statements[0]);
         for table in Table::ALL {
             let makes = format!("books.{table} (");
@@ -327,7 +340,8 @@ mod tests {
 
     #[test]
     fn the_schema_uses_nothing_that_does_not_scale() {
-        let plan = SchemaPlan::new("books", &Replication::one("dc1", 1)).to_string().to_uppercase();
+        let plan =
+            SchemaPlan::new("books", &Replication::one("dc1", 1), FormatLevel::NEWEST).to_string().to_uppercase();
         for word in ["INDEX", "MATERIALIZED", "ALLOW FILTERING", "SIMPLESTRATEGY", "COUNTER"] {
             assert!(!plan.contains(word), "{word}");
         }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use store::{
     Call, Condition, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, NewRow, Outcome,
-    Stamp, Step, StoreError, StoreResult, Table, UnixMillis, envelope,
+    Stamp, Step, StoreError, StoreResult, Table, UnixMillis, stored,
 };
 use tokio::fs::{self, File};
 use tokio::io::AsyncWriteExt;
@@ -78,7 +78,7 @@ impl EmbeddedStore {
             guard,
             value: encode_header(id, header)?,
         };
-        let plan = Plan::new(vec![write, Step::Put { table, partition, rows }])?;
+        let plan = self.plan(vec![write, Step::Put { table, partition, rows }])?;
         let plan = if header.state == ContentState::Condemned { plan.removing() } else { plan };
         match self.submit(deadline, plan).await? {
             Outcome::Applied => Ok(Some(stamp)),
@@ -288,7 +288,7 @@ impl<'a> Upload<'a> {
         let condition = Condition::Stamp(self.stamp);
         let still_ours = Step::Require { table, partition: partition.clone(), sort: HEADER, condition };
         let put = Step::Put { table, partition, rows: vec![row] };
-        match self.store.submit(Deadline::within(self.step), Plan::new(vec![still_ours, put])?).await? {
+        match self.store.submit(Deadline::within(self.step), self.store.plan(vec![still_ours, put])?).await? {
             Outcome::Applied => Ok(()),
             Outcome::Refused { .. } => Err(self.condemned()),
             Outcome::Unknown { reason } => Err(StoreError::Unavailable(format!("content {}: {reason}", self.id))),
@@ -360,14 +360,11 @@ async fn make_file(path: &Path) -> std::io::Result<File> {
 }
 
 fn encode_header(id: ContentId, header: &ContentHeader) -> StoreResult<Bytes> {
-    let encoded =
-        postcard::to_stdvec(header).map_err(|error| StoreError::Invalid(format!("header of {id}: {error}")))?;
-    Ok(envelope::seal(&encoded))
+    stored::seal(header).map_err(|error| StoreError::Invalid(format!("header of {id}: {error}")))
 }
 
 pub(crate) fn decode_header(id: ContentId, value: &Bytes) -> StoreResult<ContentHeader> {
-    let payload = envelope::open(value).map_err(|error| corrupt(id, &error.to_string()))?;
-    postcard::from_bytes(&payload).map_err(|error| corrupt(id, &error.to_string()))
+    stored::open(value).map_err(|error| corrupt(id, &error.to_string()))
 }
 
 pub(crate) fn corrupt(id: ContentId, what: &str) -> StoreError {

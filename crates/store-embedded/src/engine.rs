@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use store::{
-    Call, Clock, ContentHeader, ContentId, ContentStream, Deadline, Durability, Health, Lane, Outcome, Row, Rows, Scan,
-    Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
+    Call, Clock, ContentHeader, ContentId, ContentStream, Deadline, Durability, FormatLevel, Health, Lane, Outcome,
+    Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
 };
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
@@ -72,6 +72,7 @@ pub struct EmbeddedStore {
     /// Where the next sweep of contents continues, and what it has found so far.
     pub(crate) sweep_position: Mutex<SweepPosition>,
     pub(crate) unknown_files: Mutex<UnknownFiles>,
+    level: FormatLevel,
     clock: Arc<dyn Clock>,
     options: EmbeddedOptions,
 }
@@ -112,7 +113,9 @@ impl EmbeddedStore {
     /// damaged to open; [`StoreError::Full`] or [`StoreError::Io`] if the operating system refuses
     /// something.
     pub fn open(folder: &Path, options: EmbeddedOptions, clock: Arc<dyn Clock>) -> StoreResult<Arc<Self>> {
-        let folder = Folder::hold(folder, |database, lane| Tables::make(database, lane, &options.of_lane(lane)))?;
+        let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
+        let folder = Folder::hold(folder, options.newest_level, make)?;
+        let level = folder.level();
         let tables = Lanes::try_new(|lane| {
             let tables = Tables::open(&folder.database(lane), lane, &options.of_lane(lane))?;
             Ok(Arc::new(tables))
@@ -129,9 +132,32 @@ impl EmbeddedStore {
             prompt: Promptness::new(),
             sweep_position: Mutex::default(),
             unknown_files: Mutex::default(),
+            level,
             clock,
             options,
         }))
+    }
+
+    /// Raises the level of the store in `folder` by one, unless it is the newest that this program
+    /// knows. Returns the level before and after. Afterwards earlier programs refuse the store.
+    ///
+    /// Errors: as of [`EmbeddedStore::open`], before anything is changed; [`StoreError::Unreadable`]
+    /// if there is no store.
+    pub fn raise_level(folder: &Path, options: &EmbeddedOptions) -> StoreResult<[FormatLevel; 2]> {
+        let mut folder = Folder::hold_made(folder, options.newest_level)?;
+        let before = folder.level();
+        if before < options.newest_level {
+            folder.raise()?;
+        }
+        Ok([before, folder.level()])
+    }
+
+    /// The level of the store in `folder`, which another process may hold.
+    ///
+    /// Errors: [`StoreError::Format`] if this program does not know it; [`StoreError::Unreadable`] if
+    /// there is no store.
+    pub fn level_of(folder: &Path, options: &EmbeddedOptions) -> StoreResult<FormatLevel> {
+        Folder::look_at_level(folder, options.newest_level)
     }
 
     pub(crate) fn now(&self) -> UnixMillis {
@@ -184,6 +210,11 @@ impl EmbeddedStore {
         let engine = self.engine()?;
         catch_unwind(AssertUnwindSafe(|| read(&engine.tables.of(lane).view())))
             .unwrap_or_else(|_| Err(StoreError::Unavailable("a read failed, see the log".to_owned())))
+    }
+
+    /// The plan of some steps, with values as the store's level allows them.
+    pub(crate) fn plan(&self, steps: Vec<Step>) -> StoreResult<Plan> {
+        Plan::new(self.level.steps(steps))
     }
 
     /// Sends a plan to the committer of its lane, which applies it.
@@ -290,7 +321,7 @@ impl Store for EmbeddedStore {
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         steps.iter().try_for_each(|step| call.wanted_of(step.table()).require(GIVEN))?;
-        self.submit(call.deadline, Plan::new(steps)?.of_call(call)).await
+        self.submit(call.deadline, self.plan(steps)?.of_call(call)).await
     }
 
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
@@ -321,6 +352,10 @@ impl Store for EmbeddedStore {
 
     async fn sweep(&self, call: Call) -> StoreResult<u64> {
         self.reclaim(call.deadline).await
+    }
+
+    fn level(&self) -> FormatLevel {
+        self.level
     }
 
     async fn health(&self) -> Health {

@@ -1,7 +1,7 @@
 //! The data folder: its lock, its format and its creation.
 //!
 //! ```text
-//! format     name and version of the format, one line
+//! format     name and version of the format, one line: the store's level
 //! lock       locked by the process that has the folder open
 //! db/        for each lane (`text`, `service`) a database of rows, its record, and a list of its
 //!            files: see [`crate::opening`]
@@ -18,20 +18,24 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use store::{Lane, StoreError, StoreResult};
+use store::{FormatLevel, Lane, StoreError, StoreResult};
 
 use crate::private;
 
 /// The name of the format, without its version.
 const FORMAT_NAME: &str = "penates-embedded";
 
-/// The version that this program reads and writes. Raise it with any change of stored bytes.
-const FORMAT_VERSION: u32 = 6;
+/// The version of [`FormatLevel::FIRST`]; each later level has the next version. Earlier versions are not
+/// read.
+const FIRST_VERSION: u32 = 6;
 
 /// A data folder that this process holds until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
+    level: FormatLevel,
+    /// The newest level that this program knows.
+    newest: FormatLevel,
     /// The operating system releases the lock if the process is killed.
     lock: File,
 }
@@ -47,20 +51,44 @@ impl Drop for Folder {
 }
 
 impl Folder {
-    /// Locks a folder, makes a store in it if there is none, and checks its format before anything
-    /// else is opened. `make` makes the database of a lane.
-    pub(crate) fn hold(path: &Path, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<Self> {
+    /// Locks a folder, makes a store of the newest level in it if there is none, and checks its
+    /// format before anything else is opened. `make` makes the database of a lane.
+    pub(crate) fn hold(
+        path: &Path,
+        newest: FormatLevel,
+        make: impl Fn(&Path, Lane) -> StoreResult<()>,
+    ) -> StoreResult<Self> {
         private::create_folders(path).map_err(|source| io_error("making the data folder", path, source))?;
         let lock = lock(path)?;
-        let folder = Self { path: path.to_path_buf(), lock };
+        let mut folder = Self { path: path.to_path_buf(), level: newest, newest, lock };
         folder.finish_making()?;
         match fs::read(folder.format()) {
-            Ok(found) => folder.check_format(&String::from_utf8_lossy(&found))?,
+            Ok(found) => folder.level = level_of(path, &String::from_utf8_lossy(&found), newest)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => folder.make(make)?,
             Err(error) => return Err(io_error("reading the format", &folder.format(), error)),
         }
         folder.close_to_others();
         Ok(folder)
+    }
+
+    /// Locks a folder that has a store.
+    pub(crate) fn hold_made(path: &Path, newest: FormatLevel) -> StoreResult<Self> {
+        Self::look_at_level(path, newest)?;
+        let mut folder = Self { path: path.to_path_buf(), level: newest, newest, lock: lock(path)? };
+        folder.level = Self::look_at_level(path, newest)?;
+        Ok(folder)
+    }
+
+    /// The level of the store in a folder that any process may hold.
+    pub(crate) fn look_at_level(path: &Path, newest: FormatLevel) -> StoreResult<FormatLevel> {
+        match fs::read(path.join("format")) {
+            Ok(found) => level_of(path, &String::from_utf8_lossy(&found), newest),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let detail = "there is no store in it".to_owned();
+                Err(StoreError::Unreadable { location: path.display().to_string(), detail })
+            }
+            Err(error) => Err(io_error("reading the format", path, error)),
+        }
     }
 
     /// Refuses a folder that holds no database, or that has another format. If `format` cannot be
@@ -71,12 +99,10 @@ impl Folder {
             return Err(StoreError::Unreadable { location: path.display().to_string(), detail });
         }
         let found = fs::read(path.join("format")).unwrap_or_default();
-        let found = String::from_utf8_lossy(&found).trim_end().to_owned();
-        let version = found.strip_prefix(FORMAT_NAME).and_then(|version| version.trim_start().parse::<u32>().ok());
+        let found = String::from_utf8_lossy(&found);
+        let version = found.trim_end().strip_prefix(FORMAT_NAME).map(|version| version.trim_start().parse::<u32>());
         match version {
-            Some(version) if version != FORMAT_VERSION => {
-                Err(StoreError::Format { location: path.display().to_string(), found, expected: format_line() })
-            }
+            Some(Ok(_)) => level_of(path, &found, FormatLevel::NEWEST).map(drop),
             _ => Ok(()),
         }
     }
@@ -108,18 +134,26 @@ impl Folder {
         self.path.join("making")
     }
 
-    fn check_format(&self, found: &str) -> StoreResult<()> {
-        if found.trim_end() == format_line() {
-            return Ok(());
-        }
-        Err(self.another_format(found.trim_end().chars().take(80).collect()))
+    /// The store's level.
+    pub(crate) fn level(&self) -> FormatLevel {
+        self.level
+    }
+
+    /// Raises the level by one. Afterwards earlier programs refuse the folder.
+    pub(crate) fn raise(&mut self) -> StoreResult<()> {
+        let (format, next) = (self.format(), self.level.next());
+        write_whole(&format, format_line(next).as_bytes()).map_err(|source| io_error("writing", &format, source))?;
+        sync_folder(&self.path)?;
+        self.level = next;
+        Ok(())
     }
 
     /// Makes a store in a folder that has none. A database without a format is not ours, or has
     /// lost it: it is not changed.
     fn make(&self, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<()> {
         if self.databases().exists() {
-            return Err(self.another_format("unknown (there is no `format` file)".to_owned()));
+            let found = "unknown (there is no `format` file)";
+            return Err(another_format(&self.path, found, self.newest));
         }
         let making = self.making();
         let databases = making.join("db");
@@ -131,7 +165,7 @@ impl Folder {
         }
         sync_folder(&databases)?;
         let format = making.join("format");
-        write_whole(&format, format!("{}\n", format_line()).as_bytes())
+        write_whole(&format, format_line(self.newest).as_bytes())
             .map_err(|source| io_error("writing", &format, source))?;
         sync_folder(&making)?;
         move_to(&databases, &self.databases())?;
@@ -172,14 +206,37 @@ impl Folder {
             ),
         }
     }
-
-    fn another_format(&self, found: String) -> StoreError {
-        StoreError::Format { location: self.path.display().to_string(), found, expected: format_line() }
-    }
 }
 
-fn format_line() -> String {
-    format!("{FORMAT_NAME} {FORMAT_VERSION}")
+fn another_format(folder: &Path, found: &str, newest: FormatLevel) -> StoreError {
+    let found = found.trim_end().chars().take(80).collect();
+    StoreError::Format { location: folder.display().to_string(), found, expected: formats(newest) }
+}
+
+/// The level that the text of the file `format` says. Fails for a level above `newest`.
+fn level_of(folder: &Path, found: &str, newest: FormatLevel) -> StoreResult<FormatLevel> {
+    level_in(found, newest).ok_or_else(|| another_format(folder, found, newest))
+}
+
+fn version(level: FormatLevel) -> u32 {
+    FIRST_VERSION - FormatLevel::FIRST.number() + level.number()
+}
+
+/// The text of the file `format`.
+fn format_line(level: FormatLevel) -> String {
+    format!("{FORMAT_NAME} {}\n", version(level))
+}
+
+/// The formats up to a level, for messages.
+fn formats(newest: FormatLevel) -> String {
+    format!("{FORMAT_NAME} {FIRST_VERSION} to {}", version(newest))
+}
+
+/// The level that the text of the file `format` says; `None` if it is none up to `newest`.
+fn level_in(format: &str, newest: FormatLevel) -> Option<FormatLevel> {
+    let version = format.trim_end().strip_prefix(FORMAT_NAME)?.strip_prefix(' ')?;
+    let above_first = version.parse::<u32>().ok()?.checked_sub(FIRST_VERSION)?;
+    FormatLevel::of_number(FormatLevel::FIRST.number() + above_first).filter(|level| *level <= newest)
 }
 
 fn lock(folder: &Path) -> StoreResult<File> {
@@ -225,7 +282,9 @@ mod tests {
 
     /// Makes only the folder.
     fn hold(folder: &Path) -> StoreResult<Folder> {
-        Folder::hold(folder, |path, _| fs::create_dir(path).map_err(|source| io_error("making", path, source)))
+        Folder::hold(folder, FormatLevel::NEWEST, |path, _| {
+            fs::create_dir(path).map_err(|source| io_error("making", path, source))
+        })
     }
 
     #[test]
@@ -239,7 +298,7 @@ mod tests {
 
     #[test]
     fn an_older_or_newer_format_is_named_in_the_error_and_not_changed() {
-        for version in [FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
+        for version in [FIRST_VERSION - 1, version(FormatLevel::NEWEST) + 1] {
             let folder = tempfile::tempdir().unwrap();
             let format = folder.path().join("format");
             let line = format!("penates-embedded {version}\n");
@@ -264,7 +323,7 @@ mod tests {
     fn a_store_whose_making_was_interrupted_is_made_again_or_finished() {
         let whole = |folder: &Path| {
             assert!(Lane::ALL.iter().all(|lane| folder.join("db").join(lane.name()).is_dir()));
-            assert_eq!(fs::read_to_string(folder.join("format")).unwrap().trim_end(), format_line());
+            assert_eq!(fs::read_to_string(folder.join("format")).unwrap(), format_line(FormatLevel::NEWEST));
             assert!(!folder.join("making").exists());
         };
         // The maker dies with the second lane, and then with half of the format written.

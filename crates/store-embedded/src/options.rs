@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use store::Lane;
+use store::{FormatLevel, Lane};
 
 /// Sizes and bounds of the embedded engine. The defaults suit a small server that holds thousands
 /// of volumes.
@@ -39,6 +39,9 @@ pub struct EmbeddedOptions {
     /// puts every request to compact back into the queue, over and over, while the other compacts;
     /// a third takes them out.
     pub worker_threads: usize,
+    /// The newest level that this program knows. Tests set another one, to be an earlier or a later
+    /// program.
+    pub newest_level: FormatLevel,
 }
 
 impl Default for EmbeddedOptions {
@@ -53,6 +56,7 @@ impl Default for EmbeddedOptions {
             unknown_content_grace: Duration::from_secs(30 * 24 * 3600),
             contents_per_sweep: 10_000,
             worker_threads: 3,
+            newest_level: FormatLevel::NEWEST,
         }
     }
 }

@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use store::{ContentId, NewRow, StoreError, StoreResult, envelope};
+use store::{ContentId, NewRow, StoreError, StoreResult, ValueKind, envelope};
 
 use crate::contents::corrupt;
 
@@ -109,7 +109,7 @@ impl Summing {
     /// The row that ends with this block.
     fn end_row(&mut self, last: u64) -> StoreResult<NewRow> {
         let sums = std::mem::take(&mut self.sums);
-        Ok(NewRow::new(key(row_of(last))?, envelope::seal(&sums)))
+        Ok(NewRow::new(key(row_of(last))?, envelope::seal(ValueKind::ContentSums, &sums)))
     }
 }
 
@@ -124,7 +124,8 @@ impl SumsRow {
     /// A row as it was read; `None`: it does not exist.
     pub(crate) fn open(id: ContentId, number: u64, value: Option<Bytes>) -> StoreResult<Self> {
         let value = value.ok_or_else(|| corrupt(id, "checksums of its blocks are missing"))?;
-        let sums = envelope::open(&value).map_err(|error| corrupt(id, &format!("checksums of its blocks: {error}")))?;
+        let sums = envelope::open(ValueKind::ContentSums, &value)
+            .map_err(|error| corrupt(id, &format!("checksums of its blocks: {error}")))?;
         Ok(Self { number, sums })
     }
 
@@ -183,7 +184,7 @@ mod tests {
         let first = [&[7; 16][..], &[0; 8], &[1; BLOCK_BYTES as usize]].concat();
         let second = [&[7; 16][..], &[0, 0, 0, 0, 0, 0, 0, 1], &[1]].concat();
         let sums = [first, second].map(|summed| crc32fast::hash(&summed).to_le_bytes()).concat();
-        assert_eq!(rows[0].value, envelope::seal(&sums));
+        assert_eq!(rows[0].value, envelope::seal(ValueKind::ContentSums, &sums));
         assert_eq!(crc32fast::hash(b"123456789"), 0xCBF4_3926, "the check value of CRC-32 (IEEE)");
     }
 

@@ -16,7 +16,8 @@ use rand::{Rng, SeedableRng};
 use store::copying::{Copier, Patience};
 use store::suite::{Damaging, Subject};
 use store::{
-    Call, Class, Deadline, Lane, NewRow, Row, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, envelope,
+    Call, Class, Deadline, Lane, NewRow, Row, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table,
+    ValueKind, envelope,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{Embedded, flip, folder, options};
@@ -42,7 +43,7 @@ async fn write_rows(folder: &Path) {
     let store = open(folder).unwrap();
     for first in (0..ROWS).step_by(50) {
         let rows = (first..first + 50)
-            .map(|row| NewRow::new(row.to_be_bytes().to_vec(), envelope::seal(&payload(row))))
+            .map(|row| NewRow::new(row.to_be_bytes().to_vec(), envelope::seal(ValueKind::Trial, &payload(row))))
             .collect();
         let step = Step::Put { table: Table::Objects, partition: "p".into(), rows };
         assert!(store.run(call(), vec![step]).await.unwrap().is_applied());
@@ -65,7 +66,7 @@ fn files_of_tables(folder: &Path) -> Vec<PathBuf> {
 /// Whether damage was reported. Panics if anything wrong was served.
 fn is_reported(row: u32, read: StoreResult<Option<Row>>) -> bool {
     match read {
-        Ok(Some(found)) => match envelope::open(&found.value) {
+        Ok(Some(found)) => match envelope::open(ValueKind::Trial, &found.value) {
             Ok(found) => {
                 assert!(found == payload(row), "row {row} was served with another value");
                 false
@@ -147,7 +148,7 @@ async fn rows_beside_a_broken_block_stay_readable_and_no_write_is_lost_silently(
     .unwrap();
     let mut written = Vec::new();
     for row in ROWS..2 * ROWS {
-        let put = NewRow::new(row.to_be_bytes().to_vec(), envelope::seal(&payload(row)));
+        let put = NewRow::new(row.to_be_bytes().to_vec(), envelope::seal(ValueKind::Trial, &payload(row)));
         let step = Step::Put { table: Table::Objects, partition: "p".into(), rows: vec![put] };
         match store.run(call(), vec![step]).await {
             Ok(outcome) if outcome.is_applied() => written.push(row),
@@ -173,7 +174,7 @@ async fn rows_beside_a_broken_block_stay_readable_and_no_write_is_lost_silently(
 /// refused.
 async fn write_until_text_is_refused(store: &EmbeddedStore) -> StoreError {
     for row in (0..ROWS).cycle().take(50 * ROWS as usize) {
-        let put = NewRow::new(row.to_be_bytes().to_vec(), envelope::seal(&payload(row)));
+        let put = NewRow::new(row.to_be_bytes().to_vec(), envelope::seal(ValueKind::Trial, &payload(row)));
         let step = Step::Put { table: Table::Objects, partition: "p".into(), rows: vec![put] };
         match store.run(call(), vec![step]).await {
             Ok(_) => {}
@@ -215,7 +216,7 @@ async fn a_flipped_byte_of_a_value_in_the_journal_is_reported_when_it_is_replaye
     let folder = folder();
     let store = open(folder.path()).unwrap();
     for row in 0..20 {
-        let rows = vec![NewRow::new(u32::to_be_bytes(row).to_vec(), envelope::seal(&payload(row)))];
+        let rows = vec![NewRow::new(u32::to_be_bytes(row).to_vec(), envelope::seal(ValueKind::Trial, &payload(row)))];
         let step = Step::Put { table: Table::Objects, partition: "p".into(), rows };
         assert!(store.run(call(), vec![step]).await.unwrap().is_applied());
     }

@@ -13,7 +13,7 @@ use store::faults::{Damage, Fault, Faults, Harm, Kind, Rates};
 use store::suite::Subject;
 use store::{
     Call, Class, ContentState, Deadline, Expect, Guard, Lane, NewRow, Outcome, Row, Scan, Stamp, Step, Store,
-    StoreError, StoreResult, Table, envelope,
+    StoreError, StoreResult, Table, ValueKind, envelope,
 };
 use support::Embedded;
 
@@ -49,7 +49,7 @@ fn call() -> Call {
 }
 
 fn put(sort: &'static str) -> Step {
-    let rows = vec![NewRow::new(sort, envelope::seal(sort.as_bytes()))];
+    let rows = vec![NewRow::new(sort, envelope::seal(ValueKind::Trial, sort.as_bytes()))];
     Step::Put { table: Table::Objects, partition: "p".into(), rows }
 }
 
@@ -169,11 +169,11 @@ async fn the_envelope_detects_a_flipped_bit_until_it_is_healed() {
     for (a, b) in
         [(&page.rows[0], &page.rows[1]), (many[0].as_ref().unwrap(), many[1].as_ref().unwrap()), (&page.rows[0], &one)]
     {
-        assert!(envelope::open(&a.value).is_ok());
-        assert_eq!(envelope::open(&b.value), Err(envelope::EnvelopeError::Checksum));
+        assert!(envelope::open(ValueKind::Trial, &a.value).is_ok());
+        assert_eq!(envelope::open(ValueKind::Trial, &b.value), Err(envelope::EnvelopeError::Checksum));
     }
     store.faults.heal();
-    assert!(envelope::open(&store.read("b").await.unwrap().unwrap().value).is_ok());
+    assert!(envelope::open(ValueKind::Trial, &store.read("b").await.unwrap().unwrap().value).is_ok());
 }
 
 #[tokio::test]

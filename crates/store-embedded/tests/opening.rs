@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Call, Class, Deadline, NewRow, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, envelope};
+use store::{
+    Call, Class, Deadline, NewRow, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, ValueKind, envelope,
+};
 use store_embedded::{EmbeddedStore, salvage};
 use support::{copied, files, folder, options};
 use tempfile::TempDir;
@@ -33,7 +35,7 @@ fn open(folder: &Path) -> StoreResult<Arc<EmbeddedStore>> {
 }
 
 fn value(row: u32) -> Bytes {
-    envelope::seal(&row.to_be_bytes().repeat(500))
+    envelope::seal(ValueKind::Trial, &row.to_be_bytes().repeat(500))
 }
 
 async fn put(store: &EmbeddedStore, row: u32) {

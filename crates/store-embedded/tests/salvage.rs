@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use store::{
     Call, Class, Deadline, Expect, Guard, Lane, NewRow, Scan, Stamp, Step, Store, StoreError, SystemClock, Table,
-    UnixMillis, envelope,
+    UnixMillis, ValueKind, envelope,
 };
 use store_embedded::{EmbeddedStore, salvage};
 use support::{copied, files, folder, options};
@@ -30,7 +30,7 @@ fn open(folder: &Path) -> Arc<EmbeddedStore> {
 }
 
 fn value(row: u32) -> Bytes {
-    envelope::seal(&row.to_be_bytes().repeat(3_000))
+    envelope::seal(ValueKind::Trial, &row.to_be_bytes().repeat(3_000))
 }
 
 fn head(stamp: Stamp) -> Step {
@@ -40,7 +40,7 @@ fn head(stamp: Stamp) -> Step {
         sort: "h".into(),
         expect: Expect::Absent,
         guard: Guard { stamp, tag: Bytes::from_static(b"tag") },
-        value: envelope::seal(b"a head"),
+        value: envelope::seal(ValueKind::Trial, b"a head"),
     }
 }
 
@@ -56,8 +56,8 @@ async fn fill(store: &Arc<EmbeddedStore>, stamp: Stamp) -> store::ContentId {
     assert!(store.run(call(), vec![head(stamp)]).await.unwrap().is_applied());
     for table in Lane::Service.tables() {
         let expires_at = table.info().may_expire.then_some(UnixMillis(u64::MAX));
-        let expiring = NewRow { expires_at, ..NewRow::new("e", envelope::seal(b"ends")) };
-        let rows = vec![NewRow::new("a", envelope::seal(b"who")), expiring];
+        let expiring = NewRow { expires_at, ..NewRow::new("e", envelope::seal(ValueKind::Trial, b"ends")) };
+        let rows = vec![NewRow::new("a", envelope::seal(ValueKind::Trial, b"who")), expiring];
         assert!(store.run(call(), vec![Step::Put { table, partition: "p".into(), rows }]).await.unwrap().is_applied());
     }
     store.put_content(call(), "owner".into(), stream::iter([Ok("content".into())]).boxed()).await.unwrap()

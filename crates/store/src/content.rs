@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::clock::UnixMillis;
 use crate::error::StoreResult;
 use crate::random::{Random, SystemRandom};
+use crate::stored::Stored;
+use crate::value_kind::ValueKind;
 
 /// The name of a content, given by the store.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -76,6 +78,10 @@ pub struct ContentHeader {
     pub len: u64,
     /// When an upload that sends nothing loses its lease.
     pub lease_until: UnixMillis,
+}
+
+impl Stored for ContentHeader {
+    const KIND: ValueKind = ValueKind::ContentHeader;
 }
 
 /// The bytes of a content, coming in or going out.

@@ -1,17 +1,34 @@
-//! A format version and a checksum around each value, added and verified above the engines.
+//! A kind, a version and a checksum around each value, added and verified above the engines.
 //!
-//! Layout: one byte version, four bytes CRC-32 (IEEE, little-endian) of the payload, the payload.
-//! For a value that is sealed for a place, the CRC-32 covers the place and the payload, so that the
-//! value opens nowhere else.
+//! ```text
+//! 2 │ kind │ version of the kind │ CRC-32 of kind, version, place and payload │ payload
+//! 1 │ CRC-32 of place and payload │ payload
+//! ```
+//!
+//! Kind, version and the first byte, which names the form, take one byte each. The CRC-32 (IEEE) is
+//! little-endian. A value that is sealed for a place opens nowhere else; the place is not stored.
+//!
+//! The second line is the first form, which stores at [`FormatLevel::FIRST`](crate::FormatLevel::FIRST) hold
+//! and which later stores keep: where a value is stored says its kind, and its version is 1.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use thiserror::Error;
 
-/// The version written by this program.
-pub const VERSION: u8 = 1;
+use crate::value_kind::ValueKind;
+
+/// The first byte of the form that is written.
+const FORM: u8 = 2;
+
+/// The first byte of the first form.
+const FIRST_FORM: u8 = 1;
+
+/// The bytes before the CRC-32.
+const BEFORE_SUM: usize = 3;
 
 /// The bytes that an envelope adds to its payload.
-pub const OVERHEAD: usize = 5;
+pub const OVERHEAD: usize = BEFORE_SUM + SUM_BYTES;
+
+const SUM_BYTES: usize = 4;
 
 /// Why a value cannot be trusted.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -19,49 +36,135 @@ pub enum EnvelopeError {
     /// Too short to be an envelope.
     #[error("a value of {0} bytes is too short")]
     Short(usize),
-    /// Written by another version.
-    #[error("a value has format version {0}, this program reads {VERSION}")]
-    Version(u8),
-    /// The payload is not what was written.
+    /// Its first byte names no form.
+    #[error("a value has an envelope of form {0}, this program reads {FIRST_FORM} and {FORM}")]
+    Form(u8),
+    /// The payload is not what was written, or is of another place.
     #[error("a value fails its checksum")]
     Checksum,
+    /// It is of a kind that this program does not know.
+    #[error("a value is of kind {0}, which this program does not know")]
+    UnknownKind(u8),
+    /// It is whole, and of another kind than the reader expects.
+    #[error("a value is of kind `{found}`, and not of kind `{expected}`")]
+    Kind {
+        /// Its kind.
+        found: ValueKind,
+        /// The kind that was expected.
+        expected: ValueKind,
+    },
+    /// It has a version that this program does not read.
+    #[error("a value of kind `{kind}` has version {version}, which this program does not read")]
+    Version {
+        /// Its kind.
+        kind: ValueKind,
+        /// Its version.
+        version: u8,
+    },
 }
 
-/// Seals a payload.
-pub fn seal(payload: &[u8]) -> Bytes {
-    seal_at(&[], payload)
+/// A value that was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The version of its kind, from 1 on.
+    pub version: u8,
+    /// Its payload.
+    pub payload: Bytes,
 }
 
-/// Seals a payload for the place where it will be stored: [`open_at`] opens it for the same place
-/// only.
-pub fn seal_at(place: &[u8], payload: &[u8]) -> Bytes {
+/// Seals a payload of version 1.
+pub fn seal(kind: ValueKind, payload: &[u8]) -> Bytes {
+    sealed(kind, 1, &[], payload)
+}
+
+/// Seals a payload of a version of its kind.
+pub fn seal_version(kind: ValueKind, version: u8, payload: &[u8]) -> Bytes {
+    sealed(kind, version, &[], payload)
+}
+
+/// Seals a payload of version 1 for the place where it will be stored: [`open_at`] opens it for the
+/// same place only.
+pub fn seal_at(kind: ValueKind, place: &[u8], payload: &[u8]) -> Bytes {
+    sealed(kind, 1, place, payload)
+}
+
+fn sealed(kind: ValueKind, version: u8, place: &[u8], payload: &[u8]) -> Bytes {
     let mut sealed = BytesMut::with_capacity(OVERHEAD + payload.len());
-    sealed.put_u8(VERSION);
-    sealed.put_u32_le(checksum(place, payload));
+    sealed.put_slice(&[FORM, kind.number(), version]);
+    sealed.put_u32_le(checksum(&[kind.number(), version], place, payload));
     sealed.put_slice(payload);
     sealed.freeze()
 }
 
-/// Opens a sealed value. Returns the payload without copying it.
-pub fn open(value: &Bytes) -> Result<Bytes, EnvelopeError> {
-    open_at(&[], value)
+/// Opens a value of a kind that has version 1 only. Returns the payload without copying it.
+pub fn open(kind: ValueKind, value: &Bytes) -> Result<Bytes, EnvelopeError> {
+    open_at(kind, &[], value)
 }
 
-/// Opens a value that was sealed for a place.
-pub fn open_at(place: &[u8], value: &Bytes) -> Result<Bytes, EnvelopeError> {
-    if value.len() < OVERHEAD {
-        return Err(EnvelopeError::Short(value.len()));
+/// Opens a value of version 1 that was sealed for a place.
+pub fn open_at(kind: ValueKind, place: &[u8], value: &Bytes) -> Result<Bytes, EnvelopeError> {
+    match opened(kind, place, value)? {
+        Opened { version: 1, payload } => Ok(payload),
+        Opened { version, .. } => Err(EnvelopeError::Version { kind, version }),
     }
-    if value[0] != VERSION {
-        return Err(EnvelopeError::Version(value[0]));
-    }
-    let payload = value.slice(OVERHEAD..);
-    let stored = u32::from_le_bytes([value[1], value[2], value[3], value[4]]);
-    if checksum(place, &payload) == stored { Ok(payload) } else { Err(EnvelopeError::Checksum) }
 }
 
-fn checksum(place: &[u8], payload: &[u8]) -> u32 {
+/// Opens a value of any version.
+pub fn open_version(kind: ValueKind, value: &Bytes) -> Result<Opened, EnvelopeError> {
+    opened(kind, &[], value)
+}
+
+/// Checks that a value is whole, whatever its kind is. It must not be sealed for a place.
+pub fn check(value: &Bytes) -> Result<(), EnvelopeError> {
+    unsealed(&[], value).map(drop)
+}
+
+fn opened(expected: ValueKind, place: &[u8], value: &Bytes) -> Result<Opened, EnvelopeError> {
+    match unsealed(place, value)? {
+        (None, payload) => Ok(Opened { version: 1, payload }),
+        (Some((kind, version)), payload) if kind == expected => Ok(Opened { version, payload }),
+        (Some((found, _)), _) => Err(EnvelopeError::Kind { found, expected }),
+    }
+}
+
+/// The payload of a whole value, with its kind and version if it states them.
+fn unsealed(place: &[u8], value: &Bytes) -> Result<(Option<(ValueKind, u8)>, Bytes), EnvelopeError> {
+    let short = EnvelopeError::Short(value.len());
+    let (stated, rest) = match value.first() {
+        Some(&FIRST_FORM) => (None, value.slice(1..)),
+        Some(&FORM) => {
+            let stated = value.get(1..BEFORE_SUM).ok_or(EnvelopeError::Short(value.len()))?;
+            (Some([stated[0], stated[1]]), value.slice(BEFORE_SUM..))
+        }
+        Some(&form) => return Err(EnvelopeError::Form(form)),
+        None => return Err(short),
+    };
+    let (sum, _) = rest.split_first_chunk::<SUM_BYTES>().ok_or(short)?;
+    let (sum, payload) = (u32::from_le_bytes(*sum), rest.slice(SUM_BYTES..));
+    if checksum(stated.as_ref().map_or(&[], |stated| &stated[..]), place, &payload) != sum {
+        return Err(EnvelopeError::Checksum);
+    }
+    let known = |[kind, version]: [u8; 2]| match ValueKind::of_number(kind) {
+        Some(kind) => Ok((kind, version)),
+        None => Err(EnvelopeError::UnknownKind(kind)),
+    };
+    Ok((stated.map(known).transpose()?, payload))
+}
+
+/// A value of version 1 in the first form, as it would have been written for the same place. `None`
+/// for anything that is not a whole value of the second form and of version 1.
+pub(crate) fn in_first_form(place: &[u8], value: &Bytes) -> Option<Bytes> {
+    let (Some((_, 1)), payload) = unsealed(place, value).ok()? else { return None };
+    let mut sealed = BytesMut::with_capacity(1 + SUM_BYTES + payload.len());
+    sealed.put_u8(FIRST_FORM);
+    sealed.put_u32_le(checksum(&[], place, &payload));
+    sealed.put_slice(&payload);
+    Some(sealed.freeze())
+}
+
+fn checksum(stated: &[u8], place: &[u8], payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
+    hasher.update(stated);
     hasher.update(place);
     hasher.update(payload);
     hasher.finalize()
@@ -69,35 +172,100 @@ fn checksum(place: &[u8], payload: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
 
-    #[test]
-    fn a_sealed_value_opens_to_its_payload() {
-        assert_eq!(open(&seal(b"payload")).as_deref(), Ok(&b"payload"[..]));
-        assert_eq!(open(&seal(b"")).as_deref(), Ok(&b""[..]));
+    /// A value in the first form, made without the code above.
+    fn first_form(place: &[u8], payload: &[u8]) -> Bytes {
+        let sum = crc32fast::hash(&[place, payload].concat()).to_le_bytes();
+        [&[1][..], &sum, payload].concat().into()
     }
 
     #[test]
-    fn any_flipped_bit_is_found() {
-        let sealed = seal(b"some payload");
-        for bit in 0..sealed.len() * 8 {
-            let mut flipped = sealed.to_vec();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(open(&flipped.into()).is_err(), "bit {bit} went unnoticed");
+    fn the_stored_bytes_do_not_change() {
+        let sum = crc32fast::hash(b"\x10\x03payload").to_le_bytes();
+        assert_eq!(seal_version(ValueKind::Head, 3, b"payload"), [&b"\x02\x10\x03"[..], &sum, b"payload"].concat());
+        let sum = crc32fast::hash(b"\x04\x01herepayload").to_le_bytes();
+        assert_eq!(
+            seal_at(ValueKind::ContentChunk, b"here", b"payload"),
+            [&b"\x02\x04\x01"[..], &sum, b"payload"].concat()
+        );
+        let lowered = in_first_form(b"here", &seal_at(ValueKind::ContentChunk, b"here", b"payload"));
+        assert_eq!(lowered, Some(first_form(b"here", b"payload")));
+        assert_eq!(crc32fast::hash(b"123456789"), 0xCBF4_3926, "the check value of CRC-32 (IEEE)");
+    }
+
+    #[test]
+    fn a_sealed_value_opens_to_its_payload_in_both_forms() {
+        for payload in [&b"payload"[..], b""] {
+            for value in [seal(ValueKind::Pack, payload), first_form(&[], payload)] {
+                assert_eq!(open(ValueKind::Pack, &value).as_deref(), Ok(payload));
+                assert_eq!(open_version(ValueKind::Pack, &value).unwrap().version, 1);
+                assert_eq!(check(&value), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_kind_or_version_is_refused() {
+        let value = seal(ValueKind::Pack, b"payload");
+        assert_eq!(
+            open(ValueKind::Head, &value),
+            Err(EnvelopeError::Kind { found: ValueKind::Pack, expected: ValueKind::Head })
+        );
+        let later = seal_version(ValueKind::Pack, 2, b"payload");
+        assert_eq!(open(ValueKind::Pack, &later), Err(EnvelopeError::Version { kind: ValueKind::Pack, version: 2 }));
+        assert_eq!(open_version(ValueKind::Pack, &later), Ok(Opened { version: 2, payload: "payload".into() }));
+        assert_eq!(in_first_form(&[], &later), None, "a version that the first form cannot state");
+    }
+
+    #[test]
+    fn a_whole_value_of_an_unknown_kind_is_refused() {
+        let sum = crc32fast::hash(b"\xfa\x01x").to_le_bytes();
+        let value = Bytes::from([&b"\x02\xfa\x01"[..], &sum, b"x"].concat());
+        assert_eq!(check(&value), Err(EnvelopeError::UnknownKind(0xfa)));
+        assert_eq!(open(ValueKind::Pack, &value), Err(EnvelopeError::UnknownKind(0xfa)));
+    }
+
+    #[test]
+    fn any_flipped_bit_and_any_cut_are_found_in_values_of_every_kind() {
+        let mut random = StdRng::seed_from_u64(1);
+        for &kind in ValueKind::ALL {
+            let payload: Vec<u8> = (0..random.random_range(0..40)).map(|_| random.random()).collect();
+            let version = random.random();
+            for value in [seal_version(kind, version, &payload), first_form(&[], &payload)] {
+                for bit in 0..value.len() * 8 {
+                    let mut flipped = value.to_vec();
+                    flipped[bit / 8] ^= 1 << (bit % 8);
+                    let flipped = Bytes::from(flipped);
+                    assert!(open_version(kind, &flipped).is_err(), "{kind}: bit {bit} went unnoticed");
+                    assert!(check(&flipped).is_err(), "{kind}: bit {bit} went unnoticed");
+                }
+                for len in 0..value.len() {
+                    assert!(check(&value.slice(..len)).is_err(), "{kind}: cut at {len}");
+                }
+            }
         }
     }
 
     #[test]
     fn a_value_that_is_sealed_for_a_place_opens_there_and_nowhere_else() {
-        let sealed = seal_at(b"here", b"payload");
-        assert_eq!(open_at(b"here", &sealed).as_deref(), Ok(&b"payload"[..]));
-        assert_eq!(open_at(b"there", &sealed), Err(EnvelopeError::Checksum));
-        assert_eq!(open(&sealed), Err(EnvelopeError::Checksum));
-        assert_eq!(sealed[1..5], crc32fast::hash(b"herepayload").to_le_bytes(), "the stored form has changed");
+        let kind = ValueKind::ContentChunk;
+        for value in [seal_at(kind, b"here", b"payload"), first_form(b"here", b"payload")] {
+            assert_eq!(open_at(kind, b"here", &value).as_deref(), Ok(&b"payload"[..]));
+            assert_eq!(open_at(kind, b"there", &value), Err(EnvelopeError::Checksum));
+            assert_eq!(open(kind, &value), Err(EnvelopeError::Checksum));
+        }
     }
 
     #[test]
     fn a_short_value_is_refused() {
-        assert_eq!(open(&Bytes::from_static(b"abc")), Err(EnvelopeError::Short(3)));
+        assert_eq!(check(&Bytes::new()), Err(EnvelopeError::Short(0)));
+        assert_eq!(check(&Bytes::from_static(&[1, 2, 3])), Err(EnvelopeError::Short(3)));
+        assert_eq!(check(&Bytes::from_static(&[2, 16])), Err(EnvelopeError::Short(2)));
+        assert_eq!(check(&Bytes::from_static(b"abc")), Err(EnvelopeError::Form(b'a')));
     }
 }

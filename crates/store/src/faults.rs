@@ -458,6 +458,10 @@ impl Wrapper for Faults {
         self.inner.check_home()
     }
 
+    fn level(&self) -> crate::FormatLevel {
+        self.inner.level()
+    }
+
     async fn health(&self) -> Health {
         let health = self.inner.health().await;
         let state = self.state.lock();

@@ -12,7 +12,8 @@
 //! - [`Step`], [`Outcome`] and [`Guard`] describe changes: an ordered list of steps, of which any
 //!   prefix does no harm.
 //! - [`Call`] accompanies each request: class of data, strength of reads, deadline, durability.
-//! - [`envelope`] adds a format version and a checksum to each value, above every engine.
+//! - [`envelope`] adds a [`ValueKind`], its version and a checksum to each value, above every engine.
+//!   [`stored`] encodes and decodes types, and [`FormatLevel`] says which versions a store holds.
 //! - [`suite`] is the behaviour suite. An engine's test file is a list of calls to its macros.
 //! - [`Wrapper`] (in `wrapper.rs`) is a store that changes some methods of another one: [`limited`]
 //!   enforces the limits, [`read_only`] refuses changes for a while, and [`faults`] injects what
@@ -29,6 +30,8 @@ pub mod copying;
 pub mod envelope;
 pub mod error;
 pub mod faults;
+
+pub mod format_level;
 pub mod limited;
 pub mod null;
 pub mod random;
@@ -36,8 +39,10 @@ pub mod read_only;
 pub mod row;
 pub mod seam;
 pub mod step;
+pub mod stored;
 pub mod suite;
 pub mod table;
+pub mod value_kind;
 pub mod wire;
 pub mod wrapper;
 
@@ -45,9 +50,12 @@ pub use call::{Call, Class, Deadline, Durability, Strength};
 pub use clock::{Clock, ManualClock, SystemClock, UnixMillis};
 pub use content::{ContentHeader, ContentId, ContentState, ContentStream};
 pub use error::{StoreError, StoreResult};
+pub use format_level::FormatLevel;
 pub use random::{Random, SystemRandom};
 pub use row::{Direction, Guard, NewRow, Row, Rows, Scan, Stamp};
 pub use seam::{AtOnce, Health, Limits, Store, WalkPage};
 pub use step::{Condition, Expect, Outcome, Removal, Step};
+pub use stored::Stored;
 pub use table::{Lane, PlainRows, Table, TableInfo};
+pub use value_kind::ValueKind;
 pub use wrapper::Wrapper;

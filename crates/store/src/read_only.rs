@@ -14,7 +14,7 @@ use tokio::sync::RwLock;
 
 use crate::{
     Call, Class, ContentId, ContentStream, Deadline, Health, Lane, NewRow, Outcome, Removal, Step, Store, StoreError,
-    StoreResult, Table, Wrapper, envelope,
+    StoreResult, Table, ValueKind, Wrapper, envelope,
 };
 
 /// The partition of [`Table::Work`] that holds the row with the reason why the store is read-only.
@@ -33,7 +33,7 @@ fn call() -> Call {
 pub async fn reason(store: &dyn Store) -> StoreResult<Option<String>> {
     let Some(row) = store.get(call(), Table::Work, &PARTITION, &REASON).await? else { return Ok(None) };
     let corrupt = |detail: String| StoreError::Corrupt { table: Table::Work, detail };
-    let reason = envelope::open(&row.value).map_err(|error| corrupt(error.to_string()))?;
+    let reason = envelope::open(ValueKind::ReadOnly, &row.value).map_err(|error| corrupt(error.to_string()))?;
     String::from_utf8(reason.to_vec()).map(Some).map_err(|error| corrupt(error.to_string()))
 }
 
@@ -43,7 +43,7 @@ pub async fn reason(store: &dyn Store) -> StoreResult<Option<String>> {
 pub async fn set(store: &dyn Store, reason: Option<&str>) -> StoreResult<()> {
     let step = match reason {
         Some(reason) => {
-            let rows = vec![NewRow::new(REASON, envelope::seal(reason.as_bytes()))];
+            let rows = vec![NewRow::new(REASON, envelope::seal(ValueKind::ReadOnly, reason.as_bytes()))];
             Step::Put { table: Table::Work, partition: PARTITION, rows }
         }
         None => Step::Remove { table: Table::Work, partition: PARTITION, rows: Removal::Rows(vec![REASON]) },

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::call::Call;
 use crate::content::{ContentHeader, ContentId, ContentStream};
 use crate::error::StoreResult;
+use crate::format_level::FormatLevel;
 use crate::row::{Row, Rows, Scan};
 use crate::step::{Outcome, Step};
 use crate::table::{Lane, Table};
@@ -185,6 +186,12 @@ pub trait Store: Send + Sync + 'static {
     /// nothing, not even by plain writes.
     fn check_home(&self) -> StoreResult<()> {
         Ok(())
+    }
+
+    /// The level of the store: which kinds and versions of values may be written. It may rise while
+    /// the store is open, and never falls.
+    fn level(&self) -> FormatLevel {
+        FormatLevel::NEWEST
     }
 
     /// The state of the store.

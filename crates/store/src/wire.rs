@@ -84,5 +84,5 @@ pub fn encode(value: &impl Serialize) -> StoreResult<Bytes> {
 
 /// Decodes what [`encode`] encoded.
 pub fn decode<T: for<'de> Deserialize<'de>>(encoded: &[u8]) -> StoreResult<T> {
-    postcard::from_bytes(encoded).map_err(|error| StoreError::Invalid(format!("it cannot be decoded: {error}")))
+    crate::stored::decode(encoded).map_err(|error| StoreError::Invalid(format!("it cannot be decoded: {error}")))
 }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
-    AtOnce, Call, ContentHeader, ContentId, ContentStream, Health, Limits, Outcome, Row, Rows, Scan, Step, Store,
-    StoreResult, Table, WalkPage,
+    AtOnce, Call, ContentHeader, ContentId, ContentStream, FormatLevel, Health, Limits, Outcome, Row, Rows, Scan, Step,
+    Store, StoreResult, Table, WalkPage,
 };
 
 /// Defines [`Wrapper`] and its implementation of [`Store`] from one list of methods.
@@ -96,6 +96,7 @@ wrapper! {
     sync {
         fn fresh_content_id() -> ContentId;
         fn check_home() -> StoreResult<()>;
+        fn level() -> FormatLevel;
         fn limits() -> Limits;
         fn at_once() -> AtOnce;
     }
@@ -151,6 +152,10 @@ mod tests {
             Err(failed("check_home"))
         }
 
+        fn level(&self) -> FormatLevel {
+            FormatLevel::FIRST
+        }
+
         fn limits(&self) -> Limits {
             Limits { steps: 3, ..Limits::default() }
         }
@@ -194,6 +199,7 @@ mod tests {
             let empty = Box::pin(futures::stream::empty());
             assert_eq!(store.put_content(call(), Bytes::new(), empty).await.unwrap(), ID);
             assert!(says(store.check_home(), "check_home"));
+            assert_eq!(store.level(), FormatLevel::FIRST);
             assert_eq!(store.limits(), limits);
             assert_eq!(store.at_once(), AT_ONCE);
             assert!(says(store.close().await, "close"));

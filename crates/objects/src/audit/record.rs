@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use hathi::VolumeId;
 use serde::{Deserialize, Serialize};
-use store::UnixMillis;
+use store::{Stored, UnixMillis, ValueKind};
 
 /// The client of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,4 +112,8 @@ pub struct AuditRecord {
     pub part: u32,
     /// The volumes concerned.
     pub volumes: Vec<AuditedVolume>,
+}
+
+impl Stored for AuditRecord {
+    const KIND: ValueKind = ValueKind::Audit;
 }

@@ -15,7 +15,9 @@ use bytes::Bytes;
 use hathi::VolumeId;
 use pack::{Layout, Level};
 use serde::{Deserialize, Serialize};
-use store::{Call, Class, NewRow, Removal, Scan, Step, StoreError, Strength, Table, UnixMillis, envelope};
+use store::{
+    Call, Class, NewRow, Removal, Scan, Step, StoreError, Stored, Strength, Table, UnixMillis, ValueKind, envelope,
+};
 
 use super::plan::{BulkPlan, Planning};
 use super::request::{BulkRequest, OnDamage};
@@ -100,6 +102,10 @@ struct StoredInfo {
     made_at_home: bool,
 }
 
+impl Stored for StoredInfo {
+    const KIND: ValueKind = ValueKind::Selection;
+}
+
 /// Marks and other single rows of a selection's partition.
 pub(crate) mod row {
     pub const INFO: &[u8] = b"i";
@@ -138,6 +144,18 @@ pub struct SelectionTerms {
 struct Owned {
     ends: UnixMillis,
     etag: String,
+}
+
+impl Stored for Owned {
+    const KIND: ValueKind = ValueKind::OwnedSelection;
+}
+
+/// When a selection was ended early.
+#[derive(Serialize, Deserialize)]
+struct EndedEarly(UnixMillis);
+
+impl Stored for EndedEarly {
+    const KIND: ValueKind = ValueKind::SelectionEnded;
 }
 
 impl Planning<'_> {
@@ -235,7 +253,7 @@ impl Library {
         let info = self.live_selection(id).await?.info;
         let ended = NewRow {
             expires_at: Some(self.forgotten_at(&info)),
-            ..NewRow::new(row::ENDED_EARLY, head::seal(&self.inner.surroundings.clock.now())?)
+            ..NewRow::new(row::ENDED_EARLY, head::seal(&EndedEarly(self.inner.surroundings.clock.now()))?)
         };
         let disowned = Removal::Rows(vec![Bytes::from(info.id.clone())]);
         self.put_acknowledged(
@@ -345,14 +363,17 @@ impl Library {
         for (chunks, first) in chunks.chunks(CHUNKS_AT_ONCE).zip((0..).step_by(CHUNKS_AT_ONCE)) {
             let chunk = |(chunk, number): (&&[u8], u32)| NewRow {
                 expires_at: forgotten_at,
-                ..NewRow::new(chunk_key(number), envelope::seal(chunk))
+                ..NewRow::new(chunk_key(number), envelope::seal(ValueKind::PlanChunk, chunk))
             };
             let rows = chunks.iter().zip(first..).map(chunk).collect();
             self.put_acknowledged(Class::Description, vec![put_in(chunk_partition(&info.id, first), rows)]).await?;
         }
         let owned = head::seal(&Owned { ends: info.ends, etag: info.etag.clone() })?;
         let owned = NewRow { expires_at: Some(info.ends), ..NewRow::new(info.id.clone(), owned) };
-        let complete = NewRow { expires_at: forgotten_at, ..NewRow::new(row::COMPLETE, envelope::seal(&[])) };
+        let complete = NewRow {
+            expires_at: forgotten_at,
+            ..NewRow::new(row::COMPLETE, envelope::seal(ValueKind::SelectionComplete, &[]))
+        };
         let own = Step::Put { table: Table::Selections, partition: owner_partition(&info.owner), rows: vec![owned] };
         self.put_acknowledged(Class::Description, vec![own, put(vec![complete])]).await
     }
@@ -387,7 +408,10 @@ impl Library {
         Ok(Some(Standing {
             stored: head::open(Table::Selections, &info.value)?,
             complete: complete.is_some(),
-            ended_early: ended_early.as_ref().map(|row| head::open(Table::Selections, &row.value)).transpose()?,
+            ended_early: match ended_early {
+                Some(row) => Some(head::open::<EndedEarly>(Table::Selections, &row.value)?.0),
+                None => None,
+            },
             swept: swept.is_some(),
         }))
     }
@@ -417,7 +441,8 @@ impl Library {
                     if row.sort != chunk_key(read) {
                         return Ok(None);
                     }
-                    let chunk = envelope::open(&row.value).map_err(|error| corrupt(&error.to_string()))?;
+                    let chunk = envelope::open(ValueKind::PlanChunk, &row.value)
+                        .map_err(|error| corrupt(&error.to_string()))?;
                     encoded.extend_from_slice(&chunk);
                     read += 1;
                 }
@@ -457,8 +482,10 @@ impl Library {
             Err(error) if error.is_damage() => tracing::warn!(id, %error, "a selection cannot be unpinned"),
             Err(error) => return Err(error),
         }
-        let swept =
-            NewRow { expires_at: Some(self.forgotten_at(info)), ..NewRow::new(row::SWEPT, envelope::seal(&[])) };
+        let swept = NewRow {
+            expires_at: Some(self.forgotten_at(info)),
+            ..NewRow::new(row::SWEPT, envelope::seal(ValueKind::SelectionSwept, &[]))
+        };
         let put = Step::Put { table: Table::Selections, partition: partition(id), rows: vec![swept] };
         self.put_acknowledged(Class::Description, vec![put]).await?;
         for first in (0..standing.stored.chunks).step_by(CHUNKS_REMOVED) {
@@ -480,7 +507,7 @@ impl Library {
                 let call = self.call(Class::Description);
                 let page = self.inner.store.scan(call, Table::Selections, &partition, range.clone()).await?;
                 for row in &page.rows {
-                    let chunk = envelope::open(&row.value);
+                    let chunk = envelope::open(ValueKind::PlanChunk, &row.value);
                     let chunk = chunk.map_err(|error| ObjectsError::corrupt(Table::Selections, &error.to_string()))?;
                     self.unpin(&volumes.take(&chunk)?, id).await?;
                 }

@@ -56,7 +56,7 @@ impl StoredPlan {
 
     /// Decodes a stored plan.
     pub(super) fn decode(encoded: &[u8]) -> ObjectsResult<Self> {
-        postcard::from_bytes(encoded).map_err(|error| ObjectsError::corrupt(Table::Selections, &error.to_string()))
+        store::stored::decode(encoded).map_err(|error| ObjectsError::corrupt(Table::Selections, &error.to_string()))
     }
 
     /// Restores the plan, read at `started`.

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use store::{Class, NewRow, Scan, Step, Table, envelope};
+use store::{Class, NewRow, Scan, Step, Table, ValueKind, envelope};
 
 use crate::error::ObjectsResult;
 use crate::head::shard_of;
@@ -120,7 +120,7 @@ fn record(link: Link, target: &ResourcePath, from: &ResourcePath) -> [Step; 2] {
         (keys::backlinks(link, target, bucket), keys::backlink(from)),
     ];
     rows.map(|(partition, sort)| {
-        let rows = vec![NewRow::new(sort, envelope::seal(&[]))];
+        let rows = vec![NewRow::new(sort, envelope::seal(ValueKind::Backlink, &[]))];
         Step::Put { table: Table::Objects, partition, rows }
     })
 }

@@ -1,7 +1,7 @@
 //! Creates resources: at a path of the client's choice, or under a new name in a container.
 
 use bytes::Bytes;
-use store::{ContentId, NewRow, Random, Step, Table, envelope};
+use store::{ContentId, NewRow, Random, Step, Table, ValueKind, envelope};
 
 use crate::child::Creation;
 use crate::containment::{Container, Parent};
@@ -223,7 +223,7 @@ impl Uploaded {
     pub(super) fn keep(&self, object: &Bytes, revision: RevisionId, rows: &mut Vec<Step>) -> Binary {
         let place = match &self.place {
             UploadedPlace::Small(bytes) => {
-                let row = NewRow::new(keys::small_content(revision), envelope::seal(bytes));
+                let row = NewRow::new(keys::small_content(revision), envelope::seal(ValueKind::SmallContent, bytes));
                 let partition = keys::version(object, revision);
                 rows.push(Step::Put { table: Table::Objects, partition, rows: vec![row] });
                 Place::Row
@@ -248,7 +248,7 @@ impl Uploaded {
 /// The record that an object's head is about to name a content. It may exist without such a head:
 /// heads decide.
 fn keeper(id: ContentId, object: &Bytes) -> Step {
-    let row = NewRow::new(object.clone(), envelope::seal(&[]));
+    let row = NewRow::new(object.clone(), envelope::seal(ValueKind::Keeper, &[]));
     Step::Put { table: Table::Objects, partition: keys::keepers(id), rows: vec![row] }
 }
 

@@ -13,7 +13,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use store::{Class, NewRow, Outcome, Removal, Step, StoreError, Table, envelope};
+use store::{Class, NewRow, Outcome, Removal, Step, StoreError, Table, ValueKind, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::keys;
@@ -139,7 +139,7 @@ impl Library {
 
     /// Puts a mark. It consists of its key alone, so that all writers of a mark put the same row.
     async fn mark(&self, path: &ResourcePath, part: Part, revision: RevisionId) -> ObjectsResult<()> {
-        let rows = vec![NewRow::new(keys::damage(revision, part.number()), envelope::seal(&[]))];
+        let rows = vec![NewRow::new(keys::damage(revision, part.number()), envelope::seal(ValueKind::DamageMark, &[]))];
         let partition = keys::version(&keys::resource_partition(path), revision);
         let step = Step::Put { table: Table::Damage, partition, rows };
         match self.inner.store.run(self.call(Class::Description), vec![step]).await? {

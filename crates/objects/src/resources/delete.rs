@@ -10,7 +10,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use store::{Class, Strength, Table};
+use store::{Class, Stored, Strength, Table, ValueKind};
 
 use crate::children::Children;
 use crate::containment::{Container, Parent};
@@ -38,6 +38,10 @@ const BATCH_CHILDREN: usize = 512;
 struct Job {
     path: String,
     incarnation: RevisionId,
+}
+
+impl Stored for Job {
+    const KIND: ValueKind = ValueKind::DeletionWork;
 }
 
 /// The progress of deleting a child.

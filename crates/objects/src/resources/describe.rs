@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use sha2::{Digest, Sha256};
-use store::{Class, NewRow, Step, StoreError, Table, envelope};
+use store::{Class, NewRow, Step, StoreError, Table, ValueKind, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::keys;
@@ -33,8 +33,9 @@ pub(super) fn put(
         )));
     }
     let pieces = (0..).zip(description.chunks(PIECE_BYTES));
-    let rows: Vec<_> =
-        pieces.map(|(n, piece)| NewRow::new(keys::description(revision, n), envelope::seal(piece))).collect();
+    let rows: Vec<_> = pieces
+        .map(|(n, piece)| NewRow::new(keys::description(revision, n), envelope::seal(ValueKind::Description, piece)))
+        .collect();
     let pieces = u32::try_from(rows.len()).unwrap_or(u32::MAX);
     let stored = StoredDescription { revision, pieces, sha256: Sha256::digest(description).into() };
     let partition = keys::version(object, revision);
@@ -62,22 +63,24 @@ impl Library {
         }
         let mut sorts: Vec<_> = (0..pieces).map(|piece| keys::description(revision, piece)).collect();
         if let (1, Some(sort)) = (sorts.len(), sorts.pop()) {
-            return self.payload(&partition, &sort).await;
+            return self.payload(ValueKind::Description, &partition, &sort).await;
         }
         let mut description = BytesMut::with_capacity(pieces as usize * PIECE_BYTES);
         for piece in 0..pieces {
-            description.extend_from_slice(&self.payload(&partition, &keys::description(revision, piece)).await?);
+            description.extend_from_slice(
+                &self.payload(ValueKind::Description, &partition, &keys::description(revision, piece)).await?,
+            );
         }
         Ok(description.freeze())
     }
 
     /// The payload of a row that a head names. A missing or wrong row is read again, strongly,
     /// before it counts as damaged.
-    pub(super) async fn payload(&self, partition: &Bytes, sort: &Bytes) -> ObjectsResult<Bytes> {
+    pub(super) async fn payload(&self, kind: ValueKind, partition: &Bytes, sort: &Bytes) -> ObjectsResult<Bytes> {
         let get = |call| self.inner.store.get(call, Table::Objects, partition, sort);
         let open = |row: Option<store::Row>| {
             let row = row.ok_or_else(|| "a row that the head names is missing".to_owned())?;
-            envelope::open(&row.value).map_err(|error| error.to_string())
+            envelope::open(kind, &row.value).map_err(|error| error.to_string())
         };
         match get(self.call(Class::Description)).await.map(&open) {
             Ok(Ok(payload)) => return Ok(payload),

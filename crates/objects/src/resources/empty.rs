@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{Class, Direction, NewRow, Removal, Scan, Step, Table, UnixMillis, envelope};
+use store::{Class, Direction, NewRow, Removal, Scan, Step, Stored, Table, UnixMillis, ValueKind, envelope};
 
 use crate::containment::Container;
 use crate::error::ObjectsResult;
@@ -28,6 +28,10 @@ struct Emptying {
     path: String,
     incarnation: RevisionId,
     children: ContainerBody,
+}
+
+impl Stored for Emptying {
+    const KIND: ValueKind = ValueKind::EmptyingWork;
 }
 
 impl Library {
@@ -155,7 +159,7 @@ impl Library {
     }
 
     async fn note_emptied(&self, record: &Bytes, partitions: u64) -> ObjectsResult<()> {
-        let rows = vec![NewRow::new(keys::emptied(partitions), envelope::seal(&[]))];
+        let rows = vec![NewRow::new(keys::emptied(partitions), envelope::seal(ValueKind::Emptied, &[]))];
         let note = Step::Put { table: Table::Work, partition: keys::emptied_partition(record), rows };
         self.put_removing(vec![note]).await
     }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use store::row::prefix_end;
-use store::{Class, ContentId, Removal, Scan, Step, Table, UnixMillis, envelope};
+use store::{Class, ContentId, Removal, Scan, Step, Table, UnixMillis, ValueKind, envelope};
 
 use crate::collect::LOOKED_AT_AGAIN;
 use crate::error::{ObjectsError, ObjectsResult};
@@ -88,7 +88,8 @@ impl Library {
     pub(super) fn superseding(&self, path: &ResourcePath, revision: RevisionId) -> Option<Step> {
         let record = || {
             let (now, subject) = (self.inner.surroundings.clock.now(), path.as_str().as_bytes());
-            self.queued(Queue::Superseded, now, subject, keys::superseded(revision, path)).put(envelope::seal(&[]))
+            self.queued(Queue::Superseded, now, subject, keys::superseded(revision, path))
+                .put(envelope::seal(ValueKind::SupersededWork, &[]))
         };
         (self.inner.options.history.resources != Keep::All).then(record)
     }

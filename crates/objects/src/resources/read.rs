@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use store::{Class, StoreError, Strength, Table};
+use store::{Class, StoreError, Strength, Table, ValueKind};
 
 use crate::children::Children;
 use crate::containment::{Container, Parent};
@@ -161,7 +161,8 @@ impl Library {
         match &binary.place {
             Place::Row => {
                 let partition = keys::version(&keys::resource_partition(&resource.path), binary.revision);
-                let payload = self.payload(&partition, &keys::small_content(binary.revision)).await?;
+                let payload =
+                    self.payload(ValueKind::SmallContent, &partition, &keys::small_content(binary.revision)).await?;
                 let clip = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(payload.len());
                 let (from, to) = (clip(range.start), clip(range.end));
                 let piece = payload.slice(from..to.max(from));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use objects::{CollectLimits, Queue, keys};
-use store::{Call, Class, Deadline, NewRow, Removal, Step, Table, UnixMillis, envelope};
+use store::{Call, Class, Deadline, NewRow, Removal, Step, Table, UnixMillis, ValueKind, envelope};
 
 use crate::common::HOUR;
 use crate::support::{START, import, lone_fixture, volume};
@@ -29,7 +29,8 @@ async fn after_a_hundred_thousand_imports_of_a_day_the_collector_finds_the_one_t
         let partition = keys::queue(Queue::Collecting.name(), bucket, shard);
         let sorts: Vec<_> =
             (0..IMPORTS.div_ceil(buckets * shards)).map(|m| Bytes::from(format!("{m:016} mdp.{n}"))).collect();
-        let rows = sorts.iter().map(|sort| NewRow::new(sort.clone(), envelope::seal(&[]))).collect();
+        let rows =
+            sorts.iter().map(|sort| NewRow::new(sort.clone(), envelope::seal(ValueKind::VolumeWork, &[]))).collect();
         let put = Step::Put { table: Table::Work, partition: partition.clone(), rows };
         removals.push(Step::Remove { table: Table::Work, partition, rows: Removal::Rows(sorts) });
         fixture.store.run(call(), vec![put]).await.unwrap();

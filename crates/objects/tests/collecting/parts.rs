@@ -12,7 +12,7 @@ use objects::{
     keys,
 };
 use pack::{Layout, Level};
-use store::{Call, Class, Deadline, NewRow, Removal, Step, Store, Table, envelope};
+use store::{Call, Class, Deadline, NewRow, Removal, Step, Store, Table, ValueKind, envelope};
 
 use crate::common::{HOUR, collect, generations, revision};
 use crate::support::memory::{Fault, Gate};
@@ -100,7 +100,8 @@ async fn a_volume_of_as_many_generations_as_may_be_takes_another_only_once_one_i
     let entries: Vec<Bytes> = (1..1 << 16).map(|n| keys::generation(generation(n))).collect();
     let call = || Call::new(Class::Description, Deadline::within(std::time::Duration::from_secs(60)));
     for entries in entries.chunks(16 << 10) {
-        let rows = entries.iter().map(|sort| NewRow::new(sort.clone(), envelope::seal(&[]))).collect();
+        let rows =
+            entries.iter().map(|sort| NewRow::new(sort.clone(), envelope::seal(ValueKind::Generation, &[]))).collect();
         let put = Step::Put { table: Table::Objects, partition: partition.clone(), rows };
         assert!(faulty.store.run(call(), vec![put]).await.unwrap().is_applied());
     }

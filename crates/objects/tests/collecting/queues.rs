@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use objects::{Queue, keys};
-use store::{Call, Class, Clock, Deadline, NewRow, Removal, Step, Store, Table, UnixMillis, envelope};
+use store::{Call, Class, Clock, Deadline, NewRow, Removal, Step, Store, Table, UnixMillis, ValueKind, envelope};
 
 use crate::common::{HOUR, collect, generations, records};
 use crate::support::{Faulty, ON_CASSANDRA, faulty, import, volume};
@@ -61,7 +61,7 @@ async fn a_record_that_is_put_late_into_a_bucket_that_passes_found_empty_is_foun
         faulty.clock.advance(MINUTE);
         assert_eq!(collect(&faulty.library).await.condemned, 0);
     }
-    let rows = vec![NewRow::new(sort, envelope::seal(&[]))];
+    let rows = vec![NewRow::new(sort, envelope::seal(ValueKind::VolumeWork, &[]))];
     run(Step::Put { table: Table::Work, partition: record, rows }).await;
     assert_eq!(collect(&faulty.library).await.condemned, 1);
 }

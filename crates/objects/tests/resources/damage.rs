@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use objects::resources::{DamagedPart, NewKind, NewResource, Part, Place, Update, Uploaded};
 use objects::{History, Keep, Library, LibraryOptions, ObjectsError, ObjectsResult, RevisionId, keys};
-use store::{Call, Class, ContentId, Deadline, NewRow, Scan, Step, Table, envelope};
+use store::{Call, Class, ContentId, Deadline, NewRow, Scan, Step, Table, ValueKind, envelope};
 
 use crate::support::{Fixture, faulty, fixture, fixture_with};
 use crate::tree::{container, create, delete, path, update};
@@ -133,9 +133,9 @@ async fn a_damaged_description_is_marked_and_one_that_is_sound_by_itself_but_ano
     let resource = library.resource(&path("a")).await.unwrap();
     assert!(is_damaged(&library.description(&resource).await, Part::Description));
     assert_eq!(marked(library).await, [Part::Description]);
-    write_over(&fixture, envelope::seal(b"another")).await;
+    write_over(&fixture, envelope::seal(ValueKind::Description, b"another")).await;
     assert_eq!(verified(library).await, [(Some(Part::Description), "its SHA-256 is another".to_owned())]);
-    write_over(&fixture, envelope::seal(b"said")).await;
+    write_over(&fixture, envelope::seal(ValueKind::Description, b"said")).await;
     assert_eq!(verified(library).await, []);
     assert_eq!(marked(library).await, []);
 }

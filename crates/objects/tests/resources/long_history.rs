@@ -83,7 +83,7 @@ async fn a_head_that_is_still_current_is_no_history_though_a_writer_that_died_ha
     }
     let said = descriptions(&faulty, "a").into_iter().map(|(partition, sort)| {
         let row = faulty.store.row(Table::Objects, &partition, &sort).unwrap();
-        String::from_utf8(store::envelope::open(&row).unwrap().to_vec()).unwrap()
+        String::from_utf8(store::envelope::open(store::ValueKind::Description, &row).unwrap().to_vec()).unwrap()
     });
     assert_eq!(said.collect::<Vec<_>>(), ["second", "third"]);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use objects::containment::Mark;
 use objects::{ContainerBody, Head, History, Keep, Library, LibraryOptions, Queue, RevisionId, State, keys};
-use store::{NewRow, Step, Store, Table, envelope};
+use store::{NewRow, Step, Store, Table, ValueKind, envelope};
 
 use crate::support::memory::Fault;
 use crate::support::{Faulty, faulty_with, sample};
@@ -50,7 +50,8 @@ fn marks(faulty: &Faulty, partition: &Bytes) -> Vec<(String, RevisionId, Mark, B
             continue;
         }
         let (name, incarnation, mark) = keys::child_of(&sort).unwrap();
-        let value = envelope::open(&faulty.store.row(Table::Children, partition, &sort).unwrap()).unwrap();
+        let value = envelope::open(ValueKind::ChildMark, &faulty.store.row(Table::Children, partition, &sort).unwrap())
+            .unwrap();
         marks.push((name.to_owned(), incarnation, mark, value));
     }
     marks
@@ -331,8 +332,12 @@ async fn deleted_with(resource_shards: u16, marks: usize) -> (Faulty, Vec<Bytes>
 }
 
 async fn put_marks(faulty: &Faulty, partition: &Bytes, count: usize) {
-    let mark =
-        |n| NewRow::new(keys::child_mark(&format!("n{n:06}"), RevisionId::ZERO, Mark::Added), envelope::seal(&[]));
+    let mark = |n| {
+        NewRow::new(
+            keys::child_mark(&format!("n{n:06}"), RevisionId::ZERO, Mark::Added),
+            envelope::seal(ValueKind::ChildMark, &[]),
+        )
+    };
     let deadline = store::Deadline::within(Duration::from_secs(30));
     let call = store::Call::new(store::Class::Description, deadline);
     let rows = (0..count).map(mark).collect();

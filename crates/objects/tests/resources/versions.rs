@@ -34,7 +34,7 @@ async fn changed(keep: Keep) -> Faulty {
 fn versions(faulty: &Faulty) -> Vec<String> {
     let text = |partition: &Bytes, sort: &Bytes| {
         let row = faulty.store.row(Table::Objects, partition, sort).unwrap();
-        String::from_utf8(store::envelope::open(&row).unwrap().to_vec()).unwrap()
+        String::from_utf8(store::envelope::open(store::ValueKind::Description, &row).unwrap().to_vec()).unwrap()
     };
     descriptions(faulty, "a").iter().map(|(partition, sort)| text(partition, sort)).collect()
 }

@@ -10,8 +10,8 @@ use crate::options::CassandraOptions;
 /// Bytes of each chunk but the last.
 const CHUNK_BYTES: u64 = 128 << 10;
 
-/// The bytes before those of a chunk: format version and checksum.
-const SEAL_BYTES: u64 = 5;
+/// The bytes before those of a chunk.
+const SEAL_BYTES: u64 = store::envelope::OVERHEAD as u64;
 
 /// Flips one bit of a byte of a content.
 pub async fn flip_bit(options: &CassandraOptions, id: ContentId, at: u64) {

@@ -84,7 +84,8 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
         return Err(StoreError::Invalid(format!("{} holds a store already", target.display())));
     }
     let options = EmbeddedOptions::default();
-    let target = Folder::hold(target, |database, lane| Tables::make(database, lane, &options.of_lane(lane)))?;
+    let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
+    let target = Folder::hold(target, options.newest_level, make)?;
     let shadows = target.path().join("shadows");
     let mut salvaging = Salvaging {
         source,
@@ -191,7 +192,7 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
             return Err("a key of no known form".to_owned());
         }
         let value = value::decode(raw).ok_or("a value of no known kind")?;
-        envelope::open(&value.value).map_err(|error| error.to_string())?;
+        envelope::check(&value.value).map_err(|error| error.to_string())?;
         if is_in_gap && value.guard.is_some() {
             return Err("a lost row may have replaced it".to_owned());
         }

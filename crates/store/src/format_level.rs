@@ -1,0 +1,81 @@
+//! Levels: which kinds and versions of values a store holds.
+//!
+//! A store records its level. A program reads every level up to its newest one, and writes only
+//! what the store's level allows. So programs of two releases can work on one store, and the older
+//! one can come back, until an administrator raises the level (`penates upgrade`). A program whose
+//! newest level is lower than the store's refuses the store.
+//!
+//! Each engine writes the level as the number of its format, so older programs refuse it too.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::envelope;
+use crate::step::Step;
+
+/// A level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FormatLevel(u32);
+
+impl FormatLevel {
+    /// Values are in the first form of [`envelope`], which states no kind. The formats
+    /// `penates-embedded 6` and 5 on Cassandra.
+    pub const FIRST: FormatLevel = FormatLevel(1);
+
+    /// Values are in the second form of [`envelope`].
+    pub const KINDS: FormatLevel = FormatLevel(2);
+
+    /// The newest level that this program knows.
+    pub const NEWEST: FormatLevel = FormatLevel::KINDS;
+
+    /// The level with a number, counted from 1.
+    pub const fn of_number(number: u32) -> Option<Self> {
+        if number == 0 { None } else { Some(Self(number)) }
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The level above.
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// A value as a store at this level holds it, sealed for a place (empty: for none).
+    pub fn value(self, place: &[u8], value: Bytes) -> Bytes {
+        match self {
+            FormatLevel::FIRST => envelope::in_first_form(place, &value).unwrap_or(value),
+            _ => value,
+        }
+    }
+
+    /// Steps with the values as a store at this level holds them.
+    pub fn steps(self, steps: Vec<Step>) -> Vec<Step> {
+        if self > FormatLevel::FIRST {
+            return steps;
+        }
+        let lowered = |step| match step {
+            Step::Put { table, partition, mut rows } => {
+                for row in &mut rows {
+                    row.value = self.value(&[], std::mem::take(&mut row.value));
+                }
+                Step::Put { table, partition, rows }
+            }
+            Step::CompareAndWrite { table, partition, sort, expect, guard, value } => {
+                let value = self.value(&[], value);
+                Step::CompareAndWrite { table, partition, sort, expect, guard, value }
+            }
+            step => step,
+        };
+        steps.into_iter().map(lowered).collect()
+    }
+}
+
+impl fmt::Display for FormatLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
