@@ -6,6 +6,7 @@ mod fixture;
 mod fuzz;
 mod licenses;
 mod proofs;
+mod results;
 mod simulate;
 mod test;
 mod tools;
@@ -43,6 +44,8 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Make stores of both engines that every later program must read (`fixture NAME`)
     Fixture(fixture::Options),
+    /// Write tables of benches/RESULTS.md from the reports in benches/results
+    Results,
 }
 
 fn main() -> Result<()> {
@@ -55,6 +58,7 @@ fn main() -> Result<()> {
         Chore::Advisories => advisories::check(),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Fixture(options) => fixture::make(&options),
+        Chore::Results => results::write(),
     }
 }
 
