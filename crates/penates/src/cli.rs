@@ -95,6 +95,13 @@ pub enum Command {
     /// in several data centers. To move the home, leave it, repair the keyspace, and name the new
     /// one. Servers learn of it within seconds.
     Home(commands::home::HomeArgs),
+    /// Raise the level of a store, so that this program writes its newest format.
+    ///
+    /// A new program reads and writes an older store as it is, so you can go back. After an upgrade
+    /// you cannot: earlier programs refuse the store. Nothing stored is rewritten. A data folder
+    /// must be held by no server. In a Cassandra cluster servers go on, and the command does nothing
+    /// if one of them does not know the next level.
+    Upgrade(commands::upgrade::UpgradeArgs),
     /// Make volumes for load tests from the pages of the bundled ones.
     ///
     /// Sizes and compressibility stay realistic, because the pages are real. The same seed makes

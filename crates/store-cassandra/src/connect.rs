@@ -140,7 +140,7 @@ impl Connected {
         match schema::level_of(&found).filter(|level| *level <= newest) {
             Some(level) => Ok(Some(level)),
             None => {
-                let expected = format!("{} to {}", schema::format_of(FormatLevel::FIRST), schema::format_of(newest));
+                let expected = schema::formats(newest);
                 Err(StoreError::Format { location: address.to_string(), found, expected })
             }
         }

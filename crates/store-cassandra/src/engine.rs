@@ -22,6 +22,7 @@ use crate::options::CassandraOptions;
 use crate::read::RowSizes;
 use crate::requests::Requests;
 use crate::routing::Routes;
+use crate::servers::{self, Lease};
 use crate::statements::Statements;
 use crate::write_times::WriteTimes;
 
@@ -48,7 +49,10 @@ pub(crate) struct Engine {
     pub(crate) content_lease: Duration,
     /// Where the last sweep of contents ended.
     pub(crate) swept_until: Mutex<Option<Bytes>>,
-    level: Mutex<FormatLevel>,
+    pub(crate) level: Mutex<FormatLevel>,
+    pub(crate) lease: Lease,
+    /// Its address, for messages.
+    pub(crate) keyspace: String,
     clock: Arc<dyn Clock>,
 }
 
@@ -97,15 +101,27 @@ impl CassandraStore {
             content_lease: options.content_lease,
             swept_until: Mutex::new(None),
             level: Mutex::new(level),
+            lease: Lease::new(options.newest_level),
+            keyspace: address.to_string(),
             clock,
         };
+        engine.hold_lease().await?;
         let engine = Arc::new(engine);
+        servers::watch(&engine);
         lag::watch(&engine);
         home::watch(&engine);
         Ok(Arc::new(Self { address, engine: RwLock::new(Some(engine)) }))
     }
 
-    fn engine(&self) -> StoreResult<Arc<Engine>> {
+    /// The engine, whose lease holds. Reads of rows check that once more at their end, because the
+    /// process may have been suspended meanwhile.
+    async fn engine(&self) -> StoreResult<Arc<Engine>> {
+        let engine = self.open_engine()?;
+        engine.hold_lease().await?;
+        Ok(engine)
+    }
+
+    fn open_engine(&self) -> StoreResult<Arc<Engine>> {
         self.engine.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
     }
 }
@@ -124,76 +140,89 @@ async fn check_clock(connected: &Connected, options: &CassandraOptions, clock: &
 #[async_trait]
 impl Store for CassandraStore {
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
-        self.engine()?.get(call, table, partition, sort).await
+        let engine = self.engine().await?;
+        let found = engine.get(call, table, partition, sort).await?;
+        engine.hold_lease().await?;
+        Ok(found)
     }
 
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
-        self.engine()?.get_many(call, table, keys).await
+        let engine = self.engine().await?;
+        let found = engine.get_many(call, table, keys).await?;
+        engine.hold_lease().await?;
+        Ok(found)
     }
 
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
-        self.engine()?.scan(call, table, partition, scan).await
+        let engine = self.engine().await?;
+        let found = engine.scan(call, table, partition, scan).await?;
+        engine.hold_lease().await?;
+        Ok(found)
     }
 
     async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
-        self.engine()?.scan_many(call, scans).await
+        let engine = self.engine().await?;
+        let found = engine.scan_many(call, scans).await?;
+        engine.hold_lease().await?;
+        Ok(found)
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
-        let engine = self.engine()?;
+        let engine = self.engine().await?;
         engine.run(call, engine.level().steps(steps)).await
     }
 
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
-        self.engine()?.walk(call, table, from, max).await
+        self.engine().await?.walk(call, table, from, max).await
     }
 
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
-        let engine = self.engine()?;
+        let engine = self.engine().await?;
         let given = engine.levels.durability(Class::Content).min(engine.levels.committed_durability());
         call.wanted_of(Table::Contents).require(given)?;
         engine.upload(call, id, owner, content).await
     }
 
     async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
-        let header = self.engine()?.header(call.of(Class::Description), id).await?;
+        let header = self.engine().await?.header(call.of(Class::Description), id).await?;
         Ok(header.map(|(_, header)| header))
     }
 
     async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
-        self.engine()?.download(call, id, range).await
+        self.engine().await?.download(call, id, range).await
     }
 
     async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        self.engine()?.condemn(call.deadline, id).await
+        self.engine().await?.condemn(call.deadline, id).await
     }
 
     async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        self.engine()?.delete(call.deadline, id).await
+        self.engine().await?.delete(call.deadline, id).await
     }
 
     async fn sweep(&self, call: Call) -> StoreResult<u64> {
-        self.engine()?.sweep(call).await
+        self.engine().await?.sweep(call).await
     }
 
     fn check_home(&self) -> StoreResult<()> {
-        self.engine()?.home.check()
+        self.open_engine()?.home.check()
     }
 
     fn level(&self) -> FormatLevel {
-        self.engine().map_or(FormatLevel::FIRST, |engine| engine.level())
+        self.open_engine().map_or(FormatLevel::FIRST, |engine| engine.level())
     }
 
     async fn health(&self) -> Health {
         let asked = async {
             // Any row will do: the question is whether enough replicas answer.
             let call = Call::new(Class::Description, Deadline::within(HEALTH_TIMEOUT));
-            self.engine()?.get(call, Table::Tokens, b"health", &Bytes::new()).await
+            self.engine().await?.get(call, Table::Tokens, b"health", &Bytes::new()).await
         };
         let refusal = asked.await.err().map(|error| format!("{}: {error}", self.address));
         // All lanes are on the same nodes.
         let refusing_writes = refusal.iter().flat_map(|why| Lane::ALL.map(|lane| (lane, why.clone()))).collect();
-        let replication_lag = self.engine().map(|engine| engine.lag.by_datacenter(engine.now())).unwrap_or_default();
+        let replication_lag =
+            self.open_engine().map(|engine| engine.lag.by_datacenter(engine.now())).unwrap_or_default();
         Health { refusing_writes, replication_lag, ..Health::default() }
     }
 
@@ -207,7 +236,10 @@ impl Store for CassandraStore {
     async fn close(&self) -> StoreResult<()> {
         // Everything acknowledged is durable already. The connections end with the last call that
         // uses them.
-        self.engine.write().take();
+        let engine = self.engine.write().take();
+        if let Some(engine) = engine {
+            engine.leave().await;
+        }
         Ok(())
     }
 }

@@ -48,6 +48,7 @@ mod read;
 mod requests;
 mod routing;
 mod schema;
+mod servers;
 mod statements;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -61,3 +62,4 @@ pub use home::Home;
 pub use levels::{ClassLevels, Level, Levels, Serial};
 pub use options::{CassandraOptions, Credentials};
 pub use schema::{InitError, Initialised, Replication, ReplicationError, SchemaPlan};
+pub use servers::{Server, Upgrading};

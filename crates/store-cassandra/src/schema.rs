@@ -20,6 +20,11 @@ pub(crate) fn format_of(level: FormatLevel) -> u32 {
     FIRST_VERSION - FormatLevel::FIRST.number() + level.number()
 }
 
+/// The formats up to a level, for messages.
+pub(crate) fn formats(newest: FormatLevel) -> String {
+    format!("{FIRST_VERSION} to {}", format_of(newest))
+}
+
 /// The level of a format; `None` if it is none that any program reads.
 pub(crate) fn level_of(format: &str) -> Option<FormatLevel> {
     let above_first = format.parse::<u32>().ok()?.checked_sub(FIRST_VERSION)?;

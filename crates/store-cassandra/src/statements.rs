@@ -51,13 +51,15 @@ pub(crate) struct ChunkStatements {
     pub(crate) remove: PreparedStatement,
 }
 
-/// The statements for the other rows beside the format: the times of data centers (`lag.rs`) and
-/// the heads' home (`home.rs`).
+/// The statements for the other rows beside the format: the times of data centers (`lag.rs`),
+/// the heads' home (`home.rs`) and leases (`servers.rs`).
 pub(crate) struct MetaStatements {
     /// Writes a row. Parameters: key, value.
     pub(crate) put: PreparedStatement,
     /// Reads a row. Parameter: key.
     pub(crate) get: PreparedStatement,
+    /// Writes a row that Cassandra deletes. Parameters: key, value, seconds.
+    pub(crate) put_for: PreparedStatement,
 }
 
 impl Statements {
@@ -158,6 +160,7 @@ impl MetaStatements {
         let name = format!("{keyspace}.{META}");
         let put = session.prepare(format!("INSERT INTO {name} (key, value) VALUES (?, ?)")).await?;
         let get = session.prepare(format!("SELECT value FROM {name} WHERE key = ?")).await?;
-        Ok(Self { put, get })
+        let put_for = session.prepare(format!("INSERT INTO {name} (key, value) VALUES (?, ?) USING TTL ?")).await?;
+        Ok(Self { put, get, put_for })
     }
 }

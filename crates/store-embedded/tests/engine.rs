@@ -15,8 +15,8 @@ use futures::{SinkExt, StreamExt, TryStreamExt, stream};
 use store::faults::Faults;
 use store::limited::Limited;
 use store::{
-    Call, Class, Clock, ContentId, Deadline, Durability, Expect, Guard, Lane, Limits, ManualClock, NewRow, Outcome,
-    Removal, Stamp, Step, Store, StoreError, Table, UnixMillis,
+    Call, Class, Clock, ContentId, Deadline, Durability, Expect, FormatLevel, Guard, Lane, Limits, ManualClock, NewRow,
+    Outcome, Removal, Stamp, Step, Store, StoreError, Table, UnixMillis, ValueKind, envelope,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::{folder, options};
@@ -473,4 +473,47 @@ async fn bulk_writes_larger_than_all_memtables_are_all_stored() {
         let page = store.scan(call(), Table::Objects, &partition, store::Scan::prefix("", 1 << 20)).await.unwrap();
         assert_eq!(page.rows.len(), 8);
     }
+}
+
+/// The first byte of each value is the form of its envelope.
+#[tokio::test]
+async fn a_folder_keeps_its_level_until_it_is_raised_and_then_earlier_programs_refuse_it() {
+    let earlier = EmbeddedOptions { newest_level: FormatLevel::FIRST, ..options() };
+    let opened = open(earlier.clone());
+    let value = || envelope::seal(ValueKind::Trial, b"value");
+    let form = async |store: &EmbeddedStore, sort: &'static str| {
+        let row = store.get(call(), Table::Objects, &"p".into(), &sort.into()).await.unwrap().unwrap();
+        envelope::open(ValueKind::Trial, &row.value).unwrap();
+        row.value[0]
+    };
+    let id = {
+        let store = &opened.store;
+        assert_eq!(store.level(), FormatLevel::FIRST);
+        assert!(store.run(call(), vec![put_row(NewRow::new("a", value()))]).await.unwrap().is_applied());
+        assert_eq!(form(store, "a").await, 1);
+        let content = Box::pin(futures::stream::iter([Ok(Bytes::from(vec![7; 100_000]))]));
+        let id = store.put_content(call(), Bytes::new(), content).await.unwrap();
+        store.close().await.unwrap();
+        id
+    };
+    // A later program leaves the level as it is.
+    let folder = opened.folder.path();
+    let reopened = |options: EmbeddedOptions| EmbeddedStore::open(folder, options, opened.clock.clone());
+    let later = reopened(options()).unwrap();
+    assert!(later.run(call(), vec![put_row(NewRow::new("b", value()))]).await.unwrap().is_applied());
+    assert_eq!((later.level(), form(&later, "b").await), (FormatLevel::FIRST, 1));
+    assert!(matches!(EmbeddedStore::raise_level(folder, &options()), Err(StoreError::Held { .. })));
+    later.close().await.unwrap();
+    drop(later);
+    assert!(reopened(earlier.clone()).is_ok(), "the earlier program can come back");
+
+    let raised = EmbeddedStore::raise_level(folder, &options()).unwrap();
+    assert_eq!(raised, [FormatLevel::FIRST, FormatLevel::KINDS]);
+    assert_eq!(EmbeddedStore::raise_level(folder, &options()).unwrap(), [FormatLevel::KINDS; 2]);
+    assert!(matches!(reopened(earlier.clone()), Err(StoreError::Format { .. })));
+    assert!(matches!(EmbeddedStore::level_of(folder, &earlier), Err(StoreError::Format { .. })));
+    let later = reopened(options()).unwrap();
+    assert!(later.run(call(), vec![put_row(NewRow::new("c", value()))]).await.unwrap().is_applied());
+    assert_eq!([form(&later, "a").await, form(&later, "b").await, form(&later, "c").await], [1, 1, 2]);
+    assert!(later.read_content(call(), id, 0..100_000).await.unwrap().is_some(), "a content of the first level");
 }

@@ -23,6 +23,7 @@ pub mod stat;
 pub mod synth;
 pub mod token;
 pub mod tree;
+pub mod upgrade;
 pub mod verify;
 
 use serde_json::json;
@@ -52,6 +53,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Copy(args) => copy::run(args).await,
         Command::ReadOnly(args) => read_only::run(args).await,
         Command::Home(args) => home::run(args).await,
+        Command::Upgrade(args) => upgrade::run(args).await,
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,

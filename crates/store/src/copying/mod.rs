@@ -173,6 +173,12 @@ impl Copier {
         origin: &str,
         patience: Patience,
     ) -> Result<Self, CopyError> {
+        let (from, to) = (source.level(), target.level());
+        if from > to {
+            let why =
+                format!("the source is at level {from} and the target at {to}: run `penates upgrade` on the target");
+            return Err(StoreError::Invalid(why).into());
+        }
         let unfinished = format!("{}{origin}{}", UNFINISHED.0, UNFINISHED.1);
         match patience.with(|| read_only::reason(target.as_ref())).await? {
             Some(reason) if reason == unfinished => {}
