@@ -5,12 +5,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use objects::Library;
-use server::config::{Config, Place};
+use server::config::{Config, StoreConfig};
 use store::copying;
 use store::limited::Limited;
 use store::read_only::ReadOnlyGate;
 use store::{Limits, Store, StoreError, StoreResult, SystemClock};
-use store_cassandra::CassandraStore;
+use store_cassandra::{Address, CassandraStore};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::cassandra;
@@ -26,6 +26,25 @@ const LOOK_TRUSTED: Duration = Duration::from_secs(10);
 /// have their home, and to end the changes that they have begun.
 pub const OTHERS_LEARN_WITHIN: Duration = Duration::from_secs(35);
 
+/// Where a store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// In a folder.
+    Folder(&'a Path),
+    /// In a Cassandra cluster, at this address.
+    Cluster(&'a str),
+}
+
+impl<'a> Place<'a> {
+    /// Where the configured store is.
+    pub fn of(store: &'a StoreConfig) -> Self {
+        match store.path.to_str() {
+            Some(address) if Address::is_meant(address) => Self::Cluster(address),
+            _ => Self::Folder(&store.path),
+        }
+    }
+}
+
 /// Opens the configured store. In an empty folder it makes one. A read-only store refuses changes.
 /// An unfinished copy is not opened, because it looks like a library that has lost most of its
 /// data.
@@ -36,7 +55,7 @@ pub async fn open_store(config: &Config) -> StoreResult<Arc<dyn Store>> {
         return Err(unfinished_copy(config, &origin));
     }
     let gate = Arc::new(ReadOnlyGate::new(store).await?);
-    if matches!(config.store.place(), Place::Cluster(_)) {
+    if gate.capabilities().is_shared {
         tokio::spawn(keep_looking(Arc::downgrade(&gate)));
     }
     Ok(gate)
@@ -44,7 +63,7 @@ pub async fn open_store(config: &Config) -> StoreResult<Arc<dyn Store>> {
 
 /// Why an unfinished copy is not opened, and what to do about it.
 pub fn unfinished_copy(config: &Config, origin: &str) -> StoreError {
-    let (location, remove) = match config.store.place() {
+    let (location, remove) = match Place::of(&config.store) {
         Place::Folder(folder) => (folder.display().to_string(), "delete the folder"),
         Place::Cluster(address) => (address.to_owned(), "drop the keyspace"),
     };
@@ -71,7 +90,7 @@ async fn keep_looking(gate: Weak<ReadOnlyGate>) {
 
 /// Opens the configured store for a copy, which may write where others may not.
 pub async fn open_ungated(config: &Config) -> StoreResult<Arc<dyn Store>> {
-    let engine: Arc<dyn Store> = match config.store.place() {
+    let engine: Arc<dyn Store> = match Place::of(&config.store) {
         Place::Folder(folder) => open_folder(folder, config).await?,
         Place::Cluster(address) => {
             CassandraStore::open(cassandra::options(address, config)?, Arc::new(SystemClock)).await?

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use server::config::{Config, Place};
+use server::config::Config;
 use server::{App, Via};
 use store::{Store, StoreError, StoreResult};
 use tokio::net::UnixStream;
@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use crate::cli::{ReachArgs, StoreArgs};
 use crate::client::Client;
 use crate::exit::CliError;
-use crate::local;
+use crate::local::{self, Place};
 use crate::settings::{self, Flags};
 
 /// How long a process that holds the store may take to release it, or to respond at its socket: it
@@ -64,7 +64,7 @@ async fn find_by(
     open: impl AsyncFn(&Config) -> StoreResult<Arc<dyn Store>>,
 ) -> anyhow::Result<Way> {
     let config = settings::load(args, Flags::of(args)?)?.config;
-    let Place::Folder(folder) = config.store.place() else {
+    let Place::Folder(folder) = Place::of(&config.store) else {
         let store = open(&config).await.map_err(local::cannot_open)?;
         return Ok(Way::Free(store, Box::new(config)));
     };

@@ -10,8 +10,8 @@ use http::{Method, Request};
 use http_body_util::BodyExt;
 use store::wire::{self, Answer, Question};
 use store::{
-    Call, ContentHeader, ContentId, ContentStream, Health, Outcome, Row, Rows, Scan, Step, Store, StoreError,
-    StoreResult, Table, WalkPage,
+    Call, Capabilities, ContentHeader, ContentId, ContentStream, Health, Outcome, Row, Rows, Scan, Step, Store,
+    StoreError, StoreResult, Table, WalkPage,
 };
 
 use crate::client::{self, Client, ClientError};
@@ -172,6 +172,11 @@ impl Store for ServedStore {
 
     async fn delete_content(&self, _: Call, _: ContentId) -> StoreResult<bool> {
         reads_only()
+    }
+
+    /// Several processes read it through the server, and none has the folder.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { is_shared: true, has_atomic_lists: false, folder: None }
     }
 
     async fn health(&self) -> Health {

@@ -220,9 +220,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
         let faults = Arc::new(Faults::new(store));
-        let mut config = Config::default();
-        config.store.path = folder.path().to_owned();
-        (App::open(config, faults.clone()).await.unwrap(), faults, folder)
+        (App::open(Config::default(), faults.clone()).await.unwrap(), faults, folder)
     }
 
     async fn answer(router: &Router, method: Method, path: &str) -> Response {

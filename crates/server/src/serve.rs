@@ -1,6 +1,7 @@
 //! Runs a server from start to stop.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use store::Store;
@@ -23,7 +24,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let served = match App::open(config, store.clone()).await {
-        Ok(app) => serve_app(&app, ready, shutdown).await,
+        Ok(app) => serve_app(&app, store.capabilities().folder, ready, shutdown).await,
         Err(error) => Err(error),
     };
     let closed = store.close().await;
@@ -32,10 +33,11 @@ pub async fn serve(
 
 async fn serve_app(
     app: &App,
+    folder: Option<PathBuf>,
     ready: impl FnOnce(Addresses),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
-    let listeners = Listeners::bind(app.config()).await?;
+    let listeners = Listeners::bind(app.config(), folder.as_deref()).await?;
     let _sweeping = background::start(app.library().clone(), app.config().store.sweep_interval);
     let _tokens = background::keep_fresh(app.tokens().clone());
     let addresses = listeners.addresses().clone();

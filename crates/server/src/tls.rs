@@ -13,7 +13,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::config::{Config, Place};
+use crate::config::ListenConfig;
 use crate::error::ServerError;
 
 /// The names in a self-made certificate.
@@ -24,11 +24,11 @@ pub(crate) type Identity = (Arc<ServerConfig>, Option<PathBuf>);
 
 /// The configured certificate; otherwise the one in the data folder, which is made if it is
 /// missing; otherwise one made for this run.
-pub(crate) fn identity(config: &Config) -> Result<Identity, ServerError> {
-    let pair = match (&config.listen.tls_cert, &config.listen.tls_key, config.store.place()) {
+pub(crate) fn identity(listen: &ListenConfig, folder: Option<&Path>) -> Result<Identity, ServerError> {
+    let pair = match (&listen.tls_cert, &listen.tls_key, folder) {
         (Some(cert), Some(key), _) => KeyPair { cert: cert.clone(), key: key.clone() },
-        (_, _, Place::Folder(folder)) => KeyPair::in_folder(&folder.join("tls"))?,
-        (_, _, Place::Cluster(_)) => return Ok((made_for_this_run()?, None)),
+        (_, _, Some(folder)) => KeyPair::in_folder(&folder.join("tls"))?,
+        (_, _, None) => return Ok((made_for_this_run()?, None)),
     };
     Ok((pair.server_config()?, Some(pair.cert)))
 }
@@ -122,44 +122,37 @@ mod tests {
 
     use super::*;
 
-    fn config_in(folder: &Path) -> Config {
-        let mut config = Config::default();
-        config.store.path = folder.to_owned();
-        config
+    fn identity_in(folder: &Path) -> Result<Identity, ServerError> {
+        identity(&ListenConfig::default(), Some(folder))
     }
 
     #[test]
     fn a_self_made_certificate_is_kept_and_its_key_is_private() {
         let folder = tempfile::tempdir().unwrap();
-        let config = config_in(folder.path());
-        let cert = identity(&config).unwrap().1.unwrap();
+        let cert = identity_in(folder.path()).unwrap().1.unwrap();
         let first = fs::read(&cert).unwrap();
         assert_eq!(fs::metadata(cert.with_file_name("key.pem")).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read(identity(&config).unwrap().1.unwrap()).unwrap(), first);
+        assert_eq!(fs::read(identity_in(folder.path()).unwrap().1.unwrap()).unwrap(), first);
     }
 
     #[test]
     fn half_a_pair_is_made_again() {
         let folder = tempfile::tempdir().unwrap();
-        let config = config_in(folder.path());
-        let cert = identity(&config).unwrap().1.unwrap();
+        let cert = identity_in(folder.path()).unwrap().1.unwrap();
         fs::remove_file(cert.with_file_name("key.pem")).unwrap();
-        identity(&config).unwrap();
+        identity_in(folder.path()).unwrap();
     }
 
     #[test]
     fn without_a_data_folder_a_certificate_is_made_but_no_file() {
-        let config = config_in(Path::new("cassandra://127.0.0.1/books"));
-        assert_eq!(identity(&config).unwrap().1, None);
-        assert!(!Path::new("cassandra:").exists());
+        assert_eq!(identity(&ListenConfig::default(), None).unwrap().1, None);
     }
 
     #[test]
     fn a_given_certificate_that_cannot_be_read_is_named() {
-        let mut config = Config::default();
-        config.listen.tls_cert = Some("/nowhere/cert.pem".into());
-        config.listen.tls_key = Some("/nowhere/key.pem".into());
-        let message = identity(&config).unwrap_err().to_string();
+        let file = |name| Some(PathBuf::from("/nowhere").join(name));
+        let listen = ListenConfig { tls_cert: file("cert.pem"), tls_key: file("key.pem"), ..ListenConfig::default() };
+        let message = identity(&listen, None).unwrap_err().to_string();
         assert!(message.contains("/nowhere/cert.pem"), "{message}");
     }
 }

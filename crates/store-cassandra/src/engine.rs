@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use store::{
-    AtOnce, Call, Class, Clock, ContentHeader, ContentId, ContentStream, Deadline, FormatLevel, Health, Lane, Outcome,
-    Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
+    AtOnce, Call, Capabilities, Class, Clock, ContentHeader, ContentId, ContentStream, Deadline, FormatLevel, Health,
+    Lane, Outcome, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
 };
 
 use crate::address::Address;
@@ -224,6 +224,10 @@ impl Store for CassandraStore {
         let replication_lag =
             self.open_engine().map(|engine| engine.lag.by_datacenter(engine.now())).unwrap_or_default();
         Health { refusing_writes, replication_lag, ..Health::default() }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { is_shared: true, has_atomic_lists: false, folder: None }
     }
 
     /// Each imported volume waits for a dozen round trips to a node, and a node has several cores.

@@ -18,20 +18,7 @@ macro_rules! subject {
 mod bare {
     use super::support::Cassandra;
 
-    store::behaviour_suite!(subject!(Cassandra::bare()));
-    store::damage_suite!(subject!(Cassandra::bare()));
-
-    // The suite of engines that keep their data, without the test that a second opener is refused:
-    // here it is welcome.
-    store::suite_tests! { subject!(Cassandra::bare());
-        reopening {
-            reopening_keeps_every_acknowledged_row
-            reopening_keeps_removals
-            reopening_keeps_contents
-            reopening_keeps_expiries
-            a_closed_store_refuses_calls
-        }
-    }
+    store::engine_suite!(subject!(Cassandra::bare()));
 }
 
 mod within_limited {

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use store::{
-    Call, Clock, ContentHeader, ContentId, ContentStream, Deadline, Durability, FormatLevel, Health, Lane, Outcome,
-    Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
+    Call, Capabilities, Clock, ContentHeader, ContentId, ContentStream, Deadline, Durability, FormatLevel, Health,
+    Lane, Outcome, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
 };
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
@@ -64,6 +64,8 @@ const GIVEN: Durability = Durability::Synced;
 pub struct EmbeddedStore {
     /// Dropped first: committers end before the lock on the folder is released.
     writers: Arc<Lanes<Writer>>,
+    /// The data folder, as it was named when the store was opened.
+    folder: PathBuf,
     /// `None` after it is closed.
     engine: RwLock<Option<Arc<Engine>>>,
     room: Arc<Room>,
@@ -126,6 +128,7 @@ impl EmbeddedStore {
                 .map_err(|source| io_error("starting the committers of", folder.path(), source))
         })?;
         Ok(Arc::new(Self {
+            folder: folder.path().to_path_buf(),
             engine: RwLock::new(Some(Arc::new(Engine { tables, folder }))),
             writers: Arc::new(writers),
             room,
@@ -377,6 +380,10 @@ impl Store for EmbeddedStore {
             asked.await.unwrap_or_else(|error| Lane::ALL.map(|lane| (lane, error.to_string())).into());
         let unknown_contents = self.unknown_files.lock().count();
         Health { refusing_writes, free_bytes, unknown_contents, ..Health::default() }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { is_shared: false, has_atomic_lists: true, folder: Some(self.folder.clone()) }
     }
 
     async fn close(&self) -> StoreResult<()> {

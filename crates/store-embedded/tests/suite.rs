@@ -7,10 +7,7 @@ mod support;
 mod bare {
     use super::support::Embedded;
 
-    store::behaviour_suite!(Embedded::bare());
-    store::atomic_suite!(Embedded::bare());
-    store::reopening_suite!(Embedded::bare());
-    store::damage_suite!(Embedded::bare());
+    store::engine_suite!(Embedded::bare());
 }
 
 mod within_limited {
@@ -26,7 +23,6 @@ mod within_limited {
     }
 
     store::behaviour_suite!(limited());
-    store::atomic_suite!(limited());
     store::limits_suite!(limited());
 }
 
@@ -42,7 +38,6 @@ mod within_inactive_faults {
     }
 
     store::behaviour_suite!(faults_off());
-    store::atomic_suite!(faults_off());
 }
 
 mod within_an_open_gate {
@@ -60,7 +55,6 @@ mod within_an_open_gate {
     }
 
     store::behaviour_suite!(gated());
-    store::atomic_suite!(gated());
 }
 
 mod read_only {

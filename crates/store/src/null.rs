@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::{
-    Call, ContentHeader, ContentId, ContentState, ContentStream, Direction, Health, Outcome, Row, Rows, Scan, Step,
-    Store, StoreResult, Table, UnixMillis, WalkPage,
+    Call, Capabilities, ContentHeader, ContentId, ContentState, ContentStream, Direction, Health, Outcome, Row, Rows,
+    Scan, Step, Store, StoreResult, Table, UnixMillis, WalkPage,
 };
 
 /// Returns the same whatever was written: every partition of a table holds the same rows. Writes
@@ -117,6 +117,10 @@ impl Store for NullStore {
 
     async fn health(&self) -> Health {
         Health::default()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { is_shared: false, has_atomic_lists: false, folder: None }
     }
 }
 

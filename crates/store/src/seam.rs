@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -81,6 +82,21 @@ impl Default for AtOnce {
     }
 }
 
+/// What a kind of store is and can do. It selects the tests of its suite, and servers and commands
+/// act by it. So none of them has to know which engine there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Whether several processes may have the store open at the same time. If not, a second one
+    /// gets [`StoreError::Held`](crate::StoreError::Held).
+    pub is_shared: bool,
+    /// Whether [`Store::run`] applies all of a list or none of it. If not, a list that is refused or
+    /// fails may be applied in part: up to the step that was refused.
+    pub has_atomic_lists: bool,
+    /// The folder of the data, if there is one. A server keeps files of its own in it: the
+    /// certificate that it makes, and the administrator's socket.
+    pub folder: Option<PathBuf>,
+}
+
 /// Some partitions of a table, and where to continue.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WalkPage {
@@ -121,7 +137,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Runs steps in order and stops at the first that is refused. An engine that can applies all
-    /// or none. All tables of a list belong to one [`Lane`]; any other list is
+    /// or none: see [`Capabilities`]. All tables of a list belong to one [`Lane`]; any other list is
     /// [`StoreError::Invalid`](crate::StoreError::Invalid). After [`Outcome::Applied`], all of it
     /// is as durable as the call and the tables want (see [`crate::Durability`]), and every later
     /// read sees it.
@@ -201,6 +217,9 @@ pub trait Store: Send + Sync + 'static {
     fn limits(&self) -> Limits {
         Limits::default()
     }
+
+    /// What the store is and can do. It stays the same while the store is open.
+    fn capabilities(&self) -> Capabilities;
 
     /// How many calls at the same time keep the store busy.
     fn at_once(&self) -> AtOnce {

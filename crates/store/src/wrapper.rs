@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
-    AtOnce, Call, ContentHeader, ContentId, ContentStream, FormatLevel, Health, Limits, Outcome, Row, Rows, Scan, Step,
-    Store, StoreResult, Table, WalkPage,
+    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, FormatLevel, Health, Limits, Outcome, Row,
+    Rows, Scan, Step, Store, StoreResult, Table, WalkPage,
 };
 
 /// Defines [`Wrapper`] and its implementation of [`Store`] from one list of methods.
@@ -99,6 +99,7 @@ wrapper! {
         fn level() -> FormatLevel;
         fn limits() -> Limits;
         fn at_once() -> AtOnce;
+        fn capabilities() -> Capabilities;
     }
 }
 
@@ -163,6 +164,10 @@ mod tests {
         fn at_once(&self) -> AtOnce {
             AT_ONCE
         }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { folder: Some("folder".into()), ..self.0.capabilities() }
+        }
     }
 
     struct Unchanged(Arc<dyn Store>);
@@ -182,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_wrapper_passes_on_the_methods_that_have_a_default() {
+    async fn every_wrapper_passes_on_what_it_does_not_change() {
         let distinct: Arc<dyn Store> = Arc::new(Distinct::default());
         let limits = distinct.limits();
         let wrappers: [Arc<dyn Store>; 5] = [
@@ -202,6 +207,7 @@ mod tests {
             assert_eq!(store.level(), FormatLevel::FIRST);
             assert_eq!(store.limits(), limits);
             assert_eq!(store.at_once(), AT_ONCE);
+            assert_eq!(store.capabilities().folder, Some("folder".into()));
             assert!(says(store.close().await, "close"));
         }
     }

@@ -14,9 +14,9 @@ use futures::StreamExt;
 use objects::keys;
 use parking_lot::Mutex;
 use store::{
-    Call, Class, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Direction, Expect, Guard, Health,
-    Limits, NewRow, Outcome, PlainRows, Removal, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Strength,
-    Table, UnixMillis, WalkPage,
+    Call, Capabilities, Class, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Direction, Expect,
+    Guard, Health, Limits, NewRow, Outcome, PlainRows, Removal, Row, Rows, Scan, Step, Store, StoreError, StoreResult,
+    Strength, Table, UnixMillis, WalkPage,
 };
 
 pub use super::fault::*;
@@ -648,6 +648,10 @@ impl Store for Memory {
             Some(_) => Err(StoreError::ReadOnly("heads are switched elsewhere".to_owned())),
             None => Ok(()),
         }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { is_shared: true, has_atomic_lists: false, folder: None }
     }
 
     async fn health(&self) -> Health {

@@ -10,18 +10,18 @@ use futures::future::{Either, select};
 use http::Method;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use server::config::Place;
 use store::copying::{self, Copier, CopyError, Patience, Progress, Verified};
 use store::{ContentId, Store, read_only};
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{Client, query_value};
 use crate::exit::CliError;
+use crate::local::{self, Place};
 use crate::output::{Output, human_bytes};
 use crate::reach::{self, Way};
 use crate::served::ServedStore;
 use crate::settings::{self, Flags};
-use crate::{interrupt, local, progress};
+use crate::{interrupt, progress};
 
 /// Most passes while the source takes changes. A source that is always written to never has a pass
 /// without changes.
@@ -180,12 +180,9 @@ impl Source {
     async fn open(args: &CopyArgs) -> anyhow::Result<Self> {
         let store = args.source();
         let config = settings::load(&store, Flags::of(&store)?)?.config;
-        let (name, others_learn_within) = match config.store.place() {
-            Place::Cluster(address) => (address.to_owned(), local::OTHERS_LEARN_WITHIN),
-            Place::Folder(folder) => {
-                let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-                (whole.display().to_string(), Duration::ZERO)
-            }
+        let name = match Place::of(&config.store) {
+            Place::Cluster(address) => address.to_owned(),
+            Place::Folder(folder) => folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).display().to_string(),
         };
         let (store, server): (Arc<dyn Store>, _) = match reach::find_ungated(&store).await? {
             Way::Free(store, _) => (store, None),
@@ -195,6 +192,9 @@ impl Source {
             store.close().await?;
             return Err(local::cannot_open(local::unfinished_copy(&config, &origin)));
         }
+        // A server that holds the store has learned once it has answered.
+        let is_seen_by_others = server.is_none() && store.capabilities().is_shared;
+        let others_learn_within = if is_seen_by_others { local::OTHERS_LEARN_WITHIN } else { Duration::ZERO };
         let read_only_before = read_only::reason(store.as_ref()).await?;
         Ok(Self { store, name, server, read_only_before, others_learn_within })
     }

@@ -1,12 +1,11 @@
 //! `penates home`
 
 use clap::Args;
-use server::config::Place;
 use store_cassandra::{CassandraOptions, CassandraStore, Home};
 
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
-use crate::local::{self, OTHERS_LEARN_WITHIN};
+use crate::local::{self, OTHERS_LEARN_WITHIN, Place};
 use crate::output::Output;
 use crate::settings::{self, Flags};
 
@@ -35,7 +34,7 @@ pub struct HomeArgs {
 /// Runs it.
 pub async fn run(args: HomeArgs) -> anyhow::Result<()> {
     let config = settings::load(&args.store, Flags::of(&args.store)?)?.config;
-    let Place::Cluster(address) = config.store.place() else {
+    let Place::Cluster(address) = Place::of(&config.store) else {
         let folder = config.store.path.display();
         return Err(
             CliError::Usage(format!("{folder} is a folder: only a store in a Cassandra cluster has a home")).into()

@@ -1,14 +1,15 @@
 //! `penates init`
 
 use clap::Args;
-use server::config::{Config, Place};
+use server::config::Config;
 use store_cassandra::{CassandraStore, InitError, Initialised, Replication};
 
+use crate::cassandra;
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
+use crate::local::{self, Place};
 use crate::output::Output;
 use crate::settings::{self, Flags};
-use crate::{cassandra, local};
 
 /// Arguments of `penates init`.
 #[derive(Debug, Args)]
@@ -33,7 +34,7 @@ pub struct InitArgs {
 pub async fn run(args: InitArgs) -> anyhow::Result<()> {
     let config = settings::load(&args.store, Flags::of(&args.store)?)?.config;
     let mut output = Output::stdout();
-    match config.store.place() {
+    match Place::of(&config.store) {
         Place::Folder(_) => output.line(in_folder(&args, &config).await?)?,
         Place::Cluster(address) => match in_cluster(&args, address, &config).await? {
             Initialised::Made => output.line(format!("made {address}"))?,

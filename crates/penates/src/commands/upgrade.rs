@@ -2,13 +2,12 @@
 
 use clap::Args;
 use serde_json::json;
-use server::config::Place;
 use store::{FormatLevel, StoreError, SystemClock};
 use store_cassandra::{CassandraStore, Upgrading};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::cli::{OutputArgs, StoreArgs};
-use crate::local;
+use crate::local::{self, Place};
 use crate::output::Output;
 use crate::settings::{self, Flags};
 
@@ -33,7 +32,7 @@ pub struct UpgradeArgs {
 /// Runs it.
 pub async fn run(args: UpgradeArgs) -> anyhow::Result<()> {
     let config = settings::load(&args.store, Flags::of(&args.store)?)?.config;
-    let (before, now) = match config.store.place() {
+    let (before, now) = match Place::of(&config.store) {
         Place::Cluster(address) => {
             let options = crate::cassandra::options(address, &config).map_err(local::cannot_open)?;
             match args.check {

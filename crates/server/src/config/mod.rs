@@ -7,7 +7,7 @@ mod load;
 mod text;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use door_data::DataSettings;
@@ -22,9 +22,6 @@ use crate::hosts::Hosts;
 pub use cache::CacheSize;
 pub use cassandra::CassandraConfig;
 pub use load::{Loaded, Origin, Setting, load};
-
-/// Prefix of the address of a store in a Cassandra cluster.
-const CLUSTER_SCHEME: &str = "cassandra://";
 
 /// All settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,25 +76,6 @@ pub struct StoreConfig {
     /// Time between passes that collect superseded data and sweep ended selections.
     #[serde(with = "humantime_serde")]
     pub sweep_interval: Duration,
-}
-
-/// Where the data is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
-    /// In a folder that one process holds.
-    Folder(&'a Path),
-    /// In a Cassandra cluster that any number of processes share.
-    Cluster(&'a str),
-}
-
-impl StoreConfig {
-    /// Where the data is.
-    pub fn place(&self) -> Place<'_> {
-        match self.path.to_str() {
-            Some(address) if address.starts_with(CLUSTER_SCHEME) => Place::Cluster(address),
-            _ => Place::Folder(&self.path),
-        }
-    }
 }
 
 impl Default for StoreConfig {

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{self, Config, Place};
+use crate::config::{self, Config};
 use crate::descriptors;
 use crate::error::ServerError;
 use crate::tls;
@@ -56,28 +56,28 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Binds all of them or none. This process must hold the data folder: an old socket in it is
-    /// replaced.
-    pub(crate) async fn bind(config: &Config) -> Result<Self, ServerError> {
+    /// Binds all of them or none. This process must hold `folder`, the data folder, if there is
+    /// one: an old socket in it is replaced.
+    pub(crate) async fn bind(config: &Config, folder: Option<&Path>) -> Result<Self, ServerError> {
         let http = match config.listen.http {
             Some(address) => Some(bind_tcp(address).await?),
             None => None,
         };
         let (mut tls, mut tls_cert) = (None, None);
         if let Some(address) = config.listen.tls {
-            let (spoken, shown) = tls::identity(config)?;
+            let (spoken, shown) = tls::identity(&config.listen, folder)?;
             tls = Some((bind_tcp(address).await?, TlsAcceptor::from(spoken)));
             tls_cert = shown;
         }
-        let (socket, socket_path) = match config.store.place() {
-            Place::Folder(folder) => {
+        let (socket, socket_path) = match folder {
+            Some(folder) => {
                 let path = folder.join(SOCKET_NAME);
                 let socket = bind_private_socket(folder, &path)
                     .map_err(|source| ServerError::Bind { address: path.display().to_string(), source })?;
                 (Some(socket), Some(path))
             }
             // No server is needed: any process may open the store itself.
-            Place::Cluster(_) => (None, None),
+            None => (None, None),
         };
         let addresses = Addresses {
             http: local_address(http.as_ref()),

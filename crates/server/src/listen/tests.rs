@@ -50,13 +50,15 @@ struct Running {
 
 impl Running {
     async fn start(router: Router, change: impl FnOnce(&mut Config)) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), router, change).await
+    }
+
+    async fn start_in(folder: tempfile::TempDir, router: Router, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
-        config.store.path = folder.path().to_owned();
         config.listen.http = Some("127.0.0.1:0".parse().unwrap());
         config.listen.tls = Some("127.0.0.1:0".parse().unwrap());
         change(&mut config);
-        let listeners = Listeners::bind(&config).await.unwrap();
+        let listeners = Listeners::bind(&config, Some(folder.path())).await.unwrap();
         let addresses = listeners.addresses().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let admin = router.clone().route("/who", get(async || "admin"));
@@ -158,11 +160,9 @@ async fn https_uses_the_self_made_certificate_and_negotiates_http_2() {
 #[tokio::test]
 async fn the_administrators_socket_is_private_and_replaces_a_stale_one() {
     let (router, _) = endless();
-    let mut running = Running::start(router, |config| {
-        let path = config.store.path.join(SOCKET_NAME);
-        drop(std::os::unix::net::UnixListener::bind(path).unwrap());
-    })
-    .await;
+    let folder = tempfile::tempdir().unwrap();
+    drop(std::os::unix::net::UnixListener::bind(folder.path().join(SOCKET_NAME)).unwrap());
+    let mut running = Running::start_in(folder, router, |_| {}).await;
     let path = running.addresses.socket.clone().unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let answer = whole_answer(UnixStream::connect(&path).await.unwrap(), "/who").await;
@@ -178,7 +178,7 @@ async fn an_address_in_use_is_named() {
     let running = Running::start(router, |_| {}).await;
     let mut config = Config::default();
     config.listen.http = running.addresses.http;
-    let message = Listeners::bind(&config).await.err().unwrap().to_string();
+    let message = Listeners::bind(&config, None).await.err().unwrap().to_string();
     assert!(message.contains(&running.addresses.http.unwrap().to_string()), "{message}");
 }
 
@@ -188,10 +188,10 @@ async fn a_data_folder_whose_path_is_too_long_for_a_socket_is_refused() {
     // `sun_path` holds a path of 107 bytes; the folder alone fits.
     let fill = 100_usize.checked_sub(folder.path().as_os_str().len() + 1).unwrap();
     let mut config = Config::default();
-    config.store.path = folder.path().join("x".repeat(fill));
     (config.listen.http, config.listen.tls) = (None, None);
-    fs::create_dir(&config.store.path).unwrap();
-    let message = Listeners::bind(&config).await.err().unwrap().to_string();
+    let folder = folder.path().join("x".repeat(fill));
+    fs::create_dir(&folder).unwrap();
+    let message = Listeners::bind(&config, Some(&folder)).await.err().unwrap().to_string();
     assert!(message.contains(SOCKET_NAME), "{message}");
 }
 

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use http::{Method, StatusCode};
 use server::config::Access;
 
-use crate::support::{Server, VOLUME, config_for, open_store};
+use crate::support::{Server, VOLUME, on_free_ports, open_store};
 
 fn bearer(token: &str) -> String {
     format!("Bearer {token}")
@@ -155,7 +155,7 @@ async fn tokens_outlive_the_server() {
     let (kept, revoked) = (server.token("kept").await, server.token("revoked").await);
     server.admin(Method::DELETE, "/admin/tokens/revoked").await;
     server.end().await;
-    let mut config = config_for(folder.path());
+    let mut config = on_free_ports();
     config.auth.read = Access::Token;
     let server = Server::serve(config, open_store(folder.path())).await;
     for (token, status) in [(kept, StatusCode::OK), (revoked, StatusCode::UNAUTHORIZED)] {

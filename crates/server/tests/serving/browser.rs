@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{PATIENCE, Server, VOLUME, config_for, import_samples, not_run, open_store};
+use crate::support::{PATIENCE, Server, VOLUME, import_samples, not_run, on_free_ports, open_store};
 
 /// The names under which Chromium is installed.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -43,7 +43,7 @@ async fn a_browser_shows_the_volumes_one_volume_and_one_page() {
     let folder = tempfile::tempdir().unwrap();
     let store = open_store(folder.path());
     import_samples(store.clone(), &["t0ks80527", "t8ff3zh99"]).await;
-    let server = Server::serve(config_for(folder.path()), store).await;
+    let server = Server::serve(on_free_ports(), store).await;
     let base = format!("http://{}/", server.http());
 
     let list = document(browser, base.clone()).await;

@@ -7,7 +7,7 @@ use server::config::Access;
 use store::{StoreError, SystemClock};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
-use crate::support::{Server, VOLUME, config_for, open_store};
+use crate::support::{Server, VOLUME, on_free_ports, open_store};
 
 #[tokio::test]
 async fn a_second_server_on_a_folder_is_refused_and_the_first_goes_on() {
@@ -24,7 +24,7 @@ async fn stored_data_survives_a_restart() {
     let path = format!("/volumes/{VOLUME}/pages/7");
     let before = server.get(&path).await;
     server.end().await;
-    let server = Server::serve(config_for(folder.path()), open_store(folder.path())).await;
+    let server = Server::serve(on_free_ports(), open_store(folder.path())).await;
     let after = server.get(&path).await;
     assert_eq!(
         (after.status, after.header("etag"), &after.body),
@@ -37,18 +37,18 @@ async fn stored_data_survives_a_restart() {
 async fn a_server_that_cannot_listen_releases_the_folder() {
     let (first, _first_folder) = Server::start(|_| {}).await;
     let folder = tempfile::tempdir().unwrap();
-    let mut config = config_for(folder.path());
+    let mut config = on_free_ports();
     config.listen.http = first.addresses.http;
     let refused = server::serve(config, open_store(folder.path()), |_| panic!("it is not ready"), async {}).await;
     let message = refused.unwrap_err().to_string();
     assert!(message.contains(&first.http().to_string()), "{message}");
-    Server::serve(config_for(folder.path()), open_store(folder.path())).await.end().await;
+    Server::serve(on_free_ports(), open_store(folder.path())).await.end().await;
 }
 
 #[tokio::test]
 async fn a_configuration_that_opens_the_text_to_everybody_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let mut config = config_for(folder.path());
+    let mut config = on_free_ports();
     config.listen.http = Some("0.0.0.0:0".parse().unwrap());
     config.auth.write = Access::Open;
     let refused = server::serve(config, open_store(folder.path()), |_| panic!("it is not ready"), async {}).await;

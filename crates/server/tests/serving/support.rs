@@ -42,10 +42,9 @@ pub fn not_run(what: &str) {
     }
 }
 
-/// The default configuration for a data folder, on ports that the operating system picks.
-pub fn config_for(folder: &Path) -> Config {
+/// The default configuration, on ports that the operating system picks.
+pub fn on_free_ports() -> Config {
     let mut config = Config::default();
-    config.store.path = folder.to_owned();
     config.listen.http = Some("127.0.0.1:0".parse().unwrap());
     config.listen.tls = None;
     config
@@ -100,7 +99,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let store = open_store(folder.path());
         import_samples(store.clone(), &["t0ks80527"]).await;
-        let mut config = config_for(folder.path());
+        let mut config = on_free_ports();
         change(&mut config);
         (Self::serve(config, store).await, folder)
     }

@@ -14,8 +14,8 @@ use objects::containment::Mark;
 use objects::{Rule, keys};
 use parking_lot::Mutex;
 use store::{
-    Call, Clock, ContentHeader, ContentId, ContentStream, Direction, Health, Limits, NewRow, Outcome, Row, Rows, Scan,
-    Step, Store, StoreError, StoreResult, Strength, Table, WalkPage,
+    Call, Capabilities, Clock, ContentHeader, ContentId, ContentStream, Direction, Health, Limits, NewRow, Outcome,
+    Row, Rows, Scan, Step, Store, StoreError, StoreResult, Strength, Table, WalkPage,
 };
 
 use crate::clock::SimClock;
@@ -402,5 +402,10 @@ impl Store for SimStore {
 
     async fn health(&self) -> Health {
         Health::default()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let has_atomic_lists = matches!(self.world.lock().setup.engine, Engine::OneCommit);
+        Capabilities { is_shared: true, has_atomic_lists, folder: None }
     }
 }

@@ -133,6 +133,9 @@ pub async fn a_healthy_store_refuses_no_writes(subject: &mut impl Subject) {
 /// The steps before the refused one are not applied either.
 pub async fn a_refused_list_leaves_nothing(subject: &mut impl Subject) {
     let store = subject.store();
+    if !store.capabilities().has_atomic_lists {
+        return;
+    }
     store.applied(vec![put("p", vec![row("x", "v")])]).await;
     let (step, _) = store
         .refused(vec![
@@ -150,6 +153,9 @@ pub async fn a_refused_list_leaves_nothing(subject: &mut impl Subject) {
 /// Two heads that always change together are never read apart.
 pub async fn a_list_across_partitions_is_seen_whole(subject: &mut impl Subject) {
     let store = subject.store();
+    if !store.capabilities().has_atomic_lists {
+        return;
+    }
     let writer = tokio::spawn({
         let store = store.clone();
         async move {
@@ -216,6 +222,9 @@ pub async fn a_list_across_lanes_is_refused_and_applies_nothing(subject: &mut im
 /// That holds across tables as it does within one.
 pub async fn a_refused_list_leaves_nothing_in_any_table_of_its_lane(subject: &mut impl Subject) {
     let store = subject.store();
+    if !store.capabilities().has_atomic_lists {
+        return;
+    }
     for lane in Lane::ALL {
         let mut steps = put_in_each_table(lane);
         let table = steps[0].table();

@@ -4,12 +4,13 @@
 //! The test file of an engine makes [`Subject`]s and names the suites that it must pass:
 //!
 //! ```text
-//! store::behaviour_suite!(fresh().await);   // every engine and every wrapper
-//! store::atomic_suite!(fresh().await);      // a list of steps is applied as a whole or not at all
-//! store::reopening_suite!(fresh().await);   // the store can be closed and opened again
+//! store::engine_suite!(fresh().await);      // every engine
+//! store::behaviour_suite!(wrapped().await); // every wrapper
 //! store::limits_suite!(limited().await);    // a store that enforces its limits
-//! store::damage_suite!(fresh().await);      // the stored bytes of contents can be damaged
 //! ```
+//!
+//! What a store declares as its [`Capabilities`](crate::Capabilities) selects the promises that
+//! apply to it: a test of one that does not ends at once.
 //!
 //! Each suite makes a `#[tokio::test]` of each function, with a subject of its own, whose store is
 //! empty.
@@ -292,6 +293,9 @@ macro_rules! behaviour_suite {
                 a_write_is_as_durable_as_it_wants_or_refused_by_name
                 tables_of_one_lane_change_in_one_list
                 a_list_across_lanes_is_refused_and_applies_nothing
+                a_refused_list_leaves_nothing
+                a_list_across_partitions_is_seen_whole
+                a_refused_list_leaves_nothing_in_any_table_of_its_lane
             }
             expiry {
                 a_row_is_gone_at_its_deadline_without_a_sweep
@@ -323,44 +327,22 @@ macro_rules! behaviour_suite {
     };
 }
 
-/// The promises of engines that run a list of steps as one.
+/// The promises of every engine: those of [`behaviour_suite!`](crate::behaviour_suite), and those
+/// about closing, opening again and damage. `$subject` makes a subject that is
+/// [`Reopening`](crate::suite::Reopening) and [`Damaging`](crate::suite::Damaging).
 #[macro_export]
-macro_rules! atomic_suite {
+macro_rules! engine_suite {
     ($subject:expr) => {
-        $crate::suite_tests! { $subject;
-            lists {
-                a_refused_list_leaves_nothing
-                a_list_across_partitions_is_seen_whole
-                a_refused_list_leaves_nothing_in_any_table_of_its_lane
-            }
-        }
-    };
-}
-
-/// The promises of engines that keep their data. `$subject` makes a
-/// [`Reopening`](crate::suite::Reopening).
-#[macro_export]
-macro_rules! reopening_suite {
-    ($subject:expr) => {
+        $crate::behaviour_suite!($subject);
         $crate::suite_tests! { $subject;
             reopening {
                 reopening_keeps_every_acknowledged_row
                 reopening_keeps_removals
                 reopening_keeps_contents
                 reopening_keeps_expiries
-                a_second_opener_is_refused_because_the_store_is_held
+                a_second_opener_is_refused_unless_the_store_is_shared
                 a_closed_store_refuses_calls
             }
-        }
-    };
-}
-
-/// The promises of every engine about damaged contents. `$subject` makes a
-/// [`Damaging`](crate::suite::Damaging).
-#[macro_export]
-macro_rules! damage_suite {
-    ($subject:expr) => {
-        $crate::suite_tests! { $subject;
             damage {
                 a_flipped_bit_of_a_content_is_reported_and_never_handed_out
                 a_content_whose_bytes_are_missing_is_damaged_and_not_absent

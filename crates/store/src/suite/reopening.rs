@@ -67,16 +67,26 @@ pub async fn reopening_keeps_expiries(subject: &mut impl Reopening) {
     assert!(subject.store().get(call(), table, &partition, &sort).await.unwrap().is_none());
 }
 
-/// The first opener is not harmed.
-pub async fn a_second_opener_is_refused_because_the_store_is_held(subject: &mut impl Reopening) {
-    match subject.open_another().await {
-        Err(StoreError::Held { .. }) => {}
-        Err(error) => panic!("{error}"),
-        Ok(_) => panic!("two stores are open on the same data"),
+/// A second opener of a shared store sees the first one's rows, and the other way round. Otherwise
+/// it is refused, and the first opener is not harmed.
+pub async fn a_second_opener_is_refused_unless_the_store_is_shared(subject: &mut impl Reopening) {
+    let store = subject.store();
+    store.applied(vec![put("p", vec![row("a", "v")])]).await;
+    match (subject.open_another().await, store.capabilities().is_shared) {
+        (Ok(another), true) => {
+            assert_eq!(another.sorts(b"p").await, ["a"]);
+            another.applied(vec![put("p", vec![row("b", "v")])]).await;
+            assert_eq!(store.sorts(b"p").await, ["a", "b"]);
+            another.close().await.unwrap();
+        }
+        (Err(StoreError::Held { .. }), false) => {}
+        (Err(error), is_shared) => panic!("shared: {is_shared}, but {error}"),
+        (Ok(_), false) => panic!("two stores are open on the same data"),
     }
-    subject.store().applied(vec![put("p", vec![row("a", "v")])]).await;
+    store.applied(vec![put("p", vec![row("c", "v")])]).await;
+    drop(store);
     subject.reopen().await;
-    assert!(subject.store().row("p", "a").await.is_some());
+    assert!(subject.store().row("p", "c").await.is_some());
 }
 
 /// Such a call does not hang, and it does not say that nothing is there.

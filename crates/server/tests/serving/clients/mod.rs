@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use server::config::Access;
 
-use crate::support::{PATIENCE, Server, config_for, import_samples, not_run, open_store};
+use crate::support::{PATIENCE, Server, import_samples, not_run, on_free_ports, open_store};
 
 const MACMAHON: &str = "uc2.ark:/13960/t8ff3zh99";
 const SALMON: &str = "psia.ark:/13960/t0ks80527";
@@ -37,7 +37,7 @@ async fn server(tls: bool) -> (Server, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = open_store(folder.path());
     import_samples(store.clone(), &["t8ff3zh99", "t0ks80527"]).await;
-    let mut config = config_for(folder.path());
+    let mut config = on_free_ports();
     config.auth.write = Access::Token;
     config.listen.tls = tls.then(|| "127.0.0.1:0".parse().unwrap());
     (Server::serve(config, store).await, folder)
