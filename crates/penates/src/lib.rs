@@ -13,7 +13,6 @@
 //!   `download/`: downloads that resume.
 //! - `output.rs`, `progress.rs`, `exit.rs`: output for people and programs.
 
-pub mod cassandra;
 pub mod cli;
 pub mod client;
 pub mod commands;

@@ -5,16 +5,15 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use objects::Library;
-use server::config::{Config, StoreConfig};
 use store::copying;
 use store::limited::Limited;
 use store::read_only::ReadOnlyGate;
 use store::{Limits, Store, StoreError, StoreResult, SystemClock};
-use store_cassandra::{Address, CassandraStore};
-use store_embedded::{EmbeddedOptions, EmbeddedStore};
+use store_cassandra::CassandraStore;
+use store_embedded::EmbeddedStore;
 
-use crate::cassandra;
 use crate::exit::CliError;
+use crate::settings::{Place, Settings};
 
 /// How often a process checks whether a shared store has become read-only.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
@@ -26,33 +25,14 @@ const LOOK_TRUSTED: Duration = Duration::from_secs(10);
 /// have their home, and to end the changes that they have begun.
 pub const OTHERS_LEARN_WITHIN: Duration = Duration::from_secs(35);
 
-/// Where a store is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
-    /// In a folder.
-    Folder(&'a Path),
-    /// In a Cassandra cluster, at this address.
-    Cluster(&'a str),
-}
-
-impl<'a> Place<'a> {
-    /// Where the configured store is.
-    pub fn of(store: &'a StoreConfig) -> Self {
-        match store.path.to_str() {
-            Some(address) if Address::is_meant(address) => Self::Cluster(address),
-            _ => Self::Folder(&store.path),
-        }
-    }
-}
-
 /// Opens the configured store. In an empty folder it makes one. A read-only store refuses changes.
 /// An unfinished copy is not opened, because it looks like a library that has lost most of its
 /// data.
-pub async fn open_store(config: &Config) -> StoreResult<Arc<dyn Store>> {
-    let store = open_ungated(config).await?;
+pub async fn open_store(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
+    let store = open_ungated(settings).await?;
     if let Some(origin) = copying::unfinished(store.as_ref()).await? {
         store.close().await?;
-        return Err(unfinished_copy(config, &origin));
+        return Err(unfinished_copy(settings, &origin));
     }
     let gate = Arc::new(ReadOnlyGate::new(store).await?);
     if gate.capabilities().is_shared {
@@ -62,8 +42,8 @@ pub async fn open_store(config: &Config) -> StoreResult<Arc<dyn Store>> {
 }
 
 /// Why an unfinished copy is not opened, and what to do about it.
-pub fn unfinished_copy(config: &Config, origin: &str) -> StoreError {
-    let (location, remove) = match Place::of(&config.store) {
+pub fn unfinished_copy(settings: &Settings, origin: &str) -> StoreError {
+    let (location, remove) = match settings.place() {
         Place::Folder(folder) => (folder.display().to_string(), "delete the folder"),
         Place::Cluster(address) => (address.to_owned(), "drop the keyspace"),
     };
@@ -89,28 +69,28 @@ async fn keep_looking(gate: Weak<ReadOnlyGate>) {
 }
 
 /// Opens the configured store for a copy, which may write where others may not.
-pub async fn open_ungated(config: &Config) -> StoreResult<Arc<dyn Store>> {
-    let engine: Arc<dyn Store> = match Place::of(&config.store) {
-        Place::Folder(folder) => open_folder(folder, config).await?,
+pub async fn open_ungated(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
+    let engine: Arc<dyn Store> = match settings.place() {
+        Place::Folder(folder) => open_folder(folder, settings).await?,
         Place::Cluster(address) => {
-            CassandraStore::open(cassandra::options(address, config)?, Arc::new(SystemClock)).await?
+            let options = settings.cassandra.options(address, settings.server.store.clock_skew_max)?;
+            CassandraStore::open(options, Arc::new(SystemClock)).await?
         }
     };
     Ok(Arc::new(Limited::new(engine, Limits::default())))
 }
 
-async fn open_folder(folder: &Path, config: &Config) -> StoreResult<Arc<EmbeddedStore>> {
+async fn open_folder(folder: &Path, settings: &Settings) -> StoreResult<Arc<EmbeddedStore>> {
     let folder = folder.to_owned();
-    let cache_bytes = config.store.cache.bytes(config.limits.memory);
-    let options = EmbeddedOptions { cache_bytes, ..EmbeddedOptions::default() };
+    let options = settings.embedded.options(settings.server.limits.memory);
     let opening = move || EmbeddedStore::open(&folder, options, Arc::new(SystemClock));
     let store = tokio::task::spawn_blocking(opening).await;
     store.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 /// The library in a store.
-pub async fn open_library(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Library> {
-    Ok(Library::open(store, Arc::new(SystemClock), config.library_options()).await?)
+pub async fn open_library(settings: &Settings, store: Arc<dyn Store>) -> anyhow::Result<Library> {
+    Ok(Library::open(store, Arc::new(SystemClock), settings.server.library_options()).await?)
 }
 
 /// Why a store cannot be opened, with the exit code for it.

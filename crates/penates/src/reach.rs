@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use server::config::Config;
 use server::{App, Via};
 use store::{Store, StoreError, StoreResult};
 use tokio::net::UnixStream;
@@ -13,8 +12,8 @@ use tokio::net::UnixStream;
 use crate::cli::{ReachArgs, StoreArgs};
 use crate::client::Client;
 use crate::exit::CliError;
-use crate::local::{self, Place};
-use crate::settings::{self, Flags};
+use crate::local;
+use crate::settings::{self, Flags, Place, Settings};
 
 /// How long a process that holds the store may take to release it, or to respond at its socket: it
 /// may just be starting or ending.
@@ -37,7 +36,7 @@ pub enum Way {
     /// Through a server.
     Server(Client),
     /// The store itself: this process holds it from now on, or it is one that many may open.
-    Free(Arc<dyn Store>, Box<Config>),
+    Free(Arc<dyn Store>, Box<Settings>),
 }
 
 /// Finds the way to the data.
@@ -49,24 +48,24 @@ pub async fn find(args: &ReachArgs, if_vacant: IfVacant) -> anyhow::Result<Way> 
 }
 
 async fn find_local(args: &StoreArgs, if_vacant: IfVacant) -> anyhow::Result<Way> {
-    find_by(args, if_vacant, async |config| local::open_store(config).await).await
+    find_by(args, if_vacant, async |settings| local::open_store(settings).await).await
 }
 
 /// Finds the way to a store for a copy, which may read a read-only store and change whether it is
 /// read-only.
 pub async fn find_ungated(args: &StoreArgs) -> anyhow::Result<Way> {
-    find_by(args, IfVacant::Refuse, async |config| local::open_ungated(config).await).await
+    find_by(args, IfVacant::Refuse, async |settings| local::open_ungated(settings).await).await
 }
 
 async fn find_by(
     args: &StoreArgs,
     if_vacant: IfVacant,
-    open: impl AsyncFn(&Config) -> StoreResult<Arc<dyn Store>>,
+    open: impl AsyncFn(&Settings) -> StoreResult<Arc<dyn Store>>,
 ) -> anyhow::Result<Way> {
-    let config = settings::load(args, Flags::of(args)?)?.config;
-    let Place::Folder(folder) = Place::of(&config.store) else {
-        let store = open(&config).await.map_err(local::cannot_open)?;
-        return Ok(Way::Free(store, Box::new(config)));
+    let settings = settings::load(args, Flags::of(args)?)?.settings;
+    let Place::Folder(folder) = settings.place() else {
+        let store = open(&settings).await.map_err(local::cannot_open)?;
+        return Ok(Way::Free(store, Box::new(settings)));
     };
     if if_vacant == IfVacant::Refuse && local::is_vacant(folder) {
         let hint = "import volumes first, or name the store's folder with --store";
@@ -74,8 +73,8 @@ async fn find_by(
     }
     let patience = Instant::now() + HOLDER_PATIENCE;
     loop {
-        match open(&config).await {
-            Ok(store) => return Ok(Way::Free(store, Box::new(config.clone()))),
+        match open(&settings).await {
+            Ok(store) => return Ok(Way::Free(store, Box::new(settings.clone()))),
             Err(StoreError::Held { .. }) => {}
             Err(error) => return Err(local::cannot_open(error)),
         }
@@ -126,8 +125,8 @@ impl Reached {
     async fn by(way: Way) -> anyhow::Result<Self> {
         match way {
             Way::Server(client) => Ok(Self { client, app: None }),
-            Way::Free(store, config) => {
-                let app = App::open(*config, store).await?;
+            Way::Free(store, settings) => {
+                let app = App::open(settings.server, store).await?;
                 Ok(Self { client: Client::in_process(app.router(Via::InProcess)), app: Some(app) })
             }
         }

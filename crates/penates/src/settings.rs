@@ -1,12 +1,20 @@
 //! The configuration in force: defaults, file, environment and the flags of a command line, each
-//! overriding the one before.
+//! overriding the one before. `sections.rs` puts the settings of the server and of the engines
+//! together, `load.rs` reads the layers.
+
+mod load;
+#[cfg(test)]
+mod reference;
+mod sections;
 
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
-use server::config::Loaded;
 
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
+
+pub use load::{Loaded, Origin, Setting};
+pub use sections::{Place, Settings};
 
 /// The values that a command line sets, by their dotted names. Later ones override earlier ones.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +75,5 @@ fn parse_value(text: &str) -> Value {
 
 /// Loads the configuration. An error in it is a mistake of usage.
 pub fn load(store: &StoreArgs, flags: Flags) -> anyhow::Result<Loaded> {
-    server::config::load(store.config.as_deref(), flags.figment())
-        .map_err(|error| CliError::Usage(error.to_string()).into())
+    load::load(store.config.as_deref(), flags.figment()).map_err(|error| CliError::Usage(error.to_string()).into())
 }

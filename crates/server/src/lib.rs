@@ -3,7 +3,7 @@
 //!
 //! How to read it:
 //!
-//! - [`config`]: the settings, and where each value comes from.
+//! - [`config`]: the settings.
 //! - [`App`] (`app.rs`): a library with its doors and the layers of a request, in order. It has no
 //!   listeners, so tests and commands can use it within the process. `access.rs` checks rights,
 //!   `tokens.rs` keeps the tokens. `request_id.rs`, `trace_context.rs` and `telemetry.rs` identify

@@ -3,10 +3,12 @@
 use std::fmt;
 
 use scylla::statement::{Consistency, SerialConsistency};
+use serde::{Deserialize, Serialize};
 use store::{Class, Durability, Strength};
 
-/// A consistency level of Cassandra.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A consistency level of Cassandra, in settings written as in CQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Level {
     /// One replica.
     One,
@@ -68,8 +70,9 @@ impl fmt::Display for Level {
     }
 }
 
-/// The replicas that decide lightweight transactions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The replicas that decide lightweight transactions, in settings written as in CQL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Serial {
     /// All: one order for all data centers, and a majority of all replicas must be up.
     #[default]

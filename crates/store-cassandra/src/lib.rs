@@ -26,7 +26,7 @@
 //! Strong reads are reads at a level that meets every finished write (see `levels.rs`). SERIAL
 //! reads are used only if the outcome of a lightweight transaction is unknown.
 //!
-//! How to read it: `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema
+//! How to read it: `settings.rs` (what a configuration says), `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema
 //! version), `routing.rs` (choice of nodes), `statements.rs`, and `requests.rs`, through which
 //! every request to the cluster goes (deadline, level, retries, meaning of errors). Then `read.rs`,
 //! `write.rs` and `compare.rs` (lightweight transactions), `contents.rs` and `chunks.rs`, `lag.rs`
@@ -49,6 +49,7 @@ mod requests;
 mod routing;
 mod schema;
 mod servers;
+mod settings;
 mod statements;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -63,3 +64,4 @@ pub use levels::{ClassLevels, Level, Levels, Serial};
 pub use options::{CassandraOptions, Credentials};
 pub use schema::{InitError, Initialised, Replication, ReplicationError, SchemaPlan};
 pub use servers::{Server, Upgrading};
+pub use settings::{CassandraSettings, Hidden, InvalidSettings};

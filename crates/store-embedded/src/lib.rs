@@ -26,6 +26,7 @@
 //!
 //! How to read it, from the outside in:
 //!
+//! - `settings.rs`: what a configuration says; `options.rs`: what the engine needs to know;
 //! - `engine.rs`: the [`EmbeddedStore`], which sends each call to a thread that may block;
 //! - `folder.rs`: format, lock and creation of the data folder; `opening/`: the checks at start;
 //!   `recorder.rs`: the record for them;
@@ -55,6 +56,7 @@ mod reading;
 mod recorder;
 mod room;
 mod salvage;
+mod settings;
 mod sums;
 mod sweep;
 mod tables;
@@ -65,3 +67,4 @@ mod writer;
 pub use engine::EmbeddedStore;
 pub use options::EmbeddedOptions;
 pub use salvage::{Loss, SalvageProgress, Salvaged, salvage};
+pub use settings::{CacheSize, EmbeddedSettings};

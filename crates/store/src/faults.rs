@@ -25,8 +25,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::{
-    AtOnce, Call, ContentHeader, ContentId, ContentStream, Health, Lane, Limits, Outcome, Row, Rows, Scan, Step, Store,
-    StoreError, StoreResult, Strength, Table, WalkPage, Wrapper,
+    AtOnce, Call, Capabilities, ContentHeader, ContentId, ContentStream, Health, Lane, Limits, Outcome, Row, Rows,
+    Scan, Step, Store, StoreError, StoreResult, Strength, Table, WalkPage, Wrapper,
 };
 
 /// The reason that a poisoned lane gives.
@@ -485,6 +485,10 @@ impl Wrapper for Faults {
 
     fn at_once(&self) -> AtOnce {
         self.inner.at_once()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
     }
 
     async fn close(&self) -> StoreResult<()> {

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::commands::serve::ListenArgs;
 use crate::output::{Output, cell};
-use crate::settings::{self, Flags};
+use crate::settings::{self, Flags, Setting};
 
 /// Arguments of `penates config`.
 #[derive(Debug, Args)]
@@ -32,9 +32,7 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
     if args.output.json {
         settings.iter().try_for_each(|setting| output.json(setting))?;
     } else {
-        let row = |setting: &server::config::Setting| {
-            vec![setting.key.clone(), cell(&setting.value), setting.origin.to_string()]
-        };
+        let row = |setting: &Setting| vec![setting.key.clone(), cell(&setting.value), setting.origin.to_string()];
         let rows: Vec<_> = settings.iter().map(row).collect();
         output.table(&["setting", "value", "from"], &rows)?;
     }

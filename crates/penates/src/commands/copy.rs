@@ -16,11 +16,11 @@ use store::{ContentId, Store, read_only};
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{Client, query_value};
 use crate::exit::CliError;
-use crate::local::{self, Place};
+use crate::local;
 use crate::output::{Output, human_bytes};
 use crate::reach::{self, Way};
 use crate::served::ServedStore;
-use crate::settings::{self, Flags};
+use crate::settings::{self, Flags, Place};
 use crate::{interrupt, progress};
 
 /// Most passes while the source takes changes. A source that is always written to never has a pass
@@ -121,8 +121,8 @@ async fn open_target(args: &CopyArgs) -> anyhow::Result<Arc<dyn Store>> {
         return Err(CliError::Usage("--from and --to name the same store".to_owned()).into());
     }
     let store = args.target();
-    let config = settings::load(&store, Flags::of(&store)?)?.config;
-    local::open_ungated(&config).await.map_err(local::cannot_open)
+    let settings = settings::load(&store, Flags::of(&store)?)?.settings;
+    local::open_ungated(&settings).await.map_err(local::cannot_open)
 }
 
 async fn copy(args: &CopyArgs, source: &Source, copier: Copier) -> anyhow::Result<Copied> {
@@ -179,8 +179,8 @@ struct Source {
 impl Source {
     async fn open(args: &CopyArgs) -> anyhow::Result<Self> {
         let store = args.source();
-        let config = settings::load(&store, Flags::of(&store)?)?.config;
-        let name = match Place::of(&config.store) {
+        let settings = settings::load(&store, Flags::of(&store)?)?.settings;
+        let name = match settings.place() {
             Place::Cluster(address) => address.to_owned(),
             Place::Folder(folder) => folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).display().to_string(),
         };
@@ -190,7 +190,7 @@ impl Source {
         };
         if let Some(origin) = copying::unfinished(store.as_ref()).await? {
             store.close().await?;
-            return Err(local::cannot_open(local::unfinished_copy(&config, &origin)));
+            return Err(local::cannot_open(local::unfinished_copy(&settings, &origin)));
         }
         // A server that holds the store has learned once it has answered.
         let is_seen_by_others = server.is_none() && store.capabilities().is_shared;

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use clap::Args;
 use hathi::{VolumeId, VolumeReader};
 use server::Addresses;
-use server::config::{Loaded, Origin};
 
 use crate::cli::{JobsArgs, StoreArgs};
 use crate::client;
@@ -13,7 +12,7 @@ use crate::exit::CliError;
 use crate::ingest::{FailedList, Ingest, MemoryVolume, Meter, Mode, Source, Summary, Target};
 use crate::output::Output;
 use crate::samples::{self, SampleParts};
-use crate::settings::{self, Flags};
+use crate::settings::{self, Flags, Loaded, Origin};
 use crate::{interrupt, local};
 
 /// The page of the examples: the first page of text.
@@ -37,28 +36,23 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
     let loaded = settings::load(&args.store, flags)?;
-    let mut config = loaded.config.clone();
+    let mut settings = loaded.settings.clone();
     if is_default(&loaded, "listen.tls") {
-        config.listen.tls = None;
+        settings.server.listen.tls = None;
     }
-    let _logging = server::init_logging(&config.log)?;
+    let _logging = server::init_logging(&settings.server.log)?;
     server::keep_files_private();
-    let store = local::open_store(&config).await.map_err(local::cannot_open)?;
-    let target = Target::Library(local::open_library(&config, store.clone()).await?);
+    let store = local::open_store(&settings).await.map_err(local::cannot_open)?;
+    let target = Target::Library(local::open_library(&settings, store.clone()).await?);
     let summary = import_samples(&target).await?;
-    eprintln!(
-        "{} sample volumes with {} pages are in {}.",
-        summary.sound(),
-        summary.pages,
-        config.store.path.display()
-    );
-    let listen = config.listen.clone();
+    eprintln!("{} sample volumes with {} pages are in {}.", summary.sound(), summary.pages, settings.path.display());
+    let listen = settings.server.listen.clone();
     let ready = |addresses| {
         if let Err(error) = tell(&addresses) {
             eprintln!("cannot print what to try: {error}");
         }
     };
-    let served = server::serve(config, store, ready, interrupt::asked_to_end()?).await;
+    let served = server::serve(settings.server, store, ready, interrupt::asked_to_end()?).await;
     served.map_err(|error| serve::cannot_serve(error, &listen))?;
     eprintln!("Stopped. The next run reuses the data.");
     Ok(())

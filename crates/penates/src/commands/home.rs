@@ -5,9 +5,9 @@ use store_cassandra::{CassandraOptions, CassandraStore, Home};
 
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
-use crate::local::{self, OTHERS_LEARN_WITHIN, Place};
+use crate::local::{self, OTHERS_LEARN_WITHIN};
 use crate::output::Output;
-use crate::settings::{self, Flags};
+use crate::settings::{self, Flags, Place};
 
 /// Arguments of `penates home`.
 #[derive(Debug, Args)]
@@ -33,14 +33,15 @@ pub struct HomeArgs {
 
 /// Runs it.
 pub async fn run(args: HomeArgs) -> anyhow::Result<()> {
-    let config = settings::load(&args.store, Flags::of(&args.store)?)?.config;
-    let Place::Cluster(address) = Place::of(&config.store) else {
-        let folder = config.store.path.display();
+    let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
+    let Place::Cluster(address) = settings.place() else {
+        let folder = settings.path.display();
         return Err(
             CliError::Usage(format!("{folder} is a folder: only a store in a Cassandra cluster has a home")).into()
         );
     };
-    let options = crate::cassandra::options(address, &config).map_err(local::cannot_open)?;
+    let options = settings.cassandra.options(address, settings.server.store.clock_skew_max);
+    let options = options.map_err(local::cannot_open)?;
     let said = match args.datacenter {
         None if args.leave => {
             leave(&options).await?;

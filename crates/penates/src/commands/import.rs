@@ -103,7 +103,7 @@ async fn target(args: &ImportArgs) -> anyhow::Result<Target> {
 pub(super) async fn into_target(way: Way) -> anyhow::Result<Target> {
     Ok(match way {
         Way::Server(client) => Target::Server(client),
-        Way::Free(store, config) => Target::Library(local::open_library(&config, store).await?),
+        Way::Free(store, settings) => Target::Library(local::open_library(&settings, store).await?),
     })
 }
 

@@ -1,15 +1,13 @@
 //! `penates init`
 
 use clap::Args;
-use server::config::Config;
 use store_cassandra::{CassandraStore, InitError, Initialised, Replication};
 
-use crate::cassandra;
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
-use crate::local::{self, Place};
+use crate::local;
 use crate::output::Output;
-use crate::settings::{self, Flags};
+use crate::settings::{self, Flags, Place, Settings};
 
 /// Arguments of `penates init`.
 #[derive(Debug, Args)]
@@ -32,11 +30,11 @@ pub struct InitArgs {
 
 /// Runs it.
 pub async fn run(args: InitArgs) -> anyhow::Result<()> {
-    let config = settings::load(&args.store, Flags::of(&args.store)?)?.config;
+    let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
     let mut output = Output::stdout();
-    match Place::of(&config.store) {
-        Place::Folder(_) => output.line(in_folder(&args, &config).await?)?,
-        Place::Cluster(address) => match in_cluster(&args, address, &config).await? {
+    match settings.place() {
+        Place::Folder(_) => output.line(in_folder(&args, &settings).await?)?,
+        Place::Cluster(address) => match in_cluster(&args, address, &settings).await? {
             Initialised::Made => output.line(format!("made {address}"))?,
             Initialised::WasThere => output.line(format!("{address} is there already"))?,
             Initialised::Planned(plan) => output.line(plan.to_string().trim_end())?,
@@ -45,20 +43,21 @@ pub async fn run(args: InitArgs) -> anyhow::Result<()> {
     output.finish()
 }
 
-async fn in_folder(args: &InitArgs, config: &Config) -> anyhow::Result<String> {
-    let folder = config.store.path.display();
+async fn in_folder(args: &InitArgs, settings: &Settings) -> anyhow::Result<String> {
+    let folder = settings.path.display();
     if args.replication.is_some() || args.dry_run {
         let what = "--replication and --dry-run are for stores in a Cassandra cluster";
         return Err(CliError::Usage(format!("{folder} is a folder: {what}")).into());
     }
-    let vacant = local::is_vacant(&config.store.path);
-    let store = local::open_store(config).await.map_err(local::cannot_open)?;
+    let vacant = local::is_vacant(&settings.path);
+    let store = local::open_store(settings).await.map_err(local::cannot_open)?;
     store.close().await?;
     Ok(if vacant { format!("made a store in {folder}") } else { format!("the store in {folder} is there already") })
 }
 
-async fn in_cluster(args: &InitArgs, address: &str, config: &Config) -> anyhow::Result<Initialised> {
-    let options = cassandra::options(address, config).map_err(local::cannot_open)?;
+async fn in_cluster(args: &InitArgs, address: &str, settings: &Settings) -> anyhow::Result<Initialised> {
+    let options = settings.cassandra.options(address, settings.server.store.clock_skew_max);
+    let options = options.map_err(local::cannot_open)?;
     CassandraStore::initialise(&options, args.replication.as_ref(), args.dry_run).await.map_err(|error| match error {
         InitError::Store(error) => local::cannot_open(error),
         InitError::ReplicationNeeded { .. } | InitError::TooFewNodes { .. } => {

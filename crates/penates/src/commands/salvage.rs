@@ -42,13 +42,13 @@ pub struct SalvageArgs {
 
 /// Runs it.
 pub async fn run(args: SalvageArgs) -> anyhow::Result<()> {
-    let config = settings::load(&args.store, Flags::of(&args.store)?)?.config;
-    let source = config.store.path.clone();
+    let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
+    let source = settings.path.clone();
     // It gets its name when it is complete, so that an interrupted salvage is never mistaken for a
     // finished one.
     let unfinished = unfinished(&args.to)?;
     let salvaged = copy(source, unfinished.clone()).await?;
-    let set_right = set_right(&config, &unfinished, &salvaged).await?;
+    let set_right = set_right(&settings.server, &unfinished, &salvaged).await?;
     fs::rename(&unfinished, &args.to).with_context(|| format!("naming {}", args.to.display()))?;
     let parent = args.to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent).and_then(|parent| parent.sync_all()).context("syncing the new folder's name")?;

@@ -67,12 +67,12 @@ impl ListenArgs {
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
-    let config = settings::load(&args.store, flags)?.config;
-    let _logging = server::init_logging(&config.log)?;
+    let settings = settings::load(&args.store, flags)?.settings;
+    let _logging = server::init_logging(&settings.server.log)?;
     server::keep_files_private();
-    let store = local::open_store(&config).await.map_err(local::cannot_open)?;
-    let listen = config.listen.clone();
-    let served = server::serve(config, store, tell, interrupt::asked_to_end()?).await;
+    let store = local::open_store(&settings).await.map_err(local::cannot_open)?;
+    let listen = settings.server.listen.clone();
+    let served = server::serve(settings.server, store, tell, interrupt::asked_to_end()?).await;
     served.map_err(|error| cannot_serve(error, &listen))
 }
 

@@ -7,9 +7,9 @@ use store_cassandra::{CassandraStore, Upgrading};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::cli::{OutputArgs, StoreArgs};
-use crate::local::{self, Place};
+use crate::local;
 use crate::output::Output;
-use crate::settings::{self, Flags};
+use crate::settings::{self, Flags, Place};
 
 /// Arguments of `penates upgrade`.
 #[derive(Debug, Args)]
@@ -31,10 +31,11 @@ pub struct UpgradeArgs {
 
 /// Runs it.
 pub async fn run(args: UpgradeArgs) -> anyhow::Result<()> {
-    let config = settings::load(&args.store, Flags::of(&args.store)?)?.config;
-    let (before, now) = match Place::of(&config.store) {
+    let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
+    let (before, now) = match settings.place() {
         Place::Cluster(address) => {
-            let options = crate::cassandra::options(address, &config).map_err(local::cannot_open)?;
+            let options = settings.cassandra.options(address, settings.server.store.clock_skew_max);
+            let options = options.map_err(local::cannot_open)?;
             match args.check {
                 true => checked(CassandraStore::upgrading(&options, &SystemClock).await),
                 false => CassandraStore::raise_level(&options, &SystemClock).await,

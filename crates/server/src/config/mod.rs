@@ -1,9 +1,7 @@
-//! The settings, in sections, with defaults. `load.rs` reads them. `docs/configuration.md` lists
-//! them; a test compares the two.
+//! The settings of the server, in sections, with defaults. Where the store is, and the settings of
+//! its engine, are not among them: the program that opens the store adds those, and reads all of
+//! them from files, environment and flags. `docs/configuration.md` lists them.
 
-mod cache;
-pub mod cassandra;
-mod load;
 mod text;
 
 use std::net::SocketAddr;
@@ -19,20 +17,14 @@ use thiserror::Error;
 use crate::cors::Origins;
 use crate::hosts::Hosts;
 
-pub use cache::CacheSize;
-pub use cassandra::CassandraConfig;
-pub use load::{Loaded, Origin, Setting, load};
-
 /// All settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct Config {
-    /// Where the data is, and how long superseded data is kept.
+    /// How the store is used, and how long superseded data is kept.
     pub store: StoreConfig,
     /// Which superseded versions are kept.
     pub history: HistoryConfig,
-    /// How to reach a store in a Cassandra cluster.
-    pub cassandra: CassandraConfig,
     /// Where the server listens.
     pub listen: ListenConfig,
     /// The server's names, and the origins that may use it.
@@ -53,10 +45,8 @@ pub struct Config {
 
 /// `[store]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct StoreConfig {
-    /// The data folder, or `cassandra://HOST[:PORT][,HOST…]/KEYSPACE`.
-    pub path: PathBuf,
     /// How long condemned data is kept; longer than `plan_life` and `clock_skew_max` together.
     #[serde(with = "humantime_serde")]
     pub grace: Duration,
@@ -69,8 +59,6 @@ pub struct StoreConfig {
     /// Deadline of one call of the store.
     #[serde(with = "humantime_serde")]
     pub call_timeout: Duration,
-    /// Memory for the embedded engine's cache: `auto` or a size.
-    pub cache: CacheSize,
     /// DEFLATE level of the frames that an import makes, 1 to 9.
     pub frame_level: u8,
     /// Time between passes that collect superseded data and sweep ended selections.
@@ -82,12 +70,10 @@ impl Default for StoreConfig {
     fn default() -> Self {
         let library = LibraryOptions::default();
         Self {
-            path: PathBuf::from("data"),
             grace: library.grace,
             plan_life: library.plan_life,
             clock_skew_max: library.clock_skew_max,
             call_timeout: library.call_timeout,
-            cache: CacheSize::Auto,
             frame_level: library.frame_level,
             sweep_interval: Duration::from_secs(60),
         }
@@ -96,7 +82,7 @@ impl Default for StoreConfig {
 
 /// `[history]`: `all`, `none`, how many (`10`), or for how long (`30days`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct HistoryConfig {
     /// Versions of resources of the repository.
     pub resources: Keep,
@@ -113,7 +99,7 @@ impl Default for HistoryConfig {
 
 /// `[listen]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct ListenConfig {
     /// Address of plain HTTP (HTTP/1.1 and HTTP/2), or `off`.
     #[serde(with = "text::address")]
@@ -137,7 +123,7 @@ impl Default for ListenConfig {
 
 /// `[http]`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct HttpConfig {
     /// The names that `Host` may carry, with a port (only at that one) or without (at each); `*`:
     /// any. On loopback addresses the server also answers loopback's own names, and only those by
@@ -160,7 +146,7 @@ pub enum Access {
 
 /// `[auth]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct AuthConfig {
     /// Who may read: `open` or `token`.
     pub read: Access,
@@ -191,7 +177,7 @@ pub enum OnDamage {
 
 /// `[data]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct DataConfig {
     /// A second path of the data door, besides `/`; empty: none.
     pub prefix: String,
@@ -283,7 +269,7 @@ pub enum DefaultModel {
 
 /// `[ldp]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct LdpConfig {
     /// Path of the repository.
     pub base: String,
@@ -359,7 +345,7 @@ impl Default for LdpConfig {
 
 /// `[audit]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct AuditConfig {
     /// How far the audit may lag before requests are refused.
     #[serde(with = "humantime_serde")]
@@ -384,7 +370,7 @@ pub enum LogFormat {
 
 /// `[log]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct LogConfig {
     /// Format of lines.
     pub format: LogFormat,
@@ -400,7 +386,7 @@ impl Default for LogConfig {
 
 /// `[limits]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct LimitsConfig {
     /// Concurrent connections, if the limit of descriptors allows them; further ones wait.
     pub connections: usize,
@@ -444,23 +430,16 @@ impl Default for LimitsConfig {
     }
 }
 
-/// Why a configuration is refused.
+/// Why settings are refused: each value is valid, but together they are not allowed.
 #[derive(Debug, Error)]
-pub enum ConfigError {
-    /// An invalid value, or an unknown key. The message names key and origin.
-    #[error("configuration: {0}")]
-    Value(Box<figment::Error>),
-    /// Valid values that are not allowed.
-    #[error("configuration: {0}")]
-    Refused(String),
-}
+#[error("configuration: {0}")]
+pub struct ConfigError(String);
 
 impl Config {
     /// Refuses what would break a promise: listening beyond loopback without authentication, a
     /// grace that is too short.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_addresses()?;
-        self.cassandra.check()?;
         self.hosts()?;
         self.origins()?;
         if self.listen.tls_cert.is_some() != self.listen.tls_key.is_some() {
@@ -556,5 +535,5 @@ fn check_path(key: &str, path: &str) -> Result<(), ConfigError> {
 }
 
 fn refused(reason: impl Into<String>) -> ConfigError {
-    ConfigError::Refused(reason.into())
+    ConfigError(reason.into())
 }

@@ -1,11 +1,13 @@
 //! `docs/configuration.md` lists every setting with its default, and no others.
+
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use server::config::Config;
+
+use super::Settings;
 
 /// Rows of the tables: `section.key` and its default, as documented.
 fn documented() -> BTreeMap<String, String> {
@@ -21,10 +23,9 @@ fn documented() -> BTreeMap<String, String> {
 
 /// `section.key` of every setting, and its default in the notation of the document.
 fn declared() -> BTreeMap<String, String> {
-    let config = serde_json::to_value(Config::default()).unwrap();
-    let settings = config.as_object().unwrap().iter().flat_map(|(section, values)| {
-        let values = values.as_object().unwrap();
-        values.iter().map(move |(key, value)| (format!("{section}.{key}"), written(value)))
+    let settings = Settings::default().values().into_iter().flat_map(|(section, values)| {
+        let values = values.as_object().unwrap().clone();
+        values.into_iter().map(move |(key, value)| (format!("{section}.{key}"), written(&value)))
     });
     settings.collect()
 }

@@ -1,10 +1,10 @@
-//! How much memory the embedded engine's cache takes.
+//! The settings of the engine, as a program reads them from a configuration.
 
 use bytesize::ByteSize;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use sysinfo::{MemoryRefreshKind, System};
 
-use super::text;
+use crate::options::EmbeddedOptions;
 
 const AUTO: &str = "auto";
 
@@ -14,7 +14,22 @@ const ONE_OF: u64 = 8;
 /// The least that `auto` takes, bytes.
 const LEAST_BYTES: u64 = 16 << 20;
 
-/// Memory for the embedded engine's cache: a size, or `auto`.
+/// The engine's part of the section `[store]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EmbeddedSettings {
+    /// Memory for the cache.
+    pub cache: CacheSize,
+}
+
+impl EmbeddedSettings {
+    /// The options of a store in a server that has `limits_memory` for its clients.
+    pub fn options(&self, limits_memory: u64) -> EmbeddedOptions {
+        EmbeddedOptions { cache_bytes: self.cache.bytes(limits_memory), ..EmbeddedOptions::default() }
+    }
+}
+
+/// Memory for the engine's cache: a size, or `auto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheSize {
     /// An eighth of the memory that the server may use, within [`CacheSize::bytes`]'s bounds.
@@ -48,11 +63,18 @@ fn usable_memory() -> Option<u64> {
     Some(system.cgroup_limits().map_or(machine, |group| group.total_memory.min(machine)))
 }
 
+/// A size in the greatest unit that divides it, so that it is read back exactly.
+fn written(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
+}
+
 impl Serialize for CacheSize {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             CacheSize::Auto => serializer.serialize_str(AUTO),
-            CacheSize::Bytes(bytes) => text::size::serialize(bytes, serializer),
+            CacheSize::Bytes(bytes) => serializer.collect_str(&written(*bytes)),
         }
     }
 }

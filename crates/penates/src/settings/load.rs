@@ -5,12 +5,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use figment::providers::{Env, Format, Serialized, Toml};
-use figment::value::{Dict, Map};
+use figment::value::{self, Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider, Source};
 use serde::Serialize;
 use serde_json::Value;
+use server::config::ConfigError;
+use store_cassandra::InvalidSettings;
+use thiserror::Error;
 
-use super::{Config, ConfigError};
+use super::Settings;
 
 /// Variables are `PENATES_SECTION__KEY`. Those without `__` are not configuration.
 const ENV_PREFIX: &str = "PENATES_";
@@ -18,8 +21,8 @@ const ENV_PREFIX: &str = "PENATES_";
 /// The configuration in force, and the origin of its values.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The configuration.
-    pub config: Config,
+    /// The settings.
+    pub settings: Settings,
     figment: Figment,
 }
 
@@ -59,26 +62,79 @@ pub struct Setting {
     pub origin: Origin,
 }
 
+/// Why a configuration is refused.
+#[derive(Debug, Error)]
+pub enum SettingsError {
+    /// An invalid value. The message names key and origin.
+    #[error("configuration: {0}")]
+    Value(Box<figment::Error>),
+    /// There is no such setting.
+    #[error("configuration: there is no setting `{key}` ({origin}); {known}")]
+    Unknown {
+        /// Its name.
+        key: String,
+        /// Where it was set.
+        origin: Origin,
+        /// Those that there are.
+        known: String,
+    },
+    /// The server refuses its settings.
+    #[error(transparent)]
+    Server(#[from] ConfigError),
+    /// The Cassandra engine refuses its settings.
+    #[error("configuration: {0}")]
+    Cassandra(#[from] InvalidSettings),
+}
+
+impl From<figment::Error> for SettingsError {
+    fn from(error: figment::Error) -> Self {
+        Self::Value(Box::new(error))
+    }
+}
+
 /// Reads the layers and checks what they make. A file that is named must be there; `flags` hold
 /// `section.key` values that were given on the command line, and only those.
-pub fn load(file: Option<&Path>, flags: impl Provider) -> Result<Loaded, ConfigError> {
+pub fn load(file: Option<&Path>, flags: impl Provider) -> Result<Loaded, SettingsError> {
     let mut figment = Figment::from(Defaults);
     if let Some(path) = file {
         figment = figment.merge(Toml::file_exact(path));
     }
     let environment = Env::prefixed(ENV_PREFIX).filter(|key| key.as_str().contains("__")).split("__");
     let figment = figment.merge(environment).merge(flags);
-    let config: Config = figment.extract().map_err(|error| ConfigError::Value(Box::new(error)))?;
-    config.check()?;
-    Ok(Loaded { config, figment })
+    refuse_unknown(&figment)?;
+    let settings = Settings::extract(&figment)?;
+    settings.check()?;
+    Ok(Loaded { settings, figment })
+}
+
+/// Refuses settings that no part of the program has.
+fn refuse_unknown(layers: &Figment) -> Result<(), SettingsError> {
+    let sections = Settings::default().values();
+    let unknown = |key: String, what: &str, known: &serde_json::Map<String, Value>| {
+        let names: Vec<&str> = known.keys().map(String::as_str).collect();
+        let origin = layers.find_metadata(&key).map_or(Origin::Default, |metadata| origin(metadata, &key));
+        Err(SettingsError::Unknown { origin, key, known: format!("{what}: {}", names.join(", ")) })
+    };
+    for (section, set) in layers.extract::<Dict>()? {
+        let Some(Value::Object(known)) = sections.get(&section) else {
+            // The name of a variable consists of both.
+            let first = set.as_dict().and_then(|set| set.keys().next());
+            let key = first.map_or_else(|| section.clone(), |name| format!("{section}.{name}"));
+            return unknown(key, "there are the sections", &sections);
+        };
+        let mut names = set.as_dict().into_iter().flat_map(value::Dict::keys);
+        if let Some(name) = names.find(|name| !known.contains_key(*name)) {
+            return unknown(format!("{section}.{name}"), &format!("in [{section}] there are"), known);
+        }
+    }
+    Ok(())
 }
 
 impl Loaded {
     /// Every value in force with its origin, ordered by key.
     pub fn explain(&self) -> Vec<Setting> {
-        let Ok(Value::Object(sections)) = serde_json::to_value(&self.config) else { return Vec::new() };
         let mut settings = Vec::new();
-        for (section, values) in sections {
+        for (section, values) in self.settings.values() {
             let Value::Object(values) = values else { continue };
             for (name, value) in values {
                 let key = format!("{section}.{name}");
@@ -117,7 +173,7 @@ impl Provider for Defaults {
     }
 
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        Serialized::defaults(Config::default()).data()
+        Serialized::defaults(Settings::default().values()).data()
     }
 }
 
@@ -128,8 +184,11 @@ mod tests {
     use std::time::Duration;
 
     use figment::Jail;
+    use store_cassandra::Level;
+    use store_embedded::CacheSize;
 
     use super::*;
+    use crate::settings::Place;
 
     fn no_flags() -> impl Provider {
         Serialized::defaults(Dict::new())
@@ -147,7 +206,7 @@ mod tests {
     fn the_defaults_stand_by_themselves_and_say_so() {
         Jail::expect_with(|_| {
             let loaded = load(None, no_flags()).unwrap();
-            assert_eq!(loaded.config, Config::default());
+            assert_eq!(loaded.settings, Settings::default());
             assert!(loaded.explain().iter().all(|setting| setting.origin == Origin::Default));
             assert!(loaded.explain().iter().any(|setting| setting.key == "listen.tls_cert" && setting.value.is_null()));
             Ok(())
@@ -164,11 +223,11 @@ mod tests {
             jail.set_env("PENATES_LIMITS__BODY_PAUSE", "2s");
             jail.set_env("PENATES_LIMITS__HEADER_TIME", "2s");
             let loaded = load(Some(Path::new("penates.toml")), flag("limits.header_time", "3s")).unwrap();
-            let limits = &loaded.config.limits;
+            let limits = &loaded.settings.server.limits;
             assert_eq!(limits.stall, Duration::from_secs(1));
             assert_eq!(limits.body_pause, Duration::from_secs(2));
             assert_eq!(limits.header_time, Duration::from_secs(3));
-            assert_eq!(loaded.config.data.form_max, 2 << 20);
+            assert_eq!(loaded.settings.server.data.form_max, 2 << 20);
             assert!(matches!(origin_of(&loaded, "limits.stall"), Origin::File(path) if path.ends_with("penates.toml")));
             let variable = "PENATES_LIMITS__BODY_PAUSE".to_owned();
             assert_eq!(origin_of(&loaded, "limits.body_pause"), Origin::Environment(variable));
@@ -183,7 +242,12 @@ mod tests {
         Jail::expect_with(|jail| {
             jail.create_file("penates.toml", "[limits]\nstal = \"1s\"")?;
             let message = load(Some(Path::new("penates.toml")), no_flags()).unwrap_err().to_string();
-            assert!(message.contains("stal") && message.contains("penates.toml"), "{message}");
+            let named = ["`limits.stal`", "penates.toml", "body_rate, "];
+            assert!(named.iter().all(|word| message.contains(word)), "{message}");
+            for key in ["store.pat", "cassandra.users", "auth.raed"] {
+                let message = load(None, flag(key, "value")).unwrap_err().to_string();
+                assert!(message.contains(&format!("`{key}` (flag)")), "{message}");
+            }
             jail.set_env("PENATES_LIMIT__STALL", "1s");
             let message = load(None, no_flags()).unwrap_err().to_string();
             assert!(message.contains("limit") && message.contains("PENATES_"), "{message}");
@@ -218,6 +282,9 @@ mod tests {
                 ("data.form_max", "much"),
                 ("auth.read", "maybe"),
                 ("data.on_damage", "weep"),
+                ("store.cache", "much"),
+                ("cassandra.requests_max", "many"),
+                ("cassandra.serial", "sometimes"),
             ] {
                 let message = load(None, flag(key, value)).unwrap_err().to_string();
                 assert!(message.contains(key), "{key}: {message}");
@@ -244,6 +311,25 @@ mod tests {
             for address in ["127.0.0.1:80", "[::1]:80", "[::ffff:127.0.0.1]:80", "off"] {
                 load(None, Figment::from(flag("listen.http", address)).merge(("auth.write", "open"))).unwrap();
             }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn settings_of_engines_are_read_beside_those_of_the_server_and_checked() {
+        Jail::expect_with(|jail| {
+            let file = "[store]\npath = \"cassandra://node/books\"\ncache = \"64MiB\"\nframe_level = 2\n\
+                        [cassandra]\nuser = \"penates\"\naudit_write = \"ONE\"";
+            jail.create_file("penates.toml", file)?;
+            let refused = load(Some(Path::new("penates.toml")), no_flags()).unwrap_err().to_string();
+            assert!(refused.contains("cassandra.user"), "{refused}");
+            let loaded = load(Some(Path::new("penates.toml")), flag("cassandra.password", "a-secret")).unwrap();
+            let settings = &loaded.settings;
+            assert_eq!(settings.place(), Place::Cluster("cassandra://node/books"));
+            assert_eq!(settings.embedded.cache, CacheSize::Bytes(64 << 20));
+            assert_eq!((settings.cassandra.audit_write, settings.server.store.frame_level), (Level::One, 2));
+            let shown = format!("{:?}", loaded.explain());
+            assert!(shown.contains("(hidden)") && !shown.contains("a-secret"), "{shown}");
             Ok(())
         });
     }

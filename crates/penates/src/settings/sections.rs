@@ -1,0 +1,111 @@
+//! All settings: of the server, of the place of its store, and of the engines. An engine that joins
+//! adds its settings here, and is opened in `local.rs`.
+
+use std::path::{Path, PathBuf};
+
+use figment::Figment;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use server::config::Config;
+use store_cassandra::{Address, CassandraSettings};
+use store_embedded::EmbeddedSettings;
+
+use super::load::SettingsError;
+
+/// All settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Of the server and its doors.
+    pub server: Config,
+    /// Where the store is: a data folder, or `cassandra://HOST[:PORT][,HOST…]/KEYSPACE`.
+    pub path: PathBuf,
+    /// Of a store in a folder.
+    pub embedded: EmbeddedSettings,
+    /// Of a store in a Cassandra cluster.
+    pub cassandra: CassandraSettings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            server: Config::default(),
+            path: PathBuf::from("data"),
+            embedded: EmbeddedSettings::default(),
+            cassandra: CassandraSettings::default(),
+        }
+    }
+}
+
+/// Where a store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// In a folder.
+    Folder(&'a Path),
+    /// In a Cassandra cluster, at this address.
+    Cluster(&'a str),
+}
+
+impl Settings {
+    /// Where the store is.
+    pub fn place(&self) -> Place<'_> {
+        match self.path.to_str() {
+            Some(address) if Address::is_meant(address) => Place::Cluster(address),
+            _ => Place::Folder(&self.path),
+        }
+    }
+
+    /// All values, by section and name. Secrets are hidden.
+    pub fn values(&self) -> Map<String, Value> {
+        let mut sections = Map::new();
+        let server = serde_json::to_value(&self.server).unwrap_or_default();
+        for (section, values) in server.as_object().into_iter().flatten() {
+            add(&mut sections, section, values.clone());
+        }
+        add(&mut sections, "store", serde_json::json!({ "path": self.path }));
+        add(&mut sections, "store", serde_json::to_value(self.embedded).unwrap_or_default());
+        add(&mut sections, "cassandra", serde_json::to_value(&self.cassandra).unwrap_or_default());
+        sections
+    }
+
+    /// Takes each part from the merged layers.
+    pub(super) fn extract(layers: &Figment) -> Result<Self, SettingsError> {
+        // From the root each time, so that an error names the whole key.
+        Ok(Self {
+            server: layers.extract()?,
+            path: layers.extract::<InStore<Location>>()?.store.path,
+            embedded: layers.extract::<InStore<EmbeddedSettings>>()?.store,
+            cassandra: layers.extract::<InCassandra>()?.cassandra,
+        })
+    }
+
+    /// Refuses what is not allowed together.
+    pub(super) fn check(&self) -> Result<(), SettingsError> {
+        self.server.check()?;
+        Ok(self.cassandra.check()?)
+    }
+}
+
+/// A part of the section `[store]`, which has parts of the server and of the embedded engine too.
+#[derive(Deserialize)]
+struct InStore<T> {
+    store: T,
+}
+
+#[derive(Deserialize)]
+struct Location {
+    path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct InCassandra {
+    cassandra: CassandraSettings,
+}
+
+/// Adds values to a section, which may have some already.
+fn add(sections: &mut Map<String, Value>, section: &str, values: Value) {
+    let Value::Object(values) = values else { return };
+    let known = sections.entry(section).or_insert_with(|| Value::Object(Map::new()));
+    if let Some(known) = known.as_object_mut() {
+        known.extend(values);
+    }
+}
