@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, stream};
+use store::lifecycle::{self, ToCondemn, ToDelete, ToSweep};
 use store::{
     Call, Class, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, Stamp, StoreError,
     StoreResult, Table, stored,
@@ -143,37 +144,23 @@ impl Engine {
 
     pub(crate) async fn condemn(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
         loop {
-            let Some((stamp, header)) = self.header(description(deadline), id).await? else { return Ok(true) };
-            match header.state {
-                ContentState::Condemned => return Ok(true),
-                ContentState::Uploading if header.lease_until > self.now() => return Ok(false),
-                ContentState::Uploading | ContentState::Sealed => {}
-            }
-            if self.condemn_as_read(deadline, id, stamp, header).await? {
-                return Ok(true);
+            match lifecycle::to_condemn(self.header(description(deadline), id).await?, self.now()) {
+                ToCondemn::Answer(answer) => return Ok(answer),
+                ToCondemn::Write(stamp, header) => {
+                    if self.change_header(deadline, id, Expect::Stamp(stamp), &header).await?.is_some() {
+                        return Ok(true);
+                    }
+                }
             }
         }
-    }
-
-    /// Condemns a content if its header is still the one that was read, and returns whether it was.
-    async fn condemn_as_read(
-        &self,
-        deadline: Deadline,
-        id: ContentId,
-        stamp: Stamp,
-        header: ContentHeader,
-    ) -> StoreResult<bool> {
-        let condemned = ContentHeader { state: ContentState::Condemned, ..header };
-        Ok(self.change_header(deadline, id, Expect::Stamp(stamp), &condemned).await?.is_some())
     }
 
     pub(crate) async fn delete(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
-        let Some((stamp, header)) = self.header(description(deadline), id).await? else { return Ok(true) };
-        if header.state != ContentState::Condemned {
-            return Ok(false);
-        }
+        let stamp = match lifecycle::to_delete(self.header(description(deadline), id).await?) {
+            ToDelete::Answer(answer) => return Ok(answer),
+            ToDelete::Delete(stamp) => stamp,
+        };
         self.remove_chunks(deadline, id).await?;
-        // Refused: somebody else has deleted it, since a condemned header changes in no other way.
         self.change_content(deadline, id, Expect::Stamp(stamp), Become::Gone).await?;
         Ok(true)
     }
@@ -210,17 +197,19 @@ impl Engine {
         Ok(swept)
     }
 
-    /// Deletes a content if it is condemned, or an upload whose lease has expired. An upload that
-    /// ends meanwhile stays.
+    /// Sweeps one content, and returns whether it was deleted.
     async fn sweep_one(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        let Some((stamp, header)) = self.header(call.of(Class::Description), id).await? else { return Ok(false) };
-        let left_over = match header.state {
-            ContentState::Sealed => false,
-            ContentState::Uploading if header.lease_until > self.now() => false,
-            ContentState::Uploading => self.condemn_as_read(call.deadline, id, stamp, header).await?,
-            ContentState::Condemned => true,
-        };
-        if left_over { self.delete(call.deadline, id).await } else { Ok(false) }
+        let deadline = call.deadline;
+        match lifecycle::to_sweep(self.header(call.of(Class::Description), id).await?, self.now()) {
+            ToSweep::Leave => Ok(false),
+            ToSweep::Condemn(stamp, header) => {
+                match self.change_header(deadline, id, Expect::Stamp(stamp), &header).await? {
+                    Some(_) => self.delete(deadline, id).await,
+                    None => Ok(false),
+                }
+            }
+            ToSweep::Delete => self.delete(deadline, id).await,
+        }
     }
 }
 
@@ -242,12 +231,11 @@ struct Upload<'a> {
 impl<'a> Upload<'a> {
     /// Writes the header before there is a chunk.
     async fn begin(engine: &'a Engine, step: Duration, id: ContentId, owner: Bytes) -> StoreResult<Self> {
-        let lease_until = engine.now().plus(engine.content_lease);
-        let header = ContentHeader { state: ContentState::Uploading, owner, len: 0, lease_until };
+        let header = lifecycle::begun(owner, engine.now(), engine.content_lease);
         let stamp = engine
             .change_header(Deadline::within(step), id, Expect::Absent, &header)
             .await?
-            .ok_or_else(|| StoreError::Invalid(format!("content {id} exists already")))?;
+            .ok_or_else(|| lifecycle::taken(id))?;
         Ok(Self { engine, id, step, header, stamp })
     }
 
@@ -271,27 +259,21 @@ impl<'a> Upload<'a> {
             writing.push(put(number, chunk));
         }
         while writing.next().await.transpose()?.is_some() {}
-        self.header.state = ContentState::Sealed;
-        self.write_header().await
+        self.write_header(lifecycle::sealed(&self.header)).await
     }
 
-    /// Renews the lease once half of it has passed.
     async fn renew_lease(&mut self) -> StoreResult<()> {
-        let (lease, now) = (self.engine.content_lease, self.engine.now());
-        if self.header.lease_until.since(now) > lease / 2 {
-            return Ok(());
+        match lifecycle::renewed(&self.header, self.engine.now(), self.engine.content_lease) {
+            Some(header) => self.write_header(header).await,
+            None => Ok(()),
         }
-        self.header.lease_until = now.plus(lease);
-        self.write_header().await
     }
 
-    async fn write_header(&mut self) -> StoreResult<()> {
+    async fn write_header(&mut self, header: ContentHeader) -> StoreResult<()> {
         let (expect, deadline) = (Expect::Stamp(self.stamp), Deadline::within(self.step));
-        let changed = self.engine.change_header(deadline, self.id, expect, &self.header).await?;
-        self.stamp = changed.ok_or_else(|| {
-            let id = self.id;
-            StoreError::Unavailable(format!("the upload of content {id} was silent for too long and is condemned"))
-        })?;
+        let changed = self.engine.change_header(deadline, self.id, expect, &header).await?;
+        self.stamp = changed.ok_or_else(|| lifecycle::lost(self.id))?;
+        self.header = header;
         Ok(())
     }
 
@@ -302,9 +284,8 @@ impl<'a> Upload<'a> {
 
     /// Deletes what the upload has written. If that fails, a sweep does it after the lease.
     async fn abandon(mut self) {
-        self.header.state = ContentState::Condemned;
         let abandoned = async {
-            self.write_header().await?;
+            self.write_header(lifecycle::condemned(&self.header)).await?;
             self.engine.delete(Deadline::within(self.step), self.id).await
         };
         if let Err(error) = abandoned.await {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use store::lifecycle::{self, ToCondemn, ToDelete};
 use store::{
     Call, Condition, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, NewRow, Outcome,
     Stamp, Step, StoreError, StoreResult, Table, UnixMillis, stored,
@@ -59,7 +60,7 @@ impl EmbeddedStore {
     }
 
     /// Changes a header and puts rows with it; `None`: the header is not as expected.
-    async fn change_header(
+    pub(crate) async fn change_header(
         &self,
         deadline: Deadline,
         id: ContentId,
@@ -156,42 +157,28 @@ impl EmbeddedStore {
 
     pub(crate) async fn condemn(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
         loop {
-            let Some((stamp, header)) = self.header(deadline, id).await? else { return Ok(true) };
-            match header.state {
-                ContentState::Condemned => return Ok(true),
-                ContentState::Uploading if header.lease_until > self.now() => return Ok(false),
-                ContentState::Uploading | ContentState::Sealed => {}
-            }
-            if self.condemn_as_read(deadline, id, stamp, header).await? {
-                return Ok(true);
+            match lifecycle::to_condemn(self.header(deadline, id).await?, self.now()) {
+                ToCondemn::Answer(answer) => return Ok(answer),
+                ToCondemn::Write(stamp, header) => {
+                    if self.change_header(deadline, id, Expect::Stamp(stamp), &header, Vec::new()).await?.is_some() {
+                        return Ok(true);
+                    }
+                }
             }
         }
-    }
-
-    /// Condemns a content if its header is still the one that was read, and returns whether it was.
-    pub(crate) async fn condemn_as_read(
-        &self,
-        deadline: Deadline,
-        id: ContentId,
-        stamp: Stamp,
-        header: ContentHeader,
-    ) -> StoreResult<bool> {
-        let condemned = ContentHeader { state: ContentState::Condemned, ..header };
-        Ok(self.change_header(deadline, id, Expect::Stamp(stamp), &condemned, Vec::new()).await?.is_some())
     }
 
     pub(crate) async fn delete(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
-        let Some((stamp, header)) = self.header(deadline, id).await? else { return Ok(true) };
-        if header.state != ContentState::Condemned {
-            return Ok(false);
-        }
+        let stamp = match lifecycle::to_delete(self.header(deadline, id).await?) {
+            ToDelete::Answer(answer) => return Ok(answer),
+            ToDelete::Delete(stamp) => stamp,
+        };
         self.remove_file(id).await?;
         let target = Target::new(Table::Contents, &id.0, HEADER)?;
         let drop_sums = Change::RemoveRange { table: target.table, range: key::range(&id.0, &[], None) };
         let drop_header = Change::DropGuarded { target, expect: Expect::Stamp(stamp) };
         match self.submit(deadline, Plan::of(Table::Contents.lane(), vec![drop_sums, drop_header])).await? {
-            // Refused: somebody else has deleted it, since a condemned header changes in no other
-            // way.
+            // Refused: somebody else has deleted it.
             Outcome::Applied | Outcome::Refused { .. } => Ok(true),
             Outcome::Unknown { reason } => Err(StoreError::Unavailable(format!("content {id}: {reason}"))),
         }
@@ -247,13 +234,12 @@ impl<'a> Upload<'a> {
     /// Writes the header before there is a file, so that no file is ever unknown.
     async fn begin(store: &'a EmbeddedStore, step: Duration, id: ContentId, owner: Bytes) -> StoreResult<Self> {
         store.check_room(0)?;
-        let lease_until = store.now().plus(store.options().content_lease);
-        let header = ContentHeader { state: ContentState::Uploading, owner, len: 0, lease_until };
+        let header = lifecycle::begun(owner, store.now(), store.options().content_lease);
         let path = path(&store.engine()?.folder.contents(), id);
         let stamp = store
             .change_header(Deadline::within(step), id, Expect::Absent, &header, Vec::new())
             .await?
-            .ok_or_else(|| StoreError::Invalid(format!("content {id} exists already")))?;
+            .ok_or_else(|| lifecycle::taken(id))?;
         Ok(Self { store, id, step, header, stamp, path, summing: Summing::new(id) })
     }
 
@@ -276,9 +262,8 @@ impl<'a> Upload<'a> {
             self.renew_lease().await?;
         }
         self.sync(file).await?;
-        self.header.state = ContentState::Sealed;
         let summing = std::mem::replace(&mut self.summing, Summing::new(self.id));
-        self.write_header(summing.end()?.into_iter().collect()).await
+        self.write_header(lifecycle::sealed(&self.header), summing.end()?.into_iter().collect()).await
     }
 
     /// Puts a row of checksums, unless the upload was condemned meanwhile: then nothing would
@@ -290,7 +275,7 @@ impl<'a> Upload<'a> {
         let put = Step::Put { table, partition, rows: vec![row] };
         match self.store.submit(Deadline::within(self.step), self.store.plan(vec![still_ours, put])?).await? {
             Outcome::Applied => Ok(()),
-            Outcome::Refused { .. } => Err(self.condemned()),
+            Outcome::Refused { .. } => Err(lifecycle::lost(self.id)),
             Outcome::Unknown { reason } => Err(StoreError::Unavailable(format!("content {}: {reason}", self.id))),
         }
     }
@@ -308,27 +293,21 @@ impl<'a> Upload<'a> {
         self.in_time(synced).await?.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 
-    /// Renews the lease once half of it has passed.
     async fn renew_lease(&mut self) -> StoreResult<()> {
-        let lease = self.store.options().content_lease;
-        let now = self.store.now();
-        if self.header.lease_until.since(now) > lease / 2 {
-            return Ok(());
+        match lifecycle::renewed(&self.header, self.store.now(), self.store.options().content_lease) {
+            Some(header) => self.write_header(header, Vec::new()).await,
+            None => Ok(()),
         }
-        self.header.lease_until = now.plus(lease);
-        self.write_header(Vec::new()).await
     }
 
-    async fn write_header(&mut self, rows: Vec<NewRow>) -> StoreResult<()> {
+    /// Writes the next header, and puts rows with it.
+    async fn write_header(&mut self, header: ContentHeader, rows: Vec<NewRow>) -> StoreResult<()> {
         let expect = Expect::Stamp(self.stamp);
         let deadline = Deadline::within(self.step);
-        let changed = self.store.change_header(deadline, self.id, expect, &self.header, rows).await?;
-        self.stamp = changed.ok_or_else(|| self.condemned())?;
+        let changed = self.store.change_header(deadline, self.id, expect, &header, rows).await?;
+        self.stamp = changed.ok_or_else(|| lifecycle::lost(self.id))?;
+        self.header = header;
         Ok(())
-    }
-
-    fn condemned(&self) -> StoreError {
-        StoreError::Unavailable(format!("the upload of content {} was silent for too long and is condemned", self.id))
     }
 
     /// Waits for one step of the upload.
@@ -338,9 +317,8 @@ impl<'a> Upload<'a> {
 
     /// Deletes what the upload has written. If that fails, a sweep does it after the lease.
     async fn abandon(mut self) {
-        self.header.state = ContentState::Condemned;
         let abandoned = async {
-            self.write_header(Vec::new()).await?;
+            self.write_header(lifecycle::condemned(&self.header), Vec::new()).await?;
             self.store.delete(Deadline::within(self.step), self.id).await
         };
         if let Err(error) = abandoned.await {

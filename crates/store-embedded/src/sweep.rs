@@ -1,7 +1,8 @@
 //! Deletes what nobody can read any more: expired rows, and leftovers of interrupted uploads.
 
 use bytes::Bytes;
-use store::{ContentId, ContentState, Deadline, Lane, Outcome, StoreError, StoreResult, Table};
+use store::lifecycle::{self, ToSweep};
+use store::{ContentId, ContentState, Deadline, Expect, Lane, Outcome, StoreError, StoreResult, Table};
 
 use crate::contents::header_in;
 use crate::engine::EmbeddedStore;
@@ -111,16 +112,17 @@ impl EmbeddedStore {
         read.await
     }
 
-    /// Deletes a content if it is condemned, or an upload whose lease has expired. An upload that
-    /// ends meanwhile stays.
+    /// Sweeps one content, and returns whether it was deleted.
     async fn sweep_content(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
-        let Some((stamp, header)) = self.header(deadline, id).await? else { return Ok(false) };
-        let left_over = match header.state {
-            ContentState::Sealed => false,
-            ContentState::Uploading if header.lease_until > self.now() => false,
-            ContentState::Uploading => self.condemn_as_read(deadline, id, stamp, header).await?,
-            ContentState::Condemned => true,
-        };
-        if left_over { self.delete(deadline, id).await } else { Ok(false) }
+        match lifecycle::to_sweep(self.header(deadline, id).await?, self.now()) {
+            ToSweep::Leave => Ok(false),
+            ToSweep::Condemn(stamp, header) => {
+                match self.change_header(deadline, id, Expect::Stamp(stamp), &header, Vec::new()).await? {
+                    Some(_) => self.delete(deadline, id).await,
+                    None => Ok(false),
+                }
+            }
+            ToSweep::Delete => self.delete(deadline, id).await,
+        }
     }
 }

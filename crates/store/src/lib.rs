@@ -12,6 +12,7 @@
 //! - [`Step`], [`Outcome`] and [`Guard`] describe changes: an ordered list of steps, of which any
 //!   prefix does no harm.
 //! - [`Call`] accompanies each request: class of data, strength of reads, deadline, durability.
+//! - [`lifecycle`] decides about large contents: when one is sealed, condemned or deleted.
 //! - [`envelope`] adds a [`ValueKind`], its version and a checksum to each value, above every engine.
 //!   [`stored`] encodes and decodes types, and [`FormatLevel`] says which versions a store holds.
 //! - [`suite`] is the behaviour suite. An engine's test file is a list of calls to its macros.
@@ -30,8 +31,8 @@ pub mod copying;
 pub mod envelope;
 pub mod error;
 pub mod faults;
-
 pub mod format_level;
+pub mod lifecycle;
 pub mod limited;
 pub mod null;
 pub mod random;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream;
+use store::lifecycle::{self, ToCondemn, ToDelete, ToSweep};
 use store::{
     Call, Class, Clock, ContentHeader, ContentId, ContentState, ContentStream, Expect, Guard, NewRow, Stamp,
     StoreError, StoreResult, Table,
@@ -116,10 +117,9 @@ impl SimStore {
         owner: Bytes,
         mut content: ContentStream,
     ) -> StoreResult<()> {
-        let lease_until = self.clock.now().plus(LEASE);
-        let mut header = ContentHeader { state: ContentState::Uploading, owner, len: 0, lease_until };
+        let mut header = lifecycle::begun(owner, self.clock.now(), LEASE);
         let begun = self.change_header(id, Expect::Absent, Some(&header)).await?;
-        let mut stamp = begun.ok_or_else(|| StoreError::Invalid(format!("there is a content {id} already")))?;
+        let mut stamp = begun.ok_or_else(|| lifecycle::taken(id))?;
         let mut bytes = BytesMut::new();
         let mut number = 0;
         while let Some(piece) = content.next().await {
@@ -129,20 +129,18 @@ impl SimStore {
                 self.put_chunk(call, id, number, full, &mut header).await?;
                 number += 1;
             }
-            let now = self.clock.now();
-            if header.lease_until.since(now) <= LEASE / 2 {
-                header.lease_until = now.plus(LEASE);
-                stamp = self.go_on(id, stamp, &header).await?;
+            if let Some(renewed) = lifecycle::renewed(&header, self.clock.now(), LEASE) {
+                stamp = self.go_on(id, stamp, &renewed).await?;
+                header = renewed;
             }
         }
         self.put_chunk(call, id, number, bytes.freeze(), &mut header).await?;
-        header.state = ContentState::Sealed;
-        self.go_on(id, stamp, &header).await.map(|_| ())
+        self.go_on(id, stamp, &lifecycle::sealed(&header)).await.map(|_| ())
     }
 
     async fn go_on(&self, id: ContentId, stamp: Stamp, header: &ContentHeader) -> StoreResult<Stamp> {
         let changed = self.change_header(id, Expect::Stamp(stamp), Some(header)).await?;
-        changed.ok_or_else(|| unavailable("the upload was silent for too long"))
+        changed.ok_or_else(|| lifecycle::lost(id))
     }
 
     async fn put_chunk(
@@ -200,24 +198,22 @@ impl SimStore {
 
     pub(super) async fn condemn(&self, call: Call, id: ContentId) -> StoreResult<bool> {
         loop {
-            let Some((stamp, header)) = self.header(call.strong(), id).await? else { return Ok(true) };
-            match header.state {
-                ContentState::Condemned => return Ok(true),
-                ContentState::Uploading if header.lease_until > self.clock.now() => return Ok(false),
-                ContentState::Uploading | ContentState::Sealed => {}
-            }
-            let condemned = ContentHeader { state: ContentState::Condemned, ..header };
-            if self.change_header(id, Expect::Stamp(stamp), Some(&condemned)).await?.is_some() {
-                return Ok(true);
+            match lifecycle::to_condemn(self.header(call.strong(), id).await?, self.clock.now()) {
+                ToCondemn::Answer(answer) => return Ok(answer),
+                ToCondemn::Write(stamp, header) => {
+                    if self.change_header(id, Expect::Stamp(stamp), Some(&header)).await?.is_some() {
+                        return Ok(true);
+                    }
+                }
             }
         }
     }
 
     pub(super) async fn delete(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        let Some((stamp, header)) = self.header(call.strong(), id).await? else { return Ok(true) };
-        if header.state != ContentState::Condemned {
-            return Ok(false);
-        }
+        let stamp = match lifecycle::to_delete(self.header(call.strong(), id).await?) {
+            ToDelete::Answer(answer) => return Ok(answer),
+            ToDelete::Delete(stamp) => stamp,
+        };
         let from = Bytes::from_static(CHUNK);
         let to = store::row::prefix_end(CHUNK);
         let tombstone = Tombstone { from, to, time: self.write_time() };
@@ -233,16 +229,12 @@ impl SimStore {
         let mut swept = 0;
         let page = store::Store::walk(self, call.of(Class::Description), Table::Contents, None, usize::MAX).await?;
         for id in page.partitions.iter().filter_map(|id| id[..].try_into().ok().map(ContentId)) {
-            let Some((stamp, header)) = self.header(call.strong(), id).await? else { continue };
-            let left_over = match header.state {
-                ContentState::Sealed => false,
-                // As it was read: its upload may end meanwhile.
-                ContentState::Uploading if header.lease_until <= self.clock.now() => {
-                    let condemned = ContentHeader { state: ContentState::Condemned, ..header };
-                    self.change_header(id, Expect::Stamp(stamp), Some(&condemned)).await?.is_some()
+            let left_over = match lifecycle::to_sweep(self.header(call.strong(), id).await?, self.clock.now()) {
+                ToSweep::Leave => false,
+                ToSweep::Condemn(stamp, header) => {
+                    self.change_header(id, Expect::Stamp(stamp), Some(&header)).await?.is_some()
                 }
-                ContentState::Uploading => false,
-                ContentState::Condemned => true,
+                ToSweep::Delete => true,
             };
             swept += u64::from(left_over && self.delete(call, id).await?);
         }
