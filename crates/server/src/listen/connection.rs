@@ -1,8 +1,7 @@
-//! Serves one connection, over HTTP/1.1 or HTTP/2, until it ends, stalls, or the server stops.
+//! HTTP on a connection: HTTP/1.1 or HTTP/2, until it ends, stalls, or the server stops.
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,9 +18,9 @@ use hyper_util::server::conn::auto::Builder;
 use objects::{Memory, Party};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_io_timeout::TimeoutWriter;
-use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
+use super::accept::{Drain, Peer, Protocol};
 use super::sending::{OWN_BYTES, Sending, SendingBody};
 use crate::config::LimitsConfig;
 use crate::telemetry::OpenConnection;
@@ -46,29 +45,25 @@ const SENDING_ONE_OF: u64 = 4;
 /// How often an idle HTTP/2 connection is pinged, and how long the reply may take.
 const HTTP2_PING: Duration = Duration::from_secs(20);
 
-/// The origin of a request: an extension of each request that came over a network.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    pub(crate) address: IpAddr,
-    /// Whether it came to a listener that only this machine can reach.
-    pub(crate) on_loopback: bool,
-}
-
-/// The settings of connections, the same for all listeners.
+/// The settings of HTTP, the same for all listeners.
 #[derive(Clone)]
-pub(crate) struct Connections {
+pub(super) struct Http {
     http: Builder<TokioExecutor>,
     limits: Arc<LimitsConfig>,
     /// For data on its way to clients.
     budget: Memory,
-    /// Cancelled to let requests finish and accept no new ones.
-    pub(crate) stop: CancellationToken,
-    /// Cancelled to end at once.
-    pub(crate) cut: CancellationToken,
 }
 
-impl Connections {
-    pub(crate) fn new(limits: LimitsConfig) -> Self {
+/// HTTP with the routes of a listener. [`Peer`] is an extension of each request that came over a
+/// network.
+#[derive(Clone)]
+pub(super) struct Routed {
+    http: Http,
+    router: Router,
+}
+
+impl Http {
+    pub(super) fn new(limits: LimitsConfig) -> Self {
         let mut http = Builder::new(TokioExecutor::new());
         http.http1()
             .timer(TokioTimer::new())
@@ -85,28 +80,30 @@ impl Connections {
             .initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
             .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
             .max_header_list_size(HEAD_BYTES_MAX);
-        let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
         let budget = Memory::new(limits.memory / SENDING_ONE_OF);
-        Self { http, limits: Arc::new(limits), budget, stop, cut }
+        Self { http, limits: Arc::new(limits), budget }
     }
 
-    pub(crate) fn limits(&self) -> &LimitsConfig {
-        &self.limits
+    /// The protocol of a listener with these routes.
+    pub(super) fn with(&self, router: Router) -> Routed {
+        Routed { http: self.clone(), router }
     }
+}
 
-    /// Serves `io` until it ends. Errors of a connection concern the client, and are logged at
-    /// level debug.
-    pub(crate) async fn serve<I>(&self, io: I, peer: Option<Peer>, router: Router)
+impl Protocol for Routed {
+    /// Errors of a connection concern the client, and are logged at level debug.
+    async fn serve<I>(self, io: I, peer: Option<Peer>, drain: Drain)
     where
         I: AsyncRead + AsyncWrite + Send + 'static,
     {
+        let Self { http: Http { http, limits, budget }, router } = self;
         let _open = OpenConnection::begin();
         let mut io = TimeoutWriter::new(io);
-        io.set_timeout(Some(self.limits.stall));
+        io.set_timeout(Some(limits.stall));
         let asked = Arc::new(Requests::default());
         let party = peer.map_or(Party::Local, |peer| Party::of_address(peer.address));
         let service = hyper::service::service_fn({
-            let (asked, budget, stall) = (asked.clone(), self.budget.clone(), self.limits.stall);
+            let (asked, budget, stall) = (asked.clone(), budget, limits.stall);
             move |request: Request<Incoming>| {
                 let is_http2 = request.version() == Version::HTTP_2;
                 asked.begin(is_http2);
@@ -120,15 +117,15 @@ impl Connections {
                 respond(router.clone(), request, peer, sending)
             }
         });
-        let mut connection = pin!(self.http.serve_connection(TokioIo::new(Box::pin(io)), service));
+        let mut connection = pin!(http.serve_connection(TokioIo::new(Box::pin(io)), service));
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
-            () = self.cut.cancelled() => return,
-            () = asked.none_for(self.limits.header_time) => match asked.were_some() {
+            () = drain.cut.cancelled() => return,
+            () = asked.none_for(limits.header_time) => match asked.were_some() {
                 true => None,
                 false => return,
             },
-            () = self.stop.cancelled() => None,
+            () = drain.stop.cancelled() => None,
         };
         let ended = match ended {
             Some(ended) => ended,
@@ -136,8 +133,8 @@ impl Connections {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     ended = connection => ended,
-                    () = self.cut.cancelled() => return,
-                    () = asked.stalled_for(self.limits.stall) => return,
+                    () = drain.cut.cancelled() => return,
+                    () = asked.stalled_for(limits.stall) => return,
                 }
             }
         };

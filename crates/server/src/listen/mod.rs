@@ -1,5 +1,7 @@
-//! Listeners: HTTP, HTTPS, and the administrator's Unix socket in the data folder.
+//! Listeners: HTTP, HTTPS, and the administrator's Unix socket in the data folder. `accept.rs`
+//! accepts connections for any protocol; `connection.rs` has HTTP, the one that is served.
 
+mod accept;
 mod connection;
 mod sending;
 
@@ -8,30 +10,24 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::task::TaskTracker;
 
-use crate::config::{self, Config};
+use crate::config::{Config, LimitsConfig};
 use crate::descriptors;
 use crate::error::ServerError;
 use crate::tls;
 
-use connection::Connections;
-pub(crate) use connection::Peer;
+use accept::{Acceptor, Listener, local_address};
+use connection::Http;
+
+pub(crate) use accept::Peer;
 
 /// The name of the administrator's socket in the data folder. Any process that may open it is the
 /// administrator.
 pub const SOCKET_NAME: &str = "penates.sock";
-
-/// The pause after the operating system could not accept a connection because a resource is
-/// exhausted (such as descriptors).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The addresses of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +48,7 @@ pub(crate) struct Listeners {
     tls: Option<(TcpListener, TlsAcceptor)>,
     socket: Option<UnixListener>,
     addresses: Addresses,
-    connections: Connections,
+    limits: LimitsConfig,
 }
 
 impl Listeners {
@@ -80,12 +76,12 @@ impl Listeners {
             None => (None, None),
         };
         let addresses = Addresses {
-            http: local_address(http.as_ref()),
-            tls: local_address(tls.as_ref().map(|(listener, _)| listener)),
+            http: http.as_ref().and_then(local_address),
+            tls: tls.as_ref().and_then(|(listener, _)| local_address(listener)),
             tls_cert,
             socket: socket_path,
         };
-        Ok(Self { http, tls, socket, addresses, connections: Connections::new(config.limits.clone()) })
+        Ok(Self { http, tls, socket, addresses, limits: config.limits.clone() })
     }
 
     pub(crate) fn addresses(&self) -> &Addresses {
@@ -95,14 +91,16 @@ impl Listeners {
     /// Accepts until `shutdown`. Then it stops accepting, lets responses end within the limits, and
     /// cuts the rest.
     pub(crate) async fn serve(self, network: Router, admin: Router, shutdown: impl Future<Output = ()>) {
-        let Self { http, tls, socket, addresses, connections } = self;
-        let places = Arc::new(Semaphore::new(descriptors::connections(connections.limits().connections)));
-        let tasks = TaskTracker::new();
+        let Self { http, tls, socket, addresses, limits } = self;
+        let shutdown_time = limits.shutdown_time;
+        let acceptor = Acceptor::new(descriptors::connections(limits.connections), limits.header_time);
+        let over = Http::new(limits);
+        let encrypted = network.clone().layer(axum::Extension(door_ldp::Encrypted));
         let accepting = async {
             tokio::join!(
-                accept_http(http, &connections, &places, &tasks, &network),
-                accept_tls(tls, &connections, &places, &tasks, &network),
-                accept_socket(socket, &connections, &tasks, &admin),
+                acceptor.accept(http.map(Listener::Tcp), over.with(network)),
+                acceptor.accept(tls.map(|(tcp, tls)| Listener::Tls(tcp, tls)), over.with(encrypted)),
+                acceptor.accept(socket.map(Listener::Private), over.with(admin)),
             )
         };
         tokio::select! {
@@ -110,123 +108,15 @@ impl Listeners {
             () = shutdown => {}
         }
         // The listeners are closed now, since the future that owned them is gone.
-        connections.stop.cancel();
-        tasks.close();
-        if tokio::time::timeout(connections.limits().shutdown_time, tasks.wait()).await.is_err() {
-            tracing::warn!(connections = tasks.len(), "cutting connections that have not ended in time");
-            connections.cut.cancel();
-            tasks.wait().await;
-        }
+        acceptor.end(shutdown_time).await;
         if let Some(Err(error)) = addresses.socket.map(fs::remove_file) {
             tracing::debug!(%error, "the socket was gone already");
         }
     }
 }
 
-/// Accepts first and then takes a permit: a listener that held a permit while waiting would keep it
-/// from the other listener.
-async fn accept_http(
-    listener: Option<TcpListener>,
-    connections: &Connections,
-    places: &Arc<Semaphore>,
-    tasks: &TaskTracker,
-    router: &Router,
-) {
-    let Some(listener) = listener else { return std::future::pending().await };
-    loop {
-        let Some((stream, peer)) = accept_tcp(&listener).await else { continue };
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let (connections, router) = (connections.clone(), router.clone());
-        tasks.spawn(async move {
-            connections.serve(stream, Some(peer), router).await;
-            drop(place);
-        });
-    }
-}
-
-async fn accept_tls(
-    listener: Option<(TcpListener, TlsAcceptor)>,
-    connections: &Connections,
-    places: &Arc<Semaphore>,
-    tasks: &TaskTracker,
-    router: &Router,
-) {
-    let Some((listener, acceptor)) = listener else { return std::future::pending().await };
-    let router = router.clone().layer(axum::Extension(door_ldp::Encrypted));
-    loop {
-        let Some((stream, peer)) = accept_tcp(&listener).await else { continue };
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let (connections, router, acceptor) = (connections.clone(), router.clone(), acceptor.clone());
-        tasks.spawn(async move {
-            let handshake = tokio::time::timeout(connections.limits().header_time, acceptor.accept(stream));
-            let handshake = tokio::select! {
-                handshake = handshake => handshake,
-                () = connections.stop.cancelled() => return,
-            };
-            match handshake {
-                Ok(Ok(stream)) => connections.serve(stream, Some(peer), router).await,
-                Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-                Err(_) => tracing::debug!("a TLS handshake took too long"),
-            }
-            drop(place);
-        });
-    }
-}
-
-/// The administrator has no limit: a full server must still be reachable.
-async fn accept_socket(
-    listener: Option<UnixListener>,
-    connections: &Connections,
-    tasks: &TaskTracker,
-    router: &Router,
-) {
-    let Some(listener) = listener else { return std::future::pending().await };
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                accept_failed(&error).await;
-                continue;
-            }
-        };
-        let (connections, router) = (connections.clone(), router.clone());
-        tasks.spawn(async move { connections.serve(stream, None, router).await });
-    }
-}
-
-async fn accept_tcp(listener: &TcpListener) -> Option<(TcpStream, Peer)> {
-    let on_loopback = local_address(Some(listener)).is_some_and(config::is_loopback);
-    match listener.accept().await {
-        Ok((stream, address)) => {
-            // A page is small and should not wait for more data.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "TCP_NODELAY was refused");
-            }
-            Some((stream, Peer { address: address.ip().to_canonical(), on_loopback }))
-        }
-        Err(error) => {
-            accept_failed(&error).await;
-            None
-        }
-    }
-}
-
-/// A client that left before it was accepted is no error. Exhausted descriptors need a pause, or
-/// the loop would use all of a core.
-async fn accept_failed(error: &io::Error) {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
-        tracing::error!(%error, "accepting a connection failed");
-        tokio::time::sleep(ACCEPT_PAUSE).await;
-    }
-}
-
 async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
     TcpListener::bind(address).await.map_err(|source| ServerError::Bind { address: address.to_string(), source })
-}
-
-fn local_address(listener: Option<&TcpListener>) -> Option<SocketAddr> {
-    listener.and_then(|listener| listener.local_addr().ok())
 }
 
 /// Binds a socket that only its owner may open, from the first moment on. It is made in a private

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::routing::get;
@@ -19,7 +20,7 @@ use rustls::RootCertStore;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -133,18 +134,98 @@ async fn one_port_speaks_http_1_and_http_2() {
     assert_eq!((response.status().as_u16(), response.version()), (200, Version::HTTP_2));
 }
 
+/// The TLS settings of a client that trusts a certificate.
+fn trusting(certificate: &Path) -> rustls::ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(certificate).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+/// A protocol that is not HTTP: it sends back each byte, and says `!` when the server stops. Then it
+/// waits until it is cut.
+#[derive(Clone)]
+struct Echo;
+
+impl accept::Protocol for Echo {
+    async fn serve<I>(self, io: I, peer: Option<Peer>, drain: accept::Drain)
+    where
+        I: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        assert!(peer.unwrap().on_loopback);
+        let mut io = Box::pin(io);
+        loop {
+            tokio::select! {
+                byte = io.read_u8() => match byte {
+                    Ok(byte) => io.write_all(&[byte]).await.unwrap(),
+                    Err(_) => return,
+                },
+                () = drain.stop.cancelled() => break,
+            }
+            io.flush().await.unwrap();
+        }
+        io.write_all(b"!").await.unwrap();
+        io.flush().await.unwrap();
+        drain.cut.cancelled().await;
+    }
+}
+
+async fn echoes(io: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> u8 {
+    io.write_all(b"a").await.unwrap();
+    soon("an echo", io.read_u8()).await.unwrap()
+}
+
+#[tokio::test]
+async fn another_protocol_is_counted_encrypted_and_ended_like_http() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spoken, certificate) = tls::identity(&Config::default().listen, Some(folder.path())).unwrap();
+    let (plain, encrypted) = (bind_loopback().await, bind_loopback().await);
+    let (plain_at, encrypted_at) = (local_address(&plain).unwrap(), local_address(&encrypted).unwrap());
+    let acceptor = Arc::new(Acceptor::new(2, PATIENCE));
+    let accepting = tokio::spawn({
+        let acceptor = acceptor.clone();
+        async move {
+            let encrypted = Listener::Tls(encrypted, TlsAcceptor::from(spoken));
+            tokio::join!(acceptor.accept(Some(Listener::Tcp(plain)), Echo), acceptor.accept(Some(encrypted), Echo))
+        }
+    });
+    let mut first = TcpStream::connect(plain_at).await.unwrap();
+    assert_eq!(echoes(&mut first).await, b'a');
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(trusting(&certificate.unwrap())));
+    let tcp = TcpStream::connect(encrypted_at).await.unwrap();
+    let mut second = connector.connect("localhost".try_into().unwrap(), tcp).await.unwrap();
+    assert_eq!(echoes(&mut second).await, b'a');
+
+    // There are two places, so a third connection is served once another ends.
+    let mut third = TcpStream::connect(plain_at).await.unwrap();
+    third.write_all(b"b").await.unwrap();
+    assert_eq!(echoes(&mut second).await, b'a');
+    let early = third.try_read(&mut [0; 1]);
+    assert!(early.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock));
+    drop(first);
+    assert_eq!(soon("an echo", third.read_u8()).await.unwrap(), b'b');
+
+    accepting.abort();
+    let ending = tokio::spawn(async move { acceptor.end(Duration::ZERO).await });
+    assert_eq!(soon("the end", third.read_u8()).await.unwrap(), b'!');
+    assert_eq!(soon("the end", second.read_u8()).await.unwrap(), b'!');
+    soon("the connections to be cut", ending).await.unwrap();
+    assert!(soon("the end of the stream", third.read_u8()).await.is_err());
+}
+
+async fn bind_loopback() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.unwrap()
+}
+
 #[tokio::test]
 async fn https_uses_the_self_made_certificate_and_negotiates_http_2() {
     let (router, _) = endless();
     let running = Running::start(router, |_| {}).await;
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(running.addresses.tls_cert.as_ref().unwrap()).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let tls = trusting(running.addresses.tls_cert.as_ref().unwrap());
     let both =
         hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_all_versions().build();
     let client = Client::builder(TokioExecutor::new()).build::<_, Empty<Bytes>>(both);

@@ -1,0 +1,175 @@
+//! Accepts connections, and serves a protocol on each. Whatever the protocol: connections are
+//! counted, TLS is spoken where the listener speaks it, and all connections end when the server
+//! stops.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config;
+
+/// The pause after the operating system could not accept a connection because a resource is
+/// exhausted (such as descriptors).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Where a connection over a network comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    /// Whether it came to a listener that only this machine can reach.
+    pub(crate) on_loopback: bool,
+}
+
+/// What is spoken on connections.
+pub(super) trait Protocol: Clone + Send + Sync + 'static {
+    /// Serves a connection until it ends, or as `drain` says. `peer` is `None` for the
+    /// administrator. How long a client may be silent or stall is the protocol's to bound.
+    fn serve<I>(self, io: I, peer: Option<Peer>, drain: Drain) -> impl Future<Output = ()> + Send
+    where
+        I: AsyncRead + AsyncWrite + Send + 'static;
+}
+
+/// How connections end when the server stops.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Drain {
+    /// Cancelled to let what is under way end, and begin nothing new.
+    pub(super) stop: CancellationToken,
+    /// Cancelled to end at once.
+    pub(super) cut: CancellationToken,
+}
+
+/// A source of connections.
+pub(super) enum Listener {
+    /// Plain TCP.
+    Tcp(TcpListener),
+    /// TLS over TCP.
+    Tls(TcpListener, TlsAcceptor),
+    /// The administrator's socket. It has no limit: a full server must still be reachable.
+    Private(UnixListener),
+}
+
+/// What all listeners of a server share.
+pub(super) struct Acceptor {
+    /// Places for connections over the network.
+    places: Arc<Semaphore>,
+    tasks: TaskTracker,
+    drain: Drain,
+    /// The longest time for a TLS handshake.
+    handshake_time: Duration,
+}
+
+impl Acceptor {
+    /// Serves at most so many connections over the network at once. Further ones wait.
+    pub(super) fn new(connections: usize, handshake_time: Duration) -> Self {
+        let places = Arc::new(Semaphore::new(connections));
+        Self { places, tasks: TaskTracker::new(), drain: Drain::default(), handshake_time }
+    }
+
+    /// Serves `protocol` on each connection of `listener`, until this is dropped; `None`: on none.
+    pub(super) async fn accept(&self, listener: Option<Listener>, protocol: impl Protocol) {
+        match listener {
+            Some(Listener::Tcp(listener)) => self.accept_tcp(&listener, protocol).await,
+            Some(Listener::Tls(listener, tls)) => self.accept_tls(&listener, tls, protocol).await,
+            Some(Listener::Private(listener)) => self.accept_private(&listener, protocol).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Lets connections end within `time`, and then cuts the rest.
+    pub(super) async fn end(&self, time: Duration) {
+        self.drain.stop.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(time, self.tasks.wait()).await.is_err() {
+            tracing::warn!(connections = self.tasks.len(), "cutting connections that have not ended in time");
+            self.drain.cut.cancel();
+            self.tasks.wait().await;
+        }
+    }
+
+    /// Accepts first and then takes a permit: a listener that held a permit while waiting would
+    /// keep it from the other listener.
+    async fn accept_tcp(&self, listener: &TcpListener, protocol: impl Protocol) {
+        loop {
+            let Some((stream, peer)) = next_tcp(listener).await else { continue };
+            let Ok(place) = self.places.clone().acquire_owned().await else { return };
+            let (protocol, drain) = (protocol.clone(), self.drain.clone());
+            self.tasks.spawn(async move {
+                protocol.serve(stream, Some(peer), drain).await;
+                drop(place);
+            });
+        }
+    }
+
+    async fn accept_tls(&self, listener: &TcpListener, tls: TlsAcceptor, protocol: impl Protocol) {
+        loop {
+            let Some((stream, peer)) = next_tcp(listener).await else { continue };
+            let Ok(place) = self.places.clone().acquire_owned().await else { return };
+            let (protocol, drain, tls) = (protocol.clone(), self.drain.clone(), tls.clone());
+            let handshake_time = self.handshake_time;
+            self.tasks.spawn(async move {
+                let handshake = tokio::time::timeout(handshake_time, tls.accept(stream));
+                let handshake = tokio::select! {
+                    handshake = handshake => handshake,
+                    () = drain.stop.cancelled() => return,
+                };
+                match handshake {
+                    Ok(Ok(stream)) => protocol.serve(stream, Some(peer), drain).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+                    Err(_) => tracing::debug!("a TLS handshake took too long"),
+                }
+                drop(place);
+            });
+        }
+    }
+
+    async fn accept_private(&self, listener: &UnixListener, protocol: impl Protocol) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    self.tasks.spawn(protocol.clone().serve(stream, None, self.drain.clone()));
+                }
+                Err(error) => accept_failed(&error).await,
+            }
+        }
+    }
+}
+
+async fn next_tcp(listener: &TcpListener) -> Option<(TcpStream, Peer)> {
+    let on_loopback = local_address(listener).is_some_and(config::is_loopback);
+    match listener.accept().await {
+        Ok((stream, address)) => {
+            // A page is small and should not wait for more data.
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "TCP_NODELAY was refused");
+            }
+            Some((stream, Peer { address: address.ip().to_canonical(), on_loopback }))
+        }
+        Err(error) => {
+            accept_failed(&error).await;
+            None
+        }
+    }
+}
+
+/// A client that left before it was accepted is no error. Exhausted descriptors need a pause, or
+/// the loop would use all of a core.
+async fn accept_failed(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+        tracing::error!(%error, "accepting a connection failed");
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+/// The address of a listener; `None` if the operating system does not say.
+pub(super) fn local_address(listener: &TcpListener) -> Option<SocketAddr> {
+    listener.local_addr().ok()
+}
