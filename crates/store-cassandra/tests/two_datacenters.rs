@@ -211,6 +211,11 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
     assert!(matches!(&error, StoreError::ReadOnly(why) if why.contains(HOME) && why.contains(AWAY)), "{error}");
     assert!(!has(&away, "a", "row").await, "a part of what was refused is there");
 
+    // An upgrade sees the servers of all data centers.
+    let seen =
+        async || CassandraStore::upgrading(&two.options("homely", HOME, Serial::LocalSerial), &SystemClock).await;
+    assert_eq!(seen().await.unwrap().servers.len(), 2);
+
     // Each data center knows how far the other is behind.
     lag(&away, HOME, |lag| lag < NEAR).await;
     lag(&home, AWAY, |lag| lag < NEAR).await;
@@ -224,6 +229,9 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
     surely(&home, Class::Description, make_head("away lost")).await;
     assert!(get(&home, call(PATIENCE).strong(), "away lost", "head").await.unwrap().is_some());
     content_comes_and_goes(&home).await;
+    // Another server starts, but the level cannot be raised past servers that are not seen.
+    two.open("homely", HOME, Serial::LocalSerial).await.close().await.unwrap();
+    assert!(seen().await.is_err());
     // Where all data centers decide, nothing is decided, and calls that need all data fail with an
     // error; the rest goes on.
     assert!(has(&here, "strong", "row").await);
