@@ -11,13 +11,15 @@ use bytes::Bytes;
 use door_data::{DataDoor, DataSettings, routes};
 use futures::{StreamExt, TryStreamExt, stream};
 use hathi::VolumeId;
+use heads::{LibraryOptions, keys};
 use http::{Request, Response, StatusCode};
-use objects::{Library, LibraryOptions, Unchanged, keys};
+use library::Library;
 use store::limited::Limited;
 use store::null::NullStore;
 use store::{Call, Class, Deadline, Limits, Row, Scan, Store, SystemClock, Table};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tower::ServiceExt;
+use volumes::Unchanged;
 
 use crate::corpus::{self, CorpusVolume};
 
@@ -50,7 +52,7 @@ impl Door {
     pub async fn embedded(folder: &Path, volumes: &[CorpusVolume]) -> Result<Self> {
         let filling = Self::open(open_embedded(folder).await?).await?;
         let imports = volumes.iter().map(|volume| corpus::parts(&volume.source));
-        let imports = imports.map(|parts| filling.library.import(parts, Unchanged::Skip, |_| {}));
+        let imports = imports.map(|parts| filling.library.volumes.import(parts, Unchanged::Skip, |_| {}));
         stream::iter(imports.collect::<Vec<_>>())
             .buffer_unordered(IMPORTS_AT_ONCE)
             .try_collect::<Vec<_>>()
@@ -77,7 +79,7 @@ impl Door {
     /// All rows of a volume in a table: its own, and those of its generation, which has one part.
     async fn rows(&self, table: Table, id: &VolumeId) -> Result<Vec<Row>> {
         let volume = keys::volume_partition(id);
-        let part = keys::part(&volume, self.library.volume(id).await?.body.generation, 0);
+        let part = keys::part(&volume, self.library.volumes.volume(id).await?.body.generation, 0);
         let mut rows = Vec::new();
         for partition in [volume, part] {
             let mut rest = Some(Scan::prefix("", SCAN_BYTES));

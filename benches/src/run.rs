@@ -1,7 +1,7 @@
 //! A whole run: corpus, stores, and every subject in turn, repeatedly.
 
 use anyhow::{Context, Result};
-use objects::LibraryOptions;
+use heads::LibraryOptions;
 use serde::Serialize;
 
 use crate::corpus;

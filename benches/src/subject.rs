@@ -8,8 +8,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
 use hathi::{Seq, VolumeId};
+use heads::keys;
 use http::{Request, header};
-use objects::keys;
 use pack::memory::MemorySource;
 use pack::{Archive, Layout, Level};
 use serde::Serialize;
@@ -225,7 +225,7 @@ impl Bench {
 
     async fn pages_by_library(&self, engine: Engine) -> Result<()> {
         for _ in 0..self.counts.pages {
-            let bytes = self.door(engine).library.page(&self.page.volume, self.page.seq).await?.text()?.len();
+            let bytes = self.door(engine).library.volumes.page(&self.page.volume, self.page.seq).await?.text()?.len();
             ensure!(bytes as u64 == self.page.sizes.text_bytes, "the domain reads {bytes} bytes of the page");
         }
         Ok(())

@@ -7,7 +7,8 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use hathi::VolumeId;
-use objects::{Library, LibraryOptions, keys};
+use heads::{LibraryOptions, keys};
+use library::Library;
 use scylla::client::session::Session;
 use scylla::response::PagingState;
 use scylla::statement::Consistency;
@@ -50,7 +51,7 @@ impl Packs {
         let (mut ranges, mut frame_bytes) = (Vec::new(), 0);
         for index in 0..corpus.volumes {
             let id = VolumeId::parse(&corpus.id(index))?;
-            let body = library.volume(&id).await?.body;
+            let body = library.volumes.volume(&id).await?.body;
             // METS follows the pages, in the same pack if it fits.
             let end = body.mets.place.pack + u32::from(body.mets.place.offset > 0);
             // All packs of a volume of the corpus are in the first part of its generation.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use heads::LibraryOptions;
 use md5::{Digest, Md5};
-use objects::LibraryOptions;
 use pack::Framer;
 use sha2::Sha256;
 use walkdir::WalkDir;

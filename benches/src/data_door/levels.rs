@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::Result;
-use objects::LibraryOptions;
+use heads::LibraryOptions;
 use pack::{Frame, Framer};
 
 use super::bench::Bench;

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, ensure};
-use objects::LibraryOptions;
+use heads::LibraryOptions;
 
 use super::bench::Bench;
 use super::deflate::{Deflate, Flate2, Libdeflate, ZlibRs};

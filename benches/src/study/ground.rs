@@ -53,7 +53,7 @@ impl std::fmt::Display for Totals {
 impl Ground {
     /// Draws a number of volumes.
     pub fn new(settings: &Settings, count: usize) -> Result<Self> {
-        let level = objects::LibraryOptions::default().frame_level;
+        let level = heads::LibraryOptions::default().frame_level;
         let volumes = corpus::make(count as u64, settings.pages_per_volume, settings.seed, level)?;
         Ok(Self { volumes, store: None })
     }

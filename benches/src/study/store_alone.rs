@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use hathi::VolumeId;
-use objects::{Entry, Library, LibraryOptions};
+use heads::{Entry, LibraryOptions};
+use library::Library;
 use serde::{Deserialize, Serialize};
 use store::{Store, SystemClock};
 use tokio::task::JoinSet;
@@ -109,13 +110,13 @@ pub async fn read_all(library: &Library, ids: &Arc<[VolumeId]>, readers: usize) 
 }
 
 async fn read_volume(library: &Library, id: &VolumeId) -> Result<Sizes> {
-    let body = library.volume(id).await?.body;
-    let entries = library.entries(id, body.generation, 0..u32::try_from(body.pages.count)?).await?;
+    let body = library.volumes.volume(id).await?.body;
+    let entries = library.volumes.entries(id, body.generation, 0..u32::try_from(body.pages.count)?).await?;
     let mut sizes = Sizes::default();
     let mut rest = &entries[..];
     while !rest.is_empty() {
         let (run, later) = rest.split_at(run_len(rest));
-        let frames = library.frames(id, body.generation, run).await?;
+        let frames = library.volumes.frames(id, body.generation, run).await?;
         sizes.frame_bytes += frames.iter().map(|frame| frame.len() as u64).sum::<u64>();
         sizes.text_bytes += run.iter().map(|entry| u64::from(entry.member.size)).sum::<u64>();
         rest = later;

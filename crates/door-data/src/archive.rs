@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
+use ::audit::Requester;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -12,7 +13,8 @@ use door_http::ranges::{self, BodyStream, Validators};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use headers::{ETag, HeaderMapExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use objects::{BulkPlan, Library, Requester};
+use library::Library;
+use volumes::BulkPlan;
 
 use crate::audit;
 use crate::errors::DoorError;
@@ -86,7 +88,7 @@ pub async fn send(
         return Ok(with_length(response, plan.len_bytes));
     }
     // One request, whatever the number of ranges.
-    let download = Arc::new(library.download(&plan, requester).await?);
+    let download = Arc::new(library.volumes.download(&plan, requester).await?);
     let open = move |range: Range<u64>| open(download.clone(), range);
     match extent {
         Some((extent, len_bytes)) => ranges::respond(response, extent, len_bytes, open).await,
@@ -98,7 +100,7 @@ pub async fn send(
 }
 
 /// Opens a range of the ZIP.
-async fn open(download: Arc<objects::Download>, range: Range<u64>) -> Result<BodyStream, DoorError> {
+async fn open(download: Arc<volumes::Download>, range: Range<u64>) -> Result<BodyStream, DoorError> {
     let pieces = download.stream(range).await?;
     Ok(pieces.map_err(axum::BoxError::from).boxed())
 }

@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
+use ::audit::Requester;
 use axum::extract::{FromRequestParts, OriginalUri, Path};
 use hathi::{Seq, VolumeId};
 use http::request::Parts;
-use objects::Requester;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::errors::{AsProblem, DoorError};

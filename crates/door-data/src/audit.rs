@@ -1,21 +1,23 @@
-//! Audit records besides those of [`Library::stream`] and [`objects::Auditor::page`]: requests that
+//! Audit records besides those of [`Volumes::stream`] and [`audit::Auditor::page`]: requests that
 //! are answered without a text (HEAD, 304, a new selection), and members of a volume that are not
 //! pages.
 
+use ::audit::{AuditAction, AuditedVolume, Requester};
 use hathi::{Seq, VolumeId};
-use objects::{AuditAction, AuditedVolume, BulkPlan, Library, MissingPart, Requester};
+use library::Library;
 use pack::GroupPages;
+use volumes::{BulkPlan, MissingPart};
 
 use crate::errors::DoorError;
 
 /// Records a request for what a plan names, and what it lacks.
 pub async fn plan_requested(library: &Library, plan: &BulkPlan, requester: &Requester) -> Result<(), DoorError> {
-    Ok(library.auditor().requested(requester, plan.etag.as_deref(), asked_by(plan)?).await?)
+    Ok(library.audit.auditor().requested(requester, plan.etag.as_deref(), asked_by(plan)?).await?)
 }
 
 /// Records a new selection of what a plan names, and what it lacks.
 pub async fn plan_selected(library: &Library, plan: &BulkPlan, requester: &Requester) -> Result<(), DoorError> {
-    Ok(library.auditor().selected(requester, plan.etag.as_deref(), asked_by(plan)?).await?)
+    Ok(library.audit.auditor().selected(requester, plan.etag.as_deref(), asked_by(plan)?).await?)
 }
 
 fn asked_by(plan: &BulkPlan) -> Result<Vec<AuditedVolume>, DoorError> {
@@ -45,15 +47,15 @@ pub async fn page_requested(
     requester: &Requester,
 ) -> Result<(), DoorError> {
     let page = AuditedVolume { volume: id.clone(), pages: Some(vec![seq.get()]) };
-    Ok(library.auditor().requested(requester, None, [page]).await?)
+    Ok(library.audit.auditor().requested(requester, None, [page]).await?)
 }
 
 /// Records a request for a volume's METS or record and, if it is about to be sent, the access.
 pub async fn member(library: &Library, id: &VolumeId, requester: &Requester, is_sent: bool) -> Result<(), DoorError> {
     let no_page = || [AuditedVolume { volume: id.clone(), pages: Some(Vec::new()) }];
-    library.auditor().requested(requester, None, no_page()).await?;
+    library.audit.auditor().requested(requester, None, no_page()).await?;
     if is_sent {
-        library.auditor().accessed(requester, AuditAction::Accessed, None, no_page()).await?;
+        library.audit.auditor().accessed(requester, AuditAction::Accessed, None, no_page()).await?;
     }
     Ok(())
 }

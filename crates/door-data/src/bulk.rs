@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use ::audit::Requester;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{HeaderValue, Method, header};
-use objects::{BulkRequest, OnDamage, Requester};
 use pack::Level;
+use volumes::{BulkRequest, OnDamage};
 
 use crate::DataDoor;
 use crate::archive;

@@ -1,8 +1,9 @@
 //! Handles damage that is found while something of a volume is read.
 
 use hathi::VolumeId;
-use objects::damage::WHOLE_VOLUME;
-use objects::{Library, ObjectsError, ObjectsResult};
+use heads::{ObjectsError, ObjectsResult};
+use library::Library;
+use volumes::damage::WHOLE_VOLUME;
 
 /// Reads something of a volume's current revision. Damage is marked, so that later requests know of
 /// it.
@@ -17,10 +18,10 @@ where
         Err(error) if error.is_damage() => {}
         read => return read,
     }
-    let revision = library.volume(id).await?.revision;
+    let revision = library.volumes.volume(id).await?.revision;
     let again = read(library.clone(), id.clone()).await;
     if let Err(ObjectsError::Damaged { member, detail, .. }) = &again {
-        let marked = library.mark_damaged(id, revision, member.unwrap_or(WHOLE_VOLUME), detail).await;
+        let marked = library.volumes.mark_damaged(id, revision, member.unwrap_or(WHOLE_VOLUME), detail).await;
         if let Err(error) = marked {
             tracing::warn!(%id, %error, "damage could not be marked");
         }

@@ -6,10 +6,11 @@
 use std::io::ErrorKind;
 
 use axum::response::{IntoResponse, Response};
+use budget::Overloaded;
 use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
 use hathi::{InvalidVolumeId, ListError};
+use heads::ObjectsError;
 use http::{HeaderMap, HeaderValue, header};
-use objects::ObjectsError;
 use thiserror::Error;
 
 use crate::params::Retrieval;
@@ -122,12 +123,18 @@ pub enum DoorError {
     Objects(#[from] ObjectsError),
 }
 
+impl From<Overloaded> for DoorError {
+    fn from(error: Overloaded) -> Self {
+        Self::Objects(error.into())
+    }
+}
+
 impl From<BodyError> for DoorError {
     fn from(error: BodyError) -> Self {
         match error {
             BodyError::TooLarge { max_bytes } => Self::TooLarge { what: "the body".to_owned(), max_bytes },
             BodyError::Broken(error) => Self::BodyBroken(error),
-            BodyError::Memory(error) => Self::Objects(error),
+            BodyError::Memory(error) => error.into(),
         }
     }
 }

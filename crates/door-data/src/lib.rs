@@ -1,11 +1,11 @@
-//! The data door: the HTRC Data API and its extensions over HTTP. It knows the domain (`objects`),
-//! and of the seam (`store`) only its errors and its time. It knows no engine, listener, token or
+//! The data door: the HTRC Data API and its extensions over HTTP. It knows volumes and the audit, and
+//! of the seam (`store`) only its errors and its time. It knows no engine, listener, token or
 //! configuration file.
 //!
 //! How to read it:
 //!
 //! - [`routes`] below lists all routes. Reading and writing routes are separate, so that the server
-//!   can require a right for each. The requester is a request extension, [`objects::Requester`].
+//!   can require a right for each. The requester is a request extension, [`audit::Requester`].
 //! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request),
 //!   `list_request.rs` (both together), `waiting.rs` (work that ends when the client leaves),
 //!   `asking.rs` (requester and path).
@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post, put};
-use objects::Library;
+use library::Library;
 
 pub use asking::segment;
 pub use policies::Policy;

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use ::audit::Requester;
 use axum::extract::Request;
-use objects::{BulkPlan, BulkRequest, Party, Planning, Requester, Share};
+use budget::Share;
+use volumes::{BulkPlan, BulkRequest, Planning};
 
 use crate::DataDoor;
 use crate::errors::DoorError;
@@ -48,10 +50,10 @@ impl<'door> ListRequest<'door> {
         requester: &Requester,
         read: impl FnOnce(&Params, &Waiting) -> Result<BulkRequest, DoorError> + Send + 'static,
     ) -> Result<Self, DoorError> {
-        let (memory, party) = (door.library.memory(), Party::of(requester));
+        let (memory, party) = (&door.library.memory, requester.party());
         let (params, mut share) = Params::of_request(request, door.settings.form_bytes_max, memory, &party).await?;
         policies::check_length(&door.settings, &params)?;
-        let turn = door.library.planning(params.named_at_most(), party).await?;
+        let turn = door.library.volumes.planning(params.named_at_most(), party).await?;
         share.resize(share.bytes() + params.named_at_most() * NAMED_BYTES)?;
         // A list may have 100,000 ids and more: reading it would block a thread that serves other
         // requests.

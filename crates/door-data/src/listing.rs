@@ -13,8 +13,10 @@ use bytes::Bytes;
 use door_http::accept::{self, Offer};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use hathi::VolumeId;
+use heads::{ListToken, ObjectsResult};
 use http::{HeaderMap, HeaderValue, header};
-use objects::{Library, ListToken, Listing, ObjectsResult};
+use library::Library;
+use volumes::Listing;
 
 use crate::DataDoor;
 use crate::asking::segment;
@@ -192,7 +194,7 @@ async fn stretch(
 ) -> Result<Response, DoorError> {
     let mut volumes = Vec::new();
     while volumes.len() < limit {
-        let listing = library.list(after.as_ref(), limit - volumes.len()).await?;
+        let listing = library.volumes.list(after.as_ref(), limit - volumes.len()).await?;
         volumes.extend(listing.volumes);
         after = listing.next;
         if after.is_none() {
@@ -232,7 +234,7 @@ async fn whole(library: Library, format: Format, after: Option<ListToken>) -> Re
 fn listings(library: Library, after: Option<ListToken>) -> BoxStream<'static, ObjectsResult<Listing>> {
     let read = |(library, after): (Library, Option<Option<ListToken>>)| async move {
         let Some(after) = after else { return Ok(None) };
-        let listing = library.list(after.as_ref(), AT_ONCE).await?;
+        let listing = library.volumes.list(after.as_ref(), AT_ONCE).await?;
         let next = listing.next.clone().map(Some);
         Ok(Some((listing, (library, next))))
     };

@@ -6,9 +6,12 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use door_http::accept::{self, Coding, Offer};
+use door_http::conditional::last_modified;
 use hathi::{Seq, VolumeId};
+use heads::ObjectsResult;
 use http::{HeaderMap, Method};
-use objects::{Library, ObjectsResult, PageRead};
+use library::Library;
+use volumes::PageRead;
 
 use crate::DataDoor;
 use crate::asking::{Asking, PagePath};
@@ -16,7 +19,6 @@ use crate::audit;
 use crate::damage;
 use crate::errors::{AsProblem, DoorError};
 use crate::representation::Described;
-use door_http::conditional::last_modified;
 
 /// The page's text, or its gzip form: the stored frame with a header and a trailer. Nothing is
 /// compressed here.
@@ -45,7 +47,7 @@ pub async fn page(
         return Ok(response);
     }
     match method {
-        Method::GET => door.library.auditor().page(&requester, &id, seq).await?,
+        Method::GET => door.library.audit.auditor().page(&requester, &id, seq).await?,
         _ => audit::page_requested(&door.library, &id, seq, &requester).await?,
     }
     Ok(described.send(&method, &headers, bytes).await?)
@@ -53,7 +55,7 @@ pub async fn page(
 
 /// The page, and its bytes in a coding.
 async fn read(library: Library, id: VolumeId, seq: Seq, coding: Coding) -> ObjectsResult<(PageRead, Bytes)> {
-    let page = library.page(&id, seq).await?;
+    let page = library.volumes.page(&id, seq).await?;
     let bytes = match coding {
         Coding::Identity => page.text()?.into(),
         Coding::Gzip => page.gzip(),

@@ -8,11 +8,12 @@ use std::borrow::Cow;
 use std::fmt;
 
 use axum::extract::Request;
+use budget::{Memory, Party, Share};
 use door_http::body::{self, Held};
 use hathi::{PageList, parse_page_ids, parse_volume_ids, parse_volume_lines};
 use http::{HeaderMap, Method, header};
-use objects::{BulkRequest, Memory, Party, Share, Wanted};
 use pack::{Layout, Level};
+use volumes::{BulkRequest, Wanted};
 
 use crate::errors::DoorError;
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use objects::{BulkPlan, Wanted};
 use pack::Group;
+use volumes::{BulkPlan, Wanted};
 
 use crate::errors::DoorError;
 use crate::params::Params;

@@ -12,10 +12,11 @@ use hathi::VolumeId;
 use hathi::archive::MAX_PAGE_BYTES;
 use hathi::mets::MAX_METS_BYTES;
 use headers::{ETag, HeaderMapExt};
+use heads::ObjectsError;
 use http::{HeaderMap, StatusCode, header};
-use objects::import::Replacement;
-use objects::resources::{DigestAlgorithm, upload};
-use objects::{ObjectsError, Party, Volume};
+use repository::{DigestAlgorithm, upload};
+use volumes::Replacement;
+use volumes::Volume;
 
 use crate::DataDoor;
 use crate::asking::{Asking, PagePath, VolumePath};
@@ -66,11 +67,11 @@ async fn replace(
 ) -> Result<Response, DoorError> {
     let mut tries = 0;
     loop {
-        let volume = door.library.volume(id).await?;
+        let volume = door.library.volumes.volume(id).await?;
         let modified = conditional::last_modified(volume.revision.time().0);
         conditional::writing(headers, &etags(door, &volume, &replacement).await?, modified)?;
         tries += 1;
-        match door.library.replace_member(&volume, replacement.clone()).await {
+        match door.library.volumes.replace_member(&volume, replacement.clone()).await {
             Ok(revision) => {
                 let mut response = Response::default();
                 *response.status_mut() = StatusCode::NO_CONTENT;
@@ -83,7 +84,7 @@ async fn replace(
             }
             Err(error @ ObjectsError::Conflict(_)) => {
                 // It can succeed later only if another writer was faster.
-                let stands = door.library.volume(id).await?.revision;
+                let stands = door.library.volumes.volume(id).await?.revision;
                 if stands == volume.revision || tries == TRIES_MAX {
                     return Err(error.into());
                 }
@@ -98,9 +99,9 @@ async fn etags(door: &DataDoor, volume: &Volume, replacement: &Replacement) -> R
     let Replacement::Page(seq, _) = replacement else {
         return Ok(etag(&volume.body.mets_sha256).into_iter().collect());
     };
-    let found = door.library.resolve_pages(volume, &[*seq]).await?.pop().flatten();
+    let found = door.library.volumes.resolve_pages(volume, &[*seq]).await?.pop().flatten();
     let (index, _) = found.ok_or_else(|| ObjectsError::Absent(format!("{}[{seq}]", volume.id)))?;
-    let known = door.library.fixity(&volume.id, volume.body.generation, index..index.saturating_add(1)).await?;
+    let known = door.library.volumes.fixity(&volume.id, volume.body.generation, index..index.saturating_add(1)).await?;
     Ok(known.iter().flat_map(|page| [etag(&page.sha256), etag(&page.gzip_sha256)]).flatten().collect())
 }
 
@@ -112,7 +113,7 @@ fn etag(sha256: &[u8; 32]) -> Option<ETag> {
 /// is copied.
 async fn whole(door: &DataDoor, asking: Asking, head: &HeaderMap, body: Body, max: u64) -> Result<Held, DoorError> {
     let announced = digests::announced(head)?;
-    let held = body::held(door.library.memory(), &Party::of(&asking.0), body, max, 2).await?;
+    let held = body::held(&door.library.memory, &asking.0.party(), body, max, 2).await?;
     digests::check(&announced, &upload::digests_of(&held.bytes, &digests::algorithms(&announced)))?;
     Ok(held)
 }

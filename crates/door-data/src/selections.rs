@@ -5,13 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::audit::Requester;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use door_http::accept::{self, Offer};
+use heads::ObjectsError;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::{BulkPlan, ObjectsError, Party, Requester, SelectionInfo, SelectionTerms};
 use serde::Serialize;
+use volumes::{BulkPlan, SelectionInfo, SelectionTerms};
 
 use crate::DataDoor;
 use crate::archive::{self, ZipName};
@@ -145,9 +147,9 @@ pub async fn send(
     let not_acceptable = || DoorError::NotAcceptable(format!("{ZIP}, {JSON}"));
     let offers = [ZIP, JSON].map(|media_type| Offer::new(media_type, media_type));
     let mut response = match *accept::media_type(&headers, &offers).ok_or_else(not_acceptable)? {
-        JSON => Json(Description::new(door.library.selection_info(&id).await?, &mount)).into_response(),
+        JSON => Json(Description::new(door.library.volumes.selection_info(&id).await?, &mount)).into_response(),
         _ => {
-            let plan = door.library.selection(&id, &Party::of(&requester)).await?;
+            let plan = door.library.volumes.selection(&id, &requester.party()).await?;
             archive::send(&door.library, ZipName::Selection, plan, requester, &method, &headers).await?
         }
     };
@@ -157,6 +159,6 @@ pub async fn send(
 
 /// `DELETE /selections/{selection}`.
 pub async fn delete(State(door): State<Arc<DataDoor>>, Path(id): Path<String>) -> Result<StatusCode, AsProblem> {
-    door.library.delete_selection(&id).await?;
+    door.library.volumes.delete_selection(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

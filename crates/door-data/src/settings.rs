@@ -1,7 +1,7 @@
 //! Settings of this door.
 
 use hathi::mets::MAX_METS_BYTES;
-use objects::OnDamage;
+use volumes::OnDamage;
 
 /// Approximate bytes per id of a request: in the list, and in the plan that is made of it.
 pub const NAMED_BYTES: u64 = 256;

@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use hathi::VolumeId;
 use http::{HeaderValue, header};
-use objects::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest};
+use volumes::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest};
 
 use crate::DataDoor;
 use crate::archive::ZipName;
@@ -32,7 +32,7 @@ pub async fn count(
     let volumes: Vec<VolumeId> = asked.bulk.wanted.iter().map(|wanted| wanted.volume.clone()).collect();
     let request = TokenRequest { volumes, level: level(&asked.params), order: order(&asked.params)? };
     drop(asked);
-    let pieces = door.library.token_counts(request, requester).await?;
+    let pieces = door.library.volumes.token_counts(request, requester).await?;
     let mut response = Response::new(Body::from_stream(pieces));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));

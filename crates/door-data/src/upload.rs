@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::extract::{OriginalUri, Request, State};
 use axum::response::Response;
+use budget::{Memory, Party, Share};
 use bytes::Bytes;
 use hathi::{VolumeId, VolumeParts};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use multer::{Constraints, Field, Multipart, SizeLimit};
-use objects::{Imported, Memory, Party, Share, Unchanged};
 use tempfile::SpooledTempFile;
+use volumes::{Imported, Unchanged};
 
 use crate::DataDoor;
 use crate::asking::{Asking, VolumePath};
@@ -48,15 +49,15 @@ pub async fn put(
     let params = Params::of_query(request.uri().query());
     let check = params.truth("check")?.unwrap_or(false);
     let unchanged = if params.truth("force")?.unwrap_or(false) { Unchanged::Force } else { Unchanged::Skip };
-    let memory = Kept::new(door.library.memory(), &Party::of(&requester)).await?;
+    let memory = Kept::new(&door.library.memory, &requester.party()).await?;
     let parts = Parts::read(request, door.settings.import_bytes_max, memory).await?;
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;
     if check {
-        objects::check(parts.source(&id)).await?;
+        volumes::check(parts.source(&id)).await?;
         return Ok(response);
     }
-    let did = match door.library.import(parts.source(&id), unchanged, |_| ()).await? {
+    let did = match door.library.volumes.import(parts.source(&id), unchanged, |_| ()).await? {
         Imported::New { .. } => {
             *response.status_mut() = StatusCode::CREATED;
             if let Ok(location) = HeaderValue::try_from(uri.path()) {
@@ -67,7 +68,7 @@ pub async fn put(
         Imported::Replaced { .. } => "replaced",
         Imported::Unchanged { .. } => {
             // By the CRCs in the ZIP's directory. Whether its pages match them was not checked yet.
-            objects::check(parts.source(&id)).await?;
+            volumes::check(parts.source(&id)).await?;
             "unchanged"
         }
     };

@@ -8,13 +8,16 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Json};
 use bytes::Bytes;
+use door_http::conditional::last_modified;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use hathi::VolumeId;
 use headers::LastModified;
+use heads::{Entry, ObjectsError, ObjectsResult};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::damage::WHOLE_VOLUME;
-use objects::{DamagedMember, Entry, Library, MemberRead, ObjectsError, ObjectsResult, PageFixity, Volume};
+use library::Library;
 use serde::Serialize;
+use volumes::damage::WHOLE_VOLUME;
+use volumes::{DamagedMember, MemberRead, PageFixity, Volume};
 
 use crate::DataDoor;
 use crate::asking::{Asking, VolumePath};
@@ -23,7 +26,6 @@ use crate::damage;
 use crate::errors::{AsProblem, DoorError};
 use crate::representation::Described;
 use crate::time::rfc3339;
-use door_http::conditional::last_modified;
 
 /// Pages read for a list at a time.
 const PAGES_AT_ONCE: u32 = 256;
@@ -54,7 +56,7 @@ struct VolumeInfo<'a> {
 
 /// `GET /volumes/{id}`: JSON.
 pub async fn info(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<Response, AsProblem> {
-    let volume = door.library.volume(&id).await?;
+    let volume = door.library.volumes.volume(&id).await?;
     let body = &volume.body;
     let info = VolumeInfo {
         id: volume.id.as_str(),
@@ -91,7 +93,7 @@ struct PageInfo {
 
 /// `GET /volumes/{id}/pages/`: a JSON array, streamed, of one revision.
 pub async fn pages(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<Response, AsProblem> {
-    let volume = door.library.volume(&id).await?;
+    let volume = door.library.volumes.volume(&id).await?;
     let library = door.library.clone();
     let count = u32::try_from(volume.body.pages.count).unwrap_or(u32::MAX);
     let ranges = (0..count).step_by(PAGES_AT_ONCE as usize).map(move |from| from..count.min(from + PAGES_AT_ONCE));
@@ -108,8 +110,8 @@ pub async fn pages(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath
 /// Some pages as elements of a JSON array, with the commas that separate them from those before.
 async fn json_of_pages(library: Library, volume: Volume, range: Range<u32>) -> ObjectsResult<Bytes> {
     let generation = volume.body.generation;
-    let entries = library.entries(&volume.id, generation, range.clone()).await?;
-    let fixity = library.fixity(&volume.id, generation, range.clone()).await?;
+    let entries = library.volumes.entries(&volume.id, generation, range.clone()).await?;
+    let fixity = library.volumes.fixity(&volume.id, generation, range.clone()).await?;
     let mut json = Vec::new();
     for (index, (entry, fixity)) in range.zip(entries.iter().zip(fixity)) {
         json.extend_from_slice(if index == 0 { b"\n" } else { b",\n" });
@@ -140,7 +142,7 @@ pub async fn mets(
     headers: HeaderMap,
 ) -> Result<Response, AsProblem> {
     let read = async |library: Library, id: VolumeId| {
-        let mets = library.mets(&id).await?;
+        let mets = library.volumes.mets(&id).await?;
         Ok((mets.text()?, mets))
     };
     let (text, mets) = damage::noted(&door.library, &id, read).await?;
@@ -158,7 +160,7 @@ pub async fn record(
 ) -> Result<Response, AsProblem> {
     let none = || DoorError::NotInVolume { volume: id.to_string(), what: "record".to_owned() };
     let read = async |library: Library, id: VolumeId| {
-        let Some(record) = library.record(&id).await? else { return Ok(None) };
+        let Some(record) = library.volumes.record(&id).await? else { return Ok(None) };
         Ok(Some((record.text()?, record)))
     };
     let (text, record) = damage::noted(&door.library, &id, read).await?.ok_or_else(none)?;
@@ -183,7 +185,7 @@ async fn send_member(
 
 /// `DELETE /volumes/{id}`.
 pub async fn delete(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<StatusCode, AsProblem> {
-    door.library.delete(&id).await?;
+    door.library.volumes.delete(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -212,7 +214,7 @@ struct Damage {
 
 /// `POST /volumes/{id}/verify`: reads everything again, and reports in JSON.
 pub async fn verify(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<Response, AsProblem> {
-    let verified = door.library.verify(&id).await?;
+    let verified = door.library.volumes.verify(&id).await?;
     let damage = |found: DamagedMember| Damage {
         member: Some(found.member).filter(|member| *member != WHOLE_VOLUME),
         detail: found.detail,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use objects::ObjectsError;
+use heads::ObjectsError;
 
 /// Whether a client still waits for what is done for it.
 #[derive(Clone)]

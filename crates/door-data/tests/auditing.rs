@@ -3,10 +3,10 @@
 
 mod support;
 
+use audit::AuditRecord;
 use door_data::{DataSettings, segment};
 use futures::TryStreamExt;
 use http::{Method, header};
-use objects::AuditRecord;
 use store::UnixMillis;
 use support::{Fixture, MACMAHON, SALMON, with_samples};
 
@@ -20,7 +20,7 @@ fn path(id: &str) -> String {
 
 /// The entries of the audit, as `ACTION volume[pages]…`.
 async fn audited(fixture: &Fixture) -> Vec<String> {
-    let records = fixture.library.audit_read(UnixMillis(0), UnixMillis(u64::MAX / 2));
+    let records = fixture.library.audit.read(UnixMillis(0), UnixMillis(u64::MAX / 2));
     let line = |record: AuditRecord| {
         let volumes = record.volumes.iter().map(|volume| match &volume.pages {
             None => format!(" {}", volume.volume),

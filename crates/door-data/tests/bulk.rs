@@ -294,7 +294,7 @@ async fn a_list_that_would_take_too_much_memory_is_refused() {
 async fn token_counts_are_those_of_the_words() {
     let fixture = with_samples(DataSettings::default(), &[]).await;
     let source = support::volume("t.a", &["b a exam-\nple a\n", "", "c-\n"]);
-    fixture.library.import(source, objects::Unchanged::Skip, |_| {}).await.unwrap();
+    fixture.library.volumes.import(source, volumes::Unchanged::Skip, |_| {}).await.unwrap();
     let by_volume = fixture.post("/tokencount", "volumeIDs=t.a|none.such&sortBy=count&sortOrder=desc").await;
     assert_eq!(by_volume.header("content-disposition"), Some("attachment; filename=\"tokencount.zip\""));
     assert_eq!(by_volume.header("content-type"), Some("application/zip"));
@@ -318,7 +318,7 @@ async fn token_counts_are_those_of_the_words() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn report_mode_promises_no_length() {
-    let settings = DataSettings { on_damage: objects::OnDamage::Report, ..DataSettings::default() };
+    let settings = DataSettings { on_damage: volumes::OnDamage::Report, ..DataSettings::default() };
     let fixture = with_samples(settings, &[SALMON]).await;
     let form = format!("volumeIDs={SALMON}");
     let answer = fixture.post("/volumes", &form).await;

@@ -45,7 +45,7 @@ async fn damage_breaks_the_stream_that_finds_it_and_the_next_one_is_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_report_mode_damaged_pages_are_left_out_and_named() {
-    let settings = DataSettings { on_damage: objects::OnDamage::Report, ..DataSettings::default() };
+    let settings = DataSettings { on_damage: volumes::OnDamage::Report, ..DataSettings::default() };
     let fixture = with_samples(settings, &[MACMAHON, SALMON]).await;
     fixture.damage_a_pack(MACMAHON, Harm::FlippedBit, false).await;
     let entries = fixture.get(&format!("/volumes?volumeIDs={MACMAHON}|{SALMON}&concat=true")).await.entries();

@@ -28,7 +28,7 @@ const STUCK: Rates = Rates {
 async fn planning_a_long_list_ends_when_its_client_leaves_and_its_memory_comes_back() {
     let settings = DataSettings { post_selection: false, ..DataSettings::default() };
     let fixture = with_samples(settings, &[SALMON]).await;
-    let (faults, memory) = (&fixture.faults, fixture.library.memory());
+    let (faults, memory) = (&fixture.faults, &fixture.library.memory);
     let list = (0..3_000).map(|n| format!("t.{n}\n")).collect::<String>() + SALMON;
     for reads in 0..6 {
         (0..reads).for_each(|_| faults.next(Kind::Read, Fault::Delay(Duration::ZERO)));

@@ -43,10 +43,10 @@ async fn a_replaced_page_is_in_the_next_archive_and_nothing_else_changes() {
     let changed: Vec<_> = before.iter().zip(&after).filter(|(before, after)| before != after).collect();
     assert_eq!(changed.len(), 1);
     assert_eq!(changed[0].1.1, "What stood here was misread.");
-    let verified = fixture.library.verify(&SALMON.parse().unwrap()).await.unwrap();
+    let verified = fixture.library.volumes.verify(&SALMON.parse().unwrap()).await.unwrap();
     assert!(verified.damaged.is_empty(), "{verified:?}");
     // An import of the original restores it.
-    fixture.library.import(sample(SALMON), objects::Unchanged::Skip, |_| {}).await.unwrap();
+    fixture.library.volumes.import(sample(SALMON), volumes::Unchanged::Skip, |_| {}).await.unwrap();
     assert_eq!(fixture.get(&page(7)).await.text(), first.text());
 }
 
@@ -55,7 +55,7 @@ async fn a_replaced_mets_changes_labels_and_order() {
     let fixture = empty(DataSettings::default()).await;
     let parts = volume("a.b", &["one", "two", "three"]);
     let mets = String::from_utf8(parts.mets.clone()).unwrap();
-    fixture.library.import(parts, objects::Unchanged::Skip, |_| {}).await.unwrap();
+    fixture.library.volumes.import(parts, volumes::Unchanged::Skip, |_| {}).await.unwrap();
     // The files change places, and one changes its label.
     let new = mets.replace(r#"ORDER="1" ORDERLABEL="p1"#, r#"ORDER="9" ORDERLABEL="last"#);
     let replaced = replace(&fixture, "/volumes/a.b/mets", &new, None).await;
@@ -70,13 +70,13 @@ async fn a_replaced_mets_changes_labels_and_order() {
     assert_eq!(fixture.get("/volumes?volumeIDs=a.b&layout=wordseq").await.entries()[0].1, "twothreeone");
     // The same METS again changes nothing visible.
     assert_eq!(replace(&fixture, "/volumes/a.b/mets", &new, None).await.status, StatusCode::NO_CONTENT);
-    assert!(fixture.library.verify(&"a.b".parse().unwrap()).await.unwrap().damaged.is_empty());
+    assert!(fixture.library.volumes.verify(&"a.b".parse().unwrap()).await.unwrap().damaged.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_replacement_is_refused_and_changes_nothing() {
     let fixture = with_samples(DataSettings::default(), &[SALMON]).await;
-    let revision = async || fixture.library.volume(&SALMON.parse().unwrap()).await.unwrap().revision;
+    let revision = async || fixture.library.volumes.volume(&SALMON.parse().unwrap()).await.unwrap().revision;
     let before = revision().await;
     let stale = replace(&fixture, &page(7), "x", Some("\"0\"")).await;
     assert_eq!(stale.status, StatusCode::PRECONDITION_FAILED);
@@ -115,7 +115,7 @@ async fn damage_is_not_copied_and_a_damaged_page_can_be_replaced() {
         (0..150_000).map(letter).collect()
     };
     let (one, two) = (noise(1), noise(7));
-    fixture.library.import(volume("a.b", &[&one, &two]), objects::Unchanged::Skip, |_| {}).await.unwrap();
+    fixture.library.volumes.import(volume("a.b", &[&one, &two]), volumes::Unchanged::Skip, |_| {}).await.unwrap();
     fixture.damage_a_pack("a.b", store::faults::Harm::FlippedBit, false).await;
     let refused = replace(&fixture, "/volumes/a.b/pages/2", "new", None).await;
     assert_eq!(refused.status, StatusCode::INTERNAL_SERVER_ERROR, "the first page would be lost: {}", refused.text());

@@ -6,9 +6,10 @@ mod support;
 
 use std::time::Duration;
 
+use ::volumes::Unchanged;
+use audit::Requester;
 use door_data::DataSettings;
 use http::{Method, StatusCode, header};
-use objects::{Requester, Unchanged};
 use proptest::test_runner::{Config, TestRunner};
 use support::{Answer, Fixture, MACMAHON, SALMON, volume, with_samples};
 
@@ -100,7 +101,7 @@ async fn if_range_and_conditions_compare_the_tag() {
     let ask = || fixture.ask(Method::GET, &path).header(header::RANGE, "bytes=5-");
     let same = ask().header(header::IF_RANGE, &etag).answer().await;
     assert_eq!((same.status, &same.body[..]), (StatusCode::PARTIAL_CONTENT, &whole.body[5..]));
-    fixture.library.import(support::sample(SALMON), Unchanged::Force, |_| {}).await.unwrap();
+    fixture.library.volumes.import(support::sample(SALMON), Unchanged::Force, |_| {}).await.unwrap();
     let changed = ask().header(header::IF_RANGE, &etag).answer().await;
     assert_eq!((changed.status, &changed.body), (StatusCode::OK, &whole.body), "another revision with the same texts");
     assert_ne!(changed.header("etag"), Some(etag.as_str()));
@@ -152,8 +153,8 @@ async fn a_selection_stays_the_same_while_its_volumes_change() {
     assert_eq!(told["len_bytes"].as_u64(), Some(before.body.len() as u64));
     assert_eq!(told["etag"].as_str(), before.header("etag"));
 
-    fixture.library.import(volume(MACMAHON, &["another text"]), Unchanged::Skip, |_| {}).await.unwrap();
-    fixture.library.delete(&SALMON.parse().unwrap()).await.unwrap();
+    fixture.library.volumes.import(volume(MACMAHON, &["another text"]), Unchanged::Skip, |_| {}).await.unwrap();
+    fixture.library.volumes.delete(&SALMON.parse().unwrap()).await.unwrap();
     let after = fixture.get(address).await;
     assert_eq!((after.header("etag"), &after.body), (before.header("etag"), &before.body));
     assert_eq!(range(&fixture, address, "bytes=40000-").await.body, before.body[40_000..]);

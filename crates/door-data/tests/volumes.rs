@@ -5,12 +5,12 @@ mod support;
 
 use std::io::Read;
 
+use ::volumes::Unchanged;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use door_data::{DataSettings, segment};
 use http::{Method, StatusCode, header};
 use md5::Md5;
-use objects::Unchanged;
 use sha2::{Digest, Sha256};
 use support::{Answer, Fixture, MACMAHON, SALMON, TAYLOR, cleaned, empty, sample, sample_pages, volume, with_samples};
 
@@ -123,7 +123,7 @@ async fn a_page_that_the_client_has_is_not_sent_again() {
         }
     }
     // The tag depends on the text: the same text in a new revision has the same tag.
-    fixture.library.import(sample(SALMON), Unchanged::Force, |_| {}).await.unwrap();
+    fixture.library.volumes.import(sample(SALMON), Unchanged::Force, |_| {}).await.unwrap();
     assert_eq!(fixture.get(&page).await.header("etag"), Some(etag));
 }
 
@@ -185,7 +185,7 @@ async fn mets_and_record_are_returned_as_imported() {
         (record.header("content-type"), &record.body[..]),
         (Some("application/json"), &source.record.unwrap()[..])
     );
-    fixture.library.import(volume("t.a", &["x"]), Unchanged::Skip, |_| {}).await.unwrap();
+    fixture.library.volumes.import(volume("t.a", &["x"]), Unchanged::Skip, |_| {}).await.unwrap();
     assert_eq!(fixture.get("/volumes/t.a/record").await.status, StatusCode::NOT_FOUND);
 }
 
@@ -240,7 +240,12 @@ async fn volumes_are_listed_in_the_requested_format() {
 async fn a_list_can_be_read_in_parts() {
     let fixture = empty(DataSettings::default()).await;
     for number in 0..7 {
-        fixture.library.import(volume(&format!("t.{number}<&>"), &["x"]), Unchanged::Skip, |_| {}).await.unwrap();
+        fixture
+            .library
+            .volumes
+            .import(volume(&format!("t.{number}<&>"), &["x"]), Unchanged::Skip, |_| {})
+            .await
+            .unwrap();
     }
     let whole = fixture.get("/volumes/").await;
     let mut path = "/volumes/?limit=3&format=json".to_owned();

@@ -1,10 +1,11 @@
-//! Request bodies held in memory, within the budget that all of them share ([`objects::Memory`]).
+//! Request bodies held in memory, within the budget that all of them share ([`budget::Memory`]).
 
 use axum::body::Body;
+use budget::Overloaded;
+use budget::{Memory, Party, Share};
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use objects::{Memory, ObjectsError, Party, Share};
 use thiserror::Error;
 
 /// First share of a body of unknown length, in bytes.
@@ -33,7 +34,7 @@ pub enum BodyError {
     Broken(String),
     /// The budget has no room for the body now.
     #[error(transparent)]
-    Memory(#[from] ObjectsError),
+    Memory(#[from] Overloaded),
 }
 
 /// Reads a body of at most `max_bytes` into memory for a party. Each byte costs `times` bytes of

@@ -5,7 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName};
-use objects::resources::DigestAlgorithm;
+use repository::DigestAlgorithm;
 use thiserror::Error;
 
 /// RFC 3230, section 4.3.2.
@@ -148,7 +148,7 @@ mod tests {
     fn a_value_that_is_not_a_digest_matches_no_bytes() {
         for element in ["md5=1234", "md5=", &*format!("sha-256={MD5}"), "sha=:not base64:"] {
             let announced = [read(element, false).unwrap()];
-            let digests = objects::resources::upload::digests_of(b"", &algorithms(&announced));
+            let digests = repository::upload::digests_of(b"", &algorithms(&announced));
             let error = check(&announced, &digests).unwrap_err();
             assert!(matches!(error, DigestError::Mismatch { .. }), "{element}: {error}");
         }

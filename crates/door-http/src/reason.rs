@@ -1,8 +1,8 @@
 //! The reasons for which doors refuse requests: one table, so that a reason has the same status and
 //! the same word everywhere.
 
+use heads::ObjectsError;
 use http::StatusCode;
-use objects::ObjectsError;
 use store::StoreError;
 
 /// Why a request is refused.

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use hathi::VolumeId;
+use heads::ResourcePath;
+use heads::VOLUMES;
 use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
-use objects::ResourcePath;
-use objects::library::VOLUMES;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rdf::Iri;
 

@@ -12,13 +12,15 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
+use heads::ListToken;
+use heads::VOLUMES;
+use heads::{ObjectsError, ResourcePath};
 use http::{HeaderValue, Method, StatusCode, header};
-use objects::library::VOLUMES;
-use objects::list::ListToken;
-use objects::resources::{Kind, Resource};
-use objects::{Library, ObjectsError, ResourceError, ResourcePath};
+use library::Library;
 use pack::StreamedZip;
 use rdf::Syntax;
+use repository::ResourceError;
+use repository::{Kind, Resource};
 use tempfile::SpooledTempFile;
 use thiserror::Error;
 use tokio::sync::mpsc;
@@ -218,7 +220,7 @@ impl Archive {
     async fn some_children(&mut self, folder: Folder) -> Result<(Option<Folder>, Vec<Folder>), ArchiveError> {
         let Folder { path, prefix, depth, after } = folder;
         let Some(container) = self.found(&path).await? else { return Ok((None, Vec::new())) };
-        let page = match self.library.children(&container, after.as_ref(), PAGE_CHILDREN).await {
+        let page = match self.library.repository.children(&container, after.as_ref(), PAGE_CHILDREN).await {
             Err(ObjectsError::Gone(_)) => return Ok((None, Vec::new())),
             page => page?,
         };
@@ -227,7 +229,7 @@ impl Archive {
         let read = stream::iter(children).map(|path| {
             let (library, site) = (library.clone(), site.clone());
             async move {
-                match library.resource(&path).await {
+                match library.repository.resource(&path).await {
                     Ok(resource) => description(&library, &site, &resource).await.map(|text| Some((resource, text))),
                     // It was deleted since it was listed.
                     Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
@@ -255,7 +257,7 @@ impl Archive {
                     self.left_out.add(format!("stored elsewhere: /{} at {}", child.path(), elsewhere.url));
                     continue;
                 }
-                let mut content = match self.library.content(&child, binary, 0..binary.len_bytes).await {
+                let mut content = match self.library.repository.content(&child, binary, 0..binary.len_bytes).await {
                     // Damage that is found later ends the archive. It is marked, and the next
                     // archive leaves it out.
                     Err(error) if error.is_damage() => {
@@ -277,7 +279,7 @@ impl Archive {
 
     /// A container that is still there.
     async fn found(&self, path: &ResourcePath) -> Result<Option<Resource>, ArchiveError> {
-        match self.library.resource(path).await {
+        match self.library.repository.resource(path).await {
             Ok(resource) => Ok(Some(resource)),
             Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
             Err(error) => Err(ArchiveError::Ldp(error.into())),

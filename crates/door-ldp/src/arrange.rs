@@ -14,10 +14,11 @@
 
 use std::collections::VecDeque;
 
+use ::volumes::Volume;
+use heads::ResourcePath;
 use indexmap::IndexMap;
-use objects::resources::{Backlinks, Membership, Relation, Resource};
-use objects::{ResourcePath, Volume};
 use rdf::{Graph, Lists, NamedNode, NamedOrBlankNode, Triple};
+use repository::{Backlinks, Membership, Relation, Resource};
 
 /// A section of a response.
 pub enum Section {

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 
 use axum::body::Body;
+use budget::Share;
 use bytes::Bytes;
 use door_http::body::{self, Held};
 use door_http::digests;
 use futures::{Stream, StreamExt};
+use heads::ResourcePath;
 use http::{HeaderMap, header};
-use objects::resources::upload::digests_of;
-use objects::{ResourcePath, Share};
 use parking_lot::Mutex;
 use rdf::{ContentType, Graph, Iri, JsonLdForm, Limits, NamedOrBlankNodeRef, Syntax, TermRef, Triple};
+use repository::upload::digests_of;
 
 use crate::address::Site;
 use crate::errors::LdpError;
@@ -93,7 +94,7 @@ pub fn bytes_of(graph: &Graph) -> u64 {
 /// Reads a body into memory, and checks it against the digests in the request's headers.
 pub async fn whole(body: Body, asked: &LdpRequest, bytes_max: usize) -> Result<Held, LdpError> {
     let announced = digests::announced(&asked.headers)?;
-    let held = body::held(asked.library().memory(), &asked.party, body, bytes_max as u64, 1).await?;
+    let held = body::held(&asked.library().memory, &asked.party, body, bytes_max as u64, 1).await?;
     digests::check(&announced, &digests_of(&held.bytes, &digests::algorithms(&announced)))?;
     Ok(held)
 }

@@ -1,9 +1,9 @@
 //! From a received body to what is stored: a new resource, or the update of one.
 
-use objects::ResourcePath;
-use objects::resources::{Kind, NewKind, NewResource, Resource, Update};
+use heads::ResourcePath;
 use rdf::Graph;
 use rdf::update::Removal;
+use repository::{Kind, NewKind, NewResource, Resource, Update};
 
 use crate::address::kept_iri;
 use crate::errors::LdpError;

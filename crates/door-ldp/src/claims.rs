@@ -8,9 +8,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use objects::resources::Membership;
-use objects::{Library, ResourcePath};
+use heads::ResourcePath;
+use library::Library;
 use rdf::Triple;
+use repository::Membership;
 
 use crate::address::path_of_kept;
 use crate::errors::LdpError;
@@ -75,7 +76,7 @@ fn child_in(container: &ResourcePath, iri: &str) -> Option<Ground> {
 /// Those of the statements that never were true.
 pub async fn never_so(library: &Library, claims: Vec<Claim>) -> Result<Vec<Triple>, LdpError> {
     let children: Vec<_> = claims.iter().flat_map(Claim::children).cloned().collect();
-    let known = library.were_children(&children).await?;
+    let known = library.repository.were_children(&children).await?;
     let were: HashSet<_> = children.iter().zip(known).filter(|(_, was)| *was).map(|(child, _)| child).collect();
     let mut open: Vec<_> =
         claims.into_iter().filter(|claim| !claim.children().any(|child| were.contains(child))).collect();
@@ -85,7 +86,7 @@ pub async fn never_so(library: &Library, claims: Vec<Claim>) -> Result<Vec<Tripl
         sought.entry(container.clone()).or_default().insert(member.clone());
     }
     for (container, members) in &mut sought {
-        *members = library.never_named(container, std::mem::take(members)).await?;
+        *members = library.repository.never_named(container, std::mem::take(members)).await?;
     }
     open.retain(|claim| claim.named().all(|(container, member)| sought[container].contains(member)));
     Ok(open.into_iter().map(Claim::into_triple).collect())

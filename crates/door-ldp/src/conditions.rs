@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use door_http::PreconditionFailed;
 use headers::{HeaderMapExt, IfModifiedSince, IfUnmodifiedSince, LastModified};
+use heads::RevisionId;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use objects::RevisionId;
 use store::UnixMillis;
 
 use crate::errors::LdpError;

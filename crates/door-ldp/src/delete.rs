@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use http::{Method, StatusCode};
-use objects::ResourceError;
+use repository::ResourceError;
 
 use crate::conditions::is_conditional;
 use crate::errors::LdpError;
@@ -32,7 +32,7 @@ impl LdpRequest {
             if is_conditional(&self.headers) || !self.settings().require_condition {
                 self.may_change(&resource)?;
             }
-            match self.library().delete_resource(&resource).await {
+            match self.library().repository.delete(&resource).await {
                 Err(ResourceError::Moved(_)) => {}
                 done => return Ok(done?),
             }
@@ -42,7 +42,7 @@ impl LdpRequest {
 
     /// Deletes a tombstone, so that the name can be used again.
     pub async fn delete_tombstone(&self) -> Result<Response, LdpError> {
-        match self.library().remove_tombstone(self.path()).await {
+        match self.library().repository.remove_tombstone(self.path()).await {
             Err(ResourceError::Exists(path)) => Err(ResourceError::Absent(path).into()),
             done => done.map(|()| empty(StatusCode::NO_CONTENT)).map_err(LdpError::from),
         }

@@ -16,8 +16,8 @@ use base64::engine::general_purpose::STANDARD;
 use door_http::digests::{CONTENT_DIGEST, DIGEST, REPR_DIGEST, algorithm, name};
 use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use objects::resources::upload::Hashing;
-use objects::resources::{Binary, DigestAlgorithm, Elsewhere, Resource};
+use repository::upload::Hashing;
+use repository::{Binary, DigestAlgorithm, Elsewhere, Resource};
 
 use crate::body::pieces;
 use crate::errors::LdpError;
@@ -99,7 +99,7 @@ impl LdpRequest {
         let others: Vec<_> = others.collect::<BTreeSet<_>>().into_iter().collect();
         let mut known = match others.is_empty() {
             true => Vec::new(),
-            false => self.library().digests(resource, binary, &others).await?,
+            false => self.library().repository.digests(resource, binary, &others).await?,
         };
         known.push((DigestAlgorithm::Sha256, binary.sha256.to_vec()));
         for (field, algorithm) in given {
@@ -132,7 +132,7 @@ impl LdpRequest {
         let turn = external.turn_to_sum_up().await?;
         let there = external.ask(Method::GET, &elsewhere.url, None).await?.into_body();
         let bytes = pieces(there, self.settings().binary_bytes_max);
-        let known = self.library().summed_up(bytes, &algorithms.into_iter().collect::<Vec<_>>()).await?;
+        let known = self.library().repository.summed_up(bytes, &algorithms.into_iter().collect::<Vec<_>>()).await?;
         drop(turn);
         for (field, algorithm) in given {
             let digest = known.iter().find(|(known, _)| *known == algorithm);

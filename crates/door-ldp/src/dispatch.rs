@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use heads::ResourcePath;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use objects::{ResourceError, ResourcePath};
 use rdf::vocab::ldp;
+use repository::ResourceError;
 
 use crate::address::Facet;
 use crate::errors::LdpError;

@@ -1,12 +1,14 @@
 //! Errors of requests: one total match from the reason to the status.
 
 use axum::response::{IntoResponse, Response};
+use budget::Overloaded;
 use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
+use heads::{InvalidPath, ObjectsError};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use objects::resources::UploadError;
-use objects::{InvalidPath, ObjectsError, ResourceError};
 use rdf::ParseError;
 use rdf::update::UpdateError;
+use repository::ResourceError;
+use repository::UploadError;
 use thiserror::Error;
 
 use crate::links;
@@ -256,6 +258,12 @@ impl LdpError {
 impl From<ObjectsError> for LdpError {
     fn from(error: ObjectsError) -> Self {
         Self::Resource(error.into())
+    }
+}
+
+impl From<Overloaded> for LdpError {
+    fn from(error: Overloaded) -> Self {
+        ObjectsError::from(error).into()
     }
 }
 

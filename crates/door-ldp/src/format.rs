@@ -1,8 +1,8 @@
 //! The formats of graphs in responses: a syntax, or a page for people.
 
 use door_http::accept::{self, Offer};
+use heads::ResourcePath;
 use http::{HeaderMap, HeaderValue, header};
-use objects::ResourcePath;
 use rdf::vocab::PREFIXES;
 use rdf::{JsonLdForm, Syntax, Writer};
 

@@ -7,11 +7,11 @@ use axum::response::Response;
 use door_http::ranges::{self, Extent};
 use futures::StreamExt;
 use headers::{ETag, HeaderMapExt, LastModified};
+use heads::ListToken;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::list::ListToken;
-use objects::resources::{Backlinks, Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Part, Resource};
 use rdf::vocab::ldp;
 use rdf::{Graph, Triple};
+use repository::{Backlinks, Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Part, Resource};
 
 use crate::address::Facet;
 use crate::arrange::{Arranged, Section, arranged};
@@ -64,12 +64,12 @@ impl LdpRequest {
         let mut change = None;
         let is_listed = is_container(resource) && (preferences.containment || preferences.membership);
         if is_listed {
-            change = self.library().last_change(resource).await?;
+            change = self.library().repository.last_change(resource).await?;
         }
         let members_elsewhere = preferences.membership && !giving.is_empty();
         if members_elsewhere {
             for (_, container) in giving {
-                change = change.max(self.library().last_change(container).await?);
+                change = change.max(self.library().repository.last_change(container).await?);
             }
         }
         let listing = (is_listed || members_elsewhere).then_some(change);
@@ -108,7 +108,7 @@ impl LdpRequest {
         let statements = |told| Statements::new(self.library().clone(), self.site.clone(), writer, told);
         if let Some(mut page) = page.filter(|_| is_container(resource)) {
             if page.is_last {
-                page.after = self.library().last_page(resource, page.members_max).await?;
+                page.after = self.library().repository.last_page(resource, page.members_max).await?;
             }
             let (told, next) = self.told_on_page(resource, &page, &preferences).await?;
             page.describe(&self.site.iri(self.path()), next.as_ref(), response.headers_mut());
@@ -160,7 +160,7 @@ impl LdpRequest {
         let listings = listings(resource, preferences);
         let told = match listings.is_empty() && !preferences.contained_descriptions {
             true => ChildPage::default(),
-            false => self.library().children(resource, page.after.as_ref(), page.members_max).await?,
+            false => self.library().repository.children(resource, page.after.as_ref(), page.members_max).await?,
         };
         for (membership, container) in listings {
             let statement = |child| membership::statement(&membership, container.path(), child);
@@ -223,7 +223,7 @@ impl LdpRequest {
         let all_are_sent = self.method == Method::GET && extent == Extent::Whole;
         self.insert_digests(resource, binary, all_are_sent, headers).await?;
         if self.method == Method::HEAD {
-            self.library().refuse_marked(resource, Part::Bytes).await?;
+            self.library().repository.refuse_marked(resource, Part::Bytes).await?;
             let headers = response.headers_mut();
             headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
             headers.insert(header::CONTENT_LENGTH, binary.len_bytes.into());
@@ -234,7 +234,7 @@ impl LdpRequest {
         let open = move |range: Range<u64>| {
             let (library, resource, binary) = (library.clone(), resource.clone(), binary.clone());
             async move {
-                let content = library.content(&resource, &binary, range).await?;
+                let content = library.repository.content(&resource, &binary, range).await?;
                 Ok(content.map(|piece| piece.map_err(BoxError::from)).boxed())
             }
         };

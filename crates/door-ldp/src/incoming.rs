@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use door_http::digests;
+use heads::ResourcePath;
 use http::{HeaderMap, Method, header};
-use objects::resources::{Resource, Uploaded};
-use objects::{ResourceError, ResourcePath};
 use rdf::ContentType;
+use repository::ResourceError;
+use repository::{Resource, Uploaded};
 
 use crate::body::{GraphBody, content_type, pieces, refuse_codings, whole};
 use crate::disposition;
@@ -87,7 +88,7 @@ impl LdpRequest {
             // They are read once, so that announced digests are true at least now.
             let body = external.ask(Method::GET, &url, None).await?.into_body();
             let bytes = pieces(body, self.settings().binary_bytes_max);
-            let read = self.library().summed_up(bytes, &digests::algorithms(&announced)).await?;
+            let read = self.library().repository.summed_up(bytes, &digests::algorithms(&announced)).await?;
             digests::check(&announced, &read)?;
         }
         let mut uploaded = Uploaded::elsewhere(url, handling);
@@ -111,9 +112,9 @@ impl LdpRequest {
             return Err(LdpError::TooLarge { max_bytes });
         }
         let algorithms = digests::algorithms(&announced);
-        let mut uploaded = self.library().upload(path, pieces(body, max_bytes), &algorithms).await?;
+        let mut uploaded = self.library().repository.upload(path, pieces(body, max_bytes), &algorithms).await?;
         if let Err(error) = digests::check(&announced, &uploaded.digests) {
-            self.library().discard(&uploaded).await;
+            self.library().repository.discard(&uploaded).await;
             return Err(error.into());
         }
         uploaded.media_type = media_type.to_owned();
@@ -149,8 +150,8 @@ impl LdpRequest {
 
     /// Gives back unused bytes, unless it is uncertain whether they are used.
     pub async fn give_back(&self, uploaded: &Uploaded, error: &LdpError) {
-        if !matches!(error, LdpError::Resource(ResourceError::Objects(objects::ObjectsError::Unknown(_)))) {
-            self.library().discard(uploaded).await;
+        if !matches!(error, LdpError::Resource(ResourceError::Objects(heads::ObjectsError::Unknown(_)))) {
+            self.library().repository.discard(uploaded).await;
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The repository door: a Linked Data Platform (W3C LDP 1.0) over HTTP. It knows the domain
-//! (`objects`), graphs (`rdf`), and of the seam (`store`) only its times. It knows no engine,
+//! (`repository`), graphs (`rdf`), and of the seam (`store`) only its times. It knows no engine,
 //! listener, token or configuration file.
 //!
 //! How to read it, in the order in which a request is processed:
@@ -69,7 +69,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{MethodRouter, get, options, post};
-use objects::Library;
+use library::Library;
 
 use external::External;
 

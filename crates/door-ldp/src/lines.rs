@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use axum::body::{Body, BodyDataStream};
+use budget::Share;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, Stream, StreamExt};
-use objects::Share;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -109,7 +109,7 @@ struct Object {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use objects::{Memory, Party};
+    use budget::{Memory, Party};
 
     use super::*;
 

@@ -5,12 +5,13 @@
 
 use std::collections::HashSet;
 
+use heads::ResourcePath;
 use jiff::Timestamp;
-use objects::resources::{Backlinks, Kind, MemberRule, Membership, Resource};
-use objects::{Library, ResourcePath};
+use library::Library;
 use rdf::update::Removal;
 use rdf::vocab::{ldp, xsd};
 use rdf::{Graph, Literal, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, Triple};
+use repository::{Backlinks, Kind, MemberRule, Membership, Resource};
 use store::UnixMillis;
 
 use crate::address::{kept_iri, kept_volumes, path_of_kept};
@@ -213,11 +214,11 @@ pub async fn rules(library: &Library, resource: &Resource) -> Result<Vec<(Member
 pub async fn giving_members(library: &Library, resource: &Resource) -> Result<Vec<(Membership, Resource)>, LdpError> {
     let mut giving = Vec::new();
     let mut recorded = Backlinks::giving_members_to(resource.path().clone());
-    while let Some(paths) = library.more_backlinks(&mut recorded).await? {
+    while let Some(paths) = library.repository.more_backlinks(&mut recorded).await? {
         for path in paths {
             // A deleted container, or one that now gives its members to another resource, gives
             // none.
-            let Ok(container) = library.resource(&path).await else { continue };
+            let Ok(container) = library.repository.resource(&path).await else { continue };
             let Kind::Container { membership, .. } = container.kind() else { continue };
             if membership.rule().is_some_and(|rule| is_about(rule, resource.path())) {
                 giving.push((membership.clone(), container));

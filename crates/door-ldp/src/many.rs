@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use axum::body::{Body, BodyDataStream};
 use axum::response::Response;
+use budget::Share;
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
+use heads::ResourcePath;
 use http::{HeaderValue, StatusCode, header};
-use objects::resources::Resource;
-use objects::{ResourcePath, Share};
 use rdf::quads;
 use rdf::{Iri, Limits};
+use repository::Resource;
 
 use crate::address::path_of_kept;
 use crate::body::{GraphBody, bytes_of, content_type, refuse_codings, refuse_digests};
@@ -92,7 +93,7 @@ impl LdpRequest {
             ..Limits::default()
         };
         let (asked, container) = (self.clone(), Arc::new(container));
-        let share = self.library().memory().try_reserve(&self.party, HELD_BYTES)?;
+        let share = self.library().memory.try_reserve(&self.party, HELD_BYTES)?;
         let sent = match many {
             Many::Quads => resources(body, limits, share).map(|resource| resource.map(Sent::Graph)).boxed(),
             Many::Lines => lines::of(body, limits.body_bytes, share).map(|line| line.map(Sent::Line)).boxed(),
@@ -102,7 +103,7 @@ impl LdpRequest {
             let payer = payer.clone();
             async move {
                 let sent = sent?;
-                let share = payer.library().memory().reserve(&payer.party, sent.bytes()).await?;
+                let share = payer.library().memory.reserve(&payer.party, sent.bytes()).await?;
                 Ok((sent, share))
             }
         });
@@ -181,7 +182,7 @@ impl LdpRequest {
         refuse_volumes(&path)?;
         let above = (path.parent().as_ref() == Some(container.path())).then_some(container);
         let new = self.new_graph(graph(&path)?, model, &path, above)?;
-        self.library().create_resource(&path, &new).await?;
+        self.library().repository.create(&path, &new).await?;
         Ok(name.to_owned())
     }
 
@@ -193,7 +194,7 @@ impl LdpRequest {
         graph: impl Fn(&ResourcePath) -> Result<rdf::Graph, LdpError>,
     ) -> Result<String, LdpError> {
         let make = |above: &Resource, path: &ResourcePath| self.new_graph(graph(path)?, model, path, Some(above));
-        let written = self.library().create_in::<LdpError>(container.path(), None, make).await?;
+        let written = self.library().repository.create_in::<LdpError>(container.path(), None, make).await?;
         Ok(self.site.iri(&written.path))
     }
 

@@ -1,11 +1,11 @@
 //! Membership (LDP 1.0, sections 5.4 and 5.5): the rule in a container's description, and the
 //! statements that follow from it.
 
-use objects::ResourcePath;
-use objects::resources::{Child, MemberRule, Membership, Relation};
+use heads::ResourcePath;
 use rdf::update::Removal;
 use rdf::vocab::ldp;
 use rdf::{Graph, NamedNode, NamedNodeRef, Term, Triple};
+use repository::{Child, MemberRule, Membership, Relation};
 
 use crate::address::{kept_iri, path_of_kept};
 use crate::errors::LdpError;

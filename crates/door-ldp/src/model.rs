@@ -1,11 +1,11 @@
 //! Interaction models (LDP 1.0, sections 4 and 5): which one a client requests, and which types
 //! express it.
 
+use heads::ResourcePath;
 use http::HeaderMap;
-use objects::ResourcePath;
-use objects::resources::{Kind, Membership};
 use rdf::vocab::ldp;
 use rdf::{Graph, NamedNodeRef, Term};
+use repository::{Kind, Membership};
 
 use crate::errors::LdpError;
 use crate::settings::DefaultModel;

@@ -2,8 +2,8 @@
 //! to the others.
 
 use axum::response::Response;
+use heads::ListToken;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use objects::list::ListToken;
 use rdf::vocab::ldp;
 
 use crate::errors::LdpError;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use door_http::Held;
-use objects::ResourceError;
-use objects::resources::Kind;
 use rdf::update::{Cancellation, Updated};
 use rdf::vocab::ldp;
 use rdf::{Limits, Triple};
+use repository::Kind;
+use repository::ResourceError;
 
 use crate::address::Facet;
 use crate::body::{GraphBody, bytes_of, content_type, refuse_codings, whole};
@@ -88,7 +88,7 @@ impl LdpRequest {
                 });
             }
             let update = self.described(&resource, updated, &removals).await?;
-            match self.library().update_resource(&resource, &update).await {
+            match self.library().repository.update(&resource, &update).await {
                 Ok(written) => {
                     return Ok(self.replaced(&written, &Incoming::Graph(GraphBody::empty(), None)).await);
                 }

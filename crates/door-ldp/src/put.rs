@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use http::HeaderName;
-use objects::ResourceError;
-use objects::resources::{Kind, Resource, Update, Written};
 use rdf::ContentType;
+use repository::ResourceError;
+use repository::{Kind, Resource, Update, Written};
 
 use crate::address::Facet;
 use crate::body::{GraphBody, content_type, refuse_codings};
@@ -63,7 +63,7 @@ impl LdpRequest {
                 Found::Nothing => {
                     let above = self.above().await?;
                     let new = self.new_resource(incoming, self.path(), above.as_ref())?;
-                    self.library().create_resource(self.path(), &new).await.map_err(LdpError::from)
+                    self.library().repository.create(self.path(), &new).await.map_err(LdpError::from)
                 }
             };
             match (written, &found) {
@@ -80,7 +80,7 @@ impl LdpRequest {
 
     /// What exists at the address, if the conditions of the request permit a change.
     async fn find(&self) -> Result<Found, LdpError> {
-        match self.library().resource(self.path()).await {
+        match self.library().repository.resource(self.path()).await {
             Ok(resource) => {
                 self.may_change(&resource)?;
                 Ok(Found::Resource(Box::new(resource)))
@@ -94,7 +94,7 @@ impl LdpRequest {
                     && self.headers.get(OVERWRITE_TOMBSTONE).is_some_and(|value| value == "true") =>
             {
                 conditions::creating(&self.headers)?;
-                self.library().remove_tombstone(self.path()).await?;
+                self.library().repository.remove_tombstone(self.path()).await?;
                 Ok(Found::Nothing)
             }
             Err(error) => Err(error.into()),
@@ -104,7 +104,7 @@ impl LdpRequest {
     /// The container of the new resource, if it exists.
     async fn above(&self) -> Result<Option<Resource>, LdpError> {
         let Some(above) = self.path().parent() else { return Ok(None) };
-        match self.library().resource(&above).await {
+        match self.library().repository.resource(&above).await {
             Ok(resource) => Ok(Some(resource)),
             Err(ResourceError::Absent(_)) => Ok(None),
             Err(error) => Err(error.into()),
@@ -120,7 +120,7 @@ impl LdpRequest {
             }
             _ => return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned())),
         };
-        Ok(self.library().update_resource(resource, &update).await?)
+        Ok(self.library().repository.update(resource, &update).await?)
     }
 
     async fn put_description(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
@@ -136,7 +136,7 @@ impl LdpRequest {
             self.may_change(&resource)?;
             let graph = body.graph(&self.site, self.path(), self.settings())?;
             let update = self.described(&resource, graph, &[]).await?;
-            match self.library().update_resource(&resource, &update).await {
+            match self.library().repository.update(&resource, &update).await {
                 Ok(written) => return Ok(self.replaced(&written, &Incoming::Graph(body, None)).await),
                 Err(ResourceError::Moved(_)) => {}
                 Err(error) => return Err(error.into()),

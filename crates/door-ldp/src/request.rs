@@ -3,15 +3,19 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use audit::Requester;
 use axum::body::Body;
 use axum::response::Response;
+use budget::Party;
 use bytes::Bytes;
 use futures::stream;
+use heads::{ObjectsError, ResourcePath};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::resources::{Kind, Resource};
-use objects::{Library, ObjectsError, Party, Requester, ResourceError, ResourcePath};
+use library::Library;
 use rdf::Syntax;
+use repository::ResourceError;
+use repository::{Kind, Resource};
 
 use crate::address::{Facet, Site, Target};
 use crate::conditions::{self, Validators};
@@ -22,7 +26,7 @@ use crate::settings::LdpSettings;
 use crate::{Encrypted, LdpDoor, links};
 
 /// Name of the container of volumes in the root.
-const VOLUMES: &str = objects::library::VOLUMES;
+const VOLUMES: &str = heads::VOLUMES;
 
 /// SPARQL 1.1 Update, section 1 (the media type is registered by SPARQL 1.1 Protocol).
 pub const SPARQL_UPDATE: &str = "application/sparql-update";
@@ -52,7 +56,7 @@ impl LdpRequest {
     /// Finds out what a request asks for.
     pub fn of(door: Arc<LdpDoor>, parts: Parts) -> Result<Self, LdpError> {
         let Parts { method, uri, headers, extensions, .. } = parts;
-        let party = extensions.get::<Requester>().map(Party::of).unwrap_or_default();
+        let party = extensions.get::<Requester>().map(Requester::party).unwrap_or_default();
         let encrypted = extensions.get::<Encrypted>().is_some();
         let site = Site::of(&door.settings, &uri, &headers, encrypted)?;
         let target = Target::parse(uri.path().strip_prefix(&door.settings.base).unwrap_or_default())?;
@@ -83,7 +87,7 @@ impl LdpRequest {
 
     /// The requested resource; for a description, the resource that has one of its own.
     pub async fn resource(&self) -> Result<Resource, LdpError> {
-        let resource = self.library().resource(self.path()).await?;
+        let resource = self.library().repository.resource(self.path()).await?;
         match (self.target.facet, resource.kind()) {
             (Facet::Description, Kind::RdfSource | Kind::Container { .. }) => {
                 Err(ResourceError::Absent(self.path().clone()).into())

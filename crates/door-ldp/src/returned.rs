@@ -2,9 +2,9 @@
 //! minimal, or with the current representation.
 
 use axum::response::Response;
+use heads::ResourcePath;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use objects::ResourcePath;
-use objects::resources::Written;
+use repository::Written;
 
 use crate::address::{Facet, Target};
 use crate::conditions::Validators;

@@ -4,15 +4,18 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 
+use ::volumes::Volume;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use hathi::VolumeId;
-use objects::list::ListToken;
-use objects::resources::{Child, Kind, Membership, Resource};
-use objects::{Library, ResourceError, ResourcePath, Volume};
+use heads::ListToken;
+use heads::ResourcePath;
+use library::Library;
 use rdf::vocab::ldp;
 use rdf::{NamedNode, Term, Triple, WriteError, Writer};
+use repository::ResourceError;
+use repository::{Child, Kind, Membership, Resource};
 
 use crate::address::{Site, kept_volume, kept_volumes};
 use crate::arrange::{Arranged, Section};
@@ -98,23 +101,25 @@ impl Statements {
                 goes_on.then_some(Section::Children(membership, container))
             }
             Section::ContainedDescriptions(container) => {
-                let page = self.library.children(&container, self.after.as_ref(), PAGE_CHILDREN).await?;
+                let page = self.library.repository.children(&container, self.after.as_ref(), PAGE_CHILDREN).await?;
                 let descriptions = Section::Descriptions(paths_of(&container, &page.children), None);
                 self.after = page.next;
                 let rest = self.after.is_some().then_some(Section::ContainedDescriptions(container));
                 rest.into_iter().for_each(|rest| self.told.sections.push_front(rest));
                 Some(descriptions)
             }
-            Section::InboundReferences(mut referrers) => match self.library.more_backlinks(&mut referrers).await? {
-                Some(mut paths) => {
-                    let target = referrers.path().clone();
-                    // A statement of a resource about itself is no reference to it.
-                    paths.retain(|path| *path != target);
-                    self.told.sections.push_front(Section::InboundReferences(referrers));
-                    Some(Section::Descriptions(paths.into(), Some(target)))
+            Section::InboundReferences(mut referrers) => {
+                match self.library.repository.more_backlinks(&mut referrers).await? {
+                    Some(mut paths) => {
+                        let target = referrers.path().clone();
+                        // A statement of a resource about itself is no reference to it.
+                        paths.retain(|path| *path != target);
+                        self.told.sections.push_front(Section::InboundReferences(referrers));
+                        Some(Section::Descriptions(paths.into(), Some(target)))
+                    }
+                    None => None,
                 }
-                None => None,
-            },
+            }
             Section::Descriptions(mut paths, about) => {
                 let some = paths.drain(..paths.len().min(DESCRIPTIONS_AT_ONCE)).collect();
                 self.describe(some, about.as_ref()).await?;
@@ -134,7 +139,7 @@ impl Statements {
     /// Writes the statements that follow from some more children. Returns false if these were the
     /// last.
     async fn list(&mut self, membership: &Membership, container: &Resource) -> Result<bool, LdpError> {
-        let page = self.library.children(container, self.after.as_ref(), PAGE_CHILDREN).await?;
+        let page = self.library.repository.children(container, self.after.as_ref(), PAGE_CHILDREN).await?;
         for child in &page.children {
             if let Some(triple) = membership::statement(membership, container.path(), child) {
                 self.push_with_held(triple)?;
@@ -151,7 +156,7 @@ impl Statements {
         let read = stream::iter(paths).map(|path| {
             let library = library.clone();
             async move {
-                match library.resource(&path).await {
+                match library.repository.resource(&path).await {
                     Ok(resource) => Ok(Some((kept_description(&library, &resource).await?, resource))),
                     Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
                     Err(error) => Err(LdpError::from(error)),
@@ -178,7 +183,7 @@ impl Statements {
 
     /// Writes the containment of some more volumes. Returns false if these were the last.
     async fn list_volumes(&mut self) -> Result<bool, LdpError> {
-        let page = self.library.list(self.after.as_ref(), PAGE_CHILDREN).await?;
+        let page = self.library.volumes.list(self.after.as_ref(), PAGE_CHILDREN).await?;
         for id in &page.volumes {
             self.push(volume_contained(id))?;
         }
@@ -191,7 +196,7 @@ impl Statements {
         let count = u32::try_from(volume.body.pages.count).unwrap_or(u32::MAX);
         let to = count.min(from.saturating_add(PAGE_CHILDREN as u32));
         let subject = NamedNode::new_unchecked(kept_volume(&volume.id));
-        for entry in self.library.entries(&volume.id, volume.body.generation, from..to).await? {
+        for entry in self.library.volumes.entries(&volume.id, volume.body.generation, from..to).await? {
             let page = NamedNode::new_unchecked(format!("{}/pages/{}", subject.as_str(), entry.seq));
             self.push(Triple::new(subject.clone(), ldp::CONTAINS.into_owned(), page))?;
         }

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use objects::library::VOLUMES;
-use objects::resources::Resource;
-use objects::{Library, ResourcePath};
+use heads::ResourcePath;
+use heads::VOLUMES;
+use library::Library;
 use rdf::update::Removal;
 use rdf::{BlankNode, Graph, NamedNode, NamedOrBlankNode, Term, Triple};
+use repository::Resource;
 
 use crate::address::path_of_kept;
 use crate::errors::LdpError;
 
 /// The stored description of a resource.
 pub async fn kept_description(library: &Library, resource: &Resource) -> Result<Graph, LdpError> {
-    let stored = library.description(resource).await?;
+    let stored = library.repository.description(resource).await?;
     rdf::from_stored(&stored).map_err(|error| LdpError::Internal(format!("a description: {error}")))
 }
 

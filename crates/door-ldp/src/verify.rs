@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use bytes::Bytes;
-use objects::ResourcePath;
-use objects::resources::VerifiedResource;
+use heads::ResourcePath;
+use repository::VerifiedResource;
 use serde::{Deserialize, Serialize};
 
 use crate::LdpDoor;
@@ -43,7 +43,7 @@ struct Page {
 /// `GET {base}/fcr:resources`: some resources, the next ones with `?after=`.
 async fn list(State(door): State<Arc<LdpDoor>>, Query(query): Query<ListQuery>) -> Result<Response, LdpError> {
     let after = query.after.map(|text| token(&text)).transpose()?;
-    let page = door.library.resources(after).await?;
+    let page = door.library.repository.resources(after).await?;
     let resources = page.paths.iter().map(ToString::to_string).collect();
     let next = page.next.map(|next| next.iter().map(|byte| format!("{byte:02x}")).collect());
     Ok(Json(Page { resources, next }).into_response())
@@ -100,5 +100,5 @@ impl From<VerifiedResource> for Report {
 /// `POST {base}/fcr:verify?path=`: reads all of a resource again, and reports in JSON.
 async fn verify(State(door): State<Arc<LdpDoor>>, Query(query): Query<VerifyQuery>) -> Result<Response, LdpError> {
     let path: ResourcePath = query.path.parse()?;
-    Ok(Json(Report::from(door.library.verify_resource_at(&path).await?)).into_response())
+    Ok(Json(Report::from(door.library.repository.verify_at(&path).await?)).into_response())
 }

@@ -59,7 +59,7 @@ pub async fn member(State(door): State<Arc<LdpDoor>>, Path(segments): Path<Vec<S
     let answer = async {
         let segment = segments.first().map(String::as_str).unwrap_or_default();
         let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
-        door.library.volume(&id).await?;
+        door.library.volumes.volume(&id).await?;
         Ok::<_, LdpError>(Member::of(uri.path()).describe(empty(StatusCode::OK), ""))
     };
     answer.await.unwrap_or_else(IntoResponse::into_response)

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use ::volumes::Listing;
+use ::volumes::Volume;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use hathi::VolumeId;
+use heads::RevisionId;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use objects::list::Listing;
-use objects::{RevisionId, Volume};
 use rdf::vocab::ldp;
 use rdf::{Literal, NamedNode, NamedNodeRef, Term, Triple, Writer};
 
@@ -46,7 +47,7 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     let preferences = Preferences::of(asked.headers).without_others();
     asked.say(format, &preferences, &mut response);
     let change = match preferences.containment {
-        true => Some(door.library.volumes_changed().await?),
+        true => Some(door.library.volumes.volumes_changed().await?),
         false => None,
     };
     let validators = Validators::of_graph(RevisionId::ZERO, change, &variant(format, &preferences));
@@ -70,10 +71,10 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
         return asked.send(door, response, writer, sections).await;
     };
     if page.is_last {
-        page.after = door.library.last_page_of_volumes(page.members_max).await?;
+        page.after = door.library.volumes.last_page_of_volumes(page.members_max).await?;
     }
     let told = match preferences.containment {
-        true => door.library.list(page.after.as_ref(), page.members_max).await?,
+        true => door.library.volumes.list(page.after.as_ref(), page.members_max).await?,
         false => Listing::default(),
     };
     triples.extend(told.volumes.iter().map(volume_contained));
@@ -105,7 +106,7 @@ pub async fn volume(State(door): State<Arc<LdpDoor>>, Path(segment): Path<String
 async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result<Response, LdpError> {
     let id = VolumeId::from_path_segment(segment).map_err(|error| LdpError::Volume(error.to_string()))?;
     let asked = VolumeRequest::of(door, request)?;
-    let volume = door.library.volume(&id).await?;
+    let volume = door.library.volumes.volume(&id).await?;
     let mut response = asked.described(&[ARCHIVAL_GROUP]);
     asked.link_descriptions(&volume, response.headers_mut());
     if asked.method == Method::OPTIONS {

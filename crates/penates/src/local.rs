@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use objects::Library;
+use library::Library;
 use store::copying;
 use store::limited::Limited;
 use store::read_only::ReadOnlyGate;

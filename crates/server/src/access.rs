@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use audit::Requester;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -12,7 +13,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use door_http::Reason;
 use http::{HeaderMap, HeaderValue, header};
-use objects::Requester;
 
 use crate::config::{Access, AuthConfig};
 use crate::cors::Origins;

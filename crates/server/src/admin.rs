@@ -10,9 +10,10 @@ use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use door_http::{Problem, Reason};
 use futures::{StreamExt, TryStreamExt};
+use heads::ObjectsError;
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
-use objects::{Library, ObjectsError};
+use library::Library;
 use serde::{Deserialize, Serialize};
 use store::UnixMillis;
 
@@ -101,11 +102,11 @@ async fn read_audit(State(admin): State<Admin>, Query(query): Query<AuditQuery>)
     let to = query.to.map_or(UnixMillis(u64::MAX), unix_millis);
     let body = match query.top {
         Some(most) => {
-            let top = admin.library.audit_top(from, to, most).await.map_err(|error| problem::of_library(&error))?;
+            let top = admin.library.audit.top(from, to, most).await.map_err(|error| problem::of_library(&error))?;
             Body::from(json_line(&top).map_err(|error| problem::of_library(&error))?)
         }
         None => Body::from_stream(
-            admin.library.audit_read(from, to).map(|entry| json_line(&entry?)).map_err(axum::BoxError::from),
+            admin.library.audit.read(from, to).map(|entry| json_line(&entry?)).map_err(axum::BoxError::from),
         ),
     };
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())

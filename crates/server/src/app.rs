@@ -11,8 +11,8 @@ use door_data::DataDoor;
 use door_http::Reason;
 use door_ldp::LdpDoor;
 use http::{HeaderValue, header};
+use library::Library;
 use metrics_exporter_prometheus::PrometheusHandle;
-use objects::Library;
 use store::{Clock, Store, SystemClock};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
@@ -150,7 +150,7 @@ impl App {
 
     /// Makes acknowledged writes durable and releases the store.
     pub async fn close(self) -> Result<(), ServerError> {
-        self.library.auditor().finish().await;
+        self.library.audit.auditor().finish().await;
         Ok(self.store.close().await?)
     }
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use objects::{CollectLimits, Library, ObjectsResult};
+use heads::ObjectsResult;
+use library::Library;
 use serde::Serialize;
 use store::{Call, Class, Deadline};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
+use volumes::CollectLimits;
 
 use crate::tokens::Tokens;
 
@@ -61,8 +63,8 @@ pub(crate) fn keep_fresh(tokens: Arc<Tokens>) -> AbortOnDropHandle<()> {
 /// Continues deletions on which nobody works, and deletes leftovers of earlier ones. A failure does
 /// not stop the rest.
 async fn resume(library: &Library, job_age_min: Duration) -> ObjectsResult<u64> {
-    let resumed = library.resume_deletions(job_age_min).await;
-    library.empty_deleted_containers().await?;
+    let resumed = library.repository.resume_deletions(job_age_min).await;
+    library.repository.empty_deleted_containers().await?;
     resumed
 }
 
@@ -91,11 +93,11 @@ pub(crate) struct Swept {
 
 /// One round. A failure does not stop the rest.
 pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
-    let selections_ended = library.sweep_selections().await;
-    let collected = library.collect_once(CollectLimits::default()).await;
-    let versions_removed = library.collect_versions().await;
-    let contents_collected = library.collect_contents().await;
-    let containers_grown = library.grow_containers().await;
+    let selections_ended = library.volumes.sweep_selections().await;
+    let collected = library.volumes.collect_once(CollectLimits::default()).await;
+    let versions_removed = library.repository.collect_versions().await;
+    let contents_collected = library.repository.collect_contents().await;
+    let containers_grown = library.heads.grow_containers().await;
     let call = Call::new(Class::Record, Deadline::within(STORE_SWEEP_MAX));
     let store_reclaimed = library.store().sweep(call).await;
     let collected = collected?;

@@ -16,7 +16,7 @@ pub enum ServerError {
     Config(#[from] ConfigError),
     /// The library failed, or the store below it.
     #[error(transparent)]
-    Library(#[from] objects::ObjectsError),
+    Library(#[from] heads::ObjectsError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::StoreError),

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use door_http::Reason;
-use objects::ObjectsError;
+use heads::ObjectsError;
 use serde::{Deserialize, Serialize};
 use store::wire::{self, Question};
 use store::{Call, Class, Deadline, Store, StoreError, read_only};

@@ -2,7 +2,7 @@
 
 use axum::response::{IntoResponse, Response};
 use door_http::{Problem, Reason};
-use objects::ObjectsError;
+use heads::ObjectsError;
 
 /// A response that says what is wrong.
 pub(crate) fn respond(reason: Reason, detail: &str) -> Response {

@@ -51,6 +51,6 @@ async fn serve_app(
         app.stopping().cancel();
     };
     listeners.serve(app.router(Via::Network), app.router(Via::AdminSocket), shutdown).await;
-    app.library().auditor().finish().await;
+    app.library().audit.auditor().finish().await;
     Ok(())
 }

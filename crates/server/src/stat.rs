@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use objects::Library;
+use library::Library;
 use serde::Serialize;
 
 use crate::problem;

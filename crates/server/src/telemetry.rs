@@ -12,11 +12,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, response};
 use bytes::Bytes;
+use heads::Chore;
 use http::{Method, StatusCode, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use library::Library;
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use objects::{Chore, Library};
 use store::{Health, Lane};
 
 use crate::error::ServerError;
@@ -71,10 +72,10 @@ fn install() -> Result<PrometheusHandle, String> {
 /// The text of `/metrics`, with the library's present state.
 pub(crate) async fn render(handle: &PrometheusHandle, library: &Library) -> Response {
     tell(library.store().health().await);
-    gauge!(AUDIT_LAG).set(library.auditor().lag().as_secs_f64());
-    gauge!(MEMORY).set(library.memory().taken_bytes() as f64);
+    gauge!(AUDIT_LAG).set(library.audit.auditor().lag().as_secs_f64());
+    gauge!(MEMORY).set(library.memory.taken_bytes() as f64);
     for chore in Chore::ALL {
-        counter!(FAILED_RECORDS, "pass" => chore.name()).absolute(library.failed_records(chore));
+        counter!(FAILED_RECORDS, "pass" => chore.name()).absolute(library.heads.failed_records(chore));
     }
     handle.run_upkeep();
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use objects::containment::{Marks, Settled};
-use objects::resources::Place as ContentPlace;
-use objects::{Head, RevisionId, Rule, State, keys};
+use heads::mark::{Marks, Settled};
+use heads::{Head, RevisionId, Rule, State, keys};
+use repository::BytesPlace as ContentPlace;
 use store::{Class, ContentId, ContentState, Table};
 
 use crate::store::replica::Place;
@@ -16,11 +16,7 @@ use crate::store::world::World;
 fn container_of_marks(children: &Bytes) -> Option<Bytes> {
     let end = children.len().checked_sub(23)?;
     let prefix = children.slice(..end);
-    Some(if prefix == *objects::library::VOLUMES {
-        keys::container_partition(objects::library::VOLUMES)
-    } else {
-        prefix
-    })
+    Some(if prefix == *heads::VOLUMES { keys::container_partition(heads::VOLUMES) } else { prefix })
 }
 
 /// The prefix of the partitions of marks of a container's children.
@@ -34,7 +30,7 @@ fn marks_prefix(container: &Bytes) -> String {
 /// The container of an object; `None` if it is in no container.
 fn container_of(object: &Bytes) -> Option<Bytes> {
     if object.starts_with(b"v/") {
-        return Some(keys::container_partition(objects::library::VOLUMES));
+        return Some(keys::container_partition(heads::VOLUMES));
     }
     let path = object.strip_prefix(b"r/").filter(|path| !path.is_empty())?;
     let parent = path.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |at| &path[..at]);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use objects::{Keep, Rule};
+use heads::{Keep, Rule};
 
 use crate::chance::{Chance, Purpose};
 use crate::setup::{Engine, Pace, Reach, Serial, Setup, Spread, Theme, Weather, replicated};

@@ -29,7 +29,7 @@ struct Cli {
     /// Leave out this rule of docs/protocols.md: reports the first seed that finds it, and fails if
     /// none does
     #[arg(long)]
-    leave_out: Option<objects::Rule>,
+    leave_out: Option<heads::Rule>,
     /// Run on after a failure
     #[arg(long)]
     keep_going: bool,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use objects::{Head, ResourcePath, RevisionId, State, head, keys};
+use heads::{Head, ResourcePath, RevisionId, State, head, keys};
 use store::{ContentId, NewRow, PlainRows, Table};
 
 use crate::store::world::{Key, Proposal};
@@ -130,7 +130,7 @@ impl Model {
             return self.wrong(format!("the head of {} cannot be read", partition.escape_ascii()));
         };
         if let Some(binary) = head.body.resource().and_then(|resource| resource.binary())
-            && let objects::resources::Place::Content(id) = binary.place
+            && let repository::BytesPlace::Content(id) = binary.place
         {
             self.naming.entry(id).or_default().insert(partition.clone());
         }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use objects::{Compute, Library, Rules, State, Surroundings, keys};
+use heads::{Compute, Rules, State, Surroundings, keys};
+use library::Library;
 use parking_lot::Mutex;
 use store::{Clock, Store};
 use tokio::task::JoinHandle;
@@ -40,7 +41,7 @@ pub struct Options {
     /// The step after which the run stops, to inspect the events until then.
     pub stop_at: Option<u64>,
     /// The rule that the servers leave out.
-    pub left_out: Option<objects::Rule>,
+    pub left_out: Option<heads::Rule>,
 }
 
 /// The result of a run.
@@ -445,7 +446,7 @@ impl Run {
                 }
             }
             Seen::Volumes(names) if is_home && sees_all => {
-                let volumes = keys::container_partition(objects::library::VOLUMES);
+                let volumes = keys::container_partition(heads::VOLUMES);
                 if let Some(wrong) = world.model.wrong_listing(&volumes, None, &names, *began, ended) {
                     world.model.wrong(format!("op {op} lists volumes: {wrong}"));
                 }

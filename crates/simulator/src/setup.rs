@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use objects::{History, Keep, LibraryOptions, RevisionId, Rule};
+use heads::{History, Keep, LibraryOptions, RevisionId, Rule};
 use store::{Call, Class, Limits, Strength};
 
 use crate::chance::{Chance, Purpose};

@@ -1,6 +1,6 @@
 //! The simulator, to the extent that every test run can afford; `cargo xtask simulate` runs more.
 
-use objects::Rule;
+use heads::Rule;
 use simulator::{Options, Report, simulate};
 
 /// Seeds that every test run tries.

@@ -6,14 +6,16 @@ use std::io::{Cursor, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ::volumes::Unchanged;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 use door_data::{DataDoor, DataSettings, Routes, routes};
 use hathi::{VolumeId, VolumeParts, VolumeReader};
+use heads::{LibraryOptions, keys};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
+use library::Library;
 use md5::{Digest, Md5};
-use objects::{Library, LibraryOptions, Unchanged, keys};
 use store::faults::{Damage, Faults, Harm};
 use store::{ManualClock, Store, Table, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -71,7 +73,7 @@ async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
 pub async fn with_samples(settings: DataSettings, ids: &[&str]) -> Fixture {
     let fixture = empty(settings).await;
     for id in ids {
-        fixture.library.import(sample(id), Unchanged::Skip, |_| {}).await.unwrap();
+        fixture.library.volumes.import(sample(id), Unchanged::Skip, |_| {}).await.unwrap();
     }
     fixture
 }
@@ -211,7 +213,7 @@ impl Fixture {
     /// only.
     pub async fn damage_a_pack(&self, id: &str, harm: Harm, strong_reads_are_whole: bool) {
         let id: VolumeId = id.parse().unwrap();
-        let generation = self.library.volume(&id).await.unwrap().body.generation;
+        let generation = self.library.volumes.volume(&id).await.unwrap().body.generation;
         let sort = keys::pack(generation, 0);
         let (partition, sort) = (keys::partition_of(&keys::volume_partition(&id), &sort), Some(sort));
         self.faults.damage(Damage { table: Table::Packs, partition, sort, harm, strong_reads_are_whole });

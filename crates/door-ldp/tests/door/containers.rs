@@ -224,9 +224,9 @@ async fn a_listing_of_thousands_is_a_stream_in_every_format_and_whole() {
     fixture.make("/rest/big", "BasicContainer", "").await;
     let container = "big".parse().unwrap();
     for n in 0..2_500 {
-        let new = objects::resources::NewResource::empty_container();
-        let make = |_: &_, _: &_| Ok::<_, objects::ResourceError>(new.clone());
-        fixture.library.create_in(&container, Some(&format!("n{n}")), make).await.unwrap();
+        let new = repository::NewResource::empty_container();
+        let make = |_: &_, _: &_| Ok::<_, repository::ResourceError>(new.clone());
+        fixture.library.repository.create_in(&container, Some(&format!("n{n}")), make).await.unwrap();
     }
     for accept in ["text/turtle", "application/ld+json", "application/n-triples", "application/rdf+xml"] {
         let answer = fixture.ask(Method::GET, "/rest/big").header("accept", accept).answer().await;

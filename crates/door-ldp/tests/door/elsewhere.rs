@@ -144,8 +144,8 @@ async fn addresses_that_are_not_allowed_are_neither_requested_nor_redirected_to(
 }
 
 fn md5_of(text: &str) -> Vec<u8> {
-    let md5 = objects::resources::DigestAlgorithm::Md5;
-    objects::resources::upload::digests_of(text.as_bytes(), &[md5]).remove(0).1
+    let md5 = repository::DigestAlgorithm::Md5;
+    repository::upload::digests_of(text.as_bytes(), &[md5]).remove(0).1
 }
 
 fn base64_of(bytes: &[u8]) -> String {

@@ -84,9 +84,9 @@ async fn a_streamed_listing_is_one_node_too() {
         .await;
     let container = "big".parse().unwrap();
     for n in 0..1_500 {
-        let new = objects::resources::NewResource::empty_container();
-        let make = |_: &_, _: &_| Ok::<_, objects::ResourceError>(new.clone());
-        fixture.library.create_in(&container, Some(&format!("n{n}")), make).await.unwrap();
+        let new = repository::NewResource::empty_container();
+        let make = |_: &_, _: &_| Ok::<_, repository::ResourceError>(new.clone());
+        fixture.library.repository.create_in(&container, Some(&format!("n{n}")), make).await.unwrap();
     }
     let subjects = assert_flattened(&fixture, "/rest/big").await;
     assert_eq!(subjects, BTreeSet::from([format!("{ROOT}big"), format!("{ROOT}other")]));

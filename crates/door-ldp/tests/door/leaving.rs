@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
 use futures::FutureExt;
+use heads::LibraryOptions;
 use http::{Method, StatusCode};
-use objects::{Library, LibraryOptions};
+use library::Library;
 use store::faults::{Fault, Faults, Kind, Rates};
 use store::{ManualClock, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};

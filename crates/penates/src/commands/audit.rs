@@ -2,9 +2,9 @@
 
 use std::pin::pin;
 
+use ::audit::{AuditEntry, AuditRecord, AuditedVolume};
 use clap::Args;
 use futures::StreamExt;
-use objects::{AuditEntry, AuditRecord, AuditedVolume};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::UnixMillis;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use objects::{Library, SetRight, keys};
+use heads::keys;
+use library::{Library, SetRight};
 use serde_json::{Value, json};
 use server::config::Config;
 use store::{Lane, Store, SystemClock};

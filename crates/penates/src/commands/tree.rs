@@ -2,8 +2,8 @@
 
 use clap::Args;
 use futures::TryStreamExt;
+use heads::VOLUMES;
 use http::{Method, StatusCode, header};
-use objects::library::VOLUMES;
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 

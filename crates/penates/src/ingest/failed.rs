@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use hathi::{DiscoverError, VolumeError, VolumeId};
-use objects::ObjectsError;
+use heads::ObjectsError;
 use serde::Serialize;
 use store::StoreError;
 

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use hathi::VolumeId;
+use heads::ObjectsError;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
-use objects::{ImportProgress, Imported, Library, ObjectsError, Unchanged};
+use library::Library;
 use store::AtOnce;
+use volumes::{ImportProgress, Imported, Unchanged};
 
 use super::meter::VolumeMeter;
 use super::{Done, FailedVolume, MemoryVolume, Result as Ended, Source};
@@ -101,8 +103,8 @@ async fn into_library(
     let progress = move |now: ImportProgress| meter.pages(now.pages, now.pages_total);
     let unchanged = if mode == Mode::Force { Unchanged::Force } else { Unchanged::Skip };
     let imported = match source {
-        Source::Files(files) => library.import(files.open()?, unchanged, progress).await?,
-        Source::Memory(volume) => library.import(volume.parts(), unchanged, progress).await?,
+        Source::Files(files) => library.volumes.import(files.open()?, unchanged, progress).await?,
+        Source::Memory(volume) => library.volumes.import(volume.parts(), unchanged, progress).await?,
     };
     Ok(match imported {
         Imported::New { pages, .. } => Done { result: Ended::New, pages },
@@ -114,8 +116,8 @@ async fn into_library(
 /// Reads and checks all of a volume, and stores nothing.
 async fn check(source: &Source) -> Result<Done, ObjectsError> {
     let checked = match source {
-        Source::Files(files) => objects::check(files.open()?).await?,
-        Source::Memory(volume) => objects::check(volume.parts()).await?,
+        Source::Files(files) => volumes::check(files.open()?).await?,
+        Source::Memory(volume) => volumes::check(volume.parts()).await?,
     };
     Ok(Done { result: Ended::Checked, pages: checked.pages })
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use door_data::DataSettings;
 use door_ldp::{ExternalPrefix, LdpSettings};
-use objects::{History, Keep, LibraryOptions};
+use heads::{History, Keep, LibraryOptions};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -225,8 +225,8 @@ impl DataConfig {
             ids_max: self.ids_max,
             post_selection: self.post_selection,
             on_damage: match self.on_damage {
-                OnDamage::Break => objects::OnDamage::Break,
-                OnDamage::Report => objects::OnDamage::Report,
+                OnDamage::Break => volumes::OnDamage::Break,
+                OnDamage::Report => volumes::OnDamage::Report,
             },
             form_bytes_max: self.form_max,
             import_bytes_max: self.import_max,
@@ -480,7 +480,7 @@ impl Config {
         let settings = [self.data.settings().memory_bytes_max(), self.ldp.settings()?.memory_bytes_max()];
         let largest = settings.into_iter().max().unwrap_or_default();
         let least = largest.saturating_mul(2);
-        if objects::Memory::largest_share(self.limits.memory) >= least {
+        if budget::Memory::largest_share(self.limits.memory) >= least {
             return Ok(());
         }
         Err(refused(format!(

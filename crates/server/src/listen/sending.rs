@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use axum::BoxError;
 use axum::body::Body;
+use budget::{Memory, Party};
 use bytes::Bytes;
 use futures::task::AtomicWaker;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use objects::{Memory, Party};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -82,7 +82,7 @@ struct Piece {
     bytes: Bytes,
     own_bytes: usize,
     on_its_way: Arc<OnItsWay>,
-    _share: Option<objects::Share>,
+    _share: Option<budget::Share>,
 }
 
 impl SendingBody {

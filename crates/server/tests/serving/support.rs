@@ -10,8 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
-use objects::Library;
-use objects::import::Unchanged;
+use library::Library;
 use server::Addresses;
 use server::config::Config;
 use store::{Store, StoreError, SystemClock};
@@ -20,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use volumes::Unchanged;
 
 /// The time limit of every wait; no test depends on how long anything takes within it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -70,7 +70,7 @@ pub async fn import_samples(store: Arc<dyn Store>, words: &[&str]) {
     for files in hathi::discover(&samples) {
         let files = files.unwrap();
         if words.iter().any(|word| files.zip.to_string_lossy().contains(word)) {
-            library.import(files.open().unwrap(), Unchanged::Skip, |_| {}).await.unwrap();
+            library.volumes.import(files.open().unwrap(), Unchanged::Skip, |_| {}).await.unwrap();
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use objects::{State, keys};
+use heads::{State, keys};
 use store::{Clock, Table};
 
 use super::{LOOKED_AT_AGAIN, Run};

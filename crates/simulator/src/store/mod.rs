@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use objects::containment::Mark;
-use objects::{Rule, keys};
+use heads::Mark;
+use heads::{Rule, keys};
 use parking_lot::Mutex;
 use store::{
     Call, Capabilities, Clock, ContentHeader, ContentId, ContentStream, Direction, Health, Limits, NewRow, Outcome,

@@ -7,17 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use objects::{Head, RevisionId, Rule, State, head};
+use heads::{Head, RevisionId, Rule, State, head};
 use store::{Class, Expect, Guard, Outcome, Removal, Row, Step, Table, UnixMillis};
 use tokio::time::Instant;
 
+use self::delivery::Late;
 use crate::chance::{Chance, Purpose};
 use crate::model::Model;
 use crate::setup::{Engine, REPLICAS, Reach, Serial, Setup};
 use crate::store::replica::{Cell, Guarded, Mutation, Partition, Place, Replica, Shared, Tombstone};
 use crate::trace::{Op, Trace};
-
-use self::delivery::Late;
 
 /// Identifies a guarded row.
 pub(crate) type Key = (Table, Bytes, Bytes);

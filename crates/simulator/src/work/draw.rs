@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hathi::VolumeId;
-use objects::ResourcePath;
+use heads::ResourcePath;
 
 use super::{CONTAINERS, Tend, VOLUMES, What, Work, parsed, volume_id};
 use crate::chance::Chance;

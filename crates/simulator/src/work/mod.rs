@@ -8,9 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::volumes::CollectLimits;
 use hathi::VolumeId;
-use objects::{CollectLimits, Library, ObjectsError, ResourceError, ResourcePath, RevisionId, keys};
+use heads::{ObjectsError, ResourcePath, RevisionId, keys};
+use library::Library;
 use parking_lot::Mutex;
+use repository::ResourceError;
 use store::{Call, Class, Deadline};
 
 use self::resources::{create, delete, list, post, read, update};
@@ -148,14 +151,14 @@ impl Work {
             Self::Post { container, wish, what } => post(&library, &container, wish.as_deref(), &what).await,
             Self::Update { path, what } => update(&library, &path, &what).await,
             Self::Delete { path } => delete(&library, &path).await,
-            Self::RemoveTombstone { path } => match library.remove_tombstone(&path).await {
+            Self::RemoveTombstone { path } => match library.repository.remove_tombstone(&path).await {
                 Ok(()) => Came::told(Told::Done(None)),
                 Err(error) => Came::told(refused(&error)),
             },
             Self::Read { path } => read(&library, &path).await,
             Self::List { container, page } => list(&library, &container, page).await,
             Self::Import { volume, token } => import(&library, &volume, &token).await,
-            Self::DeleteVolume { volume } => match library.delete(&volume).await {
+            Self::DeleteVolume { volume } => match library.volumes.delete(&volume).await {
                 Ok(()) => Came::told(Told::Done(None)),
                 Err(error) => Came::told(refused_object(&error)),
             },
@@ -192,13 +195,13 @@ fn damage(error: &ObjectsError) -> Option<Came> {
 /// Runs one of the background passes.
 pub(crate) async fn tend(library: &Library, tend: Tend) -> Came {
     let done = match tend {
-        Tend::ResumeDeletions => library.resume_deletions(Duration::ZERO).await.map(|_| ()),
-        Tend::EmptyContainers => library.empty_deleted_containers().await.map(|_| ()),
-        Tend::Collect => library.collect_once(CollectLimits::default()).await.map(|_| ()),
-        Tend::CollectVersions => library.collect_versions().await.map(|_| ()),
-        Tend::CollectContents => library.collect_contents().await.map(|_| ()),
-        Tend::Grow => library.grow_containers().await.map(|_| ()),
-        Tend::SweepSelections => library.sweep_selections().await.map(|_| ()),
+        Tend::ResumeDeletions => library.repository.resume_deletions(Duration::ZERO).await.map(|_| ()),
+        Tend::EmptyContainers => library.repository.empty_deleted_containers().await.map(|_| ()),
+        Tend::Collect => library.volumes.collect_once(CollectLimits::default()).await.map(|_| ()),
+        Tend::CollectVersions => library.repository.collect_versions().await.map(|_| ()),
+        Tend::CollectContents => library.repository.collect_contents().await.map(|_| ()),
+        Tend::Grow => library.heads.grow_containers().await.map(|_| ()),
+        Tend::SweepSelections => library.volumes.sweep_selections().await.map(|_| ()),
         Tend::SweepStore => {
             let call = Call::new(Class::Record, Deadline::within(Duration::from_secs(30)));
             library.store().sweep(call).await.map(|_| ()).map_err(ObjectsError::from)

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use objects::resources::{
-    DigestAlgorithm, Kind, Membership, NewKind, NewResource, Resource, Update, Uploaded, Written,
-};
-use objects::{Library, ListToken, ObjectsError, ResourceError, ResourcePath, RevisionId, keys};
+use heads::{ListToken, ObjectsError, ResourcePath, RevisionId, keys};
+use library::Library;
+use repository::ResourceError;
+use repository::{DigestAlgorithm, Kind, Membership, NewKind, NewResource, Resource, Update, Uploaded, Written};
 
 use super::{Came, Seen, What, damage, refused, refused_object};
 use crate::model::Told;
@@ -36,7 +36,7 @@ fn bytes_of(token: &str) -> Bytes {
 
 async fn upload(library: &Library, path: &ResourcePath, token: &str) -> Result<Uploaded, Came> {
     let source = futures::stream::iter([Ok::<_, std::io::Error>(bytes_of(token))]);
-    library.upload(path, source, &[]).await.map_err(|error| Came::told(Told::Unknown(error.to_string())))
+    library.repository.upload(path, source, &[]).await.map_err(|error| Came::told(Told::Unknown(error.to_string())))
 }
 
 /// Discards an upload, unless it is unknown whether something names it, as the repository door
@@ -45,7 +45,7 @@ async fn give_back(library: &Library, uploaded: Option<Uploaded>, error: Resourc
     if let Some(uploaded) = uploaded
         && !matches!(error, ResourceError::Objects(ObjectsError::Unknown(_)))
     {
-        library.discard(&uploaded).await;
+        library.repository.discard(&uploaded).await;
     }
     Came::told(refused(&error))
 }
@@ -55,7 +55,7 @@ pub(super) async fn create(library: &Library, path: &ResourcePath, what: &What) 
         Ok(made) => made,
         Err(came) => return came,
     };
-    match library.create_resource(path, &new).await {
+    match library.repository.create(path, &new).await {
         Ok(Written { path, revision }) => written(&path, revision),
         Err(error) => {
             let gone = match &error {
@@ -74,14 +74,14 @@ pub(super) async fn post(library: &Library, container: &ResourcePath, wish: Opti
         Err(came) => return came,
     };
     let make = |_: &Resource, _: &ResourcePath| Ok::<_, ResourceError>(new.clone());
-    match library.create_in(container, wish, make).await {
+    match library.repository.create_in(container, wish, make).await {
         Ok(Written { path, revision }) => written(&path, revision),
         Err(error) => give_back(library, uploaded, error).await,
     }
 }
 
 pub(super) async fn update(library: &Library, path: &ResourcePath, what: &What) -> Came {
-    let resource = match library.resource(path).await {
+    let resource = match library.repository.resource(path).await {
         Ok(resource) => resource,
         Err(error) => return Came::told(refused(&error)),
     };
@@ -97,18 +97,18 @@ pub(super) async fn update(library: &Library, path: &ResourcePath, what: &What) 
         }
         (_, What::Container) => return Came::told(Told::Refused("it stays what it is".to_owned())),
     };
-    match library.update_resource(&resource, &update).await {
+    match library.repository.update(&resource, &update).await {
         Ok(Written { path, revision }) => written(&path, revision),
         Err(error) => give_back(library, uploaded, error).await,
     }
 }
 
 pub(super) async fn delete(library: &Library, path: &ResourcePath) -> Came {
-    let resource = match library.resource(path).await {
+    let resource = match library.repository.resource(path).await {
         Ok(resource) => resource,
         Err(error) => return Came::told(refused(&error)),
     };
-    match library.delete_resource(&resource).await {
+    match library.repository.delete(&resource).await {
         Ok(()) => Came::told(Told::Done(None)),
         Err(error) => Came::told(refused(&error)),
     }
@@ -117,7 +117,7 @@ pub(super) async fn delete(library: &Library, path: &ResourcePath) -> Came {
 pub(super) async fn read(library: &Library, path: &ResourcePath) -> Came {
     let life = library.options().plan_life;
     let began = library.clock().now();
-    let resource = match library.resource(path).await {
+    let resource = match library.repository.resource(path).await {
         Ok(resource) => resource,
         Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => {
             return Came::seen(Seen::Resource { path: path.clone(), revision: None });
@@ -142,11 +142,11 @@ pub(super) async fn read(library: &Library, path: &ResourcePath) -> Came {
 /// What is wrong with a resource as it reads, if anything.
 async fn wrong_with(library: &Library, resource: &Resource) -> Option<String> {
     let damaged = |error: ObjectsError| error.is_damage().then(|| error.to_string());
-    if let Err(error) = library.description(resource).await {
+    if let Err(error) = library.repository.description(resource).await {
         return damaged(error);
     }
     let Kind::Binary(binary) = resource.kind() else { return None };
-    match library.digests(resource, binary, &[DigestAlgorithm::Sha256]).await {
+    match library.repository.digests(resource, binary, &[DigestAlgorithm::Sha256]).await {
         Ok(digests) => {
             let is_right = digests.iter().all(|(_, digest)| digest[..] == binary.sha256);
             (!is_right).then(|| "its bytes are others".to_owned())
@@ -156,14 +156,14 @@ async fn wrong_with(library: &Library, resource: &Resource) -> Option<String> {
 }
 
 pub(super) async fn list(library: &Library, container: &ResourcePath, page: usize) -> Came {
-    let resource = match library.resource(container).await {
+    let resource = match library.repository.resource(container).await {
         Ok(resource) => resource,
         Err(error) => return Came::told(refused(&error)),
     };
     let mut names = BTreeSet::new();
     let mut after: Option<ListToken> = None;
     loop {
-        let found = match library.children(&resource, after.as_ref(), page).await {
+        let found = match library.repository.children(&resource, after.as_ref(), page).await {
             Ok(found) => found,
             Err(error) => return damage(&error).unwrap_or_else(|| Came::told(refused_object(&error))),
         };

@@ -5,12 +5,13 @@ use std::io::{Cursor, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::volumes::{BulkRequest, Imported, OnDamage, SelectionTerms, Unchanged};
+use audit::Requester;
 use futures::StreamExt;
 use hathi::{VolumeId, VolumeParts};
+use heads::{ListToken, ObjectsError, keys};
+use library::Library;
 use md5::{Digest, Md5};
-use objects::{
-    BulkRequest, Imported, Library, ListToken, ObjectsError, OnDamage, Requester, SelectionTerms, Unchanged, keys,
-};
 use parking_lot::Mutex;
 use store::Table;
 
@@ -22,7 +23,7 @@ pub(super) async fn list_volumes(library: &Library, page: usize) -> Came {
     let mut names = BTreeSet::new();
     let mut after: Option<ListToken> = None;
     loop {
-        let found = match library.list(after.as_ref(), page).await {
+        let found = match library.volumes.list(after.as_ref(), page).await {
             Ok(found) => found,
             Err(error) => return damage(&error).unwrap_or_else(|| Came::told(refused_object(&error))),
         };
@@ -61,7 +62,7 @@ pub(super) async fn import(library: &Library, id: &VolumeId, token: &str) -> Cam
         Ok(parts) => parts,
         Err(error) => return Came::seen(Seen::Wrong(error.to_string())),
     };
-    match library.import(parts, Unchanged::Skip, |_| {}).await {
+    match library.volumes.import(parts, Unchanged::Skip, |_| {}).await {
         Ok(Imported::New { id, revision, .. } | Imported::Replaced { id, revision, .. }) => {
             Came::told(Told::Done(Some((keys::volume_partition(&id), revision))))
         }
@@ -75,10 +76,10 @@ fn somebody() -> Requester {
 }
 
 /// Reads all of a plan after a pause. Within the plan's life nothing may be missing.
-async fn stream(library: &Library, plan: &Arc<objects::BulkPlan>, pause: Duration) -> Came {
+async fn stream(library: &Library, plan: &Arc<volumes::BulkPlan>, pause: Duration) -> Came {
     let life = library.options().plan_life;
     tokio::time::sleep(pause).await;
-    let mut stream = match library.stream(plan, pack::WHOLE, somebody()).await {
+    let mut stream = match library.volumes.stream(plan, pack::WHOLE, somebody()).await {
         Ok(stream) => stream,
         Err(error) => return damage(&error).unwrap_or_else(|| Came::told(Told::Unknown(error.to_string()))),
     };
@@ -95,14 +96,14 @@ async fn stream(library: &Library, plan: &Arc<objects::BulkPlan>, pause: Duratio
 }
 
 pub(super) async fn read_volumes(library: &Library, volumes: Vec<VolumeId>, pause: Duration) -> Came {
-    match library.plan(&BulkRequest::volumes(volumes), OnDamage::Break).await {
+    match library.volumes.plan(&BulkRequest::volumes(volumes), OnDamage::Break).await {
         Ok(plan) => stream(library, &plan, pause).await,
         Err(error) => damage(&error).unwrap_or_else(|| Came::told(Told::Unknown(error.to_string()))),
     }
 }
 
 pub(super) async fn select(library: &Library, volumes: Vec<VolumeId>, world: &Mutex<World>) -> Came {
-    let selected = library.select(&BulkRequest::volumes(volumes), &somebody(), SelectionTerms::default()).await;
+    let selected = library.volumes.select(&BulkRequest::volumes(volumes), &somebody(), SelectionTerms::default()).await;
     match selected {
         Ok(selection) => {
             // It may have ended before the call returned.
@@ -132,7 +133,7 @@ pub(super) async fn read_selection(library: &Library, nth: usize, pause: Duratio
             len => promises[nth % len].selection.clone(),
         }
     };
-    match library.selection(&id, &objects::Party::Local).await {
+    match library.volumes.selection(&id, &budget::Party::Local).await {
         Ok(plan) => stream(library, &plan, pause).await,
         Err(error) => damage(&error).unwrap_or_else(|| Came::told(Told::Unknown(error.to_string()))),
     }

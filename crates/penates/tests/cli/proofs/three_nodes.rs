@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use cluster::{Cluster, ClusterSpec, NodeId, Shape};
 use hathi::VolumeFiles;
-use objects::{Queue, keys};
+use heads::{Queue, keys};
 use serde_json::json;
 use store::{Call, Class, Deadline, Store, SystemClock, Table};
 use store_cassandra::{CassandraOptions, CassandraStore, testing};

@@ -1,0 +1,99 @@
+//! The writer of the audit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hathi::{Seq, VolumeId};
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::options::LibraryOptions;
+use heads::surroundings::Surroundings;
+use store::Store;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::pages::PageWindows;
+use crate::queue::{Queue, Writer};
+use crate::record::{AuditAction, AuditedVolume, Requester};
+use crate::recorder::Recorder;
+
+/// Writes the audit. It stops when it is dropped.
+pub struct Auditor {
+    recorder: Arc<Recorder>,
+    pages: Arc<PageWindows>,
+    max_lag: Duration,
+    _tasks: [AbortOnDropHandle<()>; 2],
+}
+
+impl Auditor {
+    /// An auditor that writes to `store`. Must be called within a tokio runtime, on which its tasks
+    /// run.
+    pub fn new(store: Arc<dyn Store>, surroundings: &Surroundings, options: &LibraryOptions) -> Self {
+        let queue = Arc::new(Queue::new(surroundings.clock.clone()));
+        let writer = Writer::new(queue.clone(), store, options.call_timeout);
+        let recorder = Arc::new(Recorder::new(queue, surroundings, options.call_timeout));
+        let pages = Arc::new(PageWindows::new(recorder.clone()));
+        let tasks = [tokio::spawn(writer.run()), tokio::spawn(pages.clone().look_after())];
+        Self { recorder, pages, max_lag: options.audit_max_lag, _tasks: tasks.map(AbortOnDropHandle::new) }
+    }
+
+    /// How long the oldest record that is not acknowledged has been waiting.
+    pub fn lag(&self) -> Duration {
+        self.recorder.queue.lag()
+    }
+
+    /// Refuses a new request while the audit lags.
+    pub fn check_lag(&self) -> ObjectsResult<()> {
+        let lag = self.lag();
+        if lag > self.max_lag {
+            return Err(ObjectsError::Overloaded(format!("the audit lags by {} ms", lag.as_millis())));
+        }
+        Ok(())
+    }
+
+    /// Records a request for `volumes`. Refused while the audit lags.
+    pub async fn requested(
+        &self,
+        requester: &Requester,
+        plan: Option<&str>,
+        volumes: impl IntoIterator<Item = AuditedVolume>,
+    ) -> ObjectsResult<()> {
+        self.check_lag()?;
+        self.recorder.write(self.recorder.records(requester, AuditAction::Requested, plan, volumes)?).await
+    }
+
+    /// Records that a selection of `volumes` was made. Refused while the audit lags.
+    pub async fn selected(
+        &self,
+        requester: &Requester,
+        plan: Option<&str>,
+        volumes: impl IntoIterator<Item = AuditedVolume>,
+    ) -> ObjectsResult<()> {
+        self.check_lag()?;
+        self.recorder.write(self.recorder.records(requester, AuditAction::Selected, plan, volumes)?).await
+    }
+
+    /// Records what is about to be sent. Await this before a byte leaves.
+    pub async fn accessed(
+        &self,
+        requester: &Requester,
+        action: AuditAction,
+        plan: Option<&str>,
+        volumes: impl IntoIterator<Item = AuditedVolume>,
+    ) -> ObjectsResult<()> {
+        self.recorder.write(self.recorder.records(requester, action, plan, volumes)?).await
+    }
+
+    /// Records a request for one page that is about to be sent. Refused while the audit lags.
+    ///
+    /// A reader of many pages of a volume waits for the disk only now and then. If this process
+    /// dies meanwhile, the audit says that the whole volume was read.
+    pub async fn page(&self, requester: &Requester, volume: &VolumeId, seq: Seq) -> ObjectsResult<()> {
+        self.check_lag()?;
+        self.pages.page(requester, volume, seq).await
+    }
+
+    /// Replaces open windows by records of exactly the pages that were read. Call this before the
+    /// store is closed.
+    pub async fn finish(&self) {
+        self.pages.close_all().await;
+    }
+}

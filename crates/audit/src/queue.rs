@@ -1,0 +1,184 @@
+//! The queue of records that are not acknowledged yet, and the task that writes them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::revision::RevisionId;
+use parking_lot::Mutex;
+use store::{Call, Class, Clock, Deadline, NewRow, Outcome, Step, Store, StoreError, Table, UnixMillis};
+use tokio::sync::{Notify, oneshot};
+
+use crate::keys::Part;
+
+/// The most bytes that one write takes out of the queue (more if the records of one caller are
+/// larger).
+const BATCH_BYTES: usize = 2 << 20;
+
+/// The most bytes in the queue.
+const QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// Pauses between two tries of a write that was not acknowledged.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A record, ready to be put.
+#[derive(Clone)]
+pub(super) struct AuditRow {
+    pub(super) id: RevisionId,
+    pub(super) part: Part,
+    pub(super) value: Bytes,
+}
+
+impl AuditRow {
+    fn len_bytes(&self) -> usize {
+        self.id.0.len() + self.value.len()
+    }
+}
+
+/// The records of one waiting caller.
+struct Waiting {
+    since: UnixMillis,
+    rows: Vec<AuditRow>,
+    written: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl Waiting {
+    fn len_bytes(&self) -> usize {
+        self.rows.iter().map(AuditRow::len_bytes).sum()
+    }
+}
+
+/// Records that are not acknowledged yet, including those being written.
+pub(super) struct Queue {
+    clock: Arc<dyn Clock>,
+    waiting: Mutex<AllWaiting>,
+    filled: Notify,
+}
+
+/// Waiting callers, oldest first, and the bytes of their records.
+#[derive(Default)]
+struct AllWaiting {
+    callers: VecDeque<Waiting>,
+    bytes: usize,
+}
+
+impl Queue {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, waiting: Mutex::default(), filled: Notify::new() }
+    }
+
+    /// How long the oldest record has been waiting.
+    pub(super) fn lag(&self) -> Duration {
+        self.waiting.lock().callers.front().map_or(Duration::ZERO, |oldest| self.clock.now().since(oldest.since))
+    }
+
+    /// Queues records. The receiver gets the result once they are written.
+    pub(super) fn push(&self, rows: Vec<AuditRow>) -> ObjectsResult<oneshot::Receiver<Result<(), StoreError>>> {
+        let (written, receiver) = oneshot::channel();
+        let mut waiting = self.waiting.lock();
+        if waiting.bytes > QUEUE_BYTES_MAX {
+            return Err(ObjectsError::Overloaded("too many audit records are waiting".to_owned()));
+        }
+        let caller = Waiting { since: self.clock.now(), rows, written };
+        waiting.bytes += caller.len_bytes();
+        waiting.callers.push_back(caller);
+        self.filled.notify_one();
+        Ok(receiver)
+    }
+
+    /// Returns the rows of as many callers as one write takes, and the number of those callers.
+    /// They stay in the queue.
+    fn batch(&self) -> (Vec<AuditRow>, usize) {
+        let waiting = self.waiting.lock();
+        let mut rows: Vec<AuditRow> = Vec::new();
+        let mut bytes = 0;
+        let mut callers = 0;
+        for caller in &waiting.callers {
+            bytes += caller.len_bytes();
+            if callers > 0 && bytes > BATCH_BYTES {
+                break;
+            }
+            rows.extend_from_slice(&caller.rows);
+            callers += 1;
+        }
+        (rows, callers)
+    }
+
+    /// Removes callers from the queue and sends them the result. Callers that have gone are
+    /// ignored.
+    fn answer(&self, callers: usize, result: &Result<(), StoreError>) {
+        let mut waiting = self.waiting.lock();
+        let answered: Vec<Waiting> = waiting.callers.drain(..callers).collect();
+        for caller in answered {
+            waiting.bytes -= caller.len_bytes();
+            let _ = caller.written.send(result.as_ref().copied().map_err(told_to_many));
+        }
+    }
+}
+
+/// The same error for each caller that waited for one write.
+fn told_to_many(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Full(why) => StoreError::Full(why.clone()),
+        StoreError::Poisoned(why) => StoreError::Poisoned(why.clone()),
+        StoreError::ReadOnly(why) => StoreError::ReadOnly(why.clone()),
+        other => StoreError::Unavailable(format!("the audit cannot be written: {other}")),
+    }
+}
+
+/// The task that writes the queue.
+pub(super) struct Writer {
+    queue: Arc<Queue>,
+    store: Arc<dyn Store>,
+    call_timeout: Duration,
+}
+
+impl Writer {
+    pub(super) fn new(queue: Arc<Queue>, store: Arc<dyn Store>, call_timeout: Duration) -> Self {
+        Self { queue, store, call_timeout }
+    }
+
+    /// Writes queued records, forever.
+    pub(super) async fn run(self) {
+        loop {
+            let (rows, callers) = self.queue.batch();
+            if callers == 0 {
+                self.queue.filled.notified().await;
+                continue;
+            }
+            let result = self.write(rows).await;
+            if let Err(error) = &result {
+                tracing::error!(%error, callers, "the audit cannot be written");
+            }
+            self.queue.answer(callers, &result);
+        }
+    }
+
+    /// Writes until the store acknowledges the rows or the write certainly fails. Repeating a write
+    /// is harmless, because each row has its own id.
+    async fn write(&self, rows: Vec<AuditRow>) -> Result<(), StoreError> {
+        let mut partitions: BTreeMap<Bytes, Vec<NewRow>> = BTreeMap::new();
+        for row in rows {
+            let sort = Bytes::copy_from_slice(&row.id.0);
+            partitions.entry(row.part.partition()).or_default().push(NewRow::new(sort, row.value));
+        }
+        let put = |(partition, rows)| Step::Put { table: Table::Audit, partition, rows };
+        let steps: Vec<Step> = partitions.into_iter().map(put).collect();
+        let mut pause = PAUSE_MIN;
+        loop {
+            let call = Call::new(Class::Audit, Deadline::within(self.call_timeout));
+            match self.store.run(call, steps.clone()).await {
+                Ok(Outcome::Applied) => return Ok(()),
+                Ok(Outcome::Refused { .. }) => return Err(StoreError::Invalid("a plain put was refused".to_owned())),
+                Ok(Outcome::Unknown { reason }) => tracing::warn!(%reason, "an audit write is not acknowledged"),
+                Err(error) if error.is_passing() => tracing::warn!(%error, "an audit write is tried again"),
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(PAUSE_MAX);
+        }
+    }
+}

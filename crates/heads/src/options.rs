@@ -1,0 +1,116 @@
+//! The settings of a library.
+
+use std::time::Duration;
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::keep::History;
+
+/// The name of the container of all volumes.
+pub const VOLUMES: &str = "volumes";
+
+/// The settings of a library. The defaults are those of the design.
+#[derive(Clone, Debug)]
+pub struct LibraryOptions {
+    /// G: how long condemned rows are kept.
+    pub grace: Duration,
+    /// Which past versions are kept, per kind of object.
+    pub history: History,
+    /// L: how long a plan may be read from.
+    pub plan_life: Duration,
+    /// s: the greatest difference between two servers' clocks.
+    pub clock_skew_max: Duration,
+    /// How long a selection lasts if its request does not say.
+    pub selection_life: Duration,
+    /// The longest life of a selection.
+    pub selection_life_max: Duration,
+    /// The age at which a sweep fences an intent. This only spares creators that are still at work;
+    /// correctness does not depend on it.
+    pub sweep_after: Duration,
+    /// The time limit of one call of the store.
+    pub call_timeout: Duration,
+    /// DEFLATE level of frames, 1 to 9. Levels 6 and 9 make pages 1 % smaller than level 1, but
+    /// take 1.6 and 1.8 times as long.
+    pub frame_level: u8,
+    /// Shards of the container of volumes.
+    pub shards: u16,
+    /// Shards of a new container of the repository. There are fewer, because there are many
+    /// containers and most are small.
+    pub resource_shards: u16,
+    /// The approximate size in bytes at which a shard's container gets more shards, while the
+    /// shard's children are live. Deleted children take twice as many bytes, and Cassandra should
+    /// read no partition of more than 100 MB.
+    pub shard_bytes_max: u64,
+    /// One of so many children is sampled to estimate a shard's size.
+    pub sample_one_of: u32,
+    /// The largest content, in bytes, that is stored in a row rather than in a file of its own.
+    pub small_content_bytes: usize,
+    /// The number of rows of past members from which a shard is rewritten, if they are at least a
+    /// quarter of it.
+    pub rewrite_dead_rows_min: u64,
+    /// Bytes that clients may make the server hold at once in bodies, lists, plans and graphs.
+    pub memory_bytes: u64,
+    /// Bytes that all bulk readers together may hold ahead of their clients.
+    pub read_ahead_bytes: usize,
+    /// Bulk requests that may stream at once. One more is refused for now.
+    pub bulk_requests_max: usize,
+    /// Processors that requests share: that many may plan, and record their lists in the audit, at
+    /// the same time.
+    pub processors: usize,
+    /// Threads that may count tokens at once.
+    pub counting_threads: usize,
+    /// How far the audit may lag before new requests are refused. This is longer than a few tries
+    /// of one call of the store: a record that waits for a node that hangs is written at the second
+    /// or third try.
+    pub audit_max_lag: Duration,
+}
+
+impl Default for LibraryOptions {
+    fn default() -> Self {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            grace: 24 * HOUR,
+            history: History::default(),
+            plan_life: 12 * HOUR,
+            clock_skew_max: Duration::from_secs(300),
+            selection_life: 7 * 24 * HOUR,
+            selection_life_max: 30 * 24 * HOUR,
+            sweep_after: Duration::from_secs(60),
+            call_timeout: Duration::from_secs(10),
+            frame_level: 1,
+            shards: 16,
+            resource_shards: 4,
+            shard_bytes_max: 40 << 20,
+            sample_one_of: 1_024,
+            small_content_bytes: 16 << 10,
+            rewrite_dead_rows_min: 1_000,
+            memory_bytes: 512 << 20,
+            read_ahead_bytes: 8 << 20,
+            bulk_requests_max: 256,
+            processors,
+            counting_threads: processors,
+            audit_max_lag: Duration::from_secs(10),
+        }
+    }
+}
+
+impl LibraryOptions {
+    /// Refuses settings that would break a promise: without G > L + s, a stream could lose its
+    /// rows.
+    pub fn check(&self) -> ObjectsResult<()> {
+        if self.grace <= self.plan_life + self.clock_skew_max {
+            return Err(ObjectsError::Invalid(format!(
+                "store.grace ({:?}) must be longer than store.plan_life ({:?}) and store.clock_skew_max ({:?}) together: \
+                 otherwise a stream could lose what it still reads",
+                self.grace, self.plan_life, self.clock_skew_max
+            )));
+        }
+        if !(1..=9).contains(&self.frame_level) {
+            return Err(ObjectsError::Invalid(format!("the level of frames is 1 to 9, not {}", self.frame_level)));
+        }
+        if self.shards == 0 || self.resource_shards == 0 {
+            return Err(ObjectsError::Invalid("a container needs at least one shard".to_owned()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,354 @@
+//! Queues of recorded work (objects to collect, jobs on containers), which any server finds and
+//! does.
+//!
+//! Records come and go, and on Cassandra each removal leaves a tombstone, which every later reader
+//! of its partition has to skip. So a queue is spread over *buckets* of time, and each bucket over
+//! shards. A partition of [`Table::Work`] is filled for ten minutes, emptied, and never read again.
+//!
+//! A record is put into the bucket of the time from which it is due. A pass reads all buckets from
+//! the queue's *low-water mark* to the present. A record that has to wait longer is moved to a
+//! later bucket: it is put there and then removed here. A crash in between leaves it twice, which
+//! does no harm. The mark moves past a bucket once a pass finds it empty and no server can still
+//! put records into it. The mark is changed by compare-and-write. So it never goes back, and a
+//! server away from the heads' home, which may see too little, cannot change it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use store::{
+    Class, Expect, Guard, NewRow, Outcome, Removal, Rows, Scan, Step, StoreError, Table, UnixMillis, ValueKind,
+    envelope,
+};
+
+use crate::chores::Tally;
+use crate::error::ObjectsResult;
+use crate::handle::Heads;
+use crate::keys;
+use crate::retries::TRIES_MAX;
+
+/// How long a bucket is filled.
+pub const BUCKET: Duration = Duration::from_secs(600);
+
+/// Bytes of one page of a scan over the records of a shard.
+const SCAN_BYTES: usize = 64 << 10;
+
+/// Partitions of one page of a walk.
+const WALKED_AT_ONCE: usize = 1_000;
+
+/// A queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Queue {
+    /// Volumes of which a revision left rows to collect, or may have left some.
+    Collecting,
+    /// Resources of which a version was superseded.
+    Superseded,
+    /// Containers that are being deleted, with their contents.
+    Deleting,
+    /// Deleted containers whose children's marks are to be dropped.
+    Emptying,
+    /// Containers that have to get more shards.
+    Growing,
+    /// Containers that have outgrown shards, which are to be dropped.
+    Outgrown,
+}
+
+impl Queue {
+    /// All queues.
+    pub const ALL: [Self; 6] =
+        [Self::Collecting, Self::Superseded, Self::Deleting, Self::Emptying, Self::Growing, Self::Outgrown];
+
+    /// Its name in keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Collecting => "collecting",
+            Self::Superseded => "superseded",
+            Self::Deleting => "deleting",
+            Self::Emptying => "emptying",
+            Self::Growing => "growing",
+            Self::Outgrown => "outgrown",
+        }
+    }
+
+    /// The number of partitions of each of its buckets.
+    pub fn shards(self) -> u8 {
+        match self {
+            Self::Collecting | Self::Superseded => 16,
+            Self::Deleting | Self::Emptying => 4,
+            // Each record is about a container with some million children.
+            Self::Growing | Self::Outgrown => 1,
+        }
+    }
+}
+
+/// The bucket of a time: units of ten minutes since the Unix epoch.
+fn bucket_of(time: UnixMillis) -> u32 {
+    u32::try_from(u128::from(time.0) / BUCKET.as_millis()).unwrap_or(u32::MAX)
+}
+
+/// The place of a record.
+#[derive(Clone, Debug)]
+pub struct WorkRecord {
+    partition: Bytes,
+    sort: Bytes,
+}
+
+impl WorkRecord {
+    /// The step that puts it.
+    pub fn put(&self, value: Bytes) -> Step {
+        let rows = vec![NewRow::new(self.sort.clone(), value)];
+        Step::Put { table: Table::Work, partition: self.partition.clone(), rows }
+    }
+
+    /// The step that removes it. If a pass moved the record meanwhile, another pass finds that
+    /// nothing is left to do.
+    pub fn done(&self) -> Step {
+        let rows = Removal::Rows(vec![self.sort.clone()]);
+        Step::Remove { table: Table::Work, partition: self.partition.clone(), rows }
+    }
+}
+
+/// A record as a pass found it.
+#[derive(Clone, Debug)]
+pub struct WorkEntry {
+    queue: Queue,
+    bucket: u32,
+    record: WorkRecord,
+    /// Its value.
+    pub value: Bytes,
+}
+
+impl WorkEntry {
+    /// Its sort key.
+    pub fn sort(&self) -> &Bytes {
+        &self.record.sort
+    }
+}
+
+/// One pass over the due records of a queue. It may end anywhere.
+pub struct Pass {
+    queue: Queue,
+    low: Low,
+    /// The buckets that are still to be read.
+    to_read: Range<u32>,
+    /// The bucket that is being read, and whether it was empty so far.
+    bucket: u32,
+    is_empty: bool,
+    /// All buckets before this one are closed: no server puts records into them any more.
+    open_from: u32,
+    /// All buckets before this one are empty forever.
+    empty_until: u32,
+    /// The rest of the bucket's scans.
+    scans: Vec<(Bytes, Scan)>,
+    /// The unused records that were read of it.
+    found: Vec<Vec<WorkEntry>>,
+}
+
+/// A low-water mark as it was read.
+struct Low {
+    bucket: u32,
+    stands: Expect,
+}
+
+impl Heads {
+    /// A record that is due from a time on. Records of one subject that are due at the same time
+    /// share a partition.
+    pub fn queued(&self, queue: Queue, due: UnixMillis, subject: &[u8], sort: Bytes) -> WorkRecord {
+        let shard = crc32fast::hash(subject) % u32::from(queue.shards());
+        let shard = u8::try_from(shard).unwrap_or(0);
+        let due = due.max(self.inner.surroundings.clock.now());
+        WorkRecord { partition: keys::queue(queue.name(), bucket_of(due), shard), sort }
+    }
+
+    /// The first bucket that is not closed. A step that puts a record may be built at the end of a
+    /// bucket, by a server whose clock differs, and is retried as often as a switch of a head.
+    fn open_from(&self, now: UnixMillis) -> u32 {
+        let options = &self.inner.options;
+        let trying = options.call_timeout * TRIES_MAX * (TRIES_MAX + 1) + 2 * options.clock_skew_max;
+        bucket_of(UnixMillis(now.0.saturating_sub(u64::try_from(trying.as_millis()).unwrap_or(u64::MAX))))
+    }
+
+    /// Begins a pass over a queue.
+    pub async fn pass(&self, queue: Queue) -> ObjectsResult<Pass> {
+        let now = self.inner.surroundings.clock.now();
+        let open_from = self.open_from(now);
+        let low = self.retry_transient(|| self.low_water(queue, open_from)).await?;
+        let (first, last) = (low.bucket, bucket_of(now));
+        Ok(Pass {
+            queue,
+            low,
+            to_read: first..last + 1,
+            bucket: first,
+            is_empty: false,
+            open_from,
+            empty_until: first,
+            scans: Vec::new(),
+            found: Vec::new(),
+        })
+    }
+
+    /// The queue's low-water mark. If there is none, or it cannot be read, walks over all
+    /// partitions once.
+    async fn low_water(&self, queue: Queue, open_from: u32) -> ObjectsResult<Low> {
+        let call = self.call(Class::Description).strong();
+        let (partition, sort) = (keys::low_water_partition(), keys::low_water(queue.name()));
+        let row = match self.inner.store.get(call, Table::Work, &partition, &sort).await {
+            Err(StoreError::Corrupt { .. }) => None,
+            row => row?,
+        };
+        let stands = row.as_ref().and_then(|row| row.guard.as_ref());
+        let stands = stands.map_or(Expect::Absent, |guard| Expect::Stamp(guard.stamp));
+        let payload = row.and_then(|row| envelope::open(ValueKind::LowWater, &row.value).ok());
+        let bucket = match payload.and_then(|payload| payload[..].try_into().ok()).map(u32::from_be_bytes) {
+            Some(bucket) => bucket,
+            None => self.first_bucket(queue).await?.unwrap_or(open_from).min(open_from),
+        };
+        Ok(Low { bucket, stands })
+    }
+
+    /// The first bucket of a queue that has a record.
+    async fn first_bucket(&self, queue: Queue) -> ObjectsResult<Option<u32>> {
+        let (mut first, mut from) = (None, None);
+        loop {
+            let call = self.call(Class::Description).strong();
+            let page = self.inner.store.walk(call, Table::Work, from, WALKED_AT_ONCE).await?;
+            let buckets = page.partitions.iter().filter_map(|partition| keys::queue_bucket(partition, queue.name()));
+            first = first.into_iter().chain(buckets).min();
+            from = page.next;
+            if from.is_none() {
+                return Ok(first);
+            }
+        }
+    }
+
+    /// Some due records, all of one shard of one bucket; `None` at the end of the pass. The next
+    /// pass finds records again that are neither finished nor postponed. A page that cannot be read
+    /// is counted, and the rest of its shard is left for a later pass.
+    pub async fn next_due(&self, pass: &mut Pass, tally: &mut Tally<'_>) -> ObjectsResult<Option<Vec<WorkEntry>>> {
+        loop {
+            if let Some(entries) = pass.found.pop() {
+                return Ok(Some(entries));
+            }
+            if pass.scans.is_empty() && !pass.next_bucket() {
+                return Ok(None);
+            }
+            let pages = self.pages(pass, tally).await?;
+            for ((partition, scan), page) in std::mem::take(&mut pass.scans).into_iter().zip(pages) {
+                let Some(page) = page else {
+                    pass.is_empty = false;
+                    continue;
+                };
+                let entry = |row: store::Row| WorkEntry {
+                    queue: pass.queue,
+                    bucket: pass.bucket,
+                    record: WorkRecord { partition: partition.clone(), sort: row.sort },
+                    value: row.value,
+                };
+                let entries: Vec<_> = page.rows.into_iter().map(entry).collect();
+                pass.is_empty &= entries.is_empty();
+                pass.found.extend(Some(entries).filter(|entries| !entries.is_empty()));
+                pass.scans.extend(scan.resumed(page.next).map(|rest| (partition, rest)));
+            }
+        }
+    }
+
+    /// The next pages of a bucket; `None` for each that is damaged.
+    async fn pages(&self, pass: &Pass, tally: &mut Tally<'_>) -> ObjectsResult<Vec<Option<Rows>>> {
+        let read = |scans: &[(Bytes, Scan)]| {
+            let scans: Vec<_> =
+                scans.iter().map(|(partition, scan)| (Table::Work, partition.clone(), scan.clone())).collect();
+            async { Ok(self.inner.store.scan_many(self.call(Class::Description).strong(), scans).await?) }
+        };
+        match self.retry_transient(|| read(&pass.scans)).await {
+            Err(error) if error.is_damage() => {}
+            pages => return Ok(pages?.into_iter().map(Some).collect()),
+        }
+        let mut pages = Vec::with_capacity(pass.scans.len());
+        for scan in &pass.scans {
+            let page = self.retry_transient(|| read(std::slice::from_ref(scan))).await;
+            let page = tally.take(format_args!("all in {}", scan.0.escape_ascii()), page)?;
+            pages.push(page.and_then(|mut page| page.pop()));
+        }
+        Ok(pages)
+    }
+
+    /// Ends a pass, and moves the mark past the buckets that are empty forever. Away from the
+    /// heads' home the mark stays.
+    pub async fn end_pass(&self, pass: Pass) -> ObjectsResult<()> {
+        if pass.empty_until <= pass.low.bucket {
+            return Ok(());
+        }
+        let mark = Step::CompareAndWrite {
+            table: Table::Work,
+            partition: keys::low_water_partition(),
+            sort: keys::low_water(pass.queue.name()),
+            expect: pass.low.stands,
+            guard: Guard { stamp: self.stamp(), tag: Bytes::new() },
+            value: envelope::seal(ValueKind::LowWater, &pass.empty_until.to_be_bytes()),
+        };
+        // If another server was first, its mark is as good. If the outcome is unknown, the next
+        // pass reads some empty partitions again.
+        match self.inner.store.run(self.call(Class::Description).removing(), vec![mark]).await {
+            Ok(Outcome::Applied | Outcome::Refused { .. } | Outcome::Unknown { .. }) | Err(StoreError::ReadOnly(_)) => {
+                Ok(())
+            }
+            // The mark cannot be read, so the next pass walks over all partitions again.
+            Err(StoreError::Corrupt { .. }) => Ok(()),
+            Err(error) if error.is_passing() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes records of work that is done.
+    pub async fn finish(&self, entries: impl IntoIterator<Item = &WorkEntry>) -> ObjectsResult<()> {
+        let mut sorts: BTreeMap<&Bytes, Vec<Bytes>> = BTreeMap::new();
+        for WorkEntry { record, .. } in entries {
+            sorts.entry(&record.partition).or_default().push(record.sort.clone());
+        }
+        let remove = |(partition, sorts): (&Bytes, Vec<Bytes>)| {
+            let (partition, rows) = (partition.clone(), Removal::Rows(sorts));
+            Step::Remove { table: Table::Work, partition, rows }
+        };
+        let steps: Vec<_> = sorts.into_iter().map(remove).collect();
+        if steps.is_empty() { Ok(()) } else { self.put_acknowledged(Class::Description, steps).await }
+    }
+
+    /// Leaves records of one subject for later: until a time if that is known, otherwise for the
+    /// next pass. Moves records to a later bucket if they are due later, or if their bucket is
+    /// closed, so that it becomes empty.
+    pub async fn postpone(&self, entries: &[WorkEntry], subject: &[u8], until: UnixMillis) -> ObjectsResult<()> {
+        let now = self.inner.surroundings.clock.now();
+        let is_later = bucket_of(until) > bucket_of(now);
+        let open_from = self.open_from(now);
+        let moved =
+            entries.iter().filter(|entry| bucket_of(until) != entry.bucket && (is_later || entry.bucket < open_from));
+        let moved: Vec<_> = moved.collect();
+        if moved.is_empty() {
+            return Ok(());
+        }
+        // One step per partition, however many records there are; at most a page of them.
+        let mut rows: BTreeMap<Bytes, Vec<NewRow>> = BTreeMap::new();
+        for entry in &moved {
+            let WorkRecord { partition, sort } = self.queued(entry.queue, until, subject, entry.sort().clone());
+            rows.entry(partition).or_default().push(NewRow::new(sort, entry.value.clone()));
+        }
+        let put = |(partition, rows)| Step::Put { table: Table::Work, partition, rows };
+        self.put_removing(rows.into_iter().map(put).collect()).await?;
+        self.finish(moved).await
+    }
+}
+
+impl Pass {
+    /// Begins with the next bucket; returns false if there is none.
+    fn next_bucket(&mut self) -> bool {
+        if self.is_empty && self.bucket == self.empty_until && self.bucket < self.open_from {
+            self.empty_until += 1;
+        }
+        let Some(bucket) = self.to_read.next() else { return false };
+        (self.bucket, self.is_empty) = (bucket, true);
+        let partitions = (0..self.queue.shards()).map(|shard| keys::queue(self.queue.name(), bucket, shard));
+        self.scans = partitions.map(|partition| (partition, Scan::prefix(Bytes::new(), SCAN_BYTES))).collect();
+        true
+    }
+}

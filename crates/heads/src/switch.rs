@@ -1,0 +1,347 @@
+//! Changes heads and finds out the outcome. This is the only place where refused and unknown
+//! outcomes are resolved.
+//!
+//! A *switch* gives an object a new revision. Whether it was applied can always be found out later,
+//! because the revision is in the head or, once that is replaced, in the head log. An *amendment*
+//! (a fence, a condemnation, a count of damage marks) keeps the revision and changes only the
+//! stamp. A writer that does not know whether its amendment was applied reads the head and decides
+//! again.
+
+use bytes::Bytes;
+use store::{Call, Class, Expect, Guard, Outcome, Stamp, Step, Table};
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::handle::Heads;
+use crate::head::{Body, Head, HeadRow, State};
+use crate::keys;
+use crate::retries::Tries;
+use crate::revision::RevisionId;
+use crate::rules::{Rule, Rules};
+
+/// A change that gives an object a new revision, with all steps in one list.
+pub struct Switch {
+    /// The object.
+    pub partition: Bytes,
+    /// The head to compare with; `None` if there is none.
+    pub base: Option<HeadRow>,
+    /// The new head. Its floor, its condemnation and the epochs of its children are ignored: those
+    /// of the base stay.
+    pub head: Head,
+    /// Steps that come first. If some of them can be refused, they are [`Step::Require`]s and come
+    /// last among these.
+    pub before: Vec<Step>,
+    /// Steps that come last, and may be lost.
+    pub after: Vec<Step>,
+    /// Whether an earlier try of the same change may still arrive.
+    pub unsure: bool,
+}
+
+/// The outcome of a switch.
+#[derive(Debug)]
+pub enum Switched {
+    /// It was applied.
+    Applied,
+    /// A step before the head was refused, and the head was not switched. If `unsure`, an earlier
+    /// try may still arrive.
+    Required {
+        /// Whether an earlier try may still be applied.
+        unsure: bool,
+    },
+    /// Certainly never applied: another writer switched the head first.
+    Moved,
+    /// Certainly never applied: the revision was fenced, while the state that clients see stayed
+    /// the same. The change can be repeated with a new revision and new rows.
+    Fenced,
+}
+
+impl Switch {
+    fn steps(&self, stamp: Stamp, rules: Rules) -> ObjectsResult<Vec<Step>> {
+        let mut head = self.head.clone();
+        if let Some(base) = &self.base {
+            head.logged = base.head.logged_with_it();
+            head.collected = base.head.collected;
+            head.floor = base.head.floor;
+            head.condemned = base.head.condemned;
+            if head.incarnation == base.head.incarnation
+                && let (Some(children), Some(stand)) = (head.body.container_mut(), base.head.body.container())
+            {
+                children.clone_from(stand);
+            }
+        }
+        let mut steps: Vec<Step> = self.log_entry()?.into_iter().collect();
+        steps.extend(self.before.iter().cloned());
+        steps.push(compare_and_write(&self.partition, self.base.as_ref(), &head, head.guard(stamp, rules))?);
+        steps.extend(self.after.iter().cloned());
+        Ok(steps)
+    }
+
+    /// The step that logs the replaced head. It comes before all others.
+    fn log_entry(&self) -> ObjectsResult<Option<Step>> {
+        let base = self.base.as_ref().map(|base| &base.head).filter(|base| base.is_logged());
+        base.map(|base| base.log_step(&self.partition)).transpose()
+    }
+}
+
+impl Heads {
+    /// Switches a head, and finds out the outcome. Fails with [`ObjectsError::Unknown`] only if
+    /// that is impossible.
+    pub async fn switch(&self, mut switch: Switch) -> ObjectsResult<Switched> {
+        let revision = switch.head.revision;
+        let mut tries = Tries::default();
+        // Whether a try may still be on its way. None is, once the stamp that it compares has
+        // changed.
+        let mut unsure = switch.unsure;
+        if floor_of(switch.base.as_ref()) >= revision && self.keeps(Rule::CondCas) {
+            // The base was read again after the revision was minted (a deleted head was made free),
+            // and by then it was fenced. Rows of the revision may be gone.
+            let is_in = unsure && matches!(self.look(&switch.partition, revision, true).await?, Stands::Switched);
+            return Ok(if is_in { Switched::Applied } else { Switched::Fenced });
+        }
+        loop {
+            let answer = self.try_switch(&switch).await?;
+            unsure |= matches!(answer, Answer::Unknown(_));
+            if unsure && !self.keeps(Rule::AckIntent) {
+                switch.before.retain(|step| step.table() != Table::Children);
+            }
+            if matches!(answer, Answer::Refused) && !self.keeps(Rule::Relook) {
+                return Ok(Switched::Moved);
+            }
+            match answer {
+                Answer::Applied => return Ok(Switched::Applied),
+                Answer::Failed(error) if !unsure && !error.is_passing() => return Err(error),
+                _ => {}
+            }
+            match self.look(&switch.partition, revision, unsure).await? {
+                Stands::Switched => {
+                    if unsure && !switch.after.is_empty() {
+                        // The steps after the head may not have been applied with it. They may be
+                        // lost, so nothing waits for them.
+                        let _ = self.inner.store.run(self.call_to(&switch.head), switch.after).await;
+                    }
+                    return Ok(Switched::Applied);
+                }
+                Stands::Otherwise(stands) if same_stamp(stands.as_deref(), switch.base.as_ref()) => match answer {
+                    Answer::Required => return Ok(Switched::Required { unsure }),
+                    Answer::Failed(error) if !error.is_passing() => {
+                        return Err(ObjectsError::Unknown(error.to_string()));
+                    }
+                    _ => {}
+                },
+                Stands::Otherwise(stands) if !same_to_clients(stands.as_deref(), switch.base.as_ref()) => {
+                    return Ok(Switched::Moved);
+                }
+                Stands::Otherwise(stands) if floor_of(stands.as_deref()) >= revision && self.keeps(Rule::CondCas) => {
+                    return Ok(Switched::Fenced);
+                }
+                Stands::Otherwise(stands) => {
+                    switch.base = stands.map(|row| *row);
+                    unsure = false;
+                }
+            }
+            if !tries.again().await {
+                return Err(answer.given_up(unsure));
+            }
+        }
+    }
+
+    /// Settles a creation of which a try may still arrive, by making sure that none can be applied
+    /// any more. Returns whether it was applied; fails with [`ObjectsError::Unknown`] if that is
+    /// impossible to find out.
+    pub async fn settle_creation(&self, partition: &Bytes, incarnation: RevisionId) -> ObjectsResult<bool> {
+        self.fence(partition, incarnation).await.map_err(|error| error.if_unsure(true))?;
+        // The compared stamp has changed: the creation is fenced, or something else was created
+        // since.
+        Ok(matches!(self.look(partition, incarnation, true).await?, Stands::Switched))
+    }
+
+    /// A call that writes a head.
+    fn call_to(&self, head: &Head) -> Call {
+        let call = self.call(Class::Description);
+        if head.state == State::Live { call } else { call.removing() }
+    }
+
+    async fn try_switch(&self, switch: &Switch) -> ObjectsResult<Answer> {
+        let steps = switch.steps(self.stamp(), self.rules())?;
+        let head_at = steps.len() - 1 - switch.after.len();
+        let outcome = self.inner.store.run(self.call_to(&switch.head), steps).await;
+        Ok(match outcome {
+            Ok(Outcome::Applied) => Answer::Applied,
+            Ok(Outcome::Refused { step, .. }) if step < head_at => Answer::Required,
+            Ok(Outcome::Refused { .. }) => Answer::Refused,
+            Ok(Outcome::Unknown { reason }) => Answer::Unknown(reason),
+            Err(error) => Answer::Failed(error.into()),
+        })
+    }
+
+    /// Whether `revision` was ever switched in. Reads the head first, then its log. The order
+    /// matters. If the head does not show the revision, either the revision was replaced before the
+    /// head was read, and then its entry is in the log by now; or its writer compares a stamp that
+    /// the head still shows, or will never be applied. In the other order, the revision could be
+    /// switched in and replaced between the two reads.
+    ///
+    /// An unsure writer reads the head serially, because a decided write need not have arrived
+    /// where a strong read looks. Entries of the log were acknowledged before the head was
+    /// replaced, so a strong read finds them.
+    async fn look(&self, partition: &Bytes, revision: RevisionId, unsure: bool) -> ObjectsResult<Stands> {
+        let look = || async {
+            let call = self.call(Class::Description);
+            let is_serial = unsure && self.keeps(Rule::LookSerially);
+            let call = if is_serial { call.serial() } else { call.strong() };
+            let head = self.inner.store.get(call, Table::Objects, partition, &keys::head()).await?;
+            let Some(row) = head.as_ref().map(HeadRow::open).transpose()? else { return Ok(Stands::Otherwise(None)) };
+            let is_there = row.head.revision == revision
+                || self.keeps(Rule::Log) && self.log_before(partition, &row.head).has(revision).await?;
+            Ok(if is_there { Stands::Switched } else { Stands::Otherwise(Some(Box::new(row))) })
+        };
+        match self.retry_transient(look).await {
+            Err(error) if unsure => Err(ObjectsError::Unknown(error.to_string())),
+            looked => looked,
+        }
+    }
+
+    /// Writes a head without a new revision, after the steps in `before`. Returns the new head if
+    /// it was certainly applied; `None` means that the caller must read again and decide again.
+    pub async fn try_amend(
+        &self,
+        partition: &Bytes,
+        base: Option<&HeadRow>,
+        head: Head,
+        mut before: Vec<Step>,
+    ) -> ObjectsResult<Option<HeadRow>> {
+        let stamp = self.stamp();
+        before.push(compare_and_write(partition, base, &head, head.guard(stamp, self.rules()))?);
+        // It fences, condemns or counts, which removing and collecting need.
+        match self.inner.store.run(self.call(Class::Description).removing(), before).await {
+            Ok(Outcome::Applied) => Ok(Some(HeadRow { head, stamp })),
+            Ok(Outcome::Refused { .. } | Outcome::Unknown { .. }) => Ok(None),
+            Err(error) if error.is_passing() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Amends a head with `change`, which is called again whenever the head changed meanwhile and
+    /// returns `None` when nothing is left to do. Returns the resulting head.
+    pub async fn amend(
+        &self,
+        partition: &Bytes,
+        change: impl Fn(Option<&Head>) -> Option<Head>,
+    ) -> ObjectsResult<Option<HeadRow>> {
+        let mut tries = Tries::default();
+        loop {
+            let row = self.retry_transient(|| self.head_at(partition)).await?;
+            let Some(head) = change(row.as_ref().map(|row| &row.head)) else { return Ok(row) };
+            if let Some(amended) = self.try_amend(partition, row.as_ref(), head, Vec::new()).await? {
+                return Ok(Some(amended));
+            }
+            if !tries.again().await {
+                return Err(ObjectsError::Overloaded(
+                    "a head could not be amended, others change it all the time".to_owned(),
+                ));
+            }
+        }
+    }
+
+    /// Makes a deleted head free, so that its name can be used again. Returns the head if it is
+    /// free then; `None` if it is not deleted any more, or was deleted again.
+    pub async fn free(&self, partition: &Bytes, deleted: RevisionId) -> ObjectsResult<Option<HeadRow>> {
+        let change = |head: Option<&Head>| {
+            let head = head.filter(|head| head.state == State::Deleted && head.revision == deleted)?;
+            Some(Head { state: State::Free, ..head.clone() })
+        };
+        let freed = self.amend(partition, change).await?;
+        Ok(freed.filter(|row| row.head.state == State::Free && row.head.revision == deleted))
+    }
+
+    /// Makes sure that no revision at or below `revision` is ever switched in, unless the object is
+    /// live.
+    pub async fn fence(&self, partition: &Bytes, revision: RevisionId) -> ObjectsResult<Option<HeadRow>> {
+        if !self.keeps(Rule::Fence) {
+            return self.retry_transient(|| self.head_at(partition)).await;
+        }
+        self.amend(partition, |head| match head {
+            Some(head) if head.state == State::Live || head.floor >= revision => None,
+            Some(head) => Some(Head { floor: revision, ..head.clone() }),
+            None => Some(Head { floor: revision, ..Head::free() }),
+        })
+        .await
+    }
+}
+
+/// The store's result for one try of a switch.
+enum Answer {
+    Applied,
+    /// A step before the head was refused.
+    Required,
+    /// The head was refused.
+    Refused,
+    /// The outcome is unknown.
+    Unknown(String),
+    /// Nothing was applied.
+    Failed(ObjectsError),
+}
+
+impl Answer {
+    /// The error after the last of many tries.
+    fn given_up(self, unsure: bool) -> ObjectsError {
+        match self {
+            Answer::Failed(error) if !unsure => error,
+            Answer::Failed(error) => ObjectsError::Unknown(error.to_string()),
+            Answer::Unknown(reason) => ObjectsError::Unknown(reason),
+            _ if unsure => ObjectsError::Unknown("an earlier try may still arrive".to_owned()),
+            _ => ObjectsError::Overloaded("a head is being changed by others all the time".to_owned()),
+        }
+    }
+}
+
+/// What a head and its log show about a revision.
+enum Stands {
+    /// The revision is or was current.
+    Switched,
+    /// It never was; this is the current head.
+    Otherwise(Option<Box<HeadRow>>),
+}
+
+impl Head {
+    /// The head of a name that was never used, once a head has to be written.
+    pub fn free() -> Self {
+        Self {
+            state: State::Free,
+            incarnation: RevisionId::ZERO,
+            parent_incarnation: RevisionId::ZERO,
+            revision: RevisionId::ZERO,
+            logged: 0,
+            collected: None,
+            floor: RevisionId::ZERO,
+            condemned: None,
+            body: Body::Nothing,
+        }
+    }
+}
+
+fn compare_and_write(partition: &Bytes, base: Option<&HeadRow>, head: &Head, guard: Guard) -> ObjectsResult<Step> {
+    Ok(Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: partition.clone(),
+        sort: keys::head(),
+        expect: base.map_or(Expect::Absent, |base| Expect::Stamp(base.stamp)),
+        guard,
+        value: head.seal()?,
+    })
+}
+
+fn same_stamp(one: Option<&HeadRow>, other: Option<&HeadRow>) -> bool {
+    let stamp = |row: Option<&HeadRow>| -> Option<Stamp> { row.map(|row| row.stamp) };
+    stamp(one) == stamp(other)
+}
+
+/// Whether two heads differ at most by fences, condemnations and similar amendments.
+fn same_to_clients(one: Option<&HeadRow>, other: Option<&HeadRow>) -> bool {
+    let seen = |row: Option<&HeadRow>| {
+        row.map_or((RevisionId::ZERO, false), |row| (row.head.revision, row.head.state == State::Live))
+    };
+    seen(one) == seen(other)
+}
+
+fn floor_of(row: Option<&HeadRow>) -> RevisionId {
+    row.map_or(RevisionId::ZERO, |row| row.head.floor)
+}

@@ -1,0 +1,300 @@
+//! Bounds of partitions: the largest size of each kind, computed from the rules of keys and values.
+//! Cassandra should not have to read a partition of more than [`PARTITION_BYTES_MAX`].
+//! `docs/scale.md` has the numbers.
+//!
+//! Every new kind of row needs a rule here: a test checks all rows that a library stores, and
+//! reports rows without one. Tokens belong to the server and contents to the engines; their rules
+//! are tested there.
+
+use audit::PART_BYTES;
+use bytes::Bytes;
+use hathi::id::MAX_ID_BYTES;
+use heads::keys::{self, kind};
+use heads::path::{NAME_BYTES_MAX, PATH_BYTES_MAX};
+use heads::retries::TRIES_MAX;
+use heads::sampling::{ROW_BYTES, past_bytes, row_bytes, sampled_bytes};
+use heads::{LibraryOptions, Queue, ResourcePath, RevisionId};
+use repository::backlinks::BUCKETS;
+use repository::describe::{DESCRIPTION_BYTES_MAX, PIECE_BYTES};
+use store::{Limits, Table, UnixMillis};
+use volumes::bulk::selection::{
+    self, CHUNK_BYTES, OWNED_MAX, PART_CHUNKS,
+    row::{CHUNK, COMPLETE, ENDED_EARLY, INFO, SWEPT},
+};
+use volumes::generations::{GENERATIONS_MAX, directory_bytes_max, part_bytes_max};
+
+/// The largest partition that Cassandra should have to read.
+pub const PARTITION_BYTES_MAX: u64 = 100_000_000;
+
+/// A kind of partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Partition {
+    /// The head of a resource or of the container of volumes.
+    Head,
+    /// The head of a volume, and the list of its generations.
+    Volume,
+    /// The directory of a generation of a volume.
+    Directory,
+    /// A page of a head log.
+    LogPage,
+    /// The rows that a revision of a resource wrote.
+    Version,
+    /// The list of buckets with records of the resources that point at one.
+    BacklinkBuckets,
+    /// A bucket of such records.
+    Backlinks,
+    /// The records of whose heads were about to name a content.
+    Keepers,
+    /// A part of the packs and digests of a generation of a volume.
+    Packs,
+    /// Marks of a shard of a container, or past members that were in one.
+    Children,
+    /// The list of partitions with past members of a container.
+    PastIndex,
+    /// A selection, without its plan.
+    Selection,
+    /// A part of the plan of a selection.
+    Plan,
+    /// The selections of one requester.
+    Owned,
+    /// A part of the audit.
+    Audit,
+    /// A shard of a bucket of a queue of objects to collect.
+    Records,
+    /// A shard of a bucket of a queue of jobs on containers.
+    Jobs,
+    /// The low-water marks of queues.
+    LowWater,
+    /// The progress of emptying a container.
+    Emptied,
+    /// The time since when a partition of marks waits to be dropped.
+    Dropping,
+    /// Damage marks of a version.
+    Damage,
+    /// The pins on a volume.
+    Pins,
+}
+
+/// The largest size of a partition.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Largest {
+    /// A fixed number of bytes.
+    Bytes(u64),
+    /// It grows with something: average bytes for each.
+    Each(f64, &'static str),
+}
+
+impl Largest {
+    /// How many of the things it grows with fit the largest desirable partition; `None` if it does
+    /// not grow.
+    pub fn fits(self) -> Option<u64> {
+        match self {
+            Self::Bytes(_) => None,
+            Self::Each(bytes, _) => Some((PARTITION_BYTES_MAX as f64 / bytes) as u64),
+        }
+    }
+}
+
+impl Partition {
+    /// All kinds.
+    pub const ALL: [Self; 22] = [
+        Self::Head,
+        Self::Volume,
+        Self::Directory,
+        Self::LogPage,
+        Self::Version,
+        Self::BacklinkBuckets,
+        Self::Backlinks,
+        Self::Keepers,
+        Self::Packs,
+        Self::Children,
+        Self::PastIndex,
+        Self::Selection,
+        Self::Plan,
+        Self::Owned,
+        Self::Audit,
+        Self::Records,
+        Self::Jobs,
+        Self::LowWater,
+        Self::Emptied,
+        Self::Dropping,
+        Self::Damage,
+        Self::Pins,
+    ];
+
+    /// The kind of the partition of a row; `None` if no such row is stored.
+    pub fn of(table: Table, partition: &[u8], sort: &[u8]) -> Option<Self> {
+        let is_kind = |kinds: &[u8]| sort.first().is_some_and(|kind| kinds.contains(kind));
+        let (key, is_ok) = match table {
+            Table::Objects => match Key::of(partition)? {
+                Key::Object(b'v') => (Self::Volume, is_kind(&[kind::HEAD, kind::GENERATION])),
+                Key::Part(part) => (Self::Directory, part == 0 && is_kind(&[kind::DIRECTORY])),
+                Key::Object(_) => (Self::Head, is_kind(&[kind::HEAD])),
+                Key::LogPage => (Self::LogPage, is_kind(&[kind::LOG])),
+                Key::Version => (Self::Version, is_kind(&[kind::DESCRIPTION, kind::SMALL_CONTENT])),
+                Key::BacklinkBuckets => (Self::BacklinkBuckets, keys::bucket_of(sort).is_some()),
+                Key::Backlinks => (Self::Backlinks, keys::backlink_of(sort).is_some()),
+                Key::Keepers => (Self::Keepers, matches!(Key::of(sort), Some(Key::Object(_)))),
+            },
+            Table::Packs => {
+                let is_part = matches!(Key::of(partition)?, Key::Part(_));
+                (Self::Packs, is_part && is_kind(&[kind::FIXITY, kind::PACK]))
+            }
+            Table::Pins => (Self::Pins, matches!(Key::of(partition)?, Key::Object(b'v')) && is_kind(&[kind::PIN])),
+            Table::Damage => {
+                let is_version = matches!(Key::of(partition)?, Key::Part(0) | Key::Version);
+                (Self::Damage, is_version && is_kind(&[kind::DAMAGE]))
+            }
+            Table::Children => {
+                let container = partition.iter().position(|byte| *byte == 0)?;
+                match partition.len() - container - 1 {
+                    16 => (Self::PastIndex, keys::past_index_of(sort).is_some()),
+                    22 | 23 => {
+                        let is_other = keys::change_of(sort).is_some() || sort.starts_with(&keys::sample_prefix());
+                        (Self::Children, is_other || keys::child_of(sort).is_some())
+                    }
+                    _ => return None,
+                }
+            }
+            Table::Selections if partition.starts_with(selection::OWNER_PREFIX) => (Self::Owned, true),
+            Table::Selections => {
+                let is_chunk = sort.starts_with(CHUNK) && sort.len() == CHUNK.len() + 4;
+                let (kind, is_row) = match partition.contains(&0) {
+                    true => (Self::Plan, is_chunk),
+                    false => (Self::Selection, [INFO, COMPLETE, ENDED_EARLY, SWEPT].contains(&sort)),
+                };
+                (kind, partition.starts_with(selection::SELECTION_PREFIX) && is_row)
+            }
+            Table::Audit => (Self::Audit, partition.starts_with(b"h/") && sort.len() == 16),
+            Table::Work => match partition {
+                _ if *partition == keys::low_water_partition() => (Self::LowWater, true),
+                _ if partition.starts_with(b"emptied\0") => (Self::Emptied, keys::emptied_of(sort).is_some()),
+                _ if partition.starts_with(b"d/") => (Self::Dropping, keys::dropping_since(sort).is_some()),
+                _ => {
+                    let is_of = |queue: &&Queue| keys::queue_bucket(partition, queue.name()).is_some();
+                    match Queue::ALL.iter().find(is_of)? {
+                        Queue::Collecting | Queue::Superseded => (Self::Records, true),
+                        Queue::Deleting | Queue::Emptying | Queue::Growing | Queue::Outgrown => (Self::Jobs, true),
+                    }
+                }
+            },
+            Table::Tokens | Table::Contents => return None,
+        };
+        is_ok.then_some(key)
+    }
+
+    /// Its largest size with these options. Keys and values have their greatest lengths.
+    pub fn largest(self, options: &LibraryOptions) -> Largest {
+        let (root, nothing) = (ResourcePath::root(), RevisionId::ZERO);
+        let value = Limits::default().value_bytes;
+        let by_path = |sort: Bytes| row_bytes(&sort, 0) + PATH_BYTES_MAX as u64;
+        match self {
+            Self::Head => Largest::Bytes(row_bytes(&keys::head(), value)),
+            Self::Volume => {
+                let list = GENERATIONS_MAX as u64 * row_bytes(&keys::generation(nothing), 0);
+                Largest::Bytes(row_bytes(&keys::head(), value) + list)
+            }
+            Self::Directory => Largest::Bytes(directory_bytes_max()),
+            Self::LogPage => Largest::Bytes(keys::LOG_PAGE_ENTRIES * row_bytes(&keys::log(nothing), value)),
+            Self::Version => {
+                let pieces = DESCRIPTION_BYTES_MAX.div_ceil(PIECE_BYTES) as u64;
+                let description = DESCRIPTION_BYTES_MAX as u64 + pieces * row_bytes(&keys::description(nothing, 0), 0);
+                Largest::Bytes(description + row_bytes(&keys::small_content(nothing), options.small_content_bytes))
+            }
+            Self::BacklinkBuckets => Largest::Bytes(u64::from(BUCKETS) * row_bytes(&keys::bucket(0), 0)),
+            Self::Backlinks => {
+                let link = by_path(keys::backlink(&root)) as f64;
+                Largest::Each(link / f64::from(BUCKETS), "links by the longest paths")
+            }
+            // An upload serves one request, which retries that often.
+            Self::Keepers => Largest::Bytes(u64::from(TRIES_MAX) * by_path(keys::resource_partition(&root))),
+            Self::Packs => Largest::Bytes(part_bytes_max()),
+            Self::Children => {
+                // All children that a shard had when it was found to be large may be gone by now.
+                // The shorter their names, the more their rows grew.
+                let once_gone = past_bytes(1) as f64 / sampled_bytes(1) as f64;
+                let unsampled = u64::from(options.sample_one_of) * past_bytes(NAME_BYTES_MAX.max(MAX_ID_BYTES)) as u64;
+                Largest::Bytes((options.shard_bytes_max as f64 * once_gone) as u64 + unsampled)
+            }
+            Self::PastIndex => {
+                Largest::Each(row_bytes(&keys::past_index(0, 0), size_of::<u16>()) as f64, "shards that were rewritten")
+            }
+            Self::Selection => {
+                let rows = [INFO, COMPLETE, ENDED_EARLY, SWEPT].map(|sort| row_bytes(&Bytes::from_static(sort), value));
+                Largest::Bytes(rows.into_iter().sum())
+            }
+            Self::Plan => {
+                let chunk = CHUNK.len() + size_of::<u32>() + CHUNK_BYTES + ROW_BYTES;
+                Largest::Bytes((PART_CHUNKS * chunk) as u64)
+            }
+            Self::Owned => {
+                let (id, etag) = (Bytes::from(vec![b'0'; ID_CHARS]), 2 * size_of::<[u8; 32]>());
+                Largest::Bytes(OWNED_MAX * row_bytes(&id, VARINT_BYTES_MAX + etag))
+            }
+            Self::Audit => Largest::Bytes(PART_BYTES as u64),
+            Self::Records => {
+                let longest = by_path(keys::superseded(nothing, &root));
+                Largest::Each(longest as f64, "records of the longest paths in ten minutes and a shard")
+            }
+            Self::Jobs => {
+                let job = row_bytes(&keys::container_job(nothing, nothing), value);
+                Largest::Each(job as f64, "jobs on containers of the most shards in ten minutes and a shard")
+            }
+            Self::LowWater => {
+                let marks = Queue::ALL.iter().map(|queue| row_bytes(&keys::low_water(queue.name()), size_of::<u32>()));
+                Largest::Bytes(marks.sum())
+            }
+            Self::Emptied => Largest::Each(row_bytes(&keys::emptied(0), 0) as f64, "notes, one for 1,000 partitions"),
+            Self::Dropping => Largest::Each(
+                row_bytes(&keys::dropping(UnixMillis(0)), 0) as f64,
+                "servers that note it at the same time",
+            ),
+            // Its pages, METS, record, and the volume as a whole.
+            Self::Damage => {
+                Largest::Bytes((hathi::mets::MAX_PAGES as u64 + 3) * row_bytes(&keys::damage(nothing, 0), 0))
+            }
+            Self::Pins => {
+                let id = "0".repeat(ID_CHARS);
+                let pin = row_bytes(&keys::pin(&id), size_of::<RevisionId>() + VARINT_BYTES_MAX);
+                Largest::Each(pin as f64, "selections that name one volume at a time")
+            }
+        }
+    }
+}
+
+/// What a partition key of [`Table::Objects`] stands for.
+enum Key {
+    /// An object. The first byte of the key is its kind.
+    Object(u8),
+    LogPage,
+    Version,
+    /// A part of a generation of a volume, with its number.
+    Part(u32),
+    BacklinkBuckets,
+    Backlinks,
+    Keepers,
+}
+
+impl Key {
+    fn of(partition: &[u8]) -> Option<Self> {
+        let (kind, rest) = partition.split_first_chunk::<2>()?;
+        // The bytes after the NUL may contain further NULs; ids of contents may contain any bytes.
+        let beside = rest.iter().position(|byte| *byte == 0).map(|nul| &rest[nul + 1..]);
+        match (kind, beside) {
+            (b"k/", _) if rest.len() == 16 => Some(Self::Keepers),
+            (b"v/" | b"r/" | b"c/", None) => Some(Self::Object(kind[0])),
+            (b"v/" | b"r/", Some([b'l', page @ ..])) if page.len() == 8 => Some(Self::LogPage),
+            (b"v/", Some([b'g', ..])) => keys::part_of(partition).map(|(_, part)| Self::Part(part)),
+            (b"r/", Some([b'r', revision @ ..])) if revision.len() == 16 => Some(Self::Version),
+            (b"b/" | b"m/", None) => Some(Self::BacklinkBuckets),
+            (b"b/" | b"m/", Some(bucket)) if bucket.len() == 2 => Some(Self::Backlinks),
+            _ => None,
+        }
+    }
+}
+
+/// Characters of a selection's id.
+const ID_CHARS: usize = 32;
+
+/// Bytes of a number in a value.
+const VARINT_BYTES_MAX: usize = 10;

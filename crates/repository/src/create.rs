@@ -1,0 +1,274 @@
+//! Creates resources: at a path of the client's choice, or under a new name in a container.
+
+use bytes::Bytes;
+use heads::child::Creation;
+use heads::container_body::ContainerBody;
+use heads::containment::{Container, Parent};
+use heads::error::ObjectsResult;
+use heads::head::{Body, HeadRow, State};
+use heads::keys;
+use heads::path::{NAME_BYTES_MAX, ResourcePath};
+use heads::resource_body::{Binary, BytesPlace, Kind, Membership, ResourceBody};
+use heads::retries::Tries;
+use heads::retries::changes_all_the_time;
+use heads::revision::RevisionId;
+use heads::rules::Rule;
+use heads::switch::Switched;
+use store::{ContentId, NewRow, Random, Step, Table, ValueKind, envelope};
+
+use crate::backlinks::gives_members;
+use crate::describe;
+use crate::error::{ResourceError, ResourceResult};
+use crate::handle::Repository;
+use crate::read::{End, Located};
+use crate::resource::{Resource, Written};
+use crate::upload::{Uploaded, UploadedPlace};
+
+/// Characters of the random part of a new name, of 5 bits each.
+const FRESH_CHARS: usize = 20;
+/// Characters that are appended to a name that is taken.
+const ADDED_CHARS: usize = 8;
+/// The alphabet of names (Crockford's base 32): easy to read aloud.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// A resource to be created.
+#[derive(Clone, Debug)]
+pub struct NewResource {
+    /// Its kind.
+    pub kind: NewKind,
+    /// Its description.
+    pub description: Bytes,
+    /// The member that its container derives from it, if that is not the resource itself.
+    pub member: Option<String>,
+    /// The resource of this repository to which it gives members, if it is a container that gives
+    /// members to another resource.
+    pub members_for: Option<ResourcePath>,
+    /// The resources of this repository that its description refers to, each once.
+    pub refers_to: Vec<ResourcePath>,
+}
+
+/// The kind of a new resource.
+#[derive(Clone, Debug)]
+pub enum NewKind {
+    /// A description only.
+    RdfSource,
+    /// A container.
+    Container(Membership),
+    /// Bytes.
+    Binary(Uploaded),
+}
+
+impl NewResource {
+    /// A Basic Container with an empty description.
+    pub fn empty_container() -> Self {
+        Self {
+            kind: NewKind::Container(Membership::Basic),
+            description: Bytes::new(),
+            member: None,
+            members_for: None,
+            refers_to: Vec::new(),
+        }
+    }
+}
+
+impl Repository {
+    /// Creates a resource at a path, and the missing containers above it. Fails with
+    /// [`ResourceError::Exists`] if there is a resource, [`ResourceError::Gone`] if one was deleted
+    /// there.
+    pub async fn create(&self, path: &ResourcePath, new: &NewResource) -> ResourceResult<Written> {
+        if path.is_root() {
+            return Err(ResourceError::Exists(path.clone()));
+        }
+        let chain: Vec<_> = path.chain().collect();
+        let mut tries = Tries::default();
+        loop {
+            let Located { live, end, at_end } = self.locate(path).await?;
+            let at = chain.get(live.len()).unwrap_or(path);
+            match end {
+                End::There => return Err(ResourceError::Exists(path.clone())),
+                End::Gone => return Err(ResourceError::Gone { tombstone: at.clone() }),
+                End::Vacant => {}
+            }
+            let above = live.len().checked_sub(1).and_then(|last| Some((chain.get(last)?, live.last()?)));
+            let parent = self.container_above(above).await?;
+            let is_path = at == path;
+            let made = match is_path {
+                true => self.try_create(&parent, at.name(), at_end, new).await?,
+                false => self.try_create(&parent, at.name(), at_end, &NewResource::empty_container()).await?,
+            };
+            match made {
+                Made::Created(revision) if is_path => return Ok(Written { path: path.clone(), revision }),
+                Made::Created(_) => continue,
+                Made::Not => {}
+            }
+            if !tries.again().await {
+                return Err(changes_all_the_time(format!("/{path}"), false).into());
+            }
+        }
+    }
+
+    /// Creates a resource in a container, under the requested name if it was never used, otherwise
+    /// under a new one. The resource may depend on its path: `make` is called for each path that is
+    /// tried.
+    pub async fn create_in<E: From<ResourceError>>(
+        &self,
+        container: &ResourcePath,
+        wish: Option<&str>,
+        make: impl Fn(&Resource, &ResourcePath) -> Result<NewResource, E>,
+    ) -> Result<Written, E> {
+        let random = &*self.heads.surroundings().random;
+        let mut wish = wish.map(shortened);
+        let mut name = None;
+        let mut tries = Tries::default();
+        loop {
+            let resource = self.resource(container).await?;
+            let parent = Parent::of(&Container::At(container.clone()), &resource.row, self.heads.rules())
+                .ok_or_else(|| ResourceError::NotAContainer(container.clone()))?;
+            let (tried, base) = match (name.take(), wish) {
+                (Some(fresh), _) => (fresh, None),
+                (None, Some(wish)) => match self.vacancy(&parent, wish).await.map_err(ResourceError::from)? {
+                    Some(base) => (wish.to_owned(), base),
+                    None => (beside(random, wish), None),
+                },
+                (None, None) => (fresh(random, FRESH_CHARS), None),
+            };
+            let path = container.child(&tried).map_err(ResourceError::from)?;
+            let new = make(&resource, &path)?;
+            match self.try_create(&parent, &tried, base, &new).await? {
+                Made::Created(revision) => return Ok(Written { path, revision }),
+                Made::Not => {}
+            }
+            // Another writer took the name, or the container changed: another name does no harm in
+            // either case.
+            name = Some(wish.take().map_or_else(|| fresh(random, FRESH_CHARS), |wish| beside(random, wish)));
+            if !tries.again().await {
+                let error = changes_all_the_time(format!("/{container}"), false);
+                return Err(ResourceError::from(error).into());
+            }
+        }
+    }
+
+    /// Whether a name was never used in a container, or may be used again; then also returns the
+    /// head to compare with.
+    async fn vacancy(&self, parent: &Parent, name: &str) -> ObjectsResult<Option<Option<HeadRow>>> {
+        let partition = parent.container().child_partition(name);
+        let row = self.heads.retry_transient(|| self.heads.head_at(&partition)).await?;
+        let is_current = |row: &HeadRow| row.head.parent_incarnation == parent.incarnation();
+        Ok(match row {
+            None => Some(None),
+            Some(row) if row.head.state == State::Free => Some(Some(row)),
+            Some(row) if row.head.state == State::Deleted && !is_current(&row) => Some(Some(row)),
+            Some(_) => None,
+        })
+    }
+
+    /// The container for the new resource: the one that was found, or the root.
+    async fn container_above(&self, above: Option<(&ResourcePath, &HeadRow)>) -> ResourceResult<Parent> {
+        let Some((path, row)) = above else {
+            let root = Container::At(ResourcePath::root());
+            return Ok(self.heads.retry_transient(|| self.heads.parent(&root)).await?);
+        };
+        let parent = Parent::of(&Container::At(path.clone()), row, self.heads.rules());
+        parent.ok_or_else(|| ResourceError::NotAContainer(path.clone()))
+    }
+
+    async fn try_create(
+        &self,
+        parent: &Parent,
+        name: &str,
+        base: Option<HeadRow>,
+        new: &NewResource,
+    ) -> ResourceResult<Made> {
+        let above = base.as_ref().filter(|_| self.heads.keeps(Rule::FloorRead));
+        let floor = above.map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
+        let incarnation = self.heads.revisions().mint_above(floor);
+        let partition = parent.container().child_partition(name);
+        let (mut rows, description) = describe::put(&partition, incarnation, &new.description)?;
+        let kind = match &new.kind {
+            NewKind::RdfSource => Kind::RdfSource,
+            NewKind::Container(membership) => Kind::Container {
+                membership: membership.clone(),
+                children: ContainerBody::new(self.heads.options().resource_shards),
+            },
+            NewKind::Binary(uploaded) => Kind::Binary(uploaded.keep(&partition, incarnation, &mut rows)),
+        };
+        if let Container::At(above) = parent.container() {
+            let path = above.child(name)?;
+            rows.extend(new.members_for.iter().flat_map(|resource| gives_members(resource, &path)));
+            rows.extend(self.refer(&path, &new.refers_to).await?);
+        }
+        let creation = Creation {
+            parent: parent.clone(),
+            name: name.to_owned(),
+            incarnation,
+            base,
+            body: Body::Resource(ResourceBody { kind, description }),
+            note: new.member.clone().map(Bytes::from).unwrap_or_default(),
+            rows,
+            after: Vec::new(),
+        };
+        Ok(match self.heads.create_child(creation).await? {
+            Switched::Applied => Made::Created(incarnation),
+            Switched::Required { .. } | Switched::Moved | Switched::Fenced => Made::Not,
+        })
+    }
+}
+
+/// The outcome of one try.
+enum Made {
+    /// The resource was created, with this incarnation.
+    Created(RevisionId),
+    /// It was not created, and never will be.
+    Not,
+}
+
+impl Uploaded {
+    /// Makes what a head says about these bytes, and adds a row with the bytes if they are few.
+    pub(super) fn keep(&self, object: &Bytes, revision: RevisionId, rows: &mut Vec<Step>) -> Binary {
+        let place = match &self.place {
+            UploadedPlace::Small(bytes) => {
+                let row = NewRow::new(keys::small_content(revision), envelope::seal(ValueKind::SmallContent, bytes));
+                let partition = keys::version(object, revision);
+                rows.push(Step::Put { table: Table::Objects, partition, rows: vec![row] });
+                BytesPlace::Row
+            }
+            UploadedPlace::Content(id) => {
+                rows.push(keeper(*id, object));
+                BytesPlace::Content(*id)
+            }
+            UploadedPlace::Elsewhere(elsewhere) => BytesPlace::Elsewhere(elsewhere.clone()),
+        };
+        Binary {
+            revision,
+            place,
+            len_bytes: self.len_bytes,
+            sha256: self.sha256,
+            media_type: self.media_type.clone(),
+            disposition: self.disposition.clone(),
+        }
+    }
+}
+
+/// The record that an object's head is about to name a content. It may exist without such a head:
+/// heads decide.
+fn keeper(id: ContentId, object: &Bytes) -> Step {
+    let row = NewRow::new(object.clone(), envelope::seal(ValueKind::Keeper, &[]));
+    Step::Put { table: Table::Objects, partition: keys::keepers(id), rows: vec![row] }
+}
+
+/// An unused name of that many random characters.
+fn fresh(random: &dyn Random, chars: usize) -> String {
+    let drawn = random.bytes::<FRESH_CHARS>().into_iter().take(chars);
+    drawn.map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()])).collect()
+}
+
+/// Appends random characters to a name that is taken.
+fn beside(random: &dyn Random, wish: &str) -> String {
+    format!("{wish}-{}", fresh(random, ADDED_CHARS))
+}
+
+/// A requested name, cut so that characters can be appended.
+fn shortened(wish: &str) -> &str {
+    let end = NAME_BYTES_MAX - ADDED_CHARS - 1;
+    if wish.len() <= end { wish } else { &wish[..wish.floor_char_boundary(end)] }
+}

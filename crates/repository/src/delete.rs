@@ -1,0 +1,326 @@
+//! Deletes resources. A container is deleted with its contents: one write of its head makes all of
+//! it unreachable. A recorded job, which any server can resume, then deletes the contents one by
+//! one.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use heads::children::Children;
+use heads::chores::{Chore, Then};
+use heads::containment::{Container, Parent};
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::head::{self, Body, Head, HeadRow, State};
+use heads::keys;
+use heads::path::ResourcePath;
+use heads::queue::{Queue, WorkEntry};
+use heads::retries::Tries;
+use heads::retries::changes_all_the_time;
+use heads::revision::RevisionId;
+use heads::rules::Rule;
+use heads::switch::{Switch, Switched};
+use serde::{Deserialize, Serialize};
+use store::{Class, Stored, Strength, Table, ValueKind};
+
+use crate::error::{ResourceError, ResourceResult};
+use crate::handle::Repository;
+use crate::read::{End, Located};
+use crate::resource::Resource;
+
+/// Children of a deleted container that are deleted at the same time.
+const DELETED_AT_ONCE: usize = 64;
+/// Children that are read in one batch.
+const BATCH_CHILDREN: usize = 512;
+
+/// A container that is being deleted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Job {
+    path: String,
+    incarnation: RevisionId,
+}
+
+impl Stored for Job {
+    const KIND: ValueKind = ValueKind::DeletionWork;
+}
+
+/// The progress of deleting a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChildEnd {
+    /// It is deleted, and will never be created again under this incarnation.
+    Over,
+    /// It is a container that is being deleted.
+    Begun,
+}
+
+impl Repository {
+    /// Deletes a resource; a container with its contents. One write makes all of it unreachable.
+    /// This returns when all of it is deleted. An interrupted call leaves a record, and
+    /// [`Repository::resume_deletions`] continues.
+    ///
+    /// Fails with [`ResourceError::Moved`] if another writer changed the resource since it was
+    /// read. Then nothing is changed.
+    pub async fn delete(&self, resource: &Resource) -> ResourceResult<()> {
+        let path = &resource.path;
+        let above = Container::At(path.parent().ok_or(ResourceError::Root)?);
+        let base = resource.row.clone();
+        let incarnation = resource.incarnation();
+        let revision = self.heads.revisions().mint_above(base.head.revision.max(base.head.floor));
+        let is_container = resource.body.container().is_some();
+        let sort = keys::container_job(revision, incarnation);
+        let head = match is_container {
+            false => deleted(&base.head, revision),
+            true => Head { state: State::Deleting, revision, ..base.head.clone() },
+        };
+        let job = head::seal(&Job { path: path.to_string(), incarnation })?;
+        let running = self.inner.running_jobs.begin(&sort);
+        if !self.heads.keeps(Rule::ScanAfter)
+            && let Some(parent) = Parent::of(&Container::At(path.clone()), &resource.row, self.heads.rules())
+        {
+            self.end_children(path, &parent).await?;
+        }
+        let mut tries = Tries::default();
+        let mut unsure = false;
+        let record = loop {
+            let record = self.heads.queued(Queue::Deleting, self.heads.now(), &sort, sort.clone());
+            let is_recorded = is_container && self.heads.keeps(Rule::JobFirst);
+            let mut before: Vec<_> = is_recorded.then(|| record.put(job.clone())).into_iter().collect();
+            before.extend(self.superseding(path, revision));
+            let parent = match self.heads.retry_transient(|| self.heads.parent(&above)).await {
+                Ok(parent) if parent.incarnation() == base.head.parent_incarnation => parent,
+                Ok(_) | Err(ObjectsError::Gone(_)) if !unsure => return Err(ResourceError::Moved(path.clone())),
+                Ok(_) => return Err(ObjectsError::Unknown(format!("what /{path} is in was deleted")).into()),
+                Err(error) => return Err(error.if_unsure(unsure).into()),
+            };
+            let switch = parent.removal(path.name(), base.clone(), head.clone(), before);
+            match self.heads.switch(Switch { unsure, ..switch }).await? {
+                Switched::Applied => break record,
+                Switched::Moved | Switched::Fenced => return Err(ResourceError::Moved(path.clone())),
+                Switched::Required { unsure: maybe } => unsure = maybe,
+            }
+            if !tries.again().await {
+                return Err(changes_all_the_time(format!("/{path}"), unsure).into());
+            }
+        };
+        if is_container {
+            if !self.heads.keeps(Rule::JobFinish) {
+                self.heads.put_acknowledged(Class::Description, vec![record.done()]).await?;
+            }
+            self.finish_deletion(path, incarnation).await?;
+            self.heads.put_acknowledged(Class::Description, vec![record.done()]).await?;
+        }
+        drop(running);
+        Ok(())
+    }
+
+    /// Continues deletions that began at least `age_min` ago and do not run in this process.
+    /// Returns how many were finished.
+    pub async fn resume_deletions(&self, age_min: Duration) -> ObjectsResult<u64> {
+        let mut finished = 0;
+        if !self.heads.is_home() {
+            return Ok(finished);
+        }
+        let mut tally = self.heads.tally(Chore::Resuming);
+        let mut pass = self.heads.pass(Queue::Deleting).await?;
+        while let Some(entries) = self.heads.next_due(&mut pass, &mut tally).await? {
+            for entry in &entries {
+                let running = self.inner.running_jobs.begin(entry.sort());
+                let resumed = match &running {
+                    Some(_) => self.resume_deletion(entry, age_min).await,
+                    None => Ok((false, self.heads.finished_if(false))),
+                };
+                let record = (std::slice::from_ref(entry), &entry.sort()[..]);
+                finished += u64::from(self.heads.dealt_with(&mut tally, record, resumed).await?.unwrap_or(false));
+            }
+        }
+        self.heads.end_pass(pass).await?;
+        Ok(finished)
+    }
+
+    /// Continues a deletion that was recorded at least `age_min` ago. Returns whether there was one
+    /// to finish.
+    async fn resume_deletion(&self, record: &WorkEntry, age_min: Duration) -> ObjectsResult<(bool, Then)> {
+        let since = keys::container_job_since(record.sort()).unwrap_or(RevisionId::ZERO);
+        if self.heads.now().since(since.time()) < age_min {
+            return Ok((false, self.heads.finished_if(false)));
+        }
+        let job: Job = head::open(Table::Work, &record.value)?;
+        let path = keys::stored_path(&job.path)?;
+        let object = keys::resource_partition(&path);
+        let stands = self.heads.retry_transient(|| self.heads.head_at(&object)).await?;
+        let is_live = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation == job.incarnation;
+        if stands.is_some_and(|row| is_live(&row)) {
+            // The recorder may still be about to begin, for up to a grace.
+            return Ok((false, self.heads.finished_if(self.heads.grace_passed(since.time()))));
+        }
+        if !self.heads.keeps(Rule::JobFinish) {
+            self.heads.finish([record]).await?;
+        }
+        self.finish_deletion(&path, job.incarnation).await?;
+        Ok((true, Then::Finished))
+    }
+
+    /// Deletes the contents of a container that is being deleted, then the container.
+    async fn finish_deletion(&self, path: &ResourcePath, incarnation: RevisionId) -> ObjectsResult<()> {
+        self.end_container(path, incarnation).await?;
+        let end = self
+            .heads
+            .retry_transient(|| async { self.heads.end_of(&keys::resource_partition(path), incarnation).await })
+            .await?;
+        if let (Some(above), Some(end)) = (path.parent(), end) {
+            // Its parent records the removal, if the parent still exists. This may be lost: the
+            // present marks make each listing read the head.
+            if let Ok(parent) = self.heads.parent(&Container::At(above)).await
+                && parent.held(&end)
+            {
+                let change = self.heads.revisions().mint_above(end.revision);
+                let removed = parent.removed(path.name(), incarnation, Some(end.revision), change);
+                self.heads.put_removing(vec![removed]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a container whose head says that it is being deleted, after its contents.
+    fn end_container<'a>(
+        &'a self,
+        path: &'a ResourcePath,
+        incarnation: RevisionId,
+    ) -> BoxFuture<'a, ObjectsResult<()>> {
+        async move {
+            let partition = keys::resource_partition(path);
+            let mut tries = Tries::default();
+            loop {
+                let row = self.heads.retry_transient(|| self.heads.head_at(&partition)).await?;
+                let is_it = |row: &HeadRow| row.head.state == State::Deleting && row.head.incarnation == incarnation;
+                let Some(row) = row.filter(is_it) else { return Ok(()) };
+                let Some(parent) = Parent::standing(&Container::At(path.clone()), &row, self.heads.rules()) else {
+                    return Ok(());
+                };
+                if self.heads.keeps(Rule::ScanAfter) {
+                    self.end_children(path, &parent).await?;
+                }
+                let revision = self.heads.revisions().mint_above(row.head.revision.max(row.head.floor));
+                let switch = Switch {
+                    partition: partition.clone(),
+                    before: self.to_be_emptied(path, &row.head, revision)?.into_iter().collect(),
+                    head: deleted(&row.head, revision),
+                    base: Some(row),
+                    after: Vec::new(),
+                    unsure: false,
+                };
+                match self.heads.switch(switch).await? {
+                    Switched::Applied => return Ok(()),
+                    // Another process works on the same job.
+                    Switched::Moved | Switched::Fenced | Switched::Required { .. } => {}
+                }
+                if !tries.again().await {
+                    return Err(changes_all_the_time(format!("/{path}"), false));
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// Deletes all children of a container that can get no new ones.
+    async fn end_children(&self, path: &ResourcePath, parent: &Parent) -> ObjectsResult<()> {
+        for shard in 0..parent.shards() {
+            let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
+            loop {
+                let names = children.take(&self.heads, BATCH_CHILDREN).await?;
+                if names.is_empty() {
+                    break;
+                }
+                let mut ends = Vec::new();
+                for name in &names {
+                    let child = path.child(&name.name).map_err(|error| ObjectsError::Internal(error.to_string()))?;
+                    let marked = name.incarnations.iter().filter(|marked| !marked.marks.removed());
+                    ends.extend(marked.map(|marked| (child.clone(), marked.incarnation)));
+                }
+                let nested: Vec<_> = stream::iter(ends)
+                    .map(|(child, incarnation)| async move {
+                        Ok::<_, ObjectsError>((self.end_child(&child, incarnation).await?, child, incarnation))
+                    })
+                    .buffer_unordered(DELETED_AT_ONCE)
+                    .try_filter(|(end, ..)| std::future::ready(*end == ChildEnd::Begun))
+                    .try_collect()
+                    .await?;
+                // One after the other, so that the number of deletions at once does not grow with
+                // the depth of a tree.
+                for (_, child, incarnation) in nested {
+                    self.end_container(&child, incarnation).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that one incarnation of a child is deleted and can never be created. For a
+    /// container, makes sure that its deletion has begun.
+    async fn end_child(&self, path: &ResourcePath, incarnation: RevisionId) -> ObjectsResult<ChildEnd> {
+        let partition = keys::resource_partition(path);
+        let mut tries = Tries::default();
+        loop {
+            let row = self.heads.retry_transient(|| self.heads.head_at(&partition)).await?;
+            match row {
+                Some(row) if row.head.incarnation == incarnation => match row.head.state {
+                    State::Live => self.begin_end(path, row).await?,
+                    State::Deleting => return Ok(ChildEnd::Begun),
+                    State::Deleted | State::Free => return Ok(ChildEnd::Over),
+                },
+                Some(row) if row.head.state == State::Live || row.head.floor >= incarnation => {
+                    return Ok(ChildEnd::Over);
+                }
+                _ if !self.heads.keeps(Rule::Fence) => return Ok(ChildEnd::Over),
+                _ => _ = self.heads.fence(&partition, incarnation).await?,
+            }
+            if !tries.again().await {
+                return Err(changes_all_the_time(format!("/{path}"), false));
+            }
+        }
+    }
+
+    /// Takes one step towards deleting a live child: a container is then being deleted, any other
+    /// resource is deleted.
+    async fn begin_end(&self, path: &ResourcePath, row: HeadRow) -> ObjectsResult<()> {
+        let revision = self.heads.revisions().mint_above(row.head.revision.max(row.head.floor));
+        let head = match row.head.body.container() {
+            Some(_) => Head { state: State::Deleting, revision, ..row.head.clone() },
+            None => deleted(&row.head, revision),
+        };
+        let (partition, base) = (keys::resource_partition(path), Some(row));
+        let before = self.superseding(path, revision).into_iter().collect();
+        self.heads.switch(Switch { partition, base, head, before, after: Vec::new(), unsure: false }).await.map(|_| ())
+    }
+
+    /// Removes the tombstone at a path, so that its name can be used again.
+    ///
+    /// Fails with [`ResourceError::Absent`] if nothing was deleted there, [`ResourceError::Exists`]
+    /// if there is a resource, [`ResourceError::Gone`] if a container above it was deleted.
+    pub async fn remove_tombstone(&self, path: &ResourcePath) -> ResourceResult<()> {
+        if path.is_root() {
+            return Err(ResourceError::Exists(path.clone()));
+        }
+        let Located { live, end, at_end } = self.locate(path).await?;
+        let at = path.chain().nth(live.len());
+        match end {
+            End::There => return Err(ResourceError::Exists(path.clone())),
+            End::Vacant => return Err(ResourceError::Absent(path.clone())),
+            End::Gone => {}
+        }
+        match at {
+            Some(tombstone) if tombstone != *path => return Err(ResourceError::Gone { tombstone }),
+            _ => {}
+        }
+        // A container that is still being deleted has no tombstone yet.
+        let moved = || ResourceError::Moved(path.clone());
+        let deleted = at_end.filter(|row| row.head.state == State::Deleted).ok_or_else(moved)?;
+        let freed = self.heads.free(&keys::resource_partition(path), deleted.head.revision).await?;
+        freed.map(|_| ()).ok_or_else(moved)
+    }
+}
+
+/// The head of a deleted resource.
+fn deleted(head: &Head, revision: RevisionId) -> Head {
+    Head { state: State::Deleted, revision, body: Body::Nothing, ..head.clone() }
+}

@@ -1,0 +1,94 @@
+//! Stores descriptions in rows.
+
+use bytes::{Bytes, BytesMut};
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::keys;
+use heads::resource_body::Part;
+use heads::resource_body::StoredDescription;
+use heads::revision::RevisionId;
+use sha2::{Digest, Sha256};
+use store::{Class, NewRow, Step, StoreError, Table, ValueKind, envelope};
+
+use crate::handle::Repository;
+use crate::resource::Resource;
+
+/// The most bytes of a description. It shares a partition only with small contents.
+pub const DESCRIPTION_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of a description in one row.
+pub const PIECE_BYTES: usize = 60 << 10;
+
+/// Pieces that are put in one step: the limit of a step, less keys and envelopes.
+const PIECES_OF_A_STEP: usize = 60;
+
+/// The steps that put a description of an object, and the entry for its head.
+pub(super) fn put(
+    object: &Bytes,
+    revision: RevisionId,
+    description: &Bytes,
+) -> ObjectsResult<(Vec<Step>, StoredDescription)> {
+    if description.len() > DESCRIPTION_BYTES_MAX {
+        let len = description.len();
+        return Err(ObjectsError::OverLimit(format!(
+            "a description of {len} bytes; at most {DESCRIPTION_BYTES_MAX} are allowed"
+        )));
+    }
+    let pieces = (0..).zip(description.chunks(PIECE_BYTES));
+    let rows: Vec<_> = pieces
+        .map(|(n, piece)| NewRow::new(keys::description(revision, n), envelope::seal(ValueKind::Description, piece)))
+        .collect();
+    let pieces = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+    let stored = StoredDescription { revision, pieces, sha256: Sha256::digest(description).into() };
+    let partition = keys::version(object, revision);
+    let put = |rows: &[NewRow]| Step::Put { table: Table::Objects, partition: partition.clone(), rows: rows.to_vec() };
+    Ok((rows.chunks(PIECES_OF_A_STEP).map(put).collect(), stored))
+}
+
+impl Repository {
+    /// Reads the description of a resource, of the revision that was read. Marks damage.
+    pub async fn description(&self, resource: &Resource) -> ObjectsResult<Bytes> {
+        match self.read_description(resource).await {
+            Ok(description) => Ok(description),
+            Err(error) => {
+                let revision = resource.body.description.revision;
+                Err(self.noted(&resource.path, Part::Description, revision, error).await)
+            }
+        }
+    }
+
+    pub(super) async fn read_description(&self, resource: &Resource) -> ObjectsResult<Bytes> {
+        let StoredDescription { revision, pieces, .. } = resource.body.description;
+        let partition = keys::version(&keys::resource_partition(&resource.path), revision);
+        if pieces == 0 {
+            return Ok(Bytes::new());
+        }
+        let mut sorts: Vec<_> = (0..pieces).map(|piece| keys::description(revision, piece)).collect();
+        if let (1, Some(sort)) = (sorts.len(), sorts.pop()) {
+            return self.payload(ValueKind::Description, &partition, &sort).await;
+        }
+        let mut description = BytesMut::with_capacity(pieces as usize * PIECE_BYTES);
+        for piece in 0..pieces {
+            description.extend_from_slice(
+                &self.payload(ValueKind::Description, &partition, &keys::description(revision, piece)).await?,
+            );
+        }
+        Ok(description.freeze())
+    }
+
+    /// The payload of a row that a head names. A missing or wrong row is read again, strongly,
+    /// before it counts as damaged.
+    pub(super) async fn payload(&self, kind: ValueKind, partition: &Bytes, sort: &Bytes) -> ObjectsResult<Bytes> {
+        let get = |call| self.heads.store().get(call, Table::Objects, partition, sort);
+        let open = |row: Option<store::Row>| {
+            let row = row.ok_or_else(|| "a row that the head names is missing".to_owned())?;
+            envelope::open(kind, &row.value).map_err(|error| error.to_string())
+        };
+        match get(self.heads.call(Class::Description)).await.map(&open) {
+            Ok(Ok(payload)) => return Ok(payload),
+            Ok(Err(_)) | Err(StoreError::Corrupt { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let again = get(self.heads.call(Class::Description).strong()).await?;
+        open(again).map_err(|detail| ObjectsError::corrupt(Table::Objects, &detail))
+    }
+}

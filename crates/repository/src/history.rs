@@ -1,0 +1,303 @@
+//! Collects versions of resources that are not kept: descriptions and bytes that neither the
+//! current head nor a kept head names.
+//!
+//! If all versions are kept, nothing is recorded and nothing is collected. Otherwise a writer that
+//! replaces or deletes leaves a record, and the collector visits the resources of these records. As
+//! with volumes (`collect.rs`), a compare-and-write of the head condemns versions, and after the
+//! grace they are removed. Entries of the head log stay, so that the outcome of a write can still
+//! be looked up.
+//!
+//! Each revision has a partition for its rows, so there is no list of what exists. The heads in the
+//! log name it; for revisions that were never switched in, their writers' records do. The head
+//! notes up to where everything is removed, so that the work does not grow with what was removed
+//! long ago.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use heads::chores::{Chore, Then};
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::head::{Condemned, Head, HeadRow};
+use heads::head_log::{Entries, HeadLog};
+use heads::history::LOOKED_AT_AGAIN;
+use heads::keep::Keep;
+use heads::keys;
+use heads::keys::stored_path;
+use heads::path::ResourcePath;
+use heads::queue::{Queue, WorkEntry};
+use heads::resource_body::BytesPlace;
+use heads::resource_body::Part;
+use heads::revision::RevisionId;
+use heads::rules::Rule;
+use store::row::prefix_end;
+use store::{Class, ContentId, Removal, Scan, Step, Table, UnixMillis, ValueKind, envelope};
+
+use crate::damage::unmark;
+use crate::handle::Repository;
+
+/// Parts of versions that are removed in one list.
+const REMOVED_AT_ONCE: usize = 128;
+
+/// A part that a revision wrote.
+type Written = (RevisionId, Part);
+
+/// A resource whose versions are checked.
+struct Versions {
+    object: Bytes,
+    row: HeadRow,
+    /// The revision from which on earlier heads are kept; `None` if none are kept.
+    kept_from: Option<RevisionId>,
+    /// The parts of revisions that left records and were never switched in.
+    cut_off: BTreeSet<Written>,
+}
+
+/// The parts that no head names from a certain head on, in order.
+struct Unnamed<'a> {
+    heads: Entries<'a>,
+    /// The parts named by the first head that stays. No staying head names any other part: a new
+    /// head names only parts that it wrote and parts that the previous head named.
+    named: BTreeSet<Written>,
+    /// The parts named by the head that was read last.
+    shown: BTreeSet<Written>,
+    /// Its parts that are still to be returned.
+    found: Vec<(Written, Option<ContentId>)>,
+}
+
+/// The result for one resource.
+enum Progress {
+    Condemned,
+    Removed,
+    /// Nothing can be done before this time, or nothing is known about when.
+    Waiting(UnixMillis),
+    /// Nothing is left to do, and no writer of these records is at work any more.
+    Finished,
+}
+
+/// The prefix of the keys of its rows.
+fn rows_of(part: Part, revision: RevisionId) -> Bytes {
+    match part {
+        Part::Description => keys::description_rows(revision),
+        Part::Bytes => keys::small_content(revision),
+    }
+}
+
+impl Repository {
+    /// The record that a revision supersedes a version of a resource; `None` if all versions are
+    /// kept.
+    pub(super) fn superseding(&self, path: &ResourcePath, revision: RevisionId) -> Option<Step> {
+        let record = || {
+            let (now, subject) = (self.heads.now(), path.as_str().as_bytes());
+            self.heads
+                .queued(Queue::Superseded, now, subject, keys::superseded(revision, path))
+                .put(envelope::seal(ValueKind::SupersededWork, &[]))
+        };
+        (self.heads.options().history.resources != Keep::All).then(record)
+    }
+
+    /// Makes one pass over the resources with superseded versions. Returns for how many of them
+    /// something was removed.
+    pub async fn collect_versions(&self) -> ObjectsResult<u64> {
+        let mut removed = 0;
+        if !self.heads.is_home() {
+            return Ok(removed);
+        }
+        let mut tally = self.heads.tally(Chore::Versions);
+        let mut pass = self.heads.pass(Queue::Superseded).await?;
+        while let Some(entries) = self.heads.next_due(&mut pass, &mut tally).await? {
+            let mut resources: BTreeMap<String, Vec<WorkEntry>> = BTreeMap::new();
+            for entry in entries {
+                match keys::superseded_of(entry.sort()) {
+                    Some((_, path)) => resources.entry(path.to_owned()).or_default().push(entry),
+                    None => {
+                        let strange = Err(ObjectsError::corrupt(Table::Work, "a record of no resource"));
+                        let record = (std::slice::from_ref(&entry), &entry.sort()[..]);
+                        self.heads.dealt_with::<()>(&mut tally, record, strange).await?;
+                    }
+                }
+            }
+            for (path, records) in resources {
+                let collect = || async { self.collect_resource(&stored_path(&path)?, &records).await };
+                let now = self.heads.now();
+                let outcome = self.heads.retry_transient(collect).await.map(|progress| match progress {
+                    Progress::Removed => (true, Then::Later(now)),
+                    Progress::Finished => (false, Then::Finished),
+                    Progress::Condemned => (false, Then::Later(now.plus(self.heads.options().grace))),
+                    Progress::Waiting(until) => (false, Then::Later(until)),
+                });
+                let done = self.heads.dealt_with(&mut tally, (&records, path.as_bytes()), outcome).await?;
+                removed += u64::from(done.unwrap_or(false));
+            }
+        }
+        self.heads.end_pass(pass).await?;
+        Ok(removed)
+    }
+
+    async fn collect_resource(&self, path: &ResourcePath, records: &[WorkEntry]) -> ObjectsResult<Progress> {
+        let object = keys::resource_partition(path);
+        let Some(row) = self.heads.head_at(&object).await? else { return Ok(Progress::Finished) };
+        let kept_from = self.heads.kept_from(&object, &row.head, self.heads.options().history.resources).await?;
+        let cut_off = self.cut_off(&object, &row.head, records).await?;
+        let versions = Versions { object, row, kept_from, cut_off };
+        match versions.row.head.condemned {
+            Some(condemned) if self.heads.grace_passed(self.heads.grace_from(condemned)) => {
+                self.remove_versions(&versions, condemned).await?;
+                Ok(Progress::Removed)
+            }
+            Some(condemned) => Ok(Progress::Waiting(condemned.at.plus(self.heads.options().grace))),
+            None => self.condemn_versions(&versions, records).await,
+        }
+    }
+
+    /// The parts of revisions that left records, but are neither in the head nor in its log. Their
+    /// writers may still be at work.
+    async fn cut_off(&self, object: &Bytes, stands: &Head, records: &[WorkEntry]) -> ObjectsResult<BTreeSet<Written>> {
+        let log = self.heads.log_before(object, stands);
+        let mut cut_off = BTreeSet::new();
+        let recorded = records.iter().filter_map(|entry| keys::superseded_of(entry.sort()));
+        for (revision, _) in recorded {
+            if revision == stands.revision || log.has(revision).await? {
+                continue;
+            }
+            let (partition, call) = (keys::version(object, revision), self.heads.call(Class::Description).strong());
+            let scan = |part: Part| (Table::Objects, partition.clone(), Scan::prefix(rows_of(part, revision), 1));
+            let pages = self.heads.store().scan_many(call, Part::ALL.map(scan).into()).await?;
+            let parts = Part::ALL.into_iter().zip(pages).filter(|(_, page)| !page.rows.is_empty());
+            cut_off.extend(parts.map(|(part, _)| (revision, part)));
+        }
+        Ok(cut_off)
+    }
+
+    async fn condemn_versions(&self, versions: &Versions, records: &[WorkEntry]) -> ObjectsResult<Progress> {
+        let now = self.heads.now();
+        let head = &versions.row.head;
+        // A revision above the head may belong to a running write: it is left alone for a grace.
+        let is_over = |revision: &RevisionId| *revision < head.revision || self.heads.grace_passed(revision.time());
+        let cut_off = versions.cut_off.iter().map(|(revision, _)| *revision).filter(is_over).max();
+        let log = self.heads.log_before(&versions.object, head);
+        let since = versions.since(head.revision);
+        let superseded = match self.unnamed(&log, versions, since).await?.next().await? {
+            Some(_) => log.newest_below(since).await?.map(|newest| newest.revision),
+            None => None,
+        };
+        let Some(floor) = superseded.max(cut_off) else {
+            let will_pass =
+                matches!(self.heads.options().history.resources, Keep::For(_)) && versions.kept_from.is_some();
+            if !versions.cut_off.is_empty() || will_pass {
+                return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
+            }
+            // A writer that left a record a grace ago is not at work any more.
+            let revisions = records.iter().filter_map(|entry| keys::superseded_of(entry.sort())).map(|(of, _)| of);
+            let until = revisions.map(|revision| revision.time().plus(self.heads.options().grace)).max();
+            let until = until.unwrap_or_default();
+            return Ok(if until > now { Progress::Waiting(until) } else { Progress::Finished });
+        };
+        let condemned = Condemned { named: head.revision, floor, at: now };
+        let raised = if self.heads.keeps(Rule::Floor) { head.floor.max(floor) } else { head.floor };
+        let amended = Head { floor: raised, condemned: Some(condemned), ..head.clone() };
+        // If the head moved, or the outcome is unknown, the next pass reads the present state.
+        let amended = self.heads.try_amend(&versions.object, Some(&versions.row), amended, Vec::new()).await?;
+        Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting(now) })
+    }
+
+    /// Removes parts at or below the floor that were not named when they were condemned or later.
+    /// Then lifts the condemnation, and notes up to where everything is removed, so that the next
+    /// pass skips it.
+    async fn remove_versions(&self, versions: &Versions, condemned: Condemned) -> ObjectsResult<()> {
+        let object = &versions.object;
+        let named = if self.heads.keeps(Rule::H0) { condemned.named } else { versions.row.head.revision };
+        let since = versions.since(named);
+        let doomed = |(revision, _): &Written| *revision <= condemned.floor;
+        let mut batch: Vec<_> =
+            versions.cut_off.iter().filter(|written| doomed(written)).map(|of| (*of, None)).collect();
+        let log = self.heads.log_before(object, &versions.row.head);
+        let mut unnamed = self.unnamed(&log, versions, since).await?;
+        while let Some((written, content)) = unnamed.next().await? {
+            batch.extend(doomed(&written).then_some((written, content)));
+            if batch.len() >= REMOVED_AT_ONCE {
+                self.remove_written(object, std::mem::take(&mut batch)).await?;
+            }
+        }
+        self.remove_written(object, batch).await?;
+        let collected = since.min(condemned.floor.successor());
+        self.heads
+            .amend(object, |head| {
+                let head = head.filter(|head| head.condemned == Some(condemned))?;
+                Some(Head { condemned: None, collected: head.collected.max(Some(collected)), ..head.clone() })
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Removes some parts of revisions, with the marks on them.
+    async fn remove_written(&self, object: &Bytes, doomed: Vec<(Written, Option<ContentId>)>) -> ObjectsResult<()> {
+        let remove = |((revision, part), _): &(Written, Option<ContentId>)| {
+            let first = rows_of(*part, *revision);
+            let rows = Removal::Range(first.clone(), prefix_end(&first));
+            let remove = Step::Remove { table: Table::Objects, partition: keys::version(object, *revision), rows };
+            [remove, unmark(object, *part, *revision)]
+        };
+        let steps: Vec<_> = doomed.iter().flat_map(remove).collect();
+        if !steps.is_empty() {
+            self.heads.put_acknowledged(Class::Content, steps).await?;
+        }
+        for content in doomed.iter().filter_map(|(_, content)| *content) {
+            let store = &self.heads.store();
+            store.condemn_content(self.heads.call(Class::Content), content).await?;
+            store.delete_content(self.heads.call(Class::Content), content).await?;
+        }
+        Ok(())
+    }
+
+    /// The parts that earlier heads name, from the first revision that is not removed yet, and that
+    /// no head names from `since` on.
+    async fn unnamed<'a>(
+        &self,
+        log: &'a HeadLog<'_>,
+        versions: &Versions,
+        since: RevisionId,
+    ) -> ObjectsResult<Unnamed<'a>> {
+        let first = log.from(since).await?.next_head().await?;
+        let named = named_by(first.as_ref().unwrap_or(&versions.row.head)).map(|(written, _)| written).collect();
+        let from = versions.row.head.collected.unwrap_or(RevisionId::ZERO);
+        let heads = log.between(from, since).await?;
+        Ok(Unnamed { heads, named, shown: BTreeSet::new(), found: Vec::new() })
+    }
+}
+
+impl Versions {
+    /// The head from which on all named parts stay: the first kept head or `named`, whichever is
+    /// earlier.
+    fn since(&self, named: RevisionId) -> RevisionId {
+        self.kept_from.map_or(named, |kept_from| kept_from.min(named))
+    }
+}
+
+impl Unnamed<'_> {
+    /// The next part, with its content, if it has one.
+    async fn next(&mut self) -> ObjectsResult<Option<(Written, Option<ContentId>)>> {
+        loop {
+            if let Some(found) = self.found.pop() {
+                return Ok(Some(found));
+            }
+            let Some(head) = self.heads.next_head().await? else { return Ok(None) };
+            let is_new = |written: &Written| !self.named.contains(written) && !self.shown.contains(written);
+            self.found = named_by(&head).filter(|(written, _)| is_new(written)).collect();
+            self.shown = named_by(&head).map(|(written, _)| written).collect();
+        }
+    }
+}
+
+/// The parts stored here that a head names, each with its content, if it has one.
+fn named_by(head: &Head) -> impl Iterator<Item = (Written, Option<ContentId>)> {
+    let named = head.body.resource().map(|body| {
+        let bytes = body.binary().and_then(|binary| match binary.place {
+            BytesPlace::Content(id) => Some(((binary.revision, Part::Bytes), Some(id))),
+            BytesPlace::Row => Some(((binary.revision, Part::Bytes), None)),
+            BytesPlace::Elsewhere(_) => None,
+        });
+        let is_described = body.description.pieces > 0;
+        let description = is_described.then_some(((body.description.revision, Part::Description), None));
+        bytes.into_iter().chain(description)
+    });
+    named.into_iter().flatten()
+}

@@ -1,0 +1,47 @@
+//! The repository: resources at paths, containers in containers. Their contents are opaque here: a
+//! description is a string of bytes, relations are texts. There is no HTTP and no RDF.
+//!
+//! A resource is an object. Its head has its kind ([`ResourceBody`]) and names the rows of its
+//! description and its bytes. A resource is reachable as long as every container above it is live,
+//! under the incarnation in which the next lower one was created. So one write of a container's
+//! head makes the container and its contents unreachable.
+//!
+//! Files in reading order: `handle.rs` has [`Repository`], the handle for all calls;
+//! `resource.rs` and `error.rs` define what a call returns; `read.rs` finds and reads
+//! them; `create.rs`, `update.rs`, `delete.rs` (with `empty.rs` for what a deletion leaves) and
+//! `upload.rs` change them; `backlinks.rs` records links to them; `verify.rs` and `damage.rs`
+//! check whether they are sound; `collect.rs` and `history.rs` collect what nothing names. A writer
+//! passes the [`Resource`] that it read, and gets [`ResourceError::Moved`] if another writer
+//! changed it meanwhile. So a condition that was checked beforehand still holds.
+
+pub mod backlinks;
+mod collect;
+mod create;
+mod damage;
+mod delete;
+pub mod describe;
+mod empty;
+mod error;
+mod handle;
+mod history;
+mod jobs;
+mod read;
+mod resource;
+mod update;
+pub mod upload;
+mod verify;
+
+pub use backlinks::Backlinks;
+pub use create::{NewKind, NewResource};
+pub use error::{ResourceError, ResourceResult};
+pub use handle::Repository;
+pub use heads::path::{InvalidPath, ResourcePath};
+pub use heads::resource_body::{
+    Binary, BytesPlace, Elsewhere, Handling, Kind, MemberRule, Membership, Part, Relation, ResourceBody,
+    StoredDescription,
+};
+pub use read::{Child, ChildPage};
+pub use resource::{Resource, Written};
+pub use update::Update;
+pub use upload::{DigestAlgorithm, UploadError, Uploaded};
+pub use verify::{DamagedPart, ResourcePage, VerifiedResource};

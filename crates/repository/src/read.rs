@@ -1,0 +1,294 @@
+//! Finds resources and reads their contents.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use heads::children::Children;
+use heads::containment::{Container, Parent};
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::head::{HeadRow, State};
+use heads::keys;
+use heads::list::{Found, ListToken};
+use heads::path::ResourcePath;
+use heads::resource_body::Part;
+use heads::resource_body::{Binary, BytesPlace};
+use heads::revision::RevisionId;
+use heads::rules::{Rule, Rules};
+use store::{Class, StoreError, Strength, Table, ValueKind};
+
+use crate::error::{ResourceError, ResourceResult};
+use crate::handle::Repository;
+use crate::resource::Resource;
+
+/// Paths that are looked up in one batch.
+const BATCH_PATHS: usize = 500;
+
+/// A child of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Its name.
+    pub name: String,
+    /// The member that follows from it, if it was created with a member other than itself.
+    pub member: Option<String>,
+}
+
+/// Some children of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChildPage {
+    /// In a stable order, which is not alphabetical.
+    pub children: Vec<Child>,
+    /// Where the listing continues; `None` on the last page.
+    pub next: Option<ListToken>,
+}
+
+/// The heads on a path.
+pub(super) struct Located {
+    /// The live heads from the first name on, each in the current incarnation of the one above. If
+    /// there is one per name, the resource exists.
+    pub live: Vec<HeadRow>,
+    /// Why the path ends there.
+    pub end: End,
+    /// The head where it ends, if there is one.
+    pub at_end: Option<HeadRow>,
+}
+
+/// Why a path ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It does not end: the resource exists.
+    There,
+    /// There is nothing, and a resource could be created.
+    Vacant,
+    /// A resource was deleted there.
+    Gone,
+}
+
+impl Located {
+    /// Evaluates the heads of `path.chain()`.
+    fn of(heads: Vec<Option<HeadRow>>, rules: Rules) -> Self {
+        let mut live: Vec<HeadRow> = Vec::with_capacity(heads.len());
+        for head in heads {
+            let Some(row) = head else { return Self { live, end: End::Vacant, at_end: None } };
+            // The root is never deleted, so its children are always in its only incarnation.
+            let is_current = live.last().is_none_or(|above| row.head.parent_incarnation == above.head.incarnation);
+            match row.head.state {
+                State::Live if is_current => live.push(row),
+                State::Deleting | State::Deleted if is_current || !rules.keep(Rule::PIncFree) => {
+                    return Self { live, end: End::Gone, at_end: Some(row) };
+                }
+                // It belongs to an earlier incarnation of its container, so it counts as free.
+                _ => return Self { live, end: End::Vacant, at_end: Some(row) },
+            }
+        }
+        Self { live, end: End::There, at_end: None }
+    }
+}
+
+impl Repository {
+    /// The live resource at a path. Reads it and all containers above it strongly.
+    pub async fn resource(&self, path: &ResourcePath) -> ResourceResult<Resource> {
+        let absent = || ResourceError::Absent(path.clone());
+        if path.is_root() {
+            let partition = keys::resource_partition(path);
+            let row = self.heads.retry_transient(|| self.heads.head_at(&partition)).await?;
+            return row.and_then(|row| Resource::of(path.clone(), row)).ok_or_else(absent);
+        }
+        let Located { mut live, end, .. } = self.locate(path).await?;
+        match end {
+            End::There => live.pop().and_then(|row| Resource::of(path.clone(), row)).ok_or_else(absent),
+            End::Vacant => Err(absent()),
+            End::Gone => {
+                Err(ResourceError::Gone { tombstone: path.chain().nth(live.len()).unwrap_or_else(|| path.clone()) })
+            }
+        }
+    }
+
+    /// Reads the heads on a path, which is not the root.
+    pub(super) async fn locate(&self, path: &ResourcePath) -> ObjectsResult<Located> {
+        let partitions: Vec<_> = path.chain().map(|path| keys::resource_partition(&path)).collect();
+        let heads = self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?;
+        Ok(Located::of(heads.into_iter().collect::<ObjectsResult<_>>()?, self.heads.rules()))
+    }
+
+    /// Streams bytes of a binary, of the revision that was read; a range is clipped at their end.
+    /// The first piece is read before this returns, so that a failure to begin is an error of this
+    /// call.
+    ///
+    /// Fails with [`ObjectsError::DamagedResource`] if the bytes are damaged, and marks the damage.
+    /// If they are marked already, a request for all of them is refused at once, and a range is
+    /// tried. Damage found later ends the stream with that error.
+    pub async fn content(
+        &self,
+        resource: &Resource,
+        binary: &Binary,
+        range: Range<u64>,
+    ) -> ObjectsResult<BoxStream<'static, ObjectsResult<Bytes>>> {
+        let (path, revision) = (&resource.path, binary.revision);
+        if range.start == 0 && range.end >= binary.len_bytes {
+            self.refuse_marked(resource, Part::Bytes).await?;
+        }
+        let opened = async {
+            let mut pieces = self.read_content(resource, binary, range).await?;
+            let first = pieces.next().await.transpose()?;
+            Ok((first, pieces))
+        };
+        let (first, rest) = match opened.await {
+            Ok(opened) => opened,
+            Err(error) => return Err(self.noted(path, Part::Bytes, revision, error).await),
+        };
+        let noting = Arc::new((self.clone(), path.clone()));
+        let rest = rest.then(move |piece| {
+            let noting = noting.clone();
+            async move {
+                let (repository, path) = &*noting;
+                match piece {
+                    Ok(piece) => Ok(piece),
+                    Err(error) => Err(repository.noted(path, Part::Bytes, revision, error).await),
+                }
+            }
+        });
+        Ok(futures::stream::iter(first.map(Ok)).chain(rest).boxed())
+    }
+
+    pub(super) async fn read_content(
+        &self,
+        resource: &Resource,
+        binary: &Binary,
+        range: Range<u64>,
+    ) -> ObjectsResult<BoxStream<'static, ObjectsResult<Bytes>>> {
+        match &binary.place {
+            BytesPlace::Row => {
+                let partition = keys::version(&keys::resource_partition(&resource.path), binary.revision);
+                let payload =
+                    self.payload(ValueKind::SmallContent, &partition, &keys::small_content(binary.revision)).await?;
+                let clip = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(payload.len());
+                let (from, to) = (clip(range.start), clip(range.end));
+                let piece = payload.slice(from..to.max(from));
+                Ok(futures::stream::iter([Ok(piece)]).boxed())
+            }
+            BytesPlace::Content(id) => {
+                let read = |call| self.heads.store().read_content(call, *id, range.clone());
+                let stream = match read(self.heads.call(Class::Content)).await {
+                    Ok(Some(stream)) => Some(stream),
+                    // As with rows: the content is read strongly before it counts as damaged.
+                    Ok(None) | Err(StoreError::Corrupt { .. }) => {
+                        read(self.heads.call(Class::Content).strong()).await?
+                    }
+                    Err(error) => return Err(error.into()),
+                };
+                let stream = stream
+                    .ok_or_else(|| ObjectsError::corrupt(Table::Contents, &format!("content {id} is missing")))?;
+                Ok(stream.map(|piece| piece.map_err(ObjectsError::from)).boxed())
+            }
+            BytesPlace::Elsewhere(elsewhere) => {
+                Err(ObjectsError::Invalid(format!("the bytes of /{} are kept at {}", resource.path, elsewhere.url)))
+            }
+        }
+    }
+
+    /// A page of at most `max` children of a container; empty if the resource is not a container.
+    pub async fn children(
+        &self,
+        resource: &Resource,
+        after: Option<&ListToken>,
+        max: usize,
+    ) -> ObjectsResult<ChildPage> {
+        let container = Container::At(resource.path.clone());
+        // Shards may have been rewritten since the resource was read, so each page reads the
+        // container again.
+        let parent = self.heads.parent(&container).await?;
+        if parent.incarnation() != resource.incarnation() {
+            return Err(ObjectsError::Gone(container.name()));
+        }
+        let (found, next) = self.heads.list_children(&parent, after, max).await?;
+        Ok(ChildPage { children: found.into_iter().map(Child::of).collect(), next })
+    }
+
+    /// Where the last page of at most `max` children begins; `None` means at the first child.
+    /// Children that come or go meanwhile may shorten the page.
+    pub async fn last_page(&self, resource: &Resource, max: usize) -> ObjectsResult<Option<ListToken>> {
+        let parent = self.heads.parent(&Container::At(resource.path.clone())).await?;
+        self.heads.last_children(&parent, max).await
+    }
+
+    /// For each path, whether it is or was a child of the container that exists now.
+    pub async fn were_children(&self, paths: &[ResourcePath]) -> ObjectsResult<Vec<bool>> {
+        let mut known = Vec::with_capacity(paths.len());
+        for paths in paths.chunks(BATCH_PATHS) {
+            let of = |path: ResourcePath| keys::resource_partition(&path);
+            let partitions: Vec<_> =
+                paths.iter().flat_map(|path| [of(path.clone()), of(path.parent().unwrap_or_default())]).collect();
+            let mut heads =
+                self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?.into_iter();
+            while let (Some(child), Some(parent)) = (heads.next(), heads.next()) {
+                known.push(match (child?, parent?) {
+                    (Some(child), Some(parent)) => {
+                        child.head.state != State::Free && child.head.parent_incarnation == parent.head.incarnation
+                    }
+                    _ => false,
+                });
+            }
+        }
+        Ok(known)
+    }
+
+    /// Returns those of `members` that no present or past child of the container at a path names.
+    /// Reads marks until all are found. A deleted container has no known members, so the result is
+    /// empty for it.
+    pub async fn never_named(
+        &self,
+        path: &ResourcePath,
+        mut members: HashSet<String>,
+    ) -> ObjectsResult<HashSet<String>> {
+        let parent = match self.heads.parent(&Container::At(path.clone())).await {
+            Err(ObjectsError::Gone(_)) => return Ok(HashSet::new()),
+            parent => parent?,
+        };
+        for shard in 0..parent.shards() {
+            let children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
+            self.strike_named(children, &mut members).await?;
+        }
+        let mut rest = None;
+        while !members.is_empty() {
+            let (partitions, next) = self.heads.past_partitions(parent.container(), parent.incarnation(), rest).await?;
+            for (_, past) in partitions {
+                let children = Children::new(std::iter::once(past), Bytes::new(), Strength::Strong);
+                self.strike_named(children, &mut members).await?;
+            }
+            rest = match next {
+                Some(next) => Some(next),
+                None => break,
+            };
+        }
+        Ok(members)
+    }
+
+    /// Removes from `members` those that some children name; stops reading when none are left.
+    async fn strike_named(&self, mut children: Children, members: &mut HashSet<String>) -> ObjectsResult<()> {
+        while !members.is_empty()
+            && let Some(child) = children.next(&self.heads).await?
+        {
+            members.remove(&*String::from_utf8_lossy(&child.marked.note));
+        }
+        Ok(())
+    }
+
+    /// When a container's listing changed last; `None` if it never had a child.
+    pub async fn last_change(&self, resource: &Resource) -> ObjectsResult<Option<RevisionId>> {
+        let Some(parent) = Parent::of(&Container::At(resource.path.clone()), &resource.row, self.heads.rules()) else {
+            return Ok(None);
+        };
+        self.heads.newest_change(parent.all_partitions()).await
+    }
+}
+
+impl Child {
+    fn of(Found { name, note }: Found) -> Self {
+        let member = (!note.is_empty()).then(|| String::from_utf8_lossy(&note).into_owned());
+        Self { name, member }
+    }
+}

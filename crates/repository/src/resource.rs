@@ -1,0 +1,63 @@
+//! A resource, as it was read.
+
+use heads::head::{Head, HeadRow};
+use heads::path::ResourcePath;
+use heads::resource_body::{Kind, ResourceBody};
+use heads::revision::RevisionId;
+
+/// A live resource, as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    pub(crate) path: ResourcePath,
+    pub(crate) row: HeadRow,
+    pub(crate) body: ResourceBody,
+}
+
+/// The result of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The path of the resource.
+    pub path: ResourcePath,
+    /// The new revision.
+    pub revision: RevisionId,
+}
+
+impl Resource {
+    /// The live resource of this head.
+    pub(crate) fn of(path: ResourcePath, row: HeadRow) -> Option<Self> {
+        let body = row.head.live_resource()?.clone();
+        Some(Self { path, row, body })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &ResourcePath {
+        &self.path
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> &Kind {
+        &self.body.kind
+    }
+
+    /// The contents of its head.
+    pub fn body(&self) -> &ResourceBody {
+        &self.body
+    }
+
+    /// The id under which it was created.
+    pub fn incarnation(&self) -> RevisionId {
+        self.row.head.incarnation
+    }
+
+    /// The revision of its description.
+    pub fn description_revision(&self) -> RevisionId {
+        match &self.body.kind {
+            Kind::Binary(_) => self.body.description.revision,
+            Kind::RdfSource | Kind::Container { .. } => self.row.head.revision,
+        }
+    }
+
+    pub(crate) fn head(&self) -> &Head {
+        &self.row.head
+    }
+}

@@ -1,0 +1,69 @@
+//! Changes resources: writes new rows first, then the head, compared with the one that was read.
+
+use bytes::Bytes;
+use heads::head::{Body, Head};
+use heads::keys;
+use heads::path::ResourcePath;
+use heads::resource_body::{Kind, Membership};
+use heads::switch::{Switch, Switched};
+
+use crate::backlinks::gives_members;
+use crate::describe;
+use crate::error::{ResourceError, ResourceResult};
+use crate::handle::Repository;
+use crate::resource::{Resource, Written};
+use crate::upload::Uploaded;
+
+/// A change of a resource.
+#[derive(Clone, Debug)]
+pub enum Update {
+    /// A new description.
+    Description {
+        /// The new description.
+        description: Bytes,
+        /// The new membership rule of a container; ignored for other resources.
+        membership: Membership,
+        /// The resource of this repository to which the container gives members, if not to itself.
+        members_for: Option<ResourcePath>,
+        /// The resources of this repository that it refers to and the previous description did not,
+        /// each once.
+        refers_to: Vec<ResourcePath>,
+    },
+    /// New bytes.
+    Binary(Uploaded),
+}
+
+impl Repository {
+    /// Changes a resource. Fails with [`ResourceError::Moved`] if another writer changed it since
+    /// it was read. Then nothing is changed.
+    pub async fn update(&self, resource: &Resource, update: &Update) -> ResourceResult<Written> {
+        let path = resource.path.clone();
+        let base = resource.head();
+        let partition = keys::resource_partition(&path);
+        let revision = self.heads.revisions().mint_above(base.revision.max(base.floor));
+        let mut body = resource.body.clone();
+        let mut rows = Vec::new();
+        match update {
+            Update::Description { description, membership, members_for, refers_to } => {
+                (rows, body.description) = describe::put(&partition, revision, description)?;
+                if let Kind::Container { membership: stands, .. } = &mut body.kind {
+                    stands.clone_from(membership);
+                    rows.extend(members_for.iter().flat_map(|resource| gives_members(resource, &path)));
+                }
+                rows.extend(self.refer(&path, refers_to).await?);
+            }
+            Update::Binary(uploaded) => body.kind = Kind::Binary(uploaded.keep(&partition, revision, &mut rows)),
+        }
+        rows.extend(self.superseding(&path, revision));
+        let head = Head { revision, body: Body::Resource(body), ..base.clone() };
+        let base = Some(resource.row.clone());
+        match self
+            .heads
+            .switch(Switch { partition, base, head, before: rows, after: Vec::new(), unsure: false })
+            .await?
+        {
+            Switched::Applied => Ok(Written { path, revision }),
+            Switched::Moved | Switched::Fenced | Switched::Required { .. } => Err(ResourceError::Moved(path)),
+        }
+    }
+}

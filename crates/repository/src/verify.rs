@@ -1,0 +1,151 @@
+//! Verifies resources: reads them again and compares them with what was written.
+
+use bytes::Bytes;
+use futures::StreamExt;
+use heads::error::ObjectsResult;
+use heads::keys;
+use heads::path::ResourcePath;
+use heads::resource_body::Binary;
+use heads::resource_body::Part;
+use heads::retries::Tries;
+use heads::revision::RevisionId;
+use sha2::{Digest, Sha256};
+use store::{Class, Strength, Table};
+
+use crate::error::{ResourceError, ResourceResult};
+use crate::handle::Repository;
+use crate::resource::Resource;
+
+/// Partitions of the walk for one page of resources.
+const WALKED: usize = 500;
+
+/// The result of verifying a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedResource {
+    /// The resource's path.
+    pub path: ResourcePath,
+    /// The revision that was verified; [`RevisionId::ZERO`] if its head cannot be read.
+    pub revision: RevisionId,
+    /// Bytes of its description and content that were read.
+    pub bytes: u64,
+    /// The damaged parts. They are marked now.
+    pub damaged: Vec<DamagedPart>,
+}
+
+/// A damaged part of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedPart {
+    /// The part; `None` means that its head, or that of a container above it, is damaged, so that
+    /// nothing of it can be reached.
+    pub part: Option<Part>,
+    /// How the damage was noticed.
+    pub detail: String,
+}
+
+/// Some resources, and where the walk continues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourcePage {
+    /// In no meaningful order. Contents of deleted containers may be included.
+    pub paths: Vec<ResourcePath>,
+    /// Pass this to the next call; `None` on the last page. A page may be empty without being the
+    /// last.
+    pub next: Option<Bytes>,
+}
+
+impl Repository {
+    /// Verifies the resource at a path, like [`Repository::verify`]. An unreadable head is a
+    /// finding, not an error.
+    pub async fn verify_at(&self, path: &ResourcePath) -> ResourceResult<VerifiedResource> {
+        match self.resource(path).await {
+            Ok(resource) => Ok(self.verify(&resource).await?),
+            Err(ResourceError::Objects(error)) if error.is_damage() => {
+                let damaged = vec![DamagedPart { part: None, detail: error.to_string() }];
+                Ok(VerifiedResource { path: path.clone(), revision: RevisionId::ZERO, bytes: 0, damaged })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads all of a resource again: checks its description and its bytes against the checksum of
+    /// each row and block, and against their SHA-256. Marks damage, and removes marks from sound
+    /// parts. Passing failures are errors, never damage. Bytes stored elsewhere are not checked.
+    pub async fn verify(&self, resource: &Resource) -> ObjectsResult<VerifiedResource> {
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        let mut add = |part: Part, read: ObjectsResult<(u64, bool)>| {
+            match read {
+                Ok((len, true)) => bytes += len,
+                Ok((_, false)) => found.push((part, "its SHA-256 is another".to_owned())),
+                Err(error) if error.is_damage() => found.push((part, error.to_string())),
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        };
+        let description = self.heads.retry_transient(|| self.read_description(resource)).await;
+        let of_description = |read: Bytes| {
+            let is_sound = <[u8; 32]>::from(Sha256::digest(&read)) == resource.body.description.sha256;
+            (read.len() as u64, is_sound)
+        };
+        add(Part::Description, description.map(of_description))?;
+        if let Some(binary) = resource.body.binary().filter(|binary| binary.elsewhere().is_none()) {
+            let sha256 = self.sha256_of(resource, binary).await;
+            add(Part::Bytes, sha256.map(|sha256| (binary.len_bytes, sha256 == binary.sha256)))?;
+        }
+        self.set_marks(resource, &found).await?;
+        let damaged = found.into_iter().map(|(part, detail)| DamagedPart { part: Some(part), detail });
+        let (path, revision) = (resource.path.clone(), resource.head().revision);
+        Ok(VerifiedResource { path, revision, bytes, damaged: damaged.collect() })
+    }
+
+    /// The SHA-256 of a resource's bytes. After a passing failure, reading continues where it broke
+    /// off.
+    async fn sha256_of(&self, resource: &Resource, binary: &Binary) -> ObjectsResult<[u8; 32]> {
+        let (mut hasher, mut at, mut tries) = (Sha256::new(), 0, Tries::default());
+        loop {
+            let mut read = async || {
+                let mut pieces = self.read_content(resource, binary, at..binary.len_bytes).await?;
+                while let Some(piece) = pieces.next().await {
+                    let piece = piece?;
+                    hasher.update(&piece);
+                    at += piece.len() as u64;
+                }
+                Ok(())
+            };
+            match read().await {
+                Ok(()) => return Ok(hasher.finalize().into()),
+                Err(error) => {
+                    let error: heads::error::ObjectsError = error;
+                    if !error.is_passing() || !tries.again().await {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Some resources, from the beginning or from an earlier page's `next`. This walks over the
+    /// stored partitions, so it uses the same memory however many resources there are. Includes
+    /// resources whose heads cannot be read.
+    pub async fn resources(&self, from: Option<Bytes>) -> ObjectsResult<ResourcePage> {
+        let walk = async || {
+            let call = self.heads.call(Class::Description);
+            Ok(self.heads.store().walk(call, Table::Objects, from.clone(), WALKED).await?)
+        };
+        let walked = self.heads.retry_transient(walk).await?;
+        let (partitions, paths): (Vec<_>, Vec<_>) = walked
+            .partitions
+            .into_iter()
+            .filter_map(|partition| keys::resource_of_partition(&partition).map(|path| (partition, path)))
+            .unzip();
+        let heads = self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Usual)).await?;
+        let mut page = ResourcePage { paths: Vec::with_capacity(paths.len()), next: walked.next };
+        for (path, head) in paths.into_iter().zip(heads) {
+            match head {
+                Ok(head) if head.as_ref().is_none_or(|row| row.head.live_resource().is_none()) => {}
+                Err(error) if !error.is_damage() => return Err(error),
+                _ => page.paths.push(path),
+            }
+        }
+        Ok(page)
+    }
+}

@@ -1,0 +1,118 @@
+//! A plan: what an archive holds, and where the bytes are.
+
+use std::sync::Arc;
+
+use audit::AuditedVolume;
+use budget::Share;
+use bytes::Bytes;
+use hathi::VolumeId;
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::revision::RevisionId;
+use heads::volume_body::FramePlace;
+use pack::{Archive, Group, GroupPages, PageMember};
+use serde::{Deserialize, Serialize};
+use store::UnixMillis;
+
+use super::errors::{Missing, MissingPart};
+use super::request::OnDamage;
+
+/// Approximate further bytes for the id of a missing volume.
+const MISSING_ID_BYTES: usize = 32;
+
+/// The contents of an archive, with their revisions.
+#[derive(Debug)]
+pub struct BulkPlan {
+    /// What `pack` makes the archive from. Its groups are the volumes, in order.
+    pub archive: Arc<Archive>,
+    /// Where the bytes of each group are.
+    pub volumes: Arc<[PlannedVolume]>,
+    /// The archive's length in bytes; `None` if it is unknown in advance (recompressed, or
+    /// [`OnDamage::Report`]).
+    pub len_bytes: Option<u64>,
+    /// The strong entity tag (RFC 9110, section 8.8.3), without its quotation marks; `None` if
+    /// there is no length.
+    pub etag: Option<String>,
+    /// What was requested and is not in the archive; `ERROR.err` lists it.
+    pub missing: Vec<Missing>,
+    /// Entries in the archive.
+    pub entries: u64,
+    /// When planning began (before heads were read). The plan's life counts from here.
+    pub started: UnixMillis,
+    /// What a stream does on damage.
+    pub on_damage: OnDamage,
+    /// The plan's share of `limits.memory`.
+    pub memory: Option<Arc<Share>>,
+}
+
+impl BulkPlan {
+    /// Approximate bytes in memory, without an allocator's rounding.
+    pub(super) fn bytes(&self) -> u64 {
+        let pages: usize = self.volumes.iter().map(|volume| volume.pages.len()).sum();
+        let names: usize = self.archive.groups.iter().map(|group| group.name.len()).sum();
+        let errors = self.archive.errors.as_ref().map_or(0, Bytes::len);
+        let lists = self.volumes.len() * (size_of::<Group>() + size_of::<PlannedVolume>())
+            + pages * (size_of::<PageMember>() + size_of::<PlannedPage>())
+            + self.missing.len() * (size_of::<Missing>() + MISSING_ID_BYTES);
+        (lists + names + errors) as u64
+    }
+
+    /// The id of the volume that a group of the archive holds.
+    pub fn volume_id(&self, group: usize) -> ObjectsResult<VolumeId> {
+        volume_id(&self.archive, group)
+    }
+
+    /// Returns what the audit records about some groups.
+    pub(super) fn audited(archive: &Archive, groups: std::ops::Range<usize>) -> ObjectsResult<Vec<AuditedVolume>> {
+        groups
+            .map(|group| {
+                let pages = match &archive.groups[group].pages {
+                    GroupPages::All { .. } => None,
+                    GroupPages::Some(pages) => Some(pages.iter().map(|page| page.seq).collect()),
+                };
+                Ok(AuditedVolume { volume: volume_id(archive, group)?, pages })
+            })
+            .collect()
+    }
+
+    /// Returns what the audit records about missing parts: they were requested, although they are
+    /// missing.
+    pub(super) fn audited_missing(&self) -> impl Iterator<Item = AuditedVolume> + '_ {
+        self.missing.iter().map(|missing| AuditedVolume {
+            volume: missing.volume.clone(),
+            pages: match missing.part {
+                MissingPart::Page(seq) => Some(vec![seq]),
+                MissingPart::Volume | MissingPart::Mets => None,
+            },
+        })
+    }
+}
+
+/// The id that a group's name is the cleaned form of. Cleaning can be reversed, so plans do not
+/// also store ids.
+pub(super) fn volume_id(archive: &Archive, group: usize) -> ObjectsResult<VolumeId> {
+    VolumeId::from_cleaned(&archive.groups[group].name)
+        .map_err(|error| ObjectsError::Internal(format!("a group's name is no cleaned id: {error}")))
+}
+
+/// Where the bytes of a planned volume are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedVolume {
+    /// The revision that was current.
+    pub revision: RevisionId,
+    /// The generation that its rows are keyed by.
+    pub generation: RevisionId,
+    /// Where its METS is.
+    pub mets: FramePlace,
+    /// Where its pages are, in the order of the archive, if only some are wanted
+    /// ([`GroupPages::Some`]).
+    pub pages: Box<[PlannedPage]>,
+}
+
+/// Where one page of a volume is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedPage {
+    /// Its index in METS order.
+    pub index: u32,
+    /// Its frame.
+    pub place: FramePlace,
+}

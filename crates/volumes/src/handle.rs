@@ -1,0 +1,45 @@
+//! The handle of volumes.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+
+use audit::Audit;
+use budget::Memory;
+use heads::handle::Heads;
+
+use crate::bulk::fairness::Fairness;
+use crate::bulk::shared_plans::SharedPlans;
+use crate::unwritten_marks::UnwrittenMarks;
+
+/// Reads and changes volumes. Cheap to clone; holds no state that another server would need.
+#[derive(Clone)]
+pub struct Volumes {
+    pub(crate) heads: Heads,
+    pub(crate) audit: Audit,
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) memory: Memory,
+    pub(crate) fairness: Arc<Fairness>,
+    pub(crate) plans: SharedPlans,
+    pub(crate) unwritten_marks: UnwrittenMarks,
+    /// The shard that the collector visits next.
+    pub(crate) shard_in_turn: AtomicU16,
+}
+
+impl Volumes {
+    /// The volumes of a store. Downloads are recorded in `audit`; plans and lists take shares of
+    /// `memory`.
+    pub fn new(heads: Heads, audit: Audit, memory: Memory) -> Self {
+        let fairness = Fairness::new(heads.options(), heads.surroundings().compute);
+        let inner = Inner {
+            memory,
+            fairness,
+            plans: SharedPlans::default(),
+            unwritten_marks: UnwrittenMarks::default(),
+            shard_in_turn: AtomicU16::new(0),
+        };
+        Self { heads, audit, inner: Arc::new(inner) }
+    }
+}

@@ -1,0 +1,220 @@
+//! Replaces one member of a volume: makes a new generation from the present frames and one new
+//! frame. Only the new frame is compressed. Each frame that is reused is inflated once, so that
+//! damage is not passed on as sound.
+
+use std::collections::HashMap;
+
+use hathi::{Mets, Page, Seq};
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::head::HeadRow;
+use heads::revision::RevisionId;
+use heads::volume_body::Entry;
+use heads::volume_body::VolumeBody;
+use md5::Md5;
+use sha2::{Digest, Sha256};
+
+use super::{ATTEMPTS_MAX, Attempt, not_framed};
+use crate::damage::WHOLE_VOLUME;
+use crate::directory::{FIXITY_SEGMENT_PAGES, PageFixity};
+use crate::handle::Volumes;
+use crate::read::Volume;
+
+/// The new content of a member.
+#[derive(Clone, Debug)]
+pub enum Replacement {
+    /// The text of the page with this sequence. The size and digest in METS stay as they are.
+    Page(Seq, Vec<u8>),
+    /// The METS. Order, labels and features of the pages follow it. It must name exactly the
+    /// present files, each once.
+    Mets(Vec<u8>),
+}
+
+/// A page of the new generation.
+struct Planned {
+    /// Its index in the present generation.
+    index: usize,
+    seq: u32,
+    label: Option<String>,
+    features: Vec<String>,
+}
+
+impl Volumes {
+    /// Replaces a member of a volume, as it was read. Returns the new revision. Selections and
+    /// running streams keep the rows they read.
+    ///
+    /// Fails with [`ObjectsError::Conflict`] if another writer changed the volume since it was
+    /// read, or the METS does not match its pages; [`ObjectsError::Absent`] if there is no such
+    /// page; [`ObjectsError::Source`] if the METS cannot be read; [`ObjectsError::Damaged`] if a
+    /// reused member is damaged.
+    pub async fn replace_member(&self, volume: &Volume, replacement: Replacement) -> ObjectsResult<RevisionId> {
+        let (handle, volume) = (self.clone(), volume.clone());
+        self.heads.store().check_home()?;
+        let work = move || async move {
+            for _ in 0..ATTEMPTS_MAX {
+                let replaced = Replacing { handle: &handle, volume: &volume }.attempt(&replacement).await?;
+                if let Some(revision) = replaced {
+                    return Ok(revision);
+                }
+            }
+            Err(ObjectsError::Conflict(format!("a change of {} was fenced off again and again", volume.id)))
+        };
+        self.heads.surroundings().compute.drive(work).await
+    }
+}
+
+/// A running replacement.
+struct Replacing<'a> {
+    handle: &'a Volumes,
+    volume: &'a Volume,
+}
+
+impl Replacing<'_> {
+    /// Returns `None` if it was fenced and has to restart.
+    async fn attempt(&self, replacement: &Replacement) -> ObjectsResult<Option<RevisionId>> {
+        let Volume { id, revision, .. } = self.volume;
+        let base: Option<HeadRow> = self.handle.heads.retry_transient(|| self.handle.head(id)).await?;
+        if base.as_ref().is_none_or(|row| row.head.live_volume().is_none() || row.head.revision != *revision) {
+            return Err(ObjectsError::Conflict(format!("{id} was changed by somebody else")));
+        }
+        self.handle.check_generations(id).await?;
+        let mut attempt = Attempt::new(self.handle, id, base.as_ref());
+        let stands = self.stands().await?;
+        let pages = self.plan(replacement, &stands)?;
+        let members_digest = self.pages(&mut attempt, replacement, pages, &stands).await?;
+        let body = self.rest(&mut attempt, replacement, members_digest).await?;
+        let made = attempt.revision;
+        Ok(attempt.switch(base, body).await?.map(|_| made))
+    }
+
+    /// All present pages.
+    async fn stands(&self) -> ObjectsResult<Vec<(Entry, PageFixity)>> {
+        let Volume { id, body, .. } = self.volume;
+        let count = self.volume.page_count();
+        let entries = self.handle.entries(id, body.generation, 0..count).await?;
+        let mut fixity = Vec::with_capacity(entries.len());
+        for start in (0..count).step_by(FIXITY_SEGMENT_PAGES as usize) {
+            let pages = start..count.min(start + FIXITY_SEGMENT_PAGES);
+            fixity.extend(self.handle.fixity(id, body.generation, pages).await?);
+        }
+        if entries.len() != count as usize || fixity.len() != entries.len() {
+            return Err(self.volume.damaged(WHOLE_VOLUME, "its directory is shorter than its head says"));
+        }
+        Ok(entries.into_iter().zip(fixity).collect())
+    }
+
+    /// The pages of the new generation, in order.
+    fn plan(&self, replacement: &Replacement, stands: &[(Entry, PageFixity)]) -> ObjectsResult<Vec<Planned>> {
+        let id = &self.volume.id;
+        match replacement {
+            Replacement::Page(seq, _) => {
+                if !stands.iter().any(|(entry, _)| entry.seq == seq.get()) {
+                    return Err(ObjectsError::Absent(format!("{id}[{seq}]")));
+                }
+                let planned = |(index, (entry, known)): (usize, &(Entry, PageFixity))| Planned {
+                    index,
+                    seq: entry.seq,
+                    label: known.label.clone(),
+                    features: known.features.clone(),
+                };
+                Ok(stands.iter().enumerate().map(planned).collect())
+            }
+            Replacement::Mets(bytes) => {
+                let mets = Mets::parse(bytes).map_err(hathi::VolumeError::from)?;
+                if mets.id.as_deref().is_some_and(|said| said != id.as_str()) {
+                    return Err(ObjectsError::Conflict(format!("the METS is of another volume than {id}")));
+                }
+                let places: HashMap<&str, usize> =
+                    stands.iter().enumerate().map(|(index, (_, known))| (known.file_name.as_str(), index)).collect();
+                let mut planned = Vec::with_capacity(mets.pages.len());
+                for page in mets.pages {
+                    let index = *places.get(page.file_name.as_str()).ok_or_else(|| {
+                        ObjectsError::Conflict(format!("the METS names {}, which {id} does not have", page.file_name))
+                    })?;
+                    planned.push(Planned { index, seq: page.seq.get(), label: page.label, features: page.features });
+                }
+                // Each file is a page once in a METS, so equal numbers mean that all are named.
+                if planned.len() != stands.len() {
+                    let (named, there) = (planned.len(), stands.len());
+                    return Err(ObjectsError::Conflict(format!("the METS names {named} of the {there} pages of {id}")));
+                }
+                Ok(planned)
+            }
+        }
+    }
+
+    /// Packs the pages, and returns the digest by which an import recognises them.
+    async fn pages(
+        &self,
+        attempt: &mut Attempt<'_>,
+        replacement: &Replacement,
+        pages: Vec<Planned>,
+        stands: &[(Entry, PageFixity)],
+    ) -> ObjectsResult<[u8; 32]> {
+        let mut digest = Sha256::new();
+        for Planned { index, seq, label, features } in pages {
+            let (entry, known) = &stands[index];
+            let (size, crc32) = match replacement {
+                Replacement::Page(replaced, text) if replaced.get() == seq => {
+                    let md5 = Md5::digest(text).into();
+                    let new = Page { seq: *replaced, label, features, md5, text: text.clone() };
+                    attempt.page(new, known.file_name.clone())?;
+                    (u32::try_from(text.len()).unwrap_or(u32::MAX), crc32fast::hash(text))
+                }
+                _ => {
+                    let frame = self.frame(u32::try_from(index).unwrap_or(WHOLE_VOLUME), entry).await?;
+                    attempt.packer.page(seq, &frame, PageFixity { label, features, ..known.clone() })?;
+                    (frame.size, frame.crc32)
+                }
+            };
+            attempt.put_full_steps().await?;
+            digest.update(seq.to_le_bytes());
+            digest.update(u64::from(size).to_le_bytes());
+            digest.update(crc32.to_le_bytes());
+        }
+        Ok(digest.finalize().into())
+    }
+
+    /// A frame of the present generation, verified.
+    async fn frame(&self, index: u32, entry: &Entry) -> ObjectsResult<pack::Frame> {
+        let Volume { id, body, .. } = self.volume;
+        let read = self.handle.frames(id, body.generation, std::slice::from_ref(entry));
+        let frame = read.await.map_err(|error| error.at_member(index))?.pop();
+        let bytes = frame.ok_or_else(|| self.volume.damaged(index, "its frame is missing"))?;
+        pack::inflate(&bytes, entry.member.size, entry.member.crc32)
+            .map_err(|error| self.volume.damaged(index, &error.to_string()))?;
+        Ok(pack::Frame { bytes, size: entry.member.size, crc32: entry.member.crc32 })
+    }
+
+    /// Packs METS and record after the pages.
+    async fn rest(
+        &self,
+        attempt: &mut Attempt<'_>,
+        replacement: &Replacement,
+        members_digest: [u8; 32],
+    ) -> ObjectsResult<VolumeBody> {
+        let body = &self.volume.body;
+        let (mets, mets_sha256) = match replacement {
+            Replacement::Mets(bytes) => {
+                (attempt.framer.frame(bytes).map_err(not_framed)?, <[u8; 32]>::from(Sha256::digest(bytes)))
+            }
+            Replacement::Page(..) => (self.frame(self.volume.mets_index(), &body.mets).await?, body.mets_sha256),
+        };
+        let mets = attempt.packer.member(0, &mets)?;
+        let record = match &body.record {
+            Some(entry) => Some(attempt.packer.member(0, &self.frame(self.volume.record_index(), entry).await?)?),
+            None => None,
+        };
+        let packed = attempt.packer.finish()?;
+        Ok(VolumeBody {
+            generation: attempt.revision,
+            pages: packed.sums,
+            pages_crc32: packed.crc32,
+            mets,
+            record,
+            damaged: 0,
+            members_digest,
+            mets_sha256,
+            ..body.clone()
+        })
+    }
+}

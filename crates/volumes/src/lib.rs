@@ -1,0 +1,42 @@
+//! Volumes: import, pages, bulk downloads, selections, damage, collecting. No HTTP, no engine.
+//!
+//! Files in reading order:
+//!
+//! - `handle.rs`: [`Volumes`], the handle for all calls. `directory.rs`: the stored rows of a
+//!   volume besides its head. `read.rs`: reads directories and frames (twice, before anything
+//!   counts as damaged).
+//! - `import.rs` (with `packer.rs`, its pure part; `generations.rs` lists what imports wrote),
+//!   `import/replace.rs`, `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: operations on one
+//! - `collect.rs` and `pins.rs`: remove what no head names, and protect what is pinned.
+//! - `bulk/`: plans and streams from lists of ids; selections; token counts. `fairness.rs`: divides
+//!   resources among concurrent streams.
+
+pub mod bulk;
+mod collect;
+pub mod damage;
+mod delete;
+pub mod directory;
+pub mod generations;
+mod handle;
+mod import;
+mod list;
+mod packer;
+mod page;
+mod pins;
+mod read;
+mod unwritten_marks;
+mod verify;
+
+pub use bulk::{
+    BulkPlan, BulkRequest, BulkStream, Download, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection,
+    SelectionInfo, SelectionTerms, SortBy, TokenLevel, TokenOrder, TokenRequest, Wanted,
+};
+pub use collect::{CollectLimits, Collected};
+pub use directory::PageFixity;
+pub use handle::Volumes;
+pub use import::{Checked, ImportProgress, Imported, Replacement, Unchanged, check};
+pub use list::Listing;
+pub use page::{MemberRead, PageInfo, PageRead};
+pub use pins::Pinned;
+pub use read::Volume;
+pub use verify::{DamagedMember, Verified};

@@ -1,0 +1,46 @@
+//! Lists volumes.
+
+use hathi::VolumeId;
+use heads::containment::Container;
+use heads::error::{ObjectsError, ObjectsResult};
+use heads::list::{Found, ListToken};
+use heads::revision::RevisionId;
+use store::Table;
+
+use crate::handle::Volumes;
+
+/// A page of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Volumes, each once. The order is stable, but not alphabetical.
+    pub volumes: Vec<VolumeId>,
+    /// Where the listing continues; `None` on the last page.
+    pub next: Option<ListToken>,
+}
+
+impl Volumes {
+    /// A page of at most `max` volumes. A volume that is live from before the call until after it
+    /// is listed. A volume that is not live at any time during the call is not listed.
+    pub async fn list(&self, after: Option<&ListToken>, max: usize) -> ObjectsResult<Listing> {
+        let parent = self.heads.parent(&Container::Volumes).await?;
+        let (found, next) = self.heads.list_children(&parent, after, max).await?;
+        let id = |found: Found| VolumeId::parse(&found.name);
+        let volumes = found.into_iter().map(id).collect::<Result<_, _>>();
+        Ok(Listing {
+            volumes: volumes.map_err(|error| ObjectsError::corrupt(Table::Children, &error.to_string()))?,
+            next,
+        })
+    }
+
+    /// When the listing of volumes changed last; `None` if there never was a volume.
+    pub async fn volumes_changed(&self) -> ObjectsResult<Option<RevisionId>> {
+        let parent = self.heads.parent(&Container::Volumes).await?;
+        self.heads.newest_change(parent.all_partitions()).await
+    }
+
+    /// Where the last page of at most `max` volumes begins; `None` means at the first volume.
+    pub async fn last_page_of_volumes(&self, max: usize) -> ObjectsResult<Option<ListToken>> {
+        let parent = self.heads.parent(&Container::Volumes).await?;
+        self.heads.last_children(&parent, max).await
+    }
+}

@@ -1,0 +1,125 @@
+//! Pins protect the rows of a revision from being collected, for selections.
+//!
+//! Pins have a table of their own ([`Table::Pins`], with the same partitions as volumes). It
+//! belongs to the service lane: a selection can be made while the text lane refuses writes. Pins
+//! need not change together with a head.
+
+use std::collections::BTreeSet;
+
+use hathi::VolumeId;
+use heads::error::ObjectsResult;
+use heads::head::{self};
+use heads::keys;
+use heads::revision::RevisionId;
+use heads::rules::Rule;
+use serde::{Deserialize, Serialize};
+use store::{Class, NewRow, Removal, Row, Scan, Step, Stored, Strength, Table, UnixMillis, ValueKind};
+
+use crate::handle::Volumes;
+
+/// Pins that are put in one call of the store.
+const BATCH_PINS: usize = 500;
+
+/// Bytes of one page of a scan over pins.
+const SCAN_BYTES: usize = 64 << 10;
+
+/// Whether a pin protects its revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pinned {
+    /// The revision's rows stay until the pin ends.
+    Held,
+    /// The revision may be collected already: plan this volume again, under another selection.
+    Lost,
+}
+
+/// The value of a pin.
+#[derive(Serialize, Deserialize)]
+struct Pin {
+    revision: RevisionId,
+    until: UnixMillis,
+}
+
+impl Stored for Pin {
+    const KIND: ValueKind = ValueKind::Pin;
+}
+
+impl Volumes {
+    /// Pins revisions, which a plan has read from heads, for a selection that ends at `until`.
+    /// Returns for each whether the pin holds. A pin lasts a plan's life longer, so that a reader
+    /// that began just before the end can finish. A selection pins one revision of a volume, once.
+    ///
+    /// Pins are acknowledged before heads are read again. A collector that condemns later sees the
+    /// pin; one that condemned earlier is seen here.
+    pub async fn pin(
+        &self,
+        volumes: &[(VolumeId, RevisionId)],
+        selection: &str,
+        until: UnixMillis,
+    ) -> ObjectsResult<Vec<Pinned>> {
+        let mut pinned = Vec::with_capacity(volumes.len());
+        for batch in volumes.chunks(BATCH_PINS) {
+            let steps = batch.iter().map(|(id, revision)| {
+                let pin = head::seal(&Pin { revision: *revision, until })?;
+                Ok(Step::Put {
+                    table: Table::Pins,
+                    partition: keys::volume_partition(id),
+                    rows: vec![NewRow::new(keys::pin(selection), pin)],
+                })
+            });
+            self.heads.put_acknowledged(Class::Description, steps.collect::<ObjectsResult<_>>()?).await?;
+            let ids: Vec<_> = batch.iter().map(|(id, _)| id.clone()).collect();
+            let heads = self.heads.retry_transient(|| self.heads(&ids, Strength::Strong)).await?;
+            for (head, (_, revision)) in heads.into_iter().zip(batch) {
+                let holds = !self.heads.keeps(Rule::PinFirst) || head?.is_some_and(|row| row.head.keeps(*revision));
+                pinned.push(if holds { Pinned::Held } else { Pinned::Lost });
+            }
+        }
+        Ok(pinned)
+    }
+
+    /// Deletes a selection's pins. A volume without a pin is not an error.
+    pub async fn unpin(&self, ids: &[VolumeId], selection: &str) -> ObjectsResult<()> {
+        for batch in ids.chunks(BATCH_PINS) {
+            let steps = batch.iter().map(|id| Step::Remove {
+                table: Table::Pins,
+                partition: keys::volume_partition(id),
+                rows: Removal::Rows(vec![keys::pin(selection)]),
+            });
+            self.heads.put_acknowledged(Class::Description, steps.collect()).await?;
+        }
+        Ok(())
+    }
+
+    /// The revisions of a volume that are pinned now. Deletes pins that have ended.
+    pub(crate) async fn pinned_revisions(&self, id: &VolumeId) -> ObjectsResult<BTreeSet<RevisionId>> {
+        let partition = keys::volume_partition(id);
+        let mut pinned = BTreeSet::new();
+        let mut scan = Some(Scan::prefix(keys::pin_prefix(), SCAN_BYTES));
+        while let Some(range) = scan {
+            let call = self.heads.call(Class::Description).strong();
+            let page = self.heads.store().scan(call, Table::Pins, &partition, range.clone()).await?;
+            let mut ended = Vec::new();
+            for row in &page.rows {
+                match self.pin_in_force(row)? {
+                    Some(revision) => _ = pinned.insert(revision),
+                    None => ended.push(row.sort.clone()),
+                }
+            }
+            if !ended.is_empty() {
+                let step =
+                    Step::Remove { table: Table::Pins, partition: partition.clone(), rows: Removal::Rows(ended) };
+                self.heads.put_acknowledged(Class::Description, vec![step]).await?;
+            }
+            scan = range.resumed(page.next);
+        }
+        Ok(pinned)
+    }
+
+    /// The revision that a pin protects; `None` if the pin has ended by every server's clock.
+    fn pin_in_force(&self, row: &Row) -> ObjectsResult<Option<RevisionId>> {
+        let pin: Pin = head::open(Table::Pins, &row.value)?;
+        let options = &self.heads.options();
+        let end = pin.until.plus(options.plan_life).plus(options.clock_skew_max);
+        Ok((self.heads.now() <= end).then_some(pin.revision))
+    }
+}

@@ -1,0 +1,252 @@
+//! Verifies volumes: checks all that is stored of a volume against the digests from its import.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use hathi::VolumeId;
+use heads::error::ObjectsResult;
+use heads::revision::RevisionId;
+use heads::volume_body::Entry;
+use md5::Md5;
+use pack::Sums;
+use sha2::{Digest, Sha256};
+
+use crate::damage::WHOLE_VOLUME;
+use crate::directory::{FIXITY_SEGMENT_PAGES, PageFixity};
+use crate::handle::Volumes;
+use crate::read::Volume;
+
+/// Bytes of frames that are read at once.
+const BATCH_BYTES: u64 = 8 << 20;
+
+/// The result of a verification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The volume's id.
+    pub id: VolumeId,
+    /// The revision that was verified; [`RevisionId::ZERO`] if its head cannot be read.
+    pub revision: RevisionId,
+    /// Members that were read: pages, METS, record.
+    pub members: u64,
+    /// Bytes of their texts.
+    pub bytes: u64,
+    /// The damaged members. They are marked now.
+    pub damaged: Vec<DamagedMember>,
+}
+
+/// A damaged member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedMember {
+    /// The index of a page in METS order, the number of pages for METS, one more for the record,
+    /// [`WHOLE_VOLUME`].
+    pub member: u32,
+    /// How the damage was noticed.
+    pub detail: String,
+}
+
+/// The findings so far.
+struct Findings {
+    members: u64,
+    bytes: u64,
+    damaged: Vec<DamagedMember>,
+}
+
+impl Volumes {
+    /// Reads all of a volume's current revision again. Checks the checksum of each row; CRC-32,
+    /// SHA-256 and MD5 of each page; SHA-256 of its gzip form; digests of METS and record; and the
+    /// directory's sums against the head. Marks damage by member, and clears marks on sound
+    /// members. Passing failures are errors, never damage. An unreadable row, whichever it is, is a
+    /// finding and not an error. A damaged head needs no mark, because every reader finds it.
+    pub async fn verify(&self, id: &VolumeId) -> ObjectsResult<Verified> {
+        let mut findings = Findings { members: 0, bytes: 0, damaged: Vec::new() };
+        let volume = match self.heads.retry_transient(|| self.volume(id)).await {
+            Err(error) if error.is_damage() => {
+                findings.add(WHOLE_VOLUME, error.to_string());
+                return Ok(findings.of(id, RevisionId::ZERO));
+            }
+            volume => volume?,
+        };
+        match self.verify_pages(&volume, &mut findings).await {
+            Err(error) if error.is_damage() => findings.add(WHOLE_VOLUME, error.to_string()),
+            done => done?,
+        }
+        let body = &volume.body;
+        self.verify_member(&volume, volume.mets_index(), body.mets, body.mets_sha256, &mut findings).await?;
+        if let (Some(record), Some(sha256)) = (body.record, body.record_sha256) {
+            self.verify_member(&volume, volume.record_index(), record, sha256, &mut findings).await?;
+        }
+        self.mark_findings(&volume, &mut findings).await?;
+        Ok(findings.of(id, volume.revision))
+    }
+
+    /// Marks what was found, and clears the marks on all other members. Unreadable marks are one
+    /// more finding.
+    async fn mark_findings(&self, volume: &Volume, findings: &mut Findings) -> ObjectsResult<()> {
+        let found: Vec<_> = findings.damaged.iter().map(|damage| (damage.member, damage.detail.clone())).collect();
+        let is_sound = |member| found.iter().all(|(damaged, _)| *damaged != member);
+        match self.change_damage(&volume.id, volume.revision, &found, is_sound).await {
+            Err(error) if error.is_damage() => {
+                findings.add(WHOLE_VOLUME, format!("its damage marks: {error}"));
+                Ok(())
+            }
+            changed => changed,
+        }
+    }
+
+    /// Verifies pages. Damage of a directory is an error; that of a page is added to the findings.
+    async fn verify_pages(&self, volume: &Volume, findings: &mut Findings) -> ObjectsResult<()> {
+        let count = volume.page_count();
+        let mut sums = Sums::default();
+        let mut crc32 = 0;
+        for start in (0..count).step_by(FIXITY_SEGMENT_PAGES as usize) {
+            let pages = start..count.min(start + FIXITY_SEGMENT_PAGES);
+            let entries =
+                self.heads.retry_transient(|| self.entries(&volume.id, volume.body.generation, pages.clone())).await?;
+            for entry in &entries {
+                sums.add(Sums::of(&entry.member));
+                crc32 = pack::crc32_combine(crc32, entry.member.crc32, u64::from(entry.member.size));
+            }
+            self.verify_segment(volume, pages, &entries, findings).await?;
+        }
+        if sums != volume.body.pages || crc32 != volume.body.pages_crc32 {
+            return Err(volume.damaged(WHOLE_VOLUME, "its directory does not add up to what its head says"));
+        }
+        Ok(())
+    }
+
+    async fn verify_segment(
+        &self,
+        volume: &Volume,
+        pages: Range<u32>,
+        entries: &[Entry],
+        findings: &mut Findings,
+    ) -> ObjectsResult<()> {
+        let fixity =
+            self.heads.retry_transient(|| self.fixity(&volume.id, volume.body.generation, pages.clone())).await;
+        let fixity = match fixity {
+            Ok(fixity) if fixity.len() == entries.len() => fixity,
+            Ok(_) => {
+                pages.for_each(|page| findings.add(page, "its digests are missing".to_owned()));
+                return Ok(());
+            }
+            Err(error) if error.is_damage() => {
+                pages.for_each(|page| findings.add(page, error.to_string()));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let mut first = pages.start;
+        let mut rest: &[Entry] = entries;
+        let mut fixity = fixity.into_iter();
+        while !rest.is_empty() {
+            let (batch, after) = rest.split_at(batch_len(rest));
+            let checked = self.readable(volume, first, batch, findings).await?;
+            let checked: Vec<_> = checked.into_iter().zip(fixity.by_ref()).collect();
+            findings.members += batch.len() as u64;
+            findings.bytes += batch.iter().map(|entry| u64::from(entry.member.size)).sum::<u64>();
+            let damaged = self.heads.surroundings().compute.run(move || check_pages(first, checked)).await?;
+            findings.damaged.extend(damaged);
+            first += u32::try_from(batch.len()).unwrap_or(u32::MAX);
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// The frames of some pages with their entries; `None` and a finding for each that cannot be
+    /// read.
+    async fn readable(
+        &self,
+        volume: &Volume,
+        first: u32,
+        entries: &[Entry],
+        findings: &mut Findings,
+    ) -> ObjectsResult<Vec<Option<(Entry, Bytes)>>> {
+        let generation = volume.body.generation;
+        match self.heads.retry_transient(|| self.frames(&volume.id, generation, entries)).await {
+            Ok(frames) => return Ok(entries.iter().copied().zip(frames).map(Some).collect()),
+            Err(error) if error.is_damage() => {}
+            Err(error) => return Err(error),
+        }
+        let mut readable = Vec::with_capacity(entries.len());
+        for (index, entry) in (first..).zip(entries) {
+            match self.heads.retry_transient(|| self.frames(&volume.id, generation, std::slice::from_ref(entry))).await
+            {
+                Ok(mut frames) => readable.push(frames.pop().map(|frame| (*entry, frame))),
+                Err(error) if error.is_damage() => {
+                    findings.add(index, error.to_string());
+                    readable.push(None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(readable)
+    }
+
+    /// Verifies the METS or the record.
+    async fn verify_member(
+        &self,
+        volume: &Volume,
+        index: u32,
+        entry: Entry,
+        sha256: [u8; 32],
+        findings: &mut Findings,
+    ) -> ObjectsResult<()> {
+        findings.members += 1;
+        findings.bytes += u64::from(entry.member.size);
+        for (frame, index) in self.readable(volume, index, &[entry], findings).await?.into_iter().zip(index..) {
+            let Some((entry, frame)) = frame else { continue };
+            match pack::inflate(&frame, entry.member.size, entry.member.crc32) {
+                Ok(text) if <[u8; 32]>::from(Sha256::digest(&text)) == sha256 => {}
+                Ok(_) => findings.add(index, "its SHA-256 is another".to_owned()),
+                Err(error) => findings.add(index, error.to_string()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Findings {
+    fn of(self, id: &VolumeId, revision: RevisionId) -> Verified {
+        let Self { members, bytes, damaged } = self;
+        Verified { id: id.clone(), revision, members, bytes, damaged }
+    }
+
+    fn add(&mut self, member: u32, detail: String) {
+        self.damaged.push(DamagedMember { member, detail });
+    }
+}
+
+/// How many of the first entries to read at once: at least one.
+fn batch_len(entries: &[Entry]) -> usize {
+    let mut batch_bytes = 0;
+    let fits = entries.iter().take_while(|entry| {
+        batch_bytes += u64::from(entry.member.frame_len);
+        batch_bytes <= BATCH_BYTES
+    });
+    fits.count().max(1)
+}
+
+/// Checks the texts of pages that could be read. The first has index `first`.
+fn check_pages(first: u32, pages: Vec<(Option<(Entry, Bytes)>, PageFixity)>) -> Vec<DamagedMember> {
+    let check = |(member, (read, fixity)): (u32, (Option<(Entry, Bytes)>, PageFixity))| {
+        let (entry, frame) = read?;
+        let detail = check_page(&entry, &frame, &fixity).err()?;
+        Some(DamagedMember { member, detail })
+    };
+    (first..).zip(pages).filter_map(check).collect()
+}
+
+fn check_page(entry: &Entry, frame: &Bytes, fixity: &PageFixity) -> Result<(), String> {
+    let text = pack::inflate(frame, entry.member.size, entry.member.crc32).map_err(|error| error.to_string())?;
+    if <[u8; 32]>::from(Sha256::digest(&text)) != fixity.sha256 {
+        return Err("its SHA-256 is another".to_owned());
+    }
+    if <[u8; 16]>::from(Md5::digest(&text)) != fixity.md5 {
+        return Err("its MD5 is another".to_owned());
+    }
+    let gzip = pack::gzip(frame, entry.member.size, entry.member.crc32);
+    if <[u8; 32]>::from(Sha256::digest(&gzip)) != fixity.gzip_sha256 {
+        return Err("the SHA-256 of its gzip form is another".to_owned());
+    }
+    Ok(())
+}
