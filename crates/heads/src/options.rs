@@ -26,6 +26,8 @@ pub struct LibraryOptions {
     /// The age at which a sweep fences an intent. This only spares creators that are still at work;
     /// correctness does not depend on it.
     pub sweep_after: Duration,
+    /// How long a writer tries to switch a head before it gives up.
+    pub switch_within: Duration,
     /// The time limit of one call of the store.
     pub call_timeout: Duration,
     /// DEFLATE level of frames, 1 to 9. Levels 6 and 9 make pages 1 % smaller than level 1, but
@@ -76,6 +78,7 @@ impl Default for LibraryOptions {
             selection_life: 7 * 24 * HOUR,
             selection_life_max: 30 * 24 * HOUR,
             sweep_after: Duration::from_secs(60),
+            switch_within: Duration::from_secs(60),
             call_timeout: Duration::from_secs(10),
             frame_level: 1,
             shards: 16,

@@ -8,7 +8,7 @@
 //! again.
 
 use bytes::Bytes;
-use store::{Call, Class, Expect, Guard, Outcome, Stamp, Step, Table};
+use store::{Call, Class, Expect, Guard, Outcome, Stamp, Step, Table, UnixMillis};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
@@ -84,10 +84,15 @@ impl Switch {
 
 impl Heads {
     /// Switches a head, and finds out the outcome. Fails with [`ObjectsError::Unknown`] only if
-    /// that is impossible.
+    /// that is impossible. Begins no try once [`LibraryOptions::switch_within`] has passed, so that
+    /// others know from when on no writer tries any more; one that is still on its way is fenced by
+    /// [`Heads::settle_change`].
+    ///
+    /// [`LibraryOptions::switch_within`]: crate::LibraryOptions::switch_within
     pub async fn switch(&self, mut switch: Switch) -> ObjectsResult<Switched> {
         let revision = switch.head.revision;
         let mut tries = Tries::default();
+        let until = self.now().plus(self.inner.options.switch_within);
         // Whether a try may still be on its way. None is, once the stamp that it compares has
         // changed.
         let mut unsure = switch.unsure;
@@ -138,10 +143,37 @@ impl Heads {
                     unsure = false;
                 }
             }
-            if !tries.again().await {
+            if !tries.again().await || self.now() >= until {
                 return Err(answer.given_up(unsure));
             }
         }
+    }
+
+    /// Makes sure that a revision is not switched in from now on if it was not before, whatever its
+    /// writer still does. Returns whether it was. Also fences live heads, without a change that
+    /// clients see. The writer of a fenced revision begins anew or reports an error.
+    ///
+    /// A reader that must know all changes up to a time settles the changes that were announced
+    /// before and whose outcome it does not see. It waits until their writers gave up
+    /// ([`Heads::horizon`]), so that it fences none that is still at work.
+    pub async fn settle_change(&self, partition: &Bytes, revision: RevisionId) -> ObjectsResult<bool> {
+        let fence = |head: Option<&Head>| match head {
+            // The head's writer read a head below this revision or at it, and no other writer of
+            // the revision can meet the stamp that it compares.
+            Some(head) if head.revision >= revision || head.floor >= revision => None,
+            Some(head) => Some(Head { floor: revision, ..head.clone() }),
+            None => Some(Head { floor: revision, ..Head::free() }),
+        };
+        self.amend(partition, fence).await?;
+        Ok(matches!(self.look(partition, revision, true).await?, Stands::Switched))
+    }
+
+    /// The time before which no writer that began to switch a head is still trying, by any server's
+    /// clock.
+    pub fn horizon(&self) -> UnixMillis {
+        let options = &self.inner.options;
+        let back = options.switch_within + options.call_timeout + options.clock_skew_max;
+        UnixMillis(self.now().0.saturating_sub(u64::try_from(back.as_millis()).unwrap_or(u64::MAX)))
     }
 
     /// Settles a creation of which a try may still arrive, by making sure that none can be applied

@@ -99,6 +99,60 @@ async fn a_creator_that_a_sweep_took_for_dead_begins_anew_and_is_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_live_volume_that_was_settled_never_arrives() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["first"])).await.unwrap();
+    let (gate, slow) = held_import(&faulty, &["slow"]).await;
+    let heads = &faulty.library.heads;
+    let (partition, pending) = (keys::volume_partition(&id("t.a")), heads.revisions().mint());
+    assert!(!heads.settle_change(&partition, pending).await.unwrap());
+    assert_eq!(texts(&faulty.library, &id("t.a")).await.unwrap(), ["first"], "readers see no change");
+    gate.open();
+    let Imported::Replaced { revision, .. } = slow.await.unwrap().unwrap() else { panic!("it replaces") };
+    assert!(revision > pending, "its writer began anew");
+    assert!(!heads.settle_change(&partition, pending).await.unwrap());
+    assert_eq!(texts(&faulty.library, &id("t.a")).await.unwrap(), ["slow"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_arrived_is_found_by_settling_it_also_after_it_was_replaced() {
+    let faulty = faulty().await;
+    let heads = &faulty.library.heads;
+    let partition = keys::volume_partition(&id("t.a"));
+    let mut revisions = Vec::new();
+    for texts in [["first"], ["second"]] {
+        import(&faulty.library, volume("t.a", &texts)).await.unwrap();
+        revisions.push(faulty.library.volumes.volume(&id("t.a")).await.unwrap().revision);
+    }
+    for revision in revisions {
+        assert!(heads.settle_change(&partition, revision).await.unwrap());
+    }
+    assert!(!heads.settle_change(&keys::volume_partition(&id("t.b")), heads.revisions().mint()).await.unwrap());
+    assert_eq!(texts(&faulty.library, &id("t.a")).await.unwrap(), ["second"]);
+    // A fenced name can be used.
+    assert!(matches!(import(&faulty.library, volume("t.b", &["new"])).await.unwrap(), Imported::New { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_gives_up_once_the_time_for_a_switch_has_passed() {
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["first"])).await.unwrap();
+    let (clock, began) = (faulty.clock.clone(), faulty.library.heads.now());
+    faulty.store.arm(Fault::Overloaded, move |_, step| {
+        let is_switch = switches_a_volume(step);
+        clock.advance(if is_switch { Duration::from_secs(60) } else { Duration::ZERO });
+        is_switch
+    });
+    let refused = faulty.library.volumes.delete(&id("t.a")).await.unwrap_err();
+    assert!(refused.is_passing(), "{refused}");
+    assert_eq!(texts(&faulty.library, &id("t.a")).await.unwrap(), ["first"], "no second try was made");
+    assert!(faulty.library.heads.horizon() < began, "its last call may still be under way");
+    faulty.clock.advance(faulty.library.options().clock_skew_max + Duration::from_secs(11));
+    assert!(faulty.library.heads.horizon() > began);
+    faulty.library.volumes.delete(&id("t.a")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_young_intent_is_left_alone_by_a_sweep() {
     let faulty = faulty().await;
     let (gate, slow) = held_import(&faulty, &["slow"]).await;
