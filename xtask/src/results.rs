@@ -49,7 +49,7 @@ struct Benchmark {
 struct Figure {
     what: String,
     unit: String,
-    target: Option<Target>,
+    target: Option<Goal>,
     met: Option<bool>,
     median: Option<f64>,
     samples: Vec<f64>,
@@ -57,7 +57,7 @@ struct Figure {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Target {
+enum Goal {
     AtLeast(f64),
     AtMost(f64),
 }
@@ -159,8 +159,8 @@ impl Figure {
         let Self { what, unit, .. } = self;
         let target = match &self.target {
             None => return Some(format!("| {benchmark}: {what} | {unit} | {spread} |")),
-            Some(Target::AtLeast(bound)) => format!("≥ {bound}"),
-            Some(Target::AtMost(bound)) => format!("≤ {bound}"),
+            Some(Goal::AtLeast(bound)) => format!("≥ {bound}"),
+            Some(Goal::AtMost(bound)) => format!("≤ {bound}"),
         };
         let met = if self.met? { "yes" } else { "**no**" };
         Some(format!("| {benchmark}: {what} | {unit} | {target} | {spread} | {met} |"))

@@ -8,12 +8,12 @@ use super::bare::Packs;
 use super::bench::Bench;
 use crate::rig::client::Client;
 use crate::rig::download::{check, downloads, measure, ways_of_asking};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::work::text_bytes;
 
 /// Megabytes of page text per second.
-const TEXT: Target = Target::AtLeast(500.0);
-const OF_BARE: Target = Target::AtLeast(0.7);
+const TEXT: Goal = Goal::AtLeast(500.0);
+const OF_BARE: Goal = Goal::AtLeast(0.7);
 /// Bytes that the server reads ahead for one download: half of a request's greatest share.
 const READ_AHEAD_BYTES: u64 = 4 << 20;
 

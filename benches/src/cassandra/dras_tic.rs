@@ -4,9 +4,9 @@ use anyhow::Result;
 
 use super::bench::Bench;
 use crate::repository_door::ingest;
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 
-const RATE: Target = Target::AtLeast(1_000.0);
+const RATE: Goal = Goal::AtLeast(1_000.0);
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

@@ -7,12 +7,12 @@ use anyhow::{Result, ensure};
 
 use super::bare::Rows;
 use super::bench::Bench;
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::process::Usage;
 
 /// Volumes per processor that an import processes at the same time.
 const AT_ONCE_PER_PROCESSOR: usize = 8;
-const OF_BARE: Target = Target::AtLeast(0.7);
+const OF_BARE: Goal = Goal::AtLeast(0.7);
 
 /// Measures it with all volumes, from a pairtree in the page cache.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

@@ -9,9 +9,9 @@ use super::bench::Bench;
 use crate::repository_door::members::{create_in_both, list};
 use crate::repository_door::quads::fill;
 use crate::rig::client::Client;
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 
-const PARTITION_MB: Target = Target::AtMost(100.0);
+const PARTITION_MB: Goal = Goal::AtMost(100.0);
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

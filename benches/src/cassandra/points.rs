@@ -12,7 +12,7 @@ use store_cassandra::CassandraStore;
 
 use super::bench::Bench;
 use super::open_loop::{self, Calls};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 
 /// Bytes of a row's value.
 const VALUE_BYTES: usize = 400;
@@ -21,10 +21,10 @@ const KEYS: u64 = 10_000;
 /// The deadline of a call.
 const DEADLINE: Duration = Duration::from_millis(10);
 /// Milliseconds.
-const MEAN: Target = Target::AtMost(3.0);
-const P99: Target = Target::AtMost(10.0);
+const MEAN: Goal = Goal::AtMost(3.0);
+const P99: Goal = Goal::AtMost(10.0);
 /// Milliseconds after the deadline: timers count milliseconds.
-const OVERDUE: Target = Target::AtMost(1.0);
+const OVERDUE: Goal = Goal::AtMost(1.0);
 /// The first step as a share of the requested rate, and the growth of each step.
 const FIRST: f64 = 0.1;
 const GROWTH: f64 = 1.25;

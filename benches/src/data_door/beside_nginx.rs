@@ -11,7 +11,7 @@ use super::nginx::{self, Nginx};
 use super::syscalls;
 use crate::rig::client::Client;
 use crate::rig::download::{Asking, Sample, check, downloads, measure, ways_of_asking};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::penates::Server;
 use crate::rig::process::Process;
 use crate::rig::tls::Identity;
@@ -26,9 +26,9 @@ pub struct Comparison<S> {
     /// The address of nginx.
     pub nginx: fn(&Nginx) -> SocketAddr,
     /// Gigabytes of page text per second.
-    pub text: Option<Target>,
+    pub text: Option<Goal>,
     /// Penates' rate over nginx's.
-    pub of_nginx: Target,
+    pub of_nginx: Goal,
 }
 
 /// A server, and the requests to it.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::bench::Bench;
 use super::beside_nginx::Comparison;
 use crate::rig::client::Client;
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
@@ -15,8 +15,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         connect: |_, address| Client::connect(address),
         penates: |server| Ok(server.http),
         nginx: |nginx| nginx.http,
-        text: Some(Target::AtLeast(3.0)),
-        of_nginx: Target::AtLeast(1.1),
+        text: Some(Goal::AtLeast(3.0)),
+        of_nginx: Goal::AtLeast(1.1),
     };
     comparison.run(bench)
 }

@@ -23,14 +23,14 @@ use tokio::task::JoinSet;
 
 use super::bench::Bench;
 use crate::report::Spread;
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::penates::Server;
 
 /// `limits.memory` (512 MiB), and the server's other memory: its caches, and buffers of
 /// connections.
-const PEAK_MB: Target = Target::AtMost(800.0);
+const PEAK_MB: Goal = Goal::AtMost(800.0);
 /// Requests of the honest client without the expected response.
-const REFUSED: Target = Target::AtMost(0.0);
+const REFUSED: Goal = Goal::AtMost(0.0);
 /// The address of the honest client; the others come from 127.0.0.1.
 const HONEST: &str = "127.0.0.2:0";
 /// How long the honest client waits for a response.

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 
 use super::bench::Bench;
 use super::beside_nginx::Comparison;
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::tls::Identity;
 
 /// Measures it.
@@ -14,7 +14,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         penates: |server| server.https.context("the server does not speak HTTPS"),
         nginx: |nginx| nginx.https,
         text: None,
-        of_nginx: Target::AtLeast(1.0),
+        of_nginx: Goal::AtLeast(1.0),
     };
     comparison.run(bench)
 }

@@ -16,11 +16,11 @@ use zip::ZipArchive;
 
 use super::bench::Bench;
 use super::parallel::on_all_processors;
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::process::Usage;
 use crate::rig::work::{Corpus, disk_bytes};
 
-const OF_BARE: Target = Target::AtLeast(0.8);
+const OF_BARE: Goal = Goal::AtLeast(0.8);
 
 /// Measures it with few volumes, from a pairtree in the page cache.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

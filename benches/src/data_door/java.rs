@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use super::bench::Bench;
 use crate::rig::client::{Client, Request};
 use crate::rig::download::{check, downloads, measure, ways_of_asking};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::penates::listening;
 use crate::rig::process::Process;
 use crate::rig::work::{Zip, text_bytes};
@@ -23,7 +23,7 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/ZipServer.java")
 /// Downloads before anything is measured, because Java compiles while it runs.
 const WARM_UPS: usize = 3;
 /// DEFLATE levels, and the target: how many times as much page text per second Penates sends.
-const LEVELS: [(u8, Target); 2] = [(0, Target::AtLeast(3.0)), (1, Target::AtLeast(45.0))];
+const LEVELS: [(u8, Goal); 2] = [(0, Goal::AtLeast(3.0)), (1, Goal::AtLeast(45.0))];
 
 /// Its version, if it is installed.
 pub fn version() -> Option<String> {

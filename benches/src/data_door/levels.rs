@@ -15,14 +15,14 @@ use super::deflate::{Deflate, Flate2, Libdeflate};
 use super::parallel::on_all_processors;
 use crate::rig::client::{Client, Request};
 use crate::rig::download::measure;
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::work::{Texts, text_bytes};
 
 /// The measured levels.
 const LEVELS: [u8; 4] = [0, 1, 6, 9];
 /// The measured layouts. `wordseq` joins pages like `volumes`.
 const LAYOUTS: [&str; 3] = ["pages", "volumes", "wordseq"];
-const OF_LIBRARY: Target = Target::AtLeast(0.9);
+const OF_LIBRARY: Goal = Goal::AtLeast(0.9);
 /// Pages that a thread takes at once. Joined pages make one stream, as a volume does. A volume has
 /// 234 pages on average.
 const BATCH: usize = 234;

@@ -10,13 +10,13 @@ use anyhow::{Result, anyhow, bail};
 use super::bench::Bench;
 use super::page::random_pages;
 use crate::rig::client::{Client, Request};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::load::closed;
 
 /// Bulk clients at the same time.
 const MANY: usize = 16;
-const OF_ONE: Target = Target::AtLeast(0.9);
-const PAGE_P99_MS: Target = Target::AtMost(20.0);
+const OF_ONE: Goal = Goal::AtLeast(0.9);
+const PAGE_P99_MS: Goal = Goal::AtMost(20.0);
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

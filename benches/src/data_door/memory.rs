@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use super::bench::Bench;
 use crate::report::Spread;
 use crate::rig::client::{Client, Request};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::penates::Server;
 use crate::rig::process::Memory;
 
@@ -21,7 +21,7 @@ const MANY: usize = 50;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// The time limit until every client has received something.
 const PATIENCE: Duration = Duration::from_secs(120);
-const PEAK_MB: Target = Target::AtMost(150.0);
+const PEAK_MB: Goal = Goal::AtMost(150.0);
 
 /// The requests of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

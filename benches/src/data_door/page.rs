@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::bench::Bench;
 use crate::rig::client::Request;
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::load::closed;
 use crate::rig::penates::Server;
 use crate::rig::process::Usage;
@@ -18,8 +18,8 @@ use crate::rig::work::{Corpus, Volume, segment, volumes};
 const CONNECTIONS: usize = 32;
 /// Different requests to draw from.
 const REQUESTS: usize = 20_000;
-const RATE: Target = Target::AtLeast(20_000.0);
-const P99_MS: Target = Target::AtMost(5.0);
+const RATE: Goal = Goal::AtLeast(20_000.0);
+const P99_MS: Goal = Goal::AtMost(5.0);
 
 /// Measures it with one page and with pages of all volumes.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

@@ -10,13 +10,13 @@ use rand_chacha::ChaCha8Rng;
 use super::bench::Bench;
 use crate::report::Spread;
 use crate::rig::client::{Client, Request};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 
 /// Bytes of a range.
 const RANGE_BYTES: u64 = 1_000_000;
 /// Ranges of one repetition.
 const RANGES: usize = 20;
-const RANGE_MS: Target = Target::AtMost(20.0);
+const RANGE_MS: Goal = Goal::AtMost(20.0);
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

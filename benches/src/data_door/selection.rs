@@ -4,11 +4,11 @@ use anyhow::{Context, Result, ensure};
 
 use super::bench::Bench;
 use crate::rig::client::{Client, Head, Request};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::penates::Server;
 
-const MAKING_MS: Target = Target::AtMost(500.0);
-const FIRST_BYTE_MS: Target = Target::AtMost(50.0);
+const MAKING_MS: Goal = Goal::AtMost(500.0);
+const FIRST_BYTE_MS: Goal = Goal::AtMost(50.0);
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

@@ -7,10 +7,10 @@ use anyhow::Result;
 
 use super::bench::Bench;
 use crate::rig::client::{Client, Request};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 
-const READY_MS: Target = Target::AtMost(200.0);
-const IDLE_MB: Target = Target::AtMost(60.0);
+const READY_MS: Goal = Goal::AtMost(200.0);
+const IDLE_MB: Goal = Goal::AtMost(60.0);
 /// The longest idle time.
 const IDLE: Duration = Duration::from_secs(3);
 

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::bench::Bench;
 use super::open_loop::{Arrivals, open};
 use super::subject::{Kind, Subject};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 
 /// Steps are multiples of this number of requests per second, as in the testbed of DRAS-TIC.
 const STEP: f64 = 20.0;
@@ -38,7 +38,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let of_peers = held.iter().filter(|(kind, _)| *kind != Kind::Penates).map(|(_, rate)| *rate);
         let best = of_peers.fold(0.0, f64::max);
         if let (Some((_, penates)), true) = (held.iter().find(|(kind, _)| *kind == Kind::Penates), best > 0.0) {
-            figures.hold("Penates' held rate beside the best peer's", "times", Target::AtLeast(20.0), penates / best);
+            figures.hold("Penates' held rate beside the best peer's", "times", Goal::AtLeast(20.0), penates / best);
         }
     }
     Ok(figures)

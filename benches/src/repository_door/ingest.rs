@@ -10,7 +10,7 @@ use super::bench::Bench;
 use super::subject::{Kind, Subject};
 use super::sync;
 use crate::rig::client::Request;
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::load::{Load, closed};
 use crate::rig::process::Usage;
 
@@ -39,10 +39,10 @@ fn requests(subject: &Subject) -> impl FnMut() -> Request {
     }
 }
 
-fn target(kind: Kind, connections: usize) -> Option<Target> {
+fn target(kind: Kind, connections: usize) -> Option<Goal> {
     match (kind, connections) {
-        (Kind::Penates, 32) => Some(Target::AtLeast(5_000.0)),
-        (Kind::Penates, 256) => Some(Target::AtLeast(10_000.0)),
+        (Kind::Penates, 32) => Some(Goal::AtLeast(5_000.0)),
+        (Kind::Penates, 256) => Some(Goal::AtLeast(10_000.0)),
         _ => None,
     }
 }
@@ -83,7 +83,7 @@ fn tell(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, used
         true => {
             let beyond_ms = load.quantile_ms(0.99) - 3.0 * sync_p99_ms;
             figures.tell(what("p99"), "ms", load.quantile_ms(0.99));
-            figures.hold(what("p99 beyond 3 times that of a bare sync"), "ms", Target::AtMost(20.0), beyond_ms);
+            figures.hold(what("p99 beyond 3 times that of a bare sync"), "ms", Goal::AtMost(20.0), beyond_ms);
         }
         false => figures.tell(what("p99"), "ms", load.quantile_ms(0.99)),
     }
@@ -100,7 +100,7 @@ fn compare(figures: &mut Figures, rates: &[(Kind, usize, f64)]) {
     for (kind, times) in [(Kind::Fedora, 25.0), (Kind::SolidFile, 15.0), (Kind::SolidMemory, 15.0)] {
         if let Some(other) = rate(kind, 32) {
             let what = format!("32 connections: Penates' rate beside {kind}");
-            figures.hold(what, "times", Target::AtLeast(times), penates / other);
+            figures.hold(what, "times", Goal::AtLeast(times), penates / other);
         }
     }
 }

@@ -15,13 +15,13 @@ use tokio::io::AsyncWriteExt;
 
 use super::bench::Bench;
 use crate::rig::client::{Client, Received, Request};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 
 /// Bytes per write.
 const PIECE_BYTES: usize = 256 << 10;
 /// The target, as a share of the rate of plain copying.
-const RATE: Target = Target::AtLeast(0.5);
-const MEMORY_MB: Target = Target::AtMost(64.0);
+const RATE: Goal = Goal::AtLeast(0.5);
+const MEMORY_MB: Goal = Goal::AtMost(64.0);
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {

@@ -9,7 +9,7 @@ use super::bench::Bench;
 use super::quads::fill;
 use super::subject::Subject;
 use crate::rig::client::{Client, Request};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::load::closed;
 
 /// Connections that create at the same time.
@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 32;
 /// The number of time slices in which the two containers get new members.
 const SLICES: u32 = 24;
 /// The additional memory that a listing may take.
-const MEMORY_MB: Target = Target::AtMost(16.0);
+const MEMORY_MB: Goal = Goal::AtMost(16.0);
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
@@ -30,7 +30,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     for _ in 0..bench.settings.repetitions {
         create_in_both(&subject, &next, bench.duration(), &mut figures)?;
         let rate = list(&subject, bench.settings.members, &mut figures)?;
-        figures.hold("listing as N-Triples", "members/s", Target::AtLeast(500_000.0), rate);
+        figures.hold("listing as N-Triples", "members/s", Goal::AtLeast(500_000.0), rate);
     }
     Ok(figures)
 }
@@ -56,7 +56,7 @@ pub fn create_in_both(subject: &Subject, next: &AtomicU64, duration: Duration, f
     figures.tell("creating in it", "requests/s", big.rate());
     figures.tell("creating in an empty one", "requests/s", empty.rate());
     let times = empty.rate() / big.rate();
-    figures.hold("time of creating, of that in an empty one", "times", Target::AtMost(1.2), times);
+    figures.hold("time of creating, of that in an empty one", "times", Goal::AtMost(1.2), times);
     Ok(())
 }
 

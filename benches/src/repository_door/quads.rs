@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use super::bench::Bench;
 use super::subject::Subject;
 use crate::rig::client::{Client, Request};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 
 /// The greatest number of resources in one request: bodies are made beforehand.
 const IN_ONE_REQUEST: u64 = 100_000;
@@ -19,7 +19,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     for _ in 0..bench.settings.repetitions {
         let subject = bench.penates()?;
         let rate = fill(&subject, "many", bench.settings.many)?;
-        figures.hold("N-Quads: rate", "resources/s", Target::AtLeast(20_000.0), rate);
+        figures.hold("N-Quads: rate", "resources/s", Goal::AtLeast(20_000.0), rate);
     }
     Ok(figures)
 }

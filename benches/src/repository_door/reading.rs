@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::bench::Bench;
 use super::subject::Kind;
 use crate::rig::client::{Client, Request};
-use crate::rig::figures::{Figures, Target};
+use crate::rig::figures::{Figures, Goal};
 use crate::rig::load::closed;
 
 /// The number of connections.
@@ -43,7 +43,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                 let used = subject.process.usage()?.since(before);
                 let name = |figure: &str| format!("{kind}, {what}: {figure}");
                 match kind {
-                    Kind::Penates => figures.hold(name("rate"), "requests/s", Target::AtLeast(rate), load.rate()),
+                    Kind::Penates => figures.hold(name("rate"), "requests/s", Goal::AtLeast(rate), load.rate()),
                     _ => figures.tell(name("rate"), "requests/s", load.rate()),
                 }
                 figures.tell(name("p99"), "ms", load.quantile_ms(0.99));

@@ -10,14 +10,14 @@ use crate::report::Spread;
 /// A bound for the median of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Target {
+pub enum Goal {
     /// This much or more.
     AtLeast(f64),
     /// This much or less.
     AtMost(f64),
 }
 
-impl Target {
+impl Goal {
     /// Whether a value meets the bound.
     pub fn is_met_by(self, value: f64) -> bool {
         match self {
@@ -27,7 +27,7 @@ impl Target {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for Goal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtLeast(bound) => write!(out, "≥ {bound}"),
@@ -44,7 +44,7 @@ pub struct Figure {
     /// Its unit.
     pub unit: &'static str,
     /// Its target; `None`: it is only reported.
-    pub target: Option<Target>,
+    pub target: Option<Goal>,
     /// Every measurement, in order of time.
     pub samples: Vec<f64>,
 }
@@ -86,11 +86,11 @@ impl Figures {
     }
 
     /// Adds a measurement of a figure with a target.
-    pub fn hold(&mut self, what: impl Into<String>, unit: &'static str, target: Target, sample: f64) {
+    pub fn hold(&mut self, what: impl Into<String>, unit: &'static str, target: Goal, sample: f64) {
         self.add(what.into(), unit, Some(target), sample);
     }
 
-    fn add(&mut self, what: String, unit: &'static str, target: Option<Target>, sample: f64) {
+    fn add(&mut self, what: String, unit: &'static str, target: Option<Goal>, sample: f64) {
         match self.0.iter_mut().find(|figure| figure.what == what && figure.unit == unit) {
             Some(figure) => figure.samples.push(sample),
             None => self.0.push(Figure { what, unit, target, samples: vec![sample] }),
@@ -112,20 +112,20 @@ mod tests {
     fn samples_of_a_figure_are_collected_and_the_median_is_compared_with_the_target() {
         let mut figures = Figures::default();
         for sample in [0.9, 1.2, 1.3] {
-            figures.hold("ratio", "times", Target::AtLeast(1.1), sample);
+            figures.hold("ratio", "times", Goal::AtLeast(1.1), sample);
             figures.tell("rate", "GB/s", sample);
         }
         let all: Vec<_> = figures.iter().collect();
         assert_eq!(all.len(), 2);
         assert_eq!(all[0].samples, [0.9, 1.2, 1.3]);
         assert_eq!((all[0].is_met(), all[1].is_met()), (Some(true), None));
-        assert!(!Target::AtMost(5.0).is_met_by(5.1));
+        assert!(!Goal::AtMost(5.0).is_met_by(5.1));
     }
 
     #[test]
     fn json_has_every_sample_and_whether_the_target_is_met() {
         let mut figures = Figures::default();
-        figures.hold("p99", "ms", Target::AtMost(5.0), 7.5);
+        figures.hold("p99", "ms", Goal::AtMost(5.0), 7.5);
         let json = serde_json::to_value(&figures).unwrap();
         assert_eq!(json[0]["samples"], serde_json::json!([7.5]));
         assert_eq!(json[0]["met"], serde_json::json!(false));

@@ -8,10 +8,10 @@
 //! the order of ids. One task drains the queue into one write (natural batching): the slower the
 //! store, the larger the batches.
 //!
-//! Files in reading order: `record.rs` defines a record; `handle.rs` has
-//! [`Audit`], the handle; `auditor.rs` has the [`Auditor`], which writes; `recorder.rs` makes records and waits until they are written; `pages.rs` records
-//! single pages, in windows; `queue.rs` has the queue and the task that writes it; `read.rs` reads
-//! records back; `keys.rs` defines the keys of rows.
+//! Files in reading order: `record.rs` defines a record; `handle.rs` has [`Audit`], the handle;
+//! `auditor.rs` has the [`Auditor`], which writes; `recorder.rs` makes records and waits until they
+//! are written; `pages.rs` records single pages, in windows; `queue.rs` has the queue and the task
+//! that writes it; `read.rs` reads records back; `keys.rs` defines the keys of rows.
 
 mod auditor;
 mod handle;

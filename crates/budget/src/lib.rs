@@ -1,7 +1,7 @@
 //! Shares of scarce resources, so that no client is left without because another has taken all.
 //!
-//! Files in reading order: `shares.rs` divides an amount among parties; `memory.rs` is the budget of
-//! memory that clients make the server hold; `turns.rs` says whose turn is next.
+//! Files in reading order: `shares.rs` divides an amount among parties; `memory.rs` is the budget
+//! of memory that clients make the server hold; `turns.rs` says whose turn is next.
 
 mod memory;
 mod shares;

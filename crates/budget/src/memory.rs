@@ -90,7 +90,7 @@ impl Memory {
             state.waiting.push_back(Waiting { party: party.clone(), bytes, granted });
             waiting
         };
-        let _place = Place { memory: self, party };
+        let _place = WaitingPlace { memory: self, party };
         // A share that is granted at the last moment returns with the channel.
         match tokio::time::timeout(WAIT_MAX, granted).await {
             Ok(Ok(share)) => Ok(share),
@@ -133,12 +133,12 @@ impl Memory {
 }
 
 /// A place in the queue. Dropping it returns the place.
-struct Place<'a> {
+struct WaitingPlace<'a> {
     memory: &'a Memory,
     party: &'a Party,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitingPlace<'_> {
     fn drop(&mut self) {
         self.memory.0.lock().places.give_back(self.party, 1);
     }

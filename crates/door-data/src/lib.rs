@@ -1,5 +1,5 @@
-//! The data door: the HTRC Data API and its extensions over HTTP. It knows volumes and the audit, and
-//! of the seam (`store`) only its errors and its time. It knows no engine, listener, token or
+//! The data door: the HTRC Data API and its extensions over HTTP. It knows volumes and the audit,
+//! and of the seam (`store`) only its errors and its time. It knows no engine, listener, token or
 //! configuration file.
 //!
 //! How to read it:

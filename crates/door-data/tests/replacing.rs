@@ -15,7 +15,7 @@ fn mets() -> String {
     format!("/volumes/{}/mets", cleaned(SALMON))
 }
 
-async fn replace(fixture: &Fixture, path: &str, body: &str, condition: Option<&str>) -> Answer {
+async fn replace(fixture: &Fixture, path: &str, body: &str, condition: Option<&str>) -> Reply {
     let media_type = if path.ends_with("/mets") { "application/xml" } else { "text/plain; charset=utf-8" };
     let ask = fixture.ask(Method::PUT, path).header(header::CONTENT_TYPE, media_type).body(body.to_owned());
     match condition {

@@ -11,7 +11,7 @@ use audit::Requester;
 use door_data::DataSettings;
 use http::{Method, StatusCode, header};
 use proptest::test_runner::{Config, TestRunner};
-use support::{Answer, Fixture, MACMAHON, SALMON, volume, with_samples};
+use support::{Fixture, MACMAHON, Reply, SALMON, volume, with_samples};
 
 async fn fixture() -> Fixture {
     with_samples(DataSettings::default(), &[MACMAHON, SALMON]).await
@@ -21,7 +21,7 @@ fn both() -> String {
     format!("/volumes?volumeIDs={SALMON}|none.such|{MACMAHON}&mets=true")
 }
 
-async fn range(fixture: &Fixture, path: &str, range: &str) -> Answer {
+async fn range(fixture: &Fixture, path: &str, range: &str) -> Reply {
     fixture.ask(Method::GET, path).header(header::RANGE, range).answer().await
 }
 

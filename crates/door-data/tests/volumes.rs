@@ -12,7 +12,7 @@ use door_data::{DataSettings, segment};
 use http::{Method, StatusCode, header};
 use md5::Md5;
 use sha2::{Digest, Sha256};
-use support::{Answer, Fixture, MACMAHON, SALMON, TAYLOR, cleaned, empty, sample, sample_pages, volume, with_samples};
+use support::{Fixture, MACMAHON, Reply, SALMON, TAYLOR, cleaned, empty, sample, sample_pages, volume, with_samples};
 
 async fn fixture() -> Fixture {
     with_samples(DataSettings::default(), &[SALMON, TAYLOR]).await
@@ -26,7 +26,7 @@ fn sha256(bytes: &[u8]) -> String {
     STANDARD.encode(Sha256::digest(bytes))
 }
 
-fn assert_digests(answer: &Answer) {
+fn assert_digests(answer: &Reply) {
     let expected = sha256(&answer.body);
     assert_eq!(answer.header("repr-digest").unwrap(), format!("sha-256=:{expected}:"));
     assert_eq!(answer.header("digest").unwrap(), format!("sha-256={expected}"));

@@ -41,7 +41,7 @@ pub struct Preferences {
     /// Whether to send the statements of other resources that refer to it.
     pub inbound_references: bool,
     /// The preferred kind of response.
-    pub answer: Option<Answer>,
+    pub answer: Option<ReturnPreference>,
     /// Whether the server understood all of `include` and `omit`.
     is_understood: bool,
     /// Members per page, if pages are preferred.
@@ -52,14 +52,14 @@ pub struct Preferences {
 
 /// A kind of response (RFC 7240, section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ReturnPreference {
     /// Minimal.
     Minimal,
     /// With the current representation.
     Representation,
 }
 
-impl Answer {
+impl ReturnPreference {
     /// As in headers.
     pub fn name(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl Preferences {
     /// The `Preference-Applied` of a response that follows these; none if some part was not
     /// understood, because its syntax cannot express parts of a preference.
     pub fn applied(&self) -> Option<&'static str> {
-        self.answer.filter(|_| self.is_understood).map(Answer::name)
+        self.answer.filter(|_| self.is_understood).map(ReturnPreference::name)
     }
 
     /// Sets `Preference-Applied`.
@@ -124,7 +124,7 @@ impl Preferences {
     /// Sets it, if the client prefers a minimal response to a change, which is the default.
     pub fn confirm_minimal(headers: &HeaderMap, answer: &mut HeaderMap) {
         let preferences = Self::of(headers);
-        if preferences.answer == Some(Answer::Minimal) {
+        if preferences.answer == Some(ReturnPreference::Minimal) {
             preferences.confirm(answer);
         }
     }
@@ -144,11 +144,11 @@ impl Preferences {
         match (name.as_str(), value.as_str()) {
             ("handling", "lenient") => self.lenient = true,
             ("return", "minimal") => {
-                self.answer = Some(Answer::Minimal);
+                self.answer = Some(ReturnPreference::Minimal);
                 (self.containment, self.membership) = (false, false);
             }
             ("return", "representation") => {
-                self.answer = Some(Answer::Representation);
+                self.answer = Some(ReturnPreference::Representation);
                 self.choose(&parameters);
             }
             _ => {}

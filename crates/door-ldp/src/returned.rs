@@ -11,7 +11,7 @@ use crate::conditions::Validators;
 use crate::errors::LdpError;
 use crate::incoming::Incoming;
 use crate::links;
-use crate::prefer::{Answer, Preferences};
+use crate::prefer::{Preferences, ReturnPreference};
 use crate::request::{LdpRequest, empty};
 
 /// Headers of a request that apply to the change, and not to the representation in its response.
@@ -66,7 +66,7 @@ impl LdpRequest {
     /// no acceptable representation can be sent with 200, the response stays minimal and does not
     /// claim to follow the preference.
     pub async fn returned(&self, path: &ResourcePath, short: Response) -> Response {
-        if Preferences::of(&self.headers).answer != Some(Answer::Representation) {
+        if Preferences::of(&self.headers).answer != Some(ReturnPreference::Representation) {
             return short;
         }
         let reading = self.reading(path);

@@ -102,7 +102,8 @@ pub fn parse_page_ids(list: &str, goes_on: impl Fn() -> bool) -> Result<Vec<Page
     if lists.is_empty() { Err(malformed(list)) } else { Ok(lists) }
 }
 
-/// Reads `volume[1,2,4]`; `None` if it is malformed or names no page. One token may name as many pages as all others.
+/// Reads `volume[1,2,4]`; `None` if it is malformed or names no page. One token may name as many
+/// pages as all others.
 fn parse_pages_of_volume(token: &str, goes_on: impl Fn() -> bool) -> Result<Option<(VolumeId, Vec<Seq>)>, ListError> {
     stop_unless(&goes_on)?;
     let Some((volume, list)) = token.strip_suffix(']').and_then(|token| token.rsplit_once('[')) else {

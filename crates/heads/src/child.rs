@@ -8,7 +8,7 @@ use store::{Class, Scan, Step, Table};
 use crate::containment::Parent;
 use crate::error::ObjectsResult;
 use crate::handle::Heads;
-use crate::head::{Body, Head, HeadRow, State};
+use crate::head::{Body, Head, HeadRow, ObjectState};
 use crate::keys;
 use crate::mark::Mark;
 use crate::retries::Tries;
@@ -54,7 +54,7 @@ impl Heads {
                 Switched::Moved if !self.keeps(Rule::HeadFirst) => {
                     let partition = parent.container().child_partition(&creation.name);
                     creation.base = self.retry_transient(|| self.head_at(&partition)).await?;
-                    if creation.base.as_ref().is_some_and(|row| row.head.state == State::Live) {
+                    if creation.base.as_ref().is_some_and(|row| row.head.state == ObjectState::Live) {
                         return Ok(Switched::Moved);
                     }
                 }
@@ -103,7 +103,7 @@ impl Creation {
             partition: parent.container().child_partition(&self.name),
             base: self.base.clone(),
             head: Head {
-                state: State::Live,
+                state: ObjectState::Live,
                 incarnation: self.incarnation,
                 parent_incarnation: parent.incarnation(),
                 revision: self.incarnation,
@@ -128,7 +128,7 @@ impl Parent {
         }
         before.push(self.require());
         let after = match head.state {
-            State::Deleted => self.removed(name, incarnation, Some(head.revision), head.revision),
+            ObjectState::Deleted => self.removed(name, incarnation, Some(head.revision), head.revision),
             _ => self.tell_change(name, head.revision),
         };
         let partition = self.container().child_partition(name);

@@ -45,13 +45,13 @@ const SCAN_BYTES: usize = 64 << 10;
 
 /// A job: a container whose shards, which began with `first_epoch`, are to be replaced.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Job {
+struct GrowthJob {
     of: Of,
     incarnation: RevisionId,
     first_epoch: u32,
 }
 
-impl Stored for Job {
+impl Stored for GrowthJob {
     const KIND: ValueKind = ValueKind::GrowingWork;
 }
 
@@ -121,7 +121,7 @@ impl Heads {
             return Ok(());
         }
         let (incarnation, first_epoch) = (parent.incarnation(), parent.body().first_epoch);
-        let job = head::seal(&Job { of: Of::container(parent.container()), incarnation, first_epoch })?;
+        let job = head::seal(&GrowthJob { of: Of::container(parent.container()), incarnation, first_epoch })?;
         let sort = keys::growing(incarnation, first_epoch);
         let record = self.queued(Queue::Growing, self.inner.surroundings.clock.now(), &[], sort).put(job);
         self.put_acknowledged(Class::Description, vec![record]).await
@@ -176,7 +176,7 @@ impl Heads {
         }
     }
 
-    async fn grow(&self, job: &Job) -> ObjectsResult<Grew> {
+    async fn grow(&self, job: &GrowthJob) -> ObjectsResult<Grew> {
         let Some(stands) = self.live_container(&job.of, job.incarnation).await? else { return Ok(Grew::Before) };
         if stands.body().first_epoch != job.first_epoch {
             return Ok(Grew::Before);

@@ -13,7 +13,7 @@ use crate::volume_body::VolumeBody;
 
 /// The state of an object. An object that never existed has no row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum State {
+pub enum ObjectState {
     /// It can be read.
     Live,
     /// It is a container whose children are being deleted.
@@ -28,7 +28,7 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     /// Its state.
-    pub state: State,
+    pub state: ObjectState,
     /// The id under which it was created.
     pub incarnation: RevisionId,
     /// The incarnation of the container in which it was created.
@@ -166,20 +166,20 @@ impl Head {
     /// The volume, if it is a live one.
     pub fn live_volume(&self) -> Option<&VolumeBody> {
         match (&self.state, &self.body) {
-            (State::Live, Body::Volume(volume)) => Some(volume),
+            (ObjectState::Live, Body::Volume(volume)) => Some(volume),
             _ => None,
         }
     }
 
     /// The container, if it is a live one.
     pub fn live_container(&self) -> Option<&ContainerBody> {
-        self.body.container().filter(|_| self.state == State::Live)
+        self.body.container().filter(|_| self.state == ObjectState::Live)
     }
 
     /// The resource, if it is a live one.
     pub fn live_resource(&self) -> Option<&ResourceBody> {
         match (&self.state, &self.body) {
-            (State::Live, Body::Resource(resource)) => Some(resource),
+            (ObjectState::Live, Body::Resource(resource)) => Some(resource),
             _ => None,
         }
     }

@@ -27,7 +27,7 @@ use store::{Class, Direction, NewRow, Row, Scan, Step, Table};
 use crate::container_body::ContainerBody;
 use crate::error::ObjectsResult;
 use crate::handle::Heads;
-use crate::head::{self, Body, Head, State};
+use crate::head::{self, Body, Head, ObjectState};
 use crate::keys;
 use crate::revision::RevisionId;
 
@@ -53,7 +53,7 @@ impl Head {
         let mut head = Self { floor: RevisionId::ZERO, condemned: None, collected: None, ..self.clone() };
         match head.state {
             // The shards of a container that is not live do not change.
-            State::Live => {
+            ObjectState::Live => {
                 if let Some(children) = head.body.container_mut() {
                     *children = ContainerBody::new(0);
                 }
@@ -61,8 +61,8 @@ impl Head {
                     volume.damaged = 0;
                 }
             }
-            State::Deleting | State::Deleted => {}
-            State::Free => head.state = State::Deleted,
+            ObjectState::Deleting | ObjectState::Deleted => {}
+            ObjectState::Free => head.state = ObjectState::Deleted,
         }
         head
     }
@@ -254,7 +254,7 @@ impl Heads {
     pub async fn end_of(&self, object: &Bytes, incarnation: RevisionId) -> ObjectsResult<Option<Head>> {
         let mut heads = HeadsOf { heads: self, object, incarnation, last: None };
         let mut end = None;
-        while let Some(head) = heads.next().await?.filter(|head| head.state != State::Live) {
+        while let Some(head) = heads.next().await?.filter(|head| head.state != ObjectState::Live) {
             end = Some(head);
         }
         Ok(end)
@@ -288,10 +288,10 @@ mod tests {
 
     const FIRST: RevisionId = RevisionId([1; 16]);
 
-    fn container(state: State, shards: u16) -> Head {
+    fn container(state: ObjectState, shards: u16) -> Head {
         let body = match state {
-            State::Live | State::Deleting => Body::Resource(ResourceBody::empty_container(shards)),
-            State::Deleted | State::Free => Body::Nothing,
+            ObjectState::Live | ObjectState::Deleting => Body::Resource(ResourceBody::empty_container(shards)),
+            ObjectState::Deleted | ObjectState::Free => Body::Nothing,
         };
         Head { state, incarnation: FIRST, revision: FIRST, logged: 3, body, ..Head::free() }
     }
@@ -299,25 +299,25 @@ mod tests {
     #[test]
     fn whoever_logs_a_head_puts_the_same_whatever_was_done_to_it_without_a_new_revision() {
         let condemned = Some(Condemned { named: FIRST, floor: FIRST, at: UnixMillis(7) });
-        for state in [State::Live, State::Deleting, State::Deleted] {
+        for state in [ObjectState::Live, ObjectState::Deleting, ObjectState::Deleted] {
             let head = container(state, 4);
             let amended = Head { floor: FIRST, condemned, collected: Some(FIRST), ..head.clone() };
             assert_eq!(amended.as_logged().seal().unwrap(), head.as_logged().seal().unwrap(), "{state:?}");
         }
-        let (live, mut grown) = (container(State::Live, 4), container(State::Live, 16));
+        let (live, mut grown) = (container(ObjectState::Live, 4), container(ObjectState::Live, 16));
         grown.body.container_mut().unwrap().growing = Some(MoreShards { shards: 64, first_epoch: 1 });
         assert_eq!(grown.as_logged(), live.as_logged(), "its shards may change while it is live");
-        let freed = Head { state: State::Free, ..container(State::Deleted, 4) };
-        assert_eq!(freed.as_logged(), container(State::Deleted, 4).as_logged());
+        let freed = Head { state: ObjectState::Free, ..container(ObjectState::Deleted, 4) };
+        assert_eq!(freed.as_logged(), container(ObjectState::Deleted, 4).as_logged());
         // The shards of a container that is being deleted do not change: its entry records where
         // its past members are.
-        let deleting = container(State::Deleting, 16);
+        let deleting = container(ObjectState::Deleting, 16);
         assert_eq!(deleting.as_logged().body, deleting.body);
     }
 
     #[test]
     fn an_entry_lies_where_every_version_looks_for_it_and_its_bytes_are_these() {
-        let head = Head { logged: 1_025, body: Body::Nothing, ..container(State::Deleted, 4) };
+        let head = Head { logged: 1_025, body: Body::Nothing, ..container(ObjectState::Deleted, 4) };
         let Step::Put { table, partition, rows } = head.log_step(&Bytes::from_static(b"r/a")).unwrap() else {
             panic!()
         };

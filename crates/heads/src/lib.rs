@@ -1,5 +1,5 @@
-//! The kernel of the domain: heads, revisions, containment, and the work that follows from them.
-//! No HTTP, no engine; nothing of how volumes or resources are made or read.
+//! The kernel of the domain: heads, revisions, containment, and the work that follows from them. No
+//! HTTP, no engine; nothing of how volumes or resources are made or read.
 //!
 //! Everything is an *object* in a partition of its own. Its one small **head** row is the only row
 //! that ever changes, and only by compare-and-write. All other rows are written once, under a key
@@ -15,8 +15,8 @@
 //!   rules of the protocols by name, so that the simulator can leave one out. `error.rs`: errors.
 //! - `retries.rs`, `read.rs`, `switch.rs`, `head_log.rs`: repeat calls, read heads, change them,
 //!   and keep replaced ones. `history.rs`: which replaced ones are kept.
-//! - `containment.rs`, `child.rs`, `children.rs`, `list.rs`: the children of a container, how one is
-//!   created and deleted, and how they are listed. `open.rs`: the containers at the top.
+//! - `containment.rs`, `child.rs`, `children.rs`, `list.rs`: the children of a container, how one
+//!   is created and deleted, and how they are listed. `open.rs`: the containers at the top.
 //! - `queue.rs`, `chores.rs`, `passes.rs`: recorded work, and passes over it.
 //! - `sampling.rs`, `past.rs`, `rewrite.rs`, `grow.rs`: how large a container is; its past members;
 //!   a shard without them; more shards.
@@ -57,7 +57,7 @@ pub use chores::Chore;
 pub use container_body::ContainerBody;
 pub use error::{ObjectsError, ObjectsResult};
 pub use handle::Heads;
-pub use head::{Body, Head, HeadRow, State};
+pub use head::{Body, Head, HeadRow, ObjectState};
 pub use keep::{History, InvalidKeep, Keep};
 pub use list::ListToken;
 pub use mark::Mark;

@@ -13,7 +13,7 @@ use crate::children::{Children, Marked, Name};
 use crate::containment::Parent;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
-use crate::head::{HeadRow, State};
+use crate::head::{HeadRow, ObjectState};
 use crate::keys;
 use crate::mark::Settled;
 use crate::revision::RevisionId;
@@ -186,7 +186,8 @@ impl Heads {
         }
         // A container must not be marked as gone before its contents are: until then the job that
         // deletes its parent has to find it.
-        let is_being_deleted = |row: &HeadRow| row.head.state == State::Deleting && row.head.incarnation == incarnation;
+        let is_being_deleted =
+            |row: &HeadRow| row.head.state == ObjectState::Deleting && row.head.incarnation == incarnation;
         let age = self.inner.surroundings.clock.now().since(incarnation.time());
         if head.is_some_and(is_being_deleted) && self.keeps(Rule::EndNested) || age < self.inner.options.sweep_after {
             return Ok(());
@@ -195,7 +196,7 @@ impl Heads {
             let change = self.inner.revisions.mint_above(incarnation);
             self.put_mark(parent.removed(name, incarnation, None, change)).await?;
         }
-        let live_otherwise = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation != incarnation;
+        let live_otherwise = |row: &HeadRow| row.head.state == ObjectState::Live && row.head.incarnation != incarnation;
         let partition = parent.container().child_partition(name);
         if !head.is_some_and(live_otherwise) {
             let fenced = self.fence(&partition, incarnation).await?;
@@ -214,7 +215,7 @@ impl Heads {
 }
 
 fn is_live_at(head: Option<&HeadRow>, incarnation: RevisionId) -> bool {
-    head.is_some_and(|row| row.head.state == State::Live && row.head.incarnation == incarnation)
+    head.is_some_and(|row| row.head.state == ObjectState::Live && row.head.incarnation == incarnation)
 }
 
 #[cfg(test)]

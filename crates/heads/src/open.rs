@@ -3,7 +3,7 @@
 use crate::containment::Container;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
-use crate::head::{Body, Head, State};
+use crate::head::{Body, Head, ObjectState};
 use crate::revision::RevisionId;
 use crate::switch::{Switch, Switched};
 
@@ -13,13 +13,13 @@ impl Heads {
         let partition = container.partition();
         let base = self.retry_transient(|| self.head_at(&partition)).await?;
         match base.as_ref().map(|row| row.head.state) {
-            Some(State::Live) => return Ok(()),
-            Some(State::Deleting | State::Deleted) => return Err(ObjectsError::Gone(container.name())),
-            Some(State::Free) | None => {}
+            Some(ObjectState::Live) => return Ok(()),
+            Some(ObjectState::Deleting | ObjectState::Deleted) => return Err(ObjectsError::Gone(container.name())),
+            Some(ObjectState::Free) | None => {}
         }
         let floor = base.as_ref().map_or(RevisionId::ZERO, |row| row.head.floor.max(row.head.revision));
         let incarnation = self.inner.revisions.mint_above(floor);
-        let head = Head { state: State::Live, incarnation, revision: incarnation, body, ..Head::free() };
+        let head = Head { state: ObjectState::Live, incarnation, revision: incarnation, body, ..Head::free() };
         match self
             .switch(Switch { partition, base, head, before: Vec::new(), after: Vec::new(), unsure: false })
             .await?

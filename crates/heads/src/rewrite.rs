@@ -91,8 +91,8 @@ impl Batch {
 }
 
 impl Heads {
-    /// Visits a shard: continues a rewrite that was begun, drops what an earlier one left, or begins
-    /// a rewrite if that is worthwhile. Returns whether the shard was rewritten.
+    /// Visits a shard: continues a rewrite that was begun, drops what an earlier one left, or
+    /// begins a rewrite if that is worthwhile. Returns whether the shard was rewritten.
     pub async fn tend_shard(&self, parent: &Parent, shard: u16) -> ObjectsResult<bool> {
         if parent.body().growing.is_some() {
             return Ok(false);

@@ -12,7 +12,7 @@ use store::{Call, Class, Expect, Guard, Outcome, Stamp, Step, Table, UnixMillis}
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
-use crate::head::{Body, Head, HeadRow, State};
+use crate::head::{Body, Head, HeadRow, ObjectState};
 use crate::keys;
 use crate::retries::Tries;
 use crate::revision::RevisionId;
@@ -104,16 +104,16 @@ impl Heads {
         }
         loop {
             let answer = self.try_switch(&switch).await?;
-            unsure |= matches!(answer, Answer::Unknown(_));
+            unsure |= matches!(answer, TryOutcome::Unknown(_));
             if unsure && !self.keeps(Rule::AckIntent) {
                 switch.before.retain(|step| step.table() != Table::Children);
             }
-            if matches!(answer, Answer::Refused) && !self.keeps(Rule::Relook) {
+            if matches!(answer, TryOutcome::Refused) && !self.keeps(Rule::Relook) {
                 return Ok(Switched::Moved);
             }
             match answer {
-                Answer::Applied => return Ok(Switched::Applied),
-                Answer::Failed(error) if !unsure && !error.is_passing() => return Err(error),
+                TryOutcome::Applied => return Ok(Switched::Applied),
+                TryOutcome::Failed(error) if !unsure && !error.is_passing() => return Err(error),
                 _ => {}
             }
             match self.look(&switch.partition, revision, unsure).await? {
@@ -126,8 +126,8 @@ impl Heads {
                     return Ok(Switched::Applied);
                 }
                 Stands::Otherwise(stands) if same_stamp(stands.as_deref(), switch.base.as_ref()) => match answer {
-                    Answer::Required => return Ok(Switched::Required { unsure }),
-                    Answer::Failed(error) if !error.is_passing() => {
+                    TryOutcome::Required => return Ok(Switched::Required { unsure }),
+                    TryOutcome::Failed(error) if !error.is_passing() => {
                         return Err(ObjectsError::Unknown(error.to_string()));
                     }
                     _ => {}
@@ -189,19 +189,19 @@ impl Heads {
     /// A call that writes a head.
     fn call_to(&self, head: &Head) -> Call {
         let call = self.call(Class::Description);
-        if head.state == State::Live { call } else { call.removing() }
+        if head.state == ObjectState::Live { call } else { call.removing() }
     }
 
-    async fn try_switch(&self, switch: &Switch) -> ObjectsResult<Answer> {
+    async fn try_switch(&self, switch: &Switch) -> ObjectsResult<TryOutcome> {
         let steps = switch.steps(self.stamp(), self.rules())?;
         let head_at = steps.len() - 1 - switch.after.len();
         let outcome = self.inner.store.run(self.call_to(&switch.head), steps).await;
         Ok(match outcome {
-            Ok(Outcome::Applied) => Answer::Applied,
-            Ok(Outcome::Refused { step, .. }) if step < head_at => Answer::Required,
-            Ok(Outcome::Refused { .. }) => Answer::Refused,
-            Ok(Outcome::Unknown { reason }) => Answer::Unknown(reason),
-            Err(error) => Answer::Failed(error.into()),
+            Ok(Outcome::Applied) => TryOutcome::Applied,
+            Ok(Outcome::Refused { step, .. }) if step < head_at => TryOutcome::Required,
+            Ok(Outcome::Refused { .. }) => TryOutcome::Refused,
+            Ok(Outcome::Unknown { reason }) => TryOutcome::Unknown(reason),
+            Err(error) => TryOutcome::Failed(error.into()),
         })
     }
 
@@ -277,11 +277,11 @@ impl Heads {
     /// free then; `None` if it is not deleted any more, or was deleted again.
     pub async fn free(&self, partition: &Bytes, deleted: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         let change = |head: Option<&Head>| {
-            let head = head.filter(|head| head.state == State::Deleted && head.revision == deleted)?;
-            Some(Head { state: State::Free, ..head.clone() })
+            let head = head.filter(|head| head.state == ObjectState::Deleted && head.revision == deleted)?;
+            Some(Head { state: ObjectState::Free, ..head.clone() })
         };
         let freed = self.amend(partition, change).await?;
-        Ok(freed.filter(|row| row.head.state == State::Free && row.head.revision == deleted))
+        Ok(freed.filter(|row| row.head.state == ObjectState::Free && row.head.revision == deleted))
     }
 
     /// Makes sure that no revision at or below `revision` is ever switched in, unless the object is
@@ -291,7 +291,7 @@ impl Heads {
             return self.retry_transient(|| self.head_at(partition)).await;
         }
         self.amend(partition, |head| match head {
-            Some(head) if head.state == State::Live || head.floor >= revision => None,
+            Some(head) if head.state == ObjectState::Live || head.floor >= revision => None,
             Some(head) => Some(Head { floor: revision, ..head.clone() }),
             None => Some(Head { floor: revision, ..Head::free() }),
         })
@@ -300,7 +300,7 @@ impl Heads {
 }
 
 /// The store's result for one try of a switch.
-enum Answer {
+enum TryOutcome {
     Applied,
     /// A step before the head was refused.
     Required,
@@ -312,13 +312,13 @@ enum Answer {
     Failed(ObjectsError),
 }
 
-impl Answer {
+impl TryOutcome {
     /// The error after the last of many tries.
     fn given_up(self, unsure: bool) -> ObjectsError {
         match self {
-            Answer::Failed(error) if !unsure => error,
-            Answer::Failed(error) => ObjectsError::Unknown(error.to_string()),
-            Answer::Unknown(reason) => ObjectsError::Unknown(reason),
+            TryOutcome::Failed(error) if !unsure => error,
+            TryOutcome::Failed(error) => ObjectsError::Unknown(error.to_string()),
+            TryOutcome::Unknown(reason) => ObjectsError::Unknown(reason),
             _ if unsure => ObjectsError::Unknown("an earlier try may still arrive".to_owned()),
             _ => ObjectsError::Overloaded("a head is being changed by others all the time".to_owned()),
         }
@@ -337,7 +337,7 @@ impl Head {
     /// The head of a name that was never used, once a head has to be written.
     pub fn free() -> Self {
         Self {
-            state: State::Free,
+            state: ObjectState::Free,
             incarnation: RevisionId::ZERO,
             parent_incarnation: RevisionId::ZERO,
             revision: RevisionId::ZERO,
@@ -369,7 +369,7 @@ fn same_stamp(one: Option<&HeadRow>, other: Option<&HeadRow>) -> bool {
 /// Whether two heads differ at most by fences, condemnations and similar amendments.
 fn same_to_clients(one: Option<&HeadRow>, other: Option<&HeadRow>) -> bool {
     let seen = |row: Option<&HeadRow>| {
-        row.map_or((RevisionId::ZERO, false), |row| (row.head.revision, row.head.state == State::Live))
+        row.map_or((RevisionId::ZERO, false), |row| (row.head.revision, row.head.state == ObjectState::Live))
     };
     seen(one) == seen(other)
 }

@@ -12,7 +12,7 @@ use hathi::VolumeId;
 use heads::children::Children;
 use heads::containment::{Container, Parent};
 use heads::error::ObjectsResult;
-use heads::head::{Head, HeadRow, State};
+use heads::head::{Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::mark::{Mark, Settled};
 use heads::path::ResourcePath;
@@ -206,7 +206,7 @@ impl Library {
                 if let Some(parent) = parent {
                     marks.extend(self.implied_marks(parent, member, &head).await?);
                 }
-                if head.state == State::Live {
+                if head.state == ObjectState::Live {
                     found.volumes += u64::from(id.is_some());
                     let is_lost = is_text_incomplete && parent.is_none();
                     found.lost_resources.extend(path.filter(|_| is_lost));
@@ -226,9 +226,9 @@ impl Library {
     /// because the mark of an added child also has a note.
     async fn implied_marks(&self, parent: &Parent, member: &Member, head: &Head) -> ObjectsResult<Vec<Step>> {
         let implied: &[Mark] = match head.state {
-            State::Live => &[Mark::Added, Mark::Confirmed],
-            State::Deleting => &[],
-            State::Deleted | State::Free => &[Mark::Removed],
+            ObjectState::Live => &[Mark::Added, Mark::Confirmed],
+            ObjectState::Deleting => &[],
+            ObjectState::Deleted | ObjectState::Free => &[Mark::Removed],
         };
         let mut missing = Vec::new();
         for mark in implied {
@@ -285,7 +285,7 @@ impl Library {
                 for ((name, partition), head) in names.iter().zip(&partitions).zip(heads) {
                     // A container that is being deleted stays until the job that deletes it has
                     // found it.
-                    let is_there = |head: &Head| matches!(head.state, State::Live | State::Deleting);
+                    let is_there = |head: &Head| matches!(head.state, ObjectState::Live | ObjectState::Deleting);
                     let stands = head?.map(|row| row.head).filter(is_there).map(|head| head.incarnation);
                     let listed = name.incarnations.iter().filter(|marked| marked.marks.settled() == Settled::Live);
                     let headless: Vec<_> = listed.filter(|marked| stands != Some(marked.incarnation)).collect();

@@ -5,7 +5,7 @@
 //! read is left out. The central directory needs 24 bytes of memory per entry.
 
 use crate::encode::{self, Encoding, Form, Input, Output};
-use crate::entry::{End, Entry, Sink, Sizes};
+use crate::entry::{End, EntryHeader, Sink, Sizes};
 use crate::exact::put_errors;
 use crate::frame::FRAME_END;
 use crate::layout::{GroupNames, PageEntries};
@@ -35,9 +35,9 @@ impl Kept {
     /// A text entry without pages.
     const EMPTY_TEXT: Self = Self { size: 0, compressed: 0, crc32: 0, seq: Self::TEXT };
 
-    fn entry(&self, utf8: bool, zip64: bool) -> Entry {
+    fn entry(&self, utf8: bool, zip64: bool) -> EntryHeader {
         let sizes = Sizes::Described { zip64 };
-        Entry { directory: false, utf8, size: self.size, compressed: self.compressed, crc32: self.crc32, sizes }
+        EntryHeader { directory: false, utf8, size: self.size, compressed: self.compressed, crc32: self.crc32, sizes }
     }
 }
 
@@ -62,11 +62,11 @@ enum Batch {
     /// Members of a group that are entries of their own, with their numbers.
     Entries { group: usize, members: Vec<(u32, Member)>, encoded: Encoding },
     /// The local header of a text entry.
-    TextBegin { name: String, planned: Entry },
+    TextBegin { name: String, planned: EntryHeader },
     /// Pages of the text entry, each with its group.
     Text { members: Vec<(usize, Member)>, encoded: Encoding },
     /// The end of the text entry.
-    TextEnd { planned: Entry },
+    TextEnd { planned: EntryHeader },
     /// The end of a group.
     GroupEnd,
 }
@@ -171,7 +171,8 @@ impl<S: Source> Described<S> {
                 self.push(Batch::TextEnd { planned }).await?;
             }
         }
-        // With the last pages: a batch of its own would take a place of the pool for almost no work.
+        // With the last pages: a batch of its own would take a place of the pool for almost no
+        // work.
         if let Some((mets, frame)) = self.mets(index).await? {
             members.push((Kept::METS, mets));
             inputs.push((None, mets, frame));
@@ -212,7 +213,7 @@ impl<S: Source> Described<S> {
         let Some(batch) = self.pipeline.pop_front() else { return Ok(()) };
         match batch {
             Batch::Directory { name } => {
-                Entry::directory(name.as_bytes()).put_local(&mut self.out, name.as_bytes());
+                EntryHeader::directory(name.as_bytes()).put_local(&mut self.out, name.as_bytes());
             }
             Batch::Entries { group, members, encoded } => self.write_entries(group, members, encoded).await?,
             Batch::TextBegin { name, planned } => {
@@ -342,7 +343,7 @@ impl<S: Source> Described<S> {
             let group = &archive.groups[index];
             let utf8 = !group.name.is_ascii();
             if let Some(name) = &names.directory {
-                let entry = Entry::directory(name.as_bytes());
+                let entry = EntryHeader::directory(name.as_bytes());
                 entry.put_central(&mut self.out, name.as_bytes(), at);
                 at += entry.len(name.len());
                 entries += 1;
@@ -377,6 +378,6 @@ fn name_of(names: &mut GroupNames, seq: u32) -> &[u8] {
 }
 
 /// The entry as its local header has it.
-fn described(planned: &Entry) -> Entry {
-    Entry { sizes: Sizes::Described { zip64: planned.size >= LIMIT32 }, ..*planned }
+fn described(planned: &EntryHeader) -> EntryHeader {
+    EntryHeader { sizes: Sizes::Described { zip64: planned.size >= LIMIT32 }, ..*planned }
 }

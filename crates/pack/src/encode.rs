@@ -45,11 +45,11 @@ static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
 });
 
 /// The result of a job. The error means that it panicked, or that there are no threads.
-pub(crate) type Job<T> = oneshot::Receiver<T>;
+pub(crate) type Pending<T> = oneshot::Receiver<T>;
 
 /// Queues a job, first come, first served. If the returned value is dropped before the job begins,
 /// the job is skipped.
-fn start<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Job<T> {
+fn start<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Pending<T> {
     let (sender, receiver) = oneshot::channel();
     if let Some(pool) = &*POOL {
         pool.spawn_fifo(move || {
@@ -76,7 +76,7 @@ pub(crate) enum Encoding {
     /// Unchanged frames: nothing to do and nothing to wait for.
     Done(Vec<Output>),
     /// A job on the pool.
-    Running(Job<Vec<Output>>),
+    Running(Pending<Vec<Output>>),
 }
 
 impl Encoding {
@@ -129,7 +129,7 @@ pub(crate) fn start_members(
     frames: Vec<Input>,
     len: usize,
     mut put: impl FnMut(&mut Vec<u8>, usize, &[u8]) + Send + 'static,
-) -> Job<Members> {
+) -> Pending<Members> {
     start(move || {
         let (mut inflater, mut text, mut out) = (Inflater::new(), Vec::new(), Vec::with_capacity(len));
         for (nth, (page, member, frame)) in frames.iter().enumerate() {

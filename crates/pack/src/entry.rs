@@ -34,7 +34,7 @@ pub(crate) enum Sizes {
 
 /// What the records of an entry say about it, except its name and place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct EntryHeader {
     pub(crate) directory: bool,
     pub(crate) utf8: bool,
     /// Bytes of the text.
@@ -118,7 +118,7 @@ fn field32(value: u64) -> u32 {
     value.min(LIMIT32) as u32
 }
 
-impl Entry {
+impl EntryHeader {
     /// A directory: no content.
     pub(crate) fn directory(name: &[u8]) -> Self {
         Self { directory: true, utf8: !name.is_ascii(), size: 0, compressed: 0, crc32: 0, sizes: Sizes::Ahead }
@@ -329,7 +329,7 @@ mod tests {
             values.iter().flat_map(|a| values.map(|b| (*a, b))).flat_map(|(a, b)| values.map(|c| (a, b, c)))
         {
             for sizes in sizes {
-                let entry = Entry { directory: false, utf8: true, size, compressed, crc32: 7, sizes };
+                let entry = EntryHeader { directory: false, utf8: true, size, compressed, crc32: 7, sizes };
                 let (mut local, mut central) = (Vec::new(), Vec::new());
                 entry.put_local(&mut local, b"name");
                 assert_eq!(local.len() as u64, entry.local_len(4));

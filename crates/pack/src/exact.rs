@@ -5,7 +5,7 @@
 //! before the window is skipped by arithmetic, so no frame is read for it.
 
 use crate::encode;
-use crate::entry::{Entry, Sink};
+use crate::entry::{EntryHeader, Sink};
 use crate::frame::FRAME_END;
 use crate::layout::PageEntries;
 use crate::map::Map;
@@ -111,7 +111,7 @@ impl<S: Source> Exact<S> {
         let archive = self.reader.archive.clone();
         let Some(names) = archive.names(index) else { return self.pages(index, Pages::Joined).await };
         if let Some(name) = names.directory {
-            Entry::directory(name.as_bytes()).put_local(&mut self.out, name.as_bytes());
+            EntryHeader::directory(name.as_bytes()).put_local(&mut self.out, name.as_bytes());
         }
         match names.pages {
             PageEntries::Apart(names) => {
@@ -240,7 +240,7 @@ impl<S: Source> Exact<S> {
         let group = &archive.groups[index];
         let mut at = self.map.groups[index];
         if let Some(name) = names.directory {
-            let entry = Entry::directory(name.as_bytes());
+            let entry = EntryHeader::directory(name.as_bytes());
             entry.put_central(&mut self.out, name.as_bytes(), at);
             at += entry.len(name.len());
         }

@@ -1,6 +1,6 @@
 //! Offsets of everything in an archive of known length.
 
-use crate::entry::{End, Entry};
+use crate::entry::{End, EntryHeader};
 use crate::layout::PageEntries;
 use crate::names::{self, PageNames};
 use crate::reader::{members, mismatch, page_count};
@@ -14,7 +14,7 @@ pub(crate) struct Map {
     /// Start of the pages and METS of each group, and as the last element their end.
     pub(crate) groups: Vec<u64>,
     /// The one entry that has the pages of all groups, with its name, if the layout has it.
-    pub(crate) one: Option<(&'static str, Entry)>,
+    pub(crate) one: Option<(&'static str, EntryHeader)>,
     /// Offset of the entry `ERROR.err`, if there is one.
     pub(crate) errors_at: u64,
     /// Start of the central directory's records of each group, and their end, as above. All are
@@ -81,7 +81,7 @@ fn local_len(archive: &Archive, index: usize) -> u64 {
     let (level, group) = (archive.level, &archive.groups[index]);
     let (utf8, sums) = (!group.name.is_ascii(), group.pages.sums());
     let Some(names) = archive.names(index) else { return names::contents_len(level, &sums) };
-    let directory_len = names.directory.map_or(0, |name| Entry::directory(name.as_bytes()).len(name.len()));
+    let directory_len = names.directory.map_or(0, |name| EntryHeader::directory(name.as_bytes()).len(name.len()));
     let pages_len = match names.pages {
         PageEntries::Apart(names) => {
             let empty = names::joined_entry(level, utf8, &Sums::default(), 0);
@@ -105,7 +105,7 @@ async fn central_len<S: Source>(
     let Some(names) = archive.names(index) else { return Ok(0) };
     let (mut len, mut pages_at) = (0, at);
     if let Some(name) = names.directory {
-        let entry = Entry::directory(name.as_bytes());
+        let entry = EntryHeader::directory(name.as_bytes());
         len += entry.central_len(name.len(), at);
         pages_at += entry.len(name.len());
     }

@@ -1,6 +1,6 @@
 //! Names of pages, and records of entries.
 
-use crate::entry::{Entry, Sizes};
+use crate::entry::{EntryHeader, Sizes};
 use crate::frame::{FRAME_END, stored_len};
 use crate::{Level, Member, Sums};
 
@@ -49,21 +49,21 @@ pub(crate) fn contents_len(level: Level, sums: &Sums) -> u64 {
 }
 
 /// The entry of one member, its sizes in the local header.
-pub(crate) fn member_entry(level: Level, utf8: bool, member: &Member) -> Entry {
+pub(crate) fn member_entry(level: Level, utf8: bool, member: &Member) -> EntryHeader {
     joined_entry(level, utf8, &Sums::of(member), member.crc32)
 }
 
 /// The entry of some members joined, its sizes in the local header.
-pub(crate) fn joined_entry(level: Level, utf8: bool, sums: &Sums, crc32: u32) -> Entry {
+pub(crate) fn joined_entry(level: Level, utf8: bool, sums: &Sums, crc32: u32) -> EntryHeader {
     let compressed = contents_len(level, sums) + FRAME_END.len() as u64;
-    Entry { directory: false, utf8, size: sums.bytes, compressed, crc32, sizes: Sizes::Ahead }
+    EntryHeader { directory: false, utf8, size: sums.bytes, compressed, crc32, sizes: Sizes::Ahead }
 }
 
 /// The entry of `ERROR.err`, in stored blocks: the same bytes whatever compresses the rest.
-pub(crate) fn errors_entry(text: &[u8]) -> Entry {
+pub(crate) fn errors_entry(text: &[u8]) -> EntryHeader {
     let (size, crc32) = (text.len() as u64, crc32fast::hash(text));
     let compressed = stored_len(size) + FRAME_END.len() as u64;
-    Entry { directory: false, utf8: false, size, compressed, crc32, sizes: Sizes::Ahead }
+    EntryHeader { directory: false, utf8: false, size, compressed, crc32, sizes: Sizes::Ahead }
 }
 
 #[cfg(test)]

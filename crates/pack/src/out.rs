@@ -1,7 +1,7 @@
 //! The output of a stream: a window of the archive's bytes, cut into pieces.
 
 use crate::FrameError;
-use crate::encode::{self, Job, Members};
+use crate::encode::{self, Members, Pending};
 use crate::entry::Sink;
 use crate::reader::Reader;
 use crate::source::{ArchiveError, Source};
@@ -42,7 +42,7 @@ enum Queued {
     /// Members of a group that are being encoded; a part of them is requested.
     Encoding {
         group: usize,
-        job: Job<Members>,
+        job: Pending<Members>,
         wanted: Range<usize>,
     },
 }
@@ -107,7 +107,7 @@ impl<S: Source> Out<S> {
 
     /// Appends members of a group that the pool encodes, of known length. More can be appended at
     /// once.
-    pub(crate) fn put_encoding(&mut self, group: usize, len: usize, job: Job<Members>) {
+    pub(crate) fn put_encoding(&mut self, group: usize, len: usize, job: Pending<Members>) {
         let wanted = self.pass(len);
         self.end_piece();
         self.encoding += 1;

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use flate2::{Compress, FlushCompress};
 
 use crate::deflate::{append_deflated, stream_compressor};
-use crate::entry::{End, Entry, Sink, Sizes};
+use crate::entry::{End, EntryHeader, Sink, Sizes};
 
 use crate::spec::{LIMIT32, MAX_NAME_BYTES};
 
@@ -38,7 +38,7 @@ pub struct StreamedZip<C> {
 struct Open {
     name: Box<str>,
     at: u64,
-    entry: Entry,
+    entry: EntryHeader,
     compress: Compress,
     crc32: crc32fast::Hasher,
 }
@@ -53,7 +53,7 @@ impl<C: Read + Write + Seek> StreamedZip<C> {
     /// Adds a directory. Its name ends with a slash.
     pub fn directory(&mut self, name: &str) -> io::Result<()> {
         check(name)?;
-        let (entry, at) = (Entry::directory(name.as_bytes()), self.written);
+        let (entry, at) = (EntryHeader::directory(name.as_bytes()), self.written);
         let before = self.ready.len();
         entry.put_local(&mut self.ready, name.as_bytes());
         self.count_from(before);
@@ -68,7 +68,7 @@ impl<C: Read + Write + Seek> StreamedZip<C> {
         }
         let zip64 = size_max.saturating_add(size_max / GROWTH) >= LIMIT32;
         let sizes = Sizes::Described { zip64 };
-        let entry = Entry { directory: false, utf8: !name.is_ascii(), size: 0, compressed: 0, crc32: 0, sizes };
+        let entry = EntryHeader { directory: false, utf8: !name.is_ascii(), size: 0, compressed: 0, crc32: 0, sizes };
         let (at, before) = (self.written, self.ready.len());
         entry.put_local(&mut self.ready, name.as_bytes());
         self.count_from(before);
@@ -109,7 +109,7 @@ impl<C: Read + Write + Seek> StreamedZip<C> {
         self.written += (self.ready.len() - before) as u64;
     }
 
-    fn keep(&mut self, entry: &Entry, name: &str, at: u64) -> io::Result<()> {
+    fn keep(&mut self, entry: &EntryHeader, name: &str, at: u64) -> io::Result<()> {
         let mut record = Vec::new();
         entry.put_central(&mut record, name.as_bytes(), at);
         self.central_len += record.len() as u64;

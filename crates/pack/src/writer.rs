@@ -1,7 +1,7 @@
 //! Small archives whose entries are made one after the other, such as token counts.
 
 use crate::deflate::Deflater;
-use crate::entry::{End, Entry, Sink, Sizes};
+use crate::entry::{End, EntryHeader, Sink, Sizes};
 use crate::frame::{FRAME_END, Frame, FrameError, MAX_TEXT_BYTES};
 use crate::spec::MAX_NAME_BYTES;
 use bytes::{Bytes, BytesMut};
@@ -27,7 +27,7 @@ pub enum ZipEntryError {
 #[derive(Clone, Debug)]
 pub struct ZipEntry {
     name: Box<str>,
-    entry: Entry,
+    entry: EntryHeader,
     content: Bytes,
 }
 
@@ -55,7 +55,7 @@ impl ZipEntry {
         let (utf8, compressed) = (!name.is_ascii(), content.len() as u64);
         Ok(Self {
             name,
-            entry: Entry { directory: false, utf8, size, compressed, crc32, sizes: Sizes::Ahead },
+            entry: EntryHeader { directory: false, utf8, size, compressed, crc32, sizes: Sizes::Ahead },
             content,
         })
     }

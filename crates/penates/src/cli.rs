@@ -99,8 +99,8 @@ pub enum Command {
     ///
     /// A new program reads and writes an older store as it is, so you can go back. After an upgrade
     /// you cannot: earlier programs refuse the store. Nothing stored is rewritten. A data folder
-    /// must be held by no server. In a Cassandra cluster servers go on, and the command does nothing
-    /// if one of them does not know the next level.
+    /// must be held by no server. In a Cassandra cluster servers go on, and the command does
+    /// nothing if one of them does not know the next level.
     Upgrade(commands::upgrade::UpgradeArgs),
     /// Make volumes for load tests from the pages of the bundled ones.
     ///

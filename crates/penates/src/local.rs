@@ -13,7 +13,7 @@ use store_cassandra::CassandraStore;
 use store_embedded::EmbeddedStore;
 
 use crate::exit::CliError;
-use crate::settings::{Place, Settings};
+use crate::settings::{Settings, StoreLocation};
 
 /// How often a process checks whether a shared store has become read-only.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
@@ -44,8 +44,8 @@ pub async fn open_store(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
 /// Why an unfinished copy is not opened, and what to do about it.
 pub fn unfinished_copy(settings: &Settings, origin: &str) -> StoreError {
     let (location, remove) = match settings.place() {
-        Place::Folder(folder) => (folder.display().to_string(), "delete the folder"),
-        Place::Cluster(address) => (address.to_owned(), "drop the keyspace"),
+        StoreLocation::Folder(folder) => (folder.display().to_string(), "delete the folder"),
+        StoreLocation::Cluster(address) => (address.to_owned(), "drop the keyspace"),
     };
     let detail = format!(
         "it is an unfinished copy of {origin}; `penates copy --from {origin} --to {location}` continues it, or {remove} to abandon it"
@@ -71,8 +71,8 @@ async fn keep_looking(gate: Weak<ReadOnlyGate>) {
 /// Opens the configured store for a copy, which may write where others may not.
 pub async fn open_ungated(settings: &Settings) -> StoreResult<Arc<dyn Store>> {
     let engine: Arc<dyn Store> = match settings.place() {
-        Place::Folder(folder) => open_folder(folder, settings).await?,
-        Place::Cluster(address) => {
+        StoreLocation::Folder(folder) => open_folder(folder, settings).await?,
+        StoreLocation::Cluster(address) => {
             let options = settings.cassandra.options(address, settings.server.store.clock_skew_max)?;
             CassandraStore::open(options, Arc::new(SystemClock)).await?
         }

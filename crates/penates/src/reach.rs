@@ -13,7 +13,7 @@ use crate::cli::{ReachArgs, StoreArgs};
 use crate::client::Client;
 use crate::exit::CliError;
 use crate::local;
-use crate::settings::{self, Flags, Place, Settings};
+use crate::settings::{self, Flags, Settings, StoreLocation};
 
 /// How long a process that holds the store may take to release it, or to respond at its socket: it
 /// may just be starting or ending.
@@ -63,7 +63,7 @@ async fn find_by(
     open: impl AsyncFn(&Settings) -> StoreResult<Arc<dyn Store>>,
 ) -> anyhow::Result<Way> {
     let settings = settings::load(args, Flags::of(args)?)?.settings;
-    let Place::Folder(folder) = settings.place() else {
+    let StoreLocation::Folder(folder) = settings.place() else {
         let store = open(&settings).await.map_err(local::cannot_open)?;
         return Ok(Way::Free(store, Box::new(settings)));
     };

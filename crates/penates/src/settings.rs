@@ -14,7 +14,7 @@ use crate::cli::StoreArgs;
 use crate::exit::CliError;
 
 pub use load::{Loaded, Origin, Setting};
-pub use sections::{Place, Settings};
+pub use sections::{Settings, StoreLocation};
 
 /// The values that a command line sets, by their dotted names. Later ones override earlier ones.
 #[derive(Clone, Debug, Default)]

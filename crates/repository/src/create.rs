@@ -5,7 +5,7 @@ use heads::child::Creation;
 use heads::container_body::ContainerBody;
 use heads::containment::{Container, Parent};
 use heads::error::ObjectsResult;
-use heads::head::{Body, HeadRow, State};
+use heads::head::{Body, HeadRow, ObjectState};
 use heads::keys;
 use heads::path::{NAME_BYTES_MAX, ResourcePath};
 use heads::resource_body::{Binary, BytesPlace, Kind, Membership, ResourceBody};
@@ -156,8 +156,8 @@ impl Repository {
         let is_current = |row: &HeadRow| row.head.parent_incarnation == parent.incarnation();
         Ok(match row {
             None => Some(None),
-            Some(row) if row.head.state == State::Free => Some(Some(row)),
-            Some(row) if row.head.state == State::Deleted && !is_current(&row) => Some(Some(row)),
+            Some(row) if row.head.state == ObjectState::Free => Some(Some(row)),
+            Some(row) if row.head.state == ObjectState::Deleted && !is_current(&row) => Some(Some(row)),
             Some(_) => None,
         })
     }

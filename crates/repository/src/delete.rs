@@ -11,7 +11,7 @@ use heads::children::Children;
 use heads::chores::{Chore, Then};
 use heads::containment::{Container, Parent};
 use heads::error::{ObjectsError, ObjectsResult};
-use heads::head::{self, Body, Head, HeadRow, State};
+use heads::head::{self, Body, Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::path::ResourcePath;
 use heads::queue::{Queue, WorkEntry};
@@ -35,12 +35,12 @@ const BATCH_CHILDREN: usize = 512;
 
 /// A container that is being deleted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Job {
+struct DeletionJob {
     path: String,
     incarnation: RevisionId,
 }
 
-impl Stored for Job {
+impl Stored for DeletionJob {
     const KIND: ValueKind = ValueKind::DeletionWork;
 }
 
@@ -70,9 +70,9 @@ impl Repository {
         let sort = keys::container_job(revision, incarnation);
         let head = match is_container {
             false => deleted(&base.head, revision),
-            true => Head { state: State::Deleting, revision, ..base.head.clone() },
+            true => Head { state: ObjectState::Deleting, revision, ..base.head.clone() },
         };
-        let job = head::seal(&Job { path: path.to_string(), incarnation })?;
+        let job = head::seal(&DeletionJob { path: path.to_string(), incarnation })?;
         let running = self.inner.running_jobs.begin(&sort);
         if !self.heads.keeps(Rule::ScanAfter)
             && let Some(parent) = Parent::of(&Container::At(path.clone()), &resource.row, self.heads.rules())
@@ -144,11 +144,11 @@ impl Repository {
         if self.heads.now().since(since.time()) < age_min {
             return Ok((false, self.heads.finished_if(false)));
         }
-        let job: Job = head::open(Table::Work, &record.value)?;
+        let job: DeletionJob = head::open(Table::Work, &record.value)?;
         let path = keys::stored_path(&job.path)?;
         let object = keys::resource_partition(&path);
         let stands = self.heads.retry_transient(|| self.heads.head_at(&object)).await?;
-        let is_live = |row: &HeadRow| row.head.state == State::Live && row.head.incarnation == job.incarnation;
+        let is_live = |row: &HeadRow| row.head.state == ObjectState::Live && row.head.incarnation == job.incarnation;
         if stands.is_some_and(|row| is_live(&row)) {
             // The recorder may still be about to begin, for up to a grace.
             return Ok((false, self.heads.finished_if(self.heads.grace_passed(since.time()))));
@@ -192,7 +192,8 @@ impl Repository {
             let mut tries = Tries::default();
             loop {
                 let row = self.heads.retry_transient(|| self.heads.head_at(&partition)).await?;
-                let is_it = |row: &HeadRow| row.head.state == State::Deleting && row.head.incarnation == incarnation;
+                let is_it =
+                    |row: &HeadRow| row.head.state == ObjectState::Deleting && row.head.incarnation == incarnation;
                 let Some(row) = row.filter(is_it) else { return Ok(()) };
                 let Some(parent) = Parent::standing(&Container::At(path.clone()), &row, self.heads.rules()) else {
                     return Ok(());
@@ -264,11 +265,11 @@ impl Repository {
             let row = self.heads.retry_transient(|| self.heads.head_at(&partition)).await?;
             match row {
                 Some(row) if row.head.incarnation == incarnation => match row.head.state {
-                    State::Live => self.begin_end(path, row).await?,
-                    State::Deleting => return Ok(ChildEnd::Begun),
-                    State::Deleted | State::Free => return Ok(ChildEnd::Over),
+                    ObjectState::Live => self.begin_end(path, row).await?,
+                    ObjectState::Deleting => return Ok(ChildEnd::Begun),
+                    ObjectState::Deleted | ObjectState::Free => return Ok(ChildEnd::Over),
                 },
-                Some(row) if row.head.state == State::Live || row.head.floor >= incarnation => {
+                Some(row) if row.head.state == ObjectState::Live || row.head.floor >= incarnation => {
                     return Ok(ChildEnd::Over);
                 }
                 _ if !self.heads.keeps(Rule::Fence) => return Ok(ChildEnd::Over),
@@ -285,7 +286,7 @@ impl Repository {
     async fn begin_end(&self, path: &ResourcePath, row: HeadRow) -> ObjectsResult<()> {
         let revision = self.heads.revisions().mint_above(row.head.revision.max(row.head.floor));
         let head = match row.head.body.container() {
-            Some(_) => Head { state: State::Deleting, revision, ..row.head.clone() },
+            Some(_) => Head { state: ObjectState::Deleting, revision, ..row.head.clone() },
             None => deleted(&row.head, revision),
         };
         let (partition, base) = (keys::resource_partition(path), Some(row));
@@ -314,7 +315,7 @@ impl Repository {
         }
         // A container that is still being deleted has no tombstone yet.
         let moved = || ResourceError::Moved(path.clone());
-        let deleted = at_end.filter(|row| row.head.state == State::Deleted).ok_or_else(moved)?;
+        let deleted = at_end.filter(|row| row.head.state == ObjectState::Deleted).ok_or_else(moved)?;
         let freed = self.heads.free(&keys::resource_partition(path), deleted.head.revision).await?;
         freed.map(|_| ()).ok_or_else(moved)
     }
@@ -322,5 +323,5 @@ impl Repository {
 
 /// The head of a deleted resource.
 fn deleted(head: &Head, revision: RevisionId) -> Head {
-    Head { state: State::Deleted, revision, body: Body::Nothing, ..head.clone() }
+    Head { state: ObjectState::Deleted, revision, body: Body::Nothing, ..head.clone() }
 }

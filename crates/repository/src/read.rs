@@ -10,7 +10,7 @@ use futures::stream::BoxStream;
 use heads::children::Children;
 use heads::containment::{Container, Parent};
 use heads::error::{ObjectsError, ObjectsResult};
-use heads::head::{HeadRow, State};
+use heads::head::{HeadRow, ObjectState};
 use heads::keys;
 use heads::list::{Found, ListToken};
 use heads::path::ResourcePath;
@@ -76,8 +76,8 @@ impl Located {
             // The root is never deleted, so its children are always in its only incarnation.
             let is_current = live.last().is_none_or(|above| row.head.parent_incarnation == above.head.incarnation);
             match row.head.state {
-                State::Live if is_current => live.push(row),
-                State::Deleting | State::Deleted if is_current || !rules.keep(Rule::PIncFree) => {
+                ObjectState::Live if is_current => live.push(row),
+                ObjectState::Deleting | ObjectState::Deleted if is_current || !rules.keep(Rule::PIncFree) => {
                     return Self { live, end: End::Gone, at_end: Some(row) };
                 }
                 // It belongs to an earlier incarnation of its container, so it counts as free.
@@ -227,7 +227,8 @@ impl Repository {
             while let (Some(child), Some(parent)) = (heads.next(), heads.next()) {
                 known.push(match (child?, parent?) {
                     (Some(child), Some(parent)) => {
-                        child.head.state != State::Free && child.head.parent_incarnation == parent.head.incarnation
+                        child.head.state != ObjectState::Free
+                            && child.head.parent_incarnation == parent.head.incarnation
                     }
                     _ => false,
                 });

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use heads::mark::{Marks, Settled};
-use heads::{Head, RevisionId, Rule, State, keys};
+use heads::{Head, ObjectState, RevisionId, Rule, keys};
 use repository::BytesPlace as ContentPlace;
 use store::{Class, ContentId, ContentState, Table};
 
@@ -126,7 +126,7 @@ impl World {
         let is_live = |name: &str, incarnation: RevisionId| {
             let head = self.model.head(&child(container, name));
             head.is_some_and(|head| {
-                head.state == State::Live && head.incarnation == incarnation && is_held(container, parent, head)
+                head.state == ObjectState::Live && head.incarnation == incarnation && is_held(container, parent, head)
             })
         };
         for ((name, incarnation), known) in &marks {
@@ -166,7 +166,9 @@ impl World {
 
     /// Finds rows that an object's head names and that some strong reader does not find.
     fn missing_rows(&self, object: &Bytes) -> Vec<String> {
-        let Some(head) = self.model.head(object).filter(|head| head.state == State::Live) else { return Vec::new() };
+        let Some(head) = self.model.head(object).filter(|head| head.state == ObjectState::Live) else {
+            return Vec::new();
+        };
         let mut problems = Vec::new();
         let mut revisions = BTreeSet::new();
         if let Some(volume) = head.live_volume() {
@@ -222,7 +224,7 @@ impl World {
     }
 
     fn outlives(&self, object: &Bytes) -> Option<String> {
-        let is_over = |head: &&Head| !matches!(head.state, State::Live | State::Deleting);
+        let is_over = |head: &&Head| !matches!(head.state, ObjectState::Live | ObjectState::Deleting);
         let head = self.model.head(object).filter(|head| !is_over(head))?;
         // The root is never deleted, nor is the container of volumes.
         let above = container_of(object).filter(|above| above.starts_with(b"r/") && above.len() > 2)?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use heads::{Head, ResourcePath, RevisionId, State, head, keys};
+use heads::{Head, ObjectState, ResourcePath, RevisionId, head, keys};
 use store::{ContentId, NewRow, PlainRows, Table};
 
 use crate::store::world::{Key, Proposal};
@@ -22,7 +22,7 @@ pub(crate) struct Version {
 
 /// The result that a client got.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Reply {
     /// It was done, with its revision if it made one.
     Done(Option<(Bytes, RevisionId)>),
     /// It was not done, and never will be.
@@ -33,7 +33,7 @@ pub(crate) enum Told {
 
 /// The object that an operation changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum Subject {
     /// Nothing.
     Nothing,
     /// The object of this partition.
@@ -44,10 +44,10 @@ pub(crate) enum Target {
 
 /// An operation, running or ended.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) target: Target,
+pub(crate) struct Operation {
+    pub(crate) target: Subject,
     pub(crate) what: String,
-    pub(crate) told: Option<Told>,
+    pub(crate) reply: Option<Reply>,
     /// The versions that it made of its target: partition and revision.
     switched: Vec<(Bytes, RevisionId)>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Promise {
 /// The whole model.
 pub(crate) struct Model {
     pub(crate) versions: BTreeMap<Bytes, Vec<Version>>,
-    pub(crate) asked: BTreeMap<Op, Asked>,
+    pub(crate) operations: BTreeMap<Op, Operation>,
     /// Rows of each revision of each object, with their partitions, without the entries of its head
     /// log.
     pub(crate) rows: BTreeMap<(Bytes, RevisionId), BTreeSet<Key>>,
@@ -82,7 +82,7 @@ impl Model {
     pub(crate) fn new() -> Self {
         Self {
             versions: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            operations: BTreeMap::new(),
             rows: BTreeMap::new(),
             naming: BTreeMap::new(),
             written: BTreeMap::new(),
@@ -138,7 +138,7 @@ impl Model {
         let before = versions.last().map(|version| &version.head);
         let is_switch = head.revision != before.map_or(RevisionId::ZERO, |before| before.revision);
         // No client learns that a container that is being deleted is deleted in the end.
-        let is_seen = is_switch && before.is_none_or(|before| before.state != State::Deleting);
+        let is_seen = is_switch && before.is_none_or(|before| before.state != ObjectState::Deleting);
         let settled = is_sure.then_some(step);
         let revision = head.revision;
         versions.push(Version { step, settled, head });
@@ -148,42 +148,42 @@ impl Model {
     }
 
     fn switched(&mut self, by: Op, partition: &Bytes, revision: RevisionId) {
-        let Some(asked) = self.asked.get_mut(&by) else { return };
-        let is_target = match &asked.target {
-            Target::Nothing => false,
-            Target::Object(target) => target == partition,
-            Target::Fresh => true,
+        let Some(operation) = self.operations.get_mut(&by) else { return };
+        let is_target = match &operation.target {
+            Subject::Nothing => false,
+            Subject::Object(target) => target == partition,
+            Subject::Fresh => true,
         };
         if !is_target {
             return;
         }
-        asked.switched.push((partition.clone(), revision));
-        let (what, told, count) = (asked.what.clone(), asked.told.clone(), asked.switched.len());
+        operation.switched.push((partition.clone(), revision));
+        let (what, reply, count) = (operation.what.clone(), operation.reply.clone(), operation.switched.len());
         let at = partition.escape_ascii();
-        match told {
-            Some(Told::Refused(why)) => {
+        match reply {
+            Some(Reply::Refused(why)) => {
                 self.wrong(format!("{what} was refused ({why}), and was applied at {at} afterwards"))
             }
-            Some(Told::Done(_)) => self.wrong(format!("{what} was done, and was applied at {at} once more")),
-            Some(Told::Unknown(_)) | None if count > 1 => {
+            Some(Reply::Done(_)) => self.wrong(format!("{what} was done, and was applied at {at} once more")),
+            Some(Reply::Unknown(_)) | None if count > 1 => {
                 self.wrong(format!("{what} was applied {count} times, at last at {at}"));
             }
-            Some(Told::Unknown(_)) | None => {}
+            Some(Reply::Unknown(_)) | None => {}
         }
     }
 
     /// Notes an operation that begins.
-    pub(crate) fn begins(&mut self, op: Op, target: Target, what: String) {
-        self.asked.insert(op, Asked { target, what, told: None, switched: Vec::new() });
+    pub(crate) fn begins(&mut self, op: Op, target: Subject, what: String) {
+        self.operations.insert(op, Operation { target, what, reply: None, switched: Vec::new() });
     }
 
     /// Notes the result that a client got.
-    pub(crate) fn told(&mut self, op: Op, told: Told) {
-        let Some(asked) = self.asked.get_mut(&op) else { return };
-        asked.told = Some(told.clone());
-        let (what, switched) = (asked.what.clone(), asked.switched.clone());
-        match told {
-            Told::Done(Some((partition, revision))) => {
+    pub(crate) fn replied(&mut self, op: Op, reply: Reply) {
+        let Some(operation) = self.operations.get_mut(&op) else { return };
+        operation.reply = Some(reply.clone());
+        let (what, switched) = (operation.what.clone(), operation.switched.clone());
+        match reply {
+            Reply::Done(Some((partition, revision))) => {
                 let is_known =
                     |versions: &Vec<Version>| versions.iter().any(|version| version.head.revision == revision);
                 if !self.versions.get(&partition).is_some_and(is_known) {
@@ -191,12 +191,12 @@ impl Model {
                     self.wrong(format!("{what} was acknowledged with {revision} at {at}, and was never applied"));
                 }
             }
-            Told::Refused(why) => {
+            Reply::Refused(why) => {
                 if let Some((partition, _)) = switched.first() {
                     self.wrong(format!("{what} was refused ({why}), and was applied at {}", partition.escape_ascii()));
                 }
             }
-            Told::Done(None) | Told::Unknown(_) => {}
+            Reply::Done(None) | Reply::Unknown(_) => {}
         }
     }
 
@@ -237,7 +237,7 @@ impl Model {
     /// Whether a strong read in that time may have found the object live, and whether it must have.
     pub(crate) fn live(&self, partition: &Bytes, began: u64, ended: u64) -> (bool, bool) {
         let heads = self.readable(partition, began, ended);
-        let is_live = |head: &Option<&Head>| head.is_some_and(|head| head.state == State::Live);
+        let is_live = |head: &Option<&Head>| head.is_some_and(|head| head.state == ObjectState::Live);
         (heads.iter().any(is_live), heads.iter().all(is_live))
     }
 }
@@ -248,7 +248,7 @@ impl Model {
         let heads: Option<Vec<&Head>> = chain.iter().map(|partition| self.head(partition)).collect();
         heads.is_some_and(|heads| {
             let in_one_another = heads.windows(2).all(|pair| pair[1].parent_incarnation == pair[0].incarnation);
-            in_one_another && heads.iter().all(|head| head.state == State::Live)
+            in_one_another && heads.iter().all(|head| head.state == ObjectState::Live)
         })
     }
 
@@ -271,7 +271,7 @@ impl Model {
         let (parents, children) = (self.readable(container, began, ended), self.versions.keys());
         let stood = parents.iter().all(|head| {
             head.is_some_and(|head| {
-                head.state == State::Live && incarnation.is_none_or(|incarnation| head.incarnation == incarnation)
+                head.state == ObjectState::Live && incarnation.is_none_or(|incarnation| head.incarnation == incarnation)
             })
         });
         for child in children.filter(|child| child.starts_with(&prefix)) {
@@ -284,7 +284,8 @@ impl Model {
             let is_held = |head: &Head| {
                 is_volumes || container.len() == 2 || incarnation.is_none_or(|of| head.parent_incarnation == of)
             };
-            let is_there = |head: &Option<&Head>| head.is_some_and(|head| head.state == State::Live && is_held(head));
+            let is_there =
+                |head: &Option<&Head>| head.is_some_and(|head| head.state == ObjectState::Live && is_held(head));
             let is_listed = names.contains(&name);
             if stood && !is_listed && heads.iter().all(is_there) {
                 return Some(format!("{name} is missing"));
@@ -305,11 +306,11 @@ impl Model {
         let [Some(parent)] = parents[..] else { return false };
         let is_earlier = |child: &Option<&Head>| {
             child.is_some_and(|child| {
-                matches!(child.state, State::Deleted | State::Deleting)
+                matches!(child.state, ObjectState::Deleted | ObjectState::Deleting)
                     && child.parent_incarnation != parent.incarnation
             })
         };
-        parent.state == State::Live && children.iter().all(is_earlier)
+        parent.state == ObjectState::Live && children.iter().all(is_earlier)
     }
 }
 

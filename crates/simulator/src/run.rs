@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use heads::{Compute, Rules, State, Surroundings, keys};
+use heads::{Compute, ObjectState, Rules, Surroundings, keys};
 use library::Library;
 use parking_lot::Mutex;
 use store::{Clock, Store};
@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::chance::{Chance, Purpose, SeededRandom};
 use crate::clock::SimClock;
-use crate::model::Told;
+use crate::model::Reply;
 use crate::setup::Setup;
 use crate::store::world::World;
 use crate::store::{SimStore, Tasks};
@@ -237,7 +237,7 @@ impl Run {
         self.running = alive;
         let dead: Vec<Running> = dead;
         for one in dead {
-            self.world.lock().model.told(one.op, Told::Unknown("its server died".to_owned()));
+            self.world.lock().model.replied(one.op, Reply::Unknown("its server died".to_owned()));
             one.task.abort();
         }
         if let Some(starting) = self.servers[server].starting.take() {
@@ -398,11 +398,11 @@ impl Run {
 
     fn ended(&mut self, one: &Running, came: Came) {
         let Running { op, server, began, .. } = one;
-        self.note(&format!("op {op} came to {:?}", came.told));
+        self.note(&format!("op {op} came to {:?}", came.reply));
         let center = self.setup.center_of(*server);
         let (is_home, sees_all) = (self.setup.is_home(center), self.setup.usual_reads_are_strong(center));
         let mut world = self.world.lock();
-        world.model.told(*op, came.told);
+        world.model.replied(*op, came.reply);
         let ended = world.step;
         match came.seen {
             Seen::Nothing => {}
@@ -412,7 +412,7 @@ impl Run {
                 let partition = keys::resource_partition(&path);
                 let heads = world.model.readable(&partition, *began, ended);
                 let is_known = |revision| {
-                    heads.iter().flatten().any(|head| head.revision == revision && head.state == State::Live)
+                    heads.iter().flatten().any(|head| head.revision == revision && head.state == ObjectState::Live)
                 };
                 let chain: Vec<_> = path.chain().map(|path| keys::resource_partition(&path)).collect();
                 let lives = chain.iter().all(|partition| world.model.live(partition, *began, ended).1);

@@ -26,12 +26,13 @@
 //! Strong reads are reads at a level that meets every finished write (see `levels.rs`). SERIAL
 //! reads are used only if the outcome of a lightweight transaction is unknown.
 //!
-//! How to read it: `settings.rs` (what a configuration says), `engine.rs` (the [`CassandraStore`]), `connect.rs` (session, data center, schema
-//! version), `routing.rs` (choice of nodes), `statements.rs`, and `requests.rs`, through which
-//! every request to the cluster goes (deadline, level, retries, meaning of errors). Then `read.rs`,
-//! `write.rs` and `compare.rs` (lightweight transactions), `contents.rs` and `chunks.rs`, `lag.rs`
-//! (lag of other data centers) and `home.rs` (which of them switches heads). At the bottom is the
-//! stored form: `schema.rs`, `value.rs` and `write_times.rs`. `testing` is for tests only.
+//! How to read it: `settings.rs` (what a configuration says), `engine.rs` (the [`CassandraStore`]),
+//! `connect.rs` (session, data center, schema version), `routing.rs` (choice of nodes),
+//! `statements.rs`, and `requests.rs`, through which every request to the cluster goes (deadline,
+//! level, retries, meaning of errors). Then `read.rs`, `write.rs` and `compare.rs` (lightweight
+//! transactions), `contents.rs` and `chunks.rs`, `lag.rs` (lag of other data centers) and `home.rs`
+//! (which of them switches heads). At the bottom is the stored form: `schema.rs`, `value.rs` and
+//! `write_times.rs`. `testing` is for tests only.
 
 mod address;
 mod chunks;

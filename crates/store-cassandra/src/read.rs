@@ -155,7 +155,7 @@ impl Engine {
         if call.deadline.passed() {
             return Err(StoreError::DeadlinePassed);
         }
-        let mut from = from.map(Place::decode).transpose()?;
+        let mut from = from.map(RowPlace::decode).transpose()?;
         let mut tokens = u64::MAX;
         loop {
             let (firsts, next) = self.firsts(call, table, from.as_ref(), max.max(1), &mut tokens).await?;
@@ -165,7 +165,8 @@ impl Engine {
                 Ok::<_, StoreError>(holds.then_some(first.place.partition))
             };
             let partitions = stream::iter(firsts).map(live).buffered(AT_ONCE).try_filter_map(async |live| Ok(live));
-            let page = WalkPage { partitions: partitions.try_collect().await?, next: next.as_ref().map(Place::encode) };
+            let page =
+                WalkPage { partitions: partitions.try_collect().await?, next: next.as_ref().map(RowPlace::encode) };
             if !page.partitions.is_empty() || page.next.is_none() {
                 return Ok(page);
             }
@@ -184,10 +185,10 @@ impl Engine {
         &self,
         call: Call,
         table: Table,
-        from: Option<&Place>,
+        from: Option<&RowPlace>,
         max: usize,
         tokens: &mut u64,
-    ) -> StoreResult<(Vec<First>, Option<Place>)> {
+    ) -> StoreResult<(Vec<First>, Option<RowPlace>)> {
         let statement = &self.statements.of(table).walk;
         let level = self.levels.read(table.class(), call.strength).consistency();
         // The read begins with the partition of the place again, and others that share its token.
@@ -210,7 +211,7 @@ impl Engine {
             let mut firsts = Vec::with_capacity(max);
             for row in readable(rows.rows::<(i64, Bytes, Option<i32>)>())? {
                 let (token, partition, time_to_live) = readable(row)?;
-                let place = Place { token, partition: partition_of(table, &partition)? };
+                let place = RowPlace { token, partition: partition_of(table, &partition)? };
                 if from.is_none_or(|from| place.is_after(from)) {
                     firsts.push(First { place, may_expire: time_to_live.is_some() });
                 }
@@ -223,7 +224,7 @@ impl Engine {
             if all_seen {
                 // No partition has an empty key, so nothing is left out.
                 let beyond = last_token.checked_add(1);
-                return Ok((firsts, beyond.map(|token| Place { token, partition: Bytes::new() })));
+                return Ok((firsts, beyond.map(|token| RowPlace { token, partition: Bytes::new() })));
             }
             limit *= 2;
         }
@@ -238,19 +239,19 @@ fn first_page_rows(enough: usize) -> usize {
 
 /// The first row of a partition.
 struct First {
-    place: Place,
+    place: RowPlace,
     may_expire: bool,
 }
 
 /// A place in a walk: partitions are ordered by token, and by key if tokens are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct RowPlace {
     token: i64,
     partition: Bytes,
 }
 
-impl Place {
-    fn is_after(&self, other: &Place) -> bool {
+impl RowPlace {
+    fn is_after(&self, other: &RowPlace) -> bool {
         (self.token, &self.partition) > (other.token, &other.partition)
     }
 

@@ -11,8 +11,8 @@ use crate::connect::{self, Connected};
 use crate::engine::CassandraStore;
 use crate::options::CassandraOptions;
 
-/// The version of [`FormatLevel::FIRST`]; each later level has the next version. Earlier versions are not
-/// read.
+/// The version of [`FormatLevel::FIRST`]; each later level has the next version. Earlier versions
+/// are not read.
 const FIRST_VERSION: u32 = 5;
 
 /// The format of a level.

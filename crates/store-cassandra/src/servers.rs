@@ -5,15 +5,16 @@
 //! time at which the lease ends. Joining and raising exclude each other, because each first writes
 //! and then reads what the other writes:
 //!
-//! - A store that is opened, or whose lease has ended, writes its lease and then reads the level and
-//!   the level that is intended. If it does not know one of them, it withdraws and is refused.
+//! - A store that is opened, or whose lease has ended, writes its lease and then reads the level
+//!   and the level that is intended. If it does not know one of them, it withdraws and is refused.
 //! - Raising writes the level that is intended and then reads all leases. If one of them does not
-//!   know that level, the intention is withdrawn. Otherwise the format, which is the level, changes.
+//!   know that level, the intention is withdrawn. Otherwise the format, which is the level,
+//!   changes.
 //!
 //! Leases are written and levels read at the levels of descriptions, usually a quorum of the local
 //! data center, so that a server can join whenever it can work. Raising uses a quorum of each data
-//! center, or all replicas where the other side uses less than a quorum, and so meets every lease. A
-//! lightweight transaction for each lease would need a majority of all replicas instead.
+//! center, or all replicas where the other side uses less than a quorum, and so meets every lease.
+//! A lightweight transaction for each lease would need a majority of all replicas instead.
 //!
 //! A call whose lease has ended renews it before it goes on, so a process that was suspended reads
 //! nothing that it does not know. A server that caches an earlier level writes what all know.
@@ -281,8 +282,8 @@ impl CassandraStore {
     }
 
     /// Raises the level of a store by one, unless it is the newest that this program knows or a
-    /// server does not know the next one. Returns the level before, and the state afterwards. It may
-    /// be repeated, and must be if it was interrupted.
+    /// server does not know the next one. Returns the level before, and the state afterwards. It
+    /// may be repeated, and must be if it was interrupted.
     ///
     /// Errors: as of [`CassandraStore::upgrading`].
     pub async fn raise_level(options: &CassandraOptions, clock: &dyn Clock) -> StoreResult<(FormatLevel, Upgrading)> {

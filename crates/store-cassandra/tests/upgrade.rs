@@ -1,5 +1,5 @@
-//! Two programs on one keyspace: one that knows a level more than the other. Each program has a kind
-//! of value of which only the later one knows the second version.
+//! Two programs on one keyspace: one that knows a level more than the other. Each program has a
+//! kind of value of which only the later one knows the second version.
 
 #![allow(clippy::unwrap_used)]
 

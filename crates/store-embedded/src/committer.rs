@@ -9,7 +9,7 @@ use store::{Clock, Lane, Outcome, StoreError, StoreResult};
 use tokio::sync::oneshot;
 
 use crate::evaluate::{Pending, Verdict, evaluate};
-use crate::queue::{Job, Queue};
+use crate::queue::{Queue, QueuedWrite};
 use crate::room::Room;
 use crate::tables::Tables;
 
@@ -51,7 +51,7 @@ impl Committer {
         }
     }
 
-    fn commit(&self, group: Vec<Job>) {
+    fn commit(&self, group: Vec<QueuedWrite>) {
         let mut permits = Vec::with_capacity(group.len());
         let mut answers = Vec::with_capacity(group.len());
         let mut writes = Pending::default();

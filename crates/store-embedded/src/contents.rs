@@ -24,7 +24,7 @@ use tokio::time::{timeout, timeout_at};
 use crate::engine::EmbeddedStore;
 use crate::folder::{io_error, sync_folder};
 use crate::key;
-use crate::plan::{Change, Plan, Target};
+use crate::plan::{Change, Plan, RowAddress};
 use crate::private;
 use crate::read;
 use crate::reading::Reading;
@@ -174,7 +174,7 @@ impl EmbeddedStore {
             ToDelete::Delete(stamp) => stamp,
         };
         self.remove_file(id).await?;
-        let target = Target::new(Table::Contents, &id.0, HEADER)?;
+        let target = RowAddress::new(Table::Contents, &id.0, HEADER)?;
         let drop_sums = Change::RemoveRange { table: target.table, range: key::range(&id.0, &[], None) };
         let drop_header = Change::DropGuarded { target, expect: Expect::Stamp(stamp) };
         match self.submit(deadline, Plan::of(Table::Contents.lane(), vec![drop_sums, drop_header])).await? {

@@ -144,8 +144,8 @@ impl EmbeddedStore {
     /// Raises the level of the store in `folder` by one, unless it is the newest that this program
     /// knows. Returns the level before and after. Afterwards earlier programs refuse the store.
     ///
-    /// Errors: as of [`EmbeddedStore::open`], before anything is changed; [`StoreError::Unreadable`]
-    /// if there is no store.
+    /// Errors: as of [`EmbeddedStore::open`], before anything is changed;
+    /// [`StoreError::Unreadable`] if there is no store.
     pub fn raise_level(folder: &Path, options: &EmbeddedOptions) -> StoreResult<[FormatLevel; 2]> {
         let mut folder = Folder::hold_made(folder, options.newest_level)?;
         let before = folder.level();
@@ -157,8 +157,8 @@ impl EmbeddedStore {
 
     /// The level of the store in `folder`, which another process may hold.
     ///
-    /// Errors: [`StoreError::Format`] if this program does not know it; [`StoreError::Unreadable`] if
-    /// there is no store.
+    /// Errors: [`StoreError::Format`] if this program does not know it; [`StoreError::Unreadable`]
+    /// if there is no store.
     pub fn level_of(folder: &Path, options: &EmbeddedOptions) -> StoreResult<FormatLevel> {
         Folder::look_at_level(folder, options.newest_level)
     }

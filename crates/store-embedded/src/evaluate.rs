@@ -8,7 +8,7 @@ use bytes::Bytes;
 use store::{Outcome, Row, StoreResult, Table, UnixMillis};
 
 use crate::key::KeyRange;
-use crate::plan::{Change, Plan, PlannedRow, Target};
+use crate::plan::{Change, Plan, PlannedRow, RowAddress};
 use crate::tables::{Space, View, live};
 use crate::{expiry, value};
 
@@ -161,7 +161,7 @@ impl List<'_> {
         }
     }
 
-    fn row(&self, target: &Target) -> StoreResult<Option<Row>> {
+    fn row(&self, target: &RowAddress) -> StoreResult<Option<Row>> {
         let Some(raw) = self.raw(Space::Rows(target.table), &target.key)? else { return Ok(None) };
         let value = live(target.table, &raw, self.now)?;
         Ok(value.map(|value| value.into_row(target.sort.clone())))

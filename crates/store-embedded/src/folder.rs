@@ -25,8 +25,8 @@ use crate::private;
 /// The name of the format, without its version.
 const FORMAT_NAME: &str = "penates-embedded";
 
-/// The version of [`FormatLevel::FIRST`]; each later level has the next version. Earlier versions are not
-/// read.
+/// The version of [`FormatLevel::FIRST`]; each later level has the next version. Earlier versions
+/// are not read.
 const FIRST_VERSION: u32 = 6;
 
 /// A data folder that this process holds until the value is dropped.

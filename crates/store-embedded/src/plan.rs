@@ -24,7 +24,7 @@ pub(crate) struct PlannedRow {
 
 /// A row that a condition reads.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct RowAddress {
     pub(crate) table: Table,
     pub(crate) key: Bytes,
     pub(crate) sort: Bytes,
@@ -38,11 +38,11 @@ pub(crate) enum Change {
         rows: Vec<PlannedRow>,
     },
     Require {
-        target: Target,
+        target: RowAddress,
         condition: Condition,
     },
     CompareAndWrite {
-        target: Target,
+        target: RowAddress,
         expect: Expect,
         value: Bytes,
     },
@@ -56,7 +56,7 @@ pub(crate) enum Change {
     },
     /// Used by the engine itself: removes a guarded row if it is as expected.
     DropGuarded {
-        target: Target,
+        target: RowAddress,
         expect: Expect,
     },
     /// Used by the engine itself: removes expired rows by their entries in the list of expiries.
@@ -179,10 +179,10 @@ fn plan_step(step: Step) -> StoreResult<Change> {
     Ok(match step {
         Step::Put { table, partition, rows } => Change::Put { table, rows: plan_rows(table, &partition, rows)? },
         Step::Require { table, partition, sort, condition } => {
-            Change::Require { target: Target::new(table, &partition, sort)?, condition }
+            Change::Require { target: RowAddress::new(table, &partition, sort)?, condition }
         }
         Step::CompareAndWrite { table, partition, sort, expect, guard, value } => Change::CompareAndWrite {
-            target: Target::new(table, &partition, sort)?,
+            target: RowAddress::new(table, &partition, sort)?,
             expect,
             value: value::encode_guarded(&value, &guard)?,
         },
@@ -205,7 +205,7 @@ fn plan_rows(table: Table, partition: &[u8], rows: Vec<NewRow>) -> StoreResult<V
     rows.into_iter().map(plan_row).collect()
 }
 
-impl Target {
+impl RowAddress {
     pub(crate) fn new(table: Table, partition: &[u8], sort: Bytes) -> StoreResult<Self> {
         Ok(Self { table, key: key::encode(partition, &sort)?, sort })
     }

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use crate::plan::Plan;
 
 /// A list that waits.
-pub(crate) struct Job {
+pub(crate) struct QueuedWrite {
     pub(crate) plan: Plan,
     pub(crate) deadline: Deadline,
     pub(crate) ticket: Ticket,
@@ -50,7 +50,7 @@ pub(crate) struct Queue {
 }
 
 struct Waiting {
-    jobs: VecDeque<(Instant, Job)>,
+    jobs: VecDeque<(Instant, QueuedWrite)>,
     closed: bool,
 }
 
@@ -61,7 +61,7 @@ impl Queue {
     }
 
     /// Adds a list, unless the oldest one has waited too long.
-    pub(crate) fn push(&self, job: Job) -> StoreResult<()> {
+    pub(crate) fn push(&self, job: QueuedWrite) -> StoreResult<()> {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
             return Err(StoreError::Unavailable("the store is closed".to_owned()));
@@ -78,7 +78,7 @@ impl Queue {
 
     /// Waits for lists and takes those that may be committed together, about `max_bytes` of them;
     /// `None`: the queue is closed and empty.
-    pub(crate) fn take_group(&self, max_bytes: usize) -> Option<Vec<Job>> {
+    pub(crate) fn take_group(&self, max_bytes: usize) -> Option<Vec<QueuedWrite>> {
         let mut waiting = self.waiting.lock();
         while waiting.jobs.is_empty() {
             if waiting.closed {
@@ -111,12 +111,12 @@ mod tests {
 
     use super::*;
 
-    fn job() -> (Job, oneshot::Receiver<StoreResult<Outcome>>) {
+    fn job() -> (QueuedWrite, oneshot::Receiver<StoreResult<Outcome>>) {
         let (answer, answered) = oneshot::channel();
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let plan = Plan::of(store::Lane::Text, Vec::new());
         let deadline = Deadline::within(Duration::from_secs(30));
-        (Job { plan, deadline, ticket: Ticket::default(), answer, permit }, answered)
+        (QueuedWrite { plan, deadline, ticket: Ticket::default(), answer, permit }, answered)
     }
 
     #[test]

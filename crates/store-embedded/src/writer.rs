@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::committer::{Committer, Poison, poisoned};
 use crate::options::EmbeddedOptions;
 use crate::plan::Plan;
-use crate::queue::{Job, Queue, Ticket};
+use crate::queue::{Queue, QueuedWrite, Ticket};
 use crate::room::Room;
 use crate::tables::Tables;
 
@@ -77,7 +77,7 @@ impl Writer {
 
         let (answer, answered) = oneshot::channel();
         let ticket = Ticket::default();
-        self.queue.push(Job { plan, deadline, ticket: ticket.clone(), answer, permit })?;
+        self.queue.push(QueuedWrite { plan, deadline, ticket: ticket.clone(), answer, permit })?;
         match timeout_at(deadline.0, answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Ok(Outcome::Unknown { reason: "the committer ended before it answered".to_owned() }),

@@ -31,8 +31,8 @@ pub enum Strength {
     /// Never older than a finished write of the same row.
     Strong,
     /// Strong, and never older than a compare-and-write that was decided, even if its writer got no
-    /// answer: the read completes compare-and-writes that are under way. No later serial read of the
-    /// row is older than what such a read has shown.
+    /// answer: the read completes compare-and-writes that are under way. No later serial read of
+    /// the row is older than what such a read has shown.
     ///
     /// For [`Store::get`](crate::Store::get); pages of scans are strong. It costs more than a
     /// strong read and slows writers of the same partition.

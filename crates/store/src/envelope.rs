@@ -8,8 +8,9 @@
 //! Kind, version and the first byte, which names the form, take one byte each. The CRC-32 (IEEE) is
 //! little-endian. A value that is sealed for a place opens nowhere else; the place is not stored.
 //!
-//! The second line is the first form, which stores at [`FormatLevel::FIRST`](crate::FormatLevel::FIRST) hold
-//! and which later stores keep: where a value is stored says its kind, and its version is 1.
+//! The second line is the first form, which stores at
+//! [`FormatLevel::FIRST`](crate::FormatLevel::FIRST) hold and which later stores keep: where a
+//! value is stored says its kind, and its version is 1.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use thiserror::Error;

@@ -13,8 +13,9 @@
 //!   prefix does no harm.
 //! - [`Call`] accompanies each request: class of data, strength of reads, deadline, durability.
 //! - [`lifecycle`] decides about large contents: when one is sealed, condemned or deleted.
-//! - [`envelope`] adds a [`ValueKind`], its version and a checksum to each value, above every engine.
-//!   [`stored`] encodes and decodes types, and [`FormatLevel`] says which versions a store holds.
+//! - [`envelope`] adds a [`ValueKind`], its version and a checksum to each value, above every
+//!   engine. [`stored`] encodes and decodes types, and [`FormatLevel`] says which versions a store
+//!   holds.
 //! - [`suite`] is the behaviour suite. An engine's test file is a list of calls to its macros.
 //! - [`Wrapper`] (in `wrapper.rs`) is a store that changes some methods of another one: [`limited`]
 //!   enforces the limits, [`read_only`] refuses changes for a while, and [`faults`] injects what

@@ -89,8 +89,8 @@ pub struct Capabilities {
     /// Whether several processes may have the store open at the same time. If not, a second one
     /// gets [`StoreError::Held`](crate::StoreError::Held).
     pub is_shared: bool,
-    /// Whether [`Store::run`] applies all of a list or none of it. If not, a list that is refused or
-    /// fails may be applied in part: up to the step that was refused.
+    /// Whether [`Store::run`] applies all of a list or none of it. If not, a list that is refused
+    /// or fails may be applied in part: up to the step that was refused.
     pub has_atomic_lists: bool,
     /// The folder of the data, if there is one. A server keeps files of its own in it: the
     /// certificate that it makes, and the administrator's socket.
@@ -137,10 +137,10 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Runs steps in order and stops at the first that is refused. An engine that can applies all
-    /// or none: see [`Capabilities`]. All tables of a list belong to one [`Lane`]; any other list is
-    /// [`StoreError::Invalid`](crate::StoreError::Invalid). After [`Outcome::Applied`], all of it
-    /// is as durable as the call and the tables want (see [`crate::Durability`]), and every later
-    /// read sees it.
+    /// or none: see [`Capabilities`]. All tables of a list belong to one [`Lane`]; any other list
+    /// is [`StoreError::Invalid`](crate::StoreError::Invalid). After [`Outcome::Applied`], all of
+    /// it is as durable as the call and the tables want (see [`crate::Durability`]), and every
+    /// later read sees it.
     ///
     /// An error means that nothing was applied.
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome>;

@@ -12,7 +12,7 @@ use hathi::VolumeId;
 use heads::chores::{Chore, Tally, Then};
 use heads::containment::Container;
 use heads::error::{ObjectsError, ObjectsResult};
-use heads::head::{Body, Condemned, Head, HeadRow, State};
+use heads::head::{Body, Condemned, Head, HeadRow, ObjectState};
 use heads::history::LOOKED_AT_AGAIN;
 use heads::keep::Keep;
 use heads::keys;
@@ -233,7 +233,7 @@ impl Volumes {
             }
         };
         if let Some(row) = row {
-            if row.head.state == State::Live {
+            if row.head.state == ObjectState::Live {
                 strike(&row.head);
             }
             let kept_from = self.heads.kept_from(&partition, &row.head, self.heads.options().history.volumes).await?;

@@ -3,7 +3,7 @@
 use hathi::VolumeId;
 use heads::containment::Container;
 use heads::error::{ObjectsError, ObjectsResult};
-use heads::head::{Body, Head, HeadRow, State};
+use heads::head::{Body, Head, HeadRow, ObjectState};
 use heads::retries::{Tries, changes_all_the_time};
 use heads::switch::{Switch, Switched};
 use store::{ValueKind, envelope};
@@ -21,14 +21,14 @@ impl Volumes {
         loop {
             let base = self.heads.retry_transient(|| self.head(id)).await?;
             let live = match base {
-                Some(row) if row.head.state == State::Live => row,
-                Some(row) if matches!(row.head.state, State::Deleted | State::Deleting) => {
+                Some(row) if row.head.state == ObjectState::Live => row,
+                Some(row) if matches!(row.head.state, ObjectState::Deleted | ObjectState::Deleting) => {
                     return Err(ObjectsError::Gone(id.to_string()));
                 }
                 _ => return Err(ObjectsError::Absent(id.to_string())),
             };
             let revision = self.heads.revisions().mint_above(live.head.revision.max(live.head.floor));
-            let head = Head { state: State::Deleted, revision, body: Body::Nothing, ..live.head.clone() };
+            let head = Head { state: ObjectState::Deleted, revision, body: Body::Nothing, ..live.head.clone() };
             if self.switch_to_deleted(id, &live, head, &mut tries).await? {
                 self.inner.unwritten_marks.forget(id, |_| true);
                 return Ok(());

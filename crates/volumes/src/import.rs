@@ -10,7 +10,7 @@ use hathi::{Page, Record, VolumeId, VolumeParts, VolumeReader};
 use heads::child::Creation;
 use heads::containment::Container;
 use heads::error::{ObjectsError, ObjectsResult};
-use heads::head::{Body, Head, HeadRow, State};
+use heads::head::{Body, Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::queue::{Queue, WorkRecord};
 use heads::revision::RevisionId;
@@ -358,7 +358,7 @@ impl<'a> Attempt<'a> {
             Some(portion) => self.announced(portion),
             None => Vec::new(),
         };
-        let live = base.as_ref().filter(|row| row.head.state == State::Live);
+        let live = base.as_ref().filter(|row| row.head.state == ObjectState::Live);
         let (switched, imported) = match live {
             Some(live) => {
                 let head = Head { revision, body: Body::Volume(body), ..live.head.clone() };
@@ -386,7 +386,7 @@ impl<'a> Attempt<'a> {
     async fn create(&mut self, base: Option<HeadRow>, body: VolumeBody, rows: Vec<Step>) -> ObjectsResult<Switched> {
         let handle = self.handle;
         let base = match base {
-            Some(deleted) if deleted.head.state == State::Deleted => {
+            Some(deleted) if deleted.head.state == ObjectState::Deleted => {
                 let freed = handle.heads.free(&keys::volume_partition(self.id), deleted.head.revision).await?;
                 // Another writer was faster with another change.
                 if freed.is_none() {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use hathi::VolumeId;
 use heads::error::{ObjectsError, ObjectsResult};
-use heads::head::{HeadRow, State};
+use heads::head::{HeadRow, ObjectState};
 use heads::keys;
 use heads::revision::RevisionId;
 use heads::volume_body::Entry;
@@ -146,7 +146,7 @@ impl Volumes {
         let row = self.head(id).await?.ok_or_else(|| ObjectsError::Absent(id.to_string()))?;
         match (row.head.live_volume(), row.head.state) {
             (Some(body), _) => Ok(Volume { id: id.clone(), revision: row.head.revision, body: body.clone() }),
-            (None, State::Deleted | State::Deleting) => Err(ObjectsError::Gone(id.to_string())),
+            (None, ObjectState::Deleted | ObjectState::Deleting) => Err(ObjectsError::Gone(id.to_string())),
             (None, _) => Err(ObjectsError::Absent(id.to_string())),
         }
     }

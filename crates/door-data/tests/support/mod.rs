@@ -148,13 +148,13 @@ pub fn form(parts: &[(&str, &[u8])]) -> Vec<u8> {
 
 /// A response, read to its end.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Reply {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Answer {
+impl Reply {
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
@@ -201,11 +201,11 @@ impl Fixture {
         Ask { fixture: self, request: Request::builder().method(method).uri(path), body: Body::empty() }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Reply {
         self.ask(Method::GET, path).answer().await
     }
 
-    pub async fn head(&self, path: &str) -> Answer {
+    pub async fn head(&self, path: &str) -> Reply {
         self.ask(Method::HEAD, path).answer().await
     }
 
@@ -220,13 +220,13 @@ impl Fixture {
     }
 
     /// Puts a multipart/form-data body.
-    pub async fn put(&self, path: &str, body: impl Into<Body>) -> Answer {
+    pub async fn put(&self, path: &str, body: impl Into<Body>) -> Reply {
         let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
         self.ask(Method::PUT, path).header(header::CONTENT_TYPE, &content_type).body(body).answer().await
     }
 
     /// Posts a form.
-    pub async fn post(&self, path: &str, form: &str) -> Answer {
+    pub async fn post(&self, path: &str, form: &str) -> Reply {
         let ask = self.ask(Method::POST, path).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
         ask.body(form.to_owned()).answer().await
     }
@@ -244,9 +244,9 @@ impl Ask<'_> {
     }
 
     /// The response, whose body must end without an error.
-    pub async fn answer(self) -> Answer {
+    pub async fn answer(self) -> Reply {
         let (status, headers, body) = self.sent().await;
-        Answer { status, headers, body: to_bytes(body, usize::MAX).await.unwrap() }
+        Reply { status, headers, body: to_bytes(body, usize::MAX).await.unwrap() }
     }
 
     /// The response, whose body is not read yet.

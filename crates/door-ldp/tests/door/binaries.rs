@@ -12,7 +12,7 @@ fn bytes_of(len: usize) -> Vec<u8> {
     (0..len).map(|n| (n * 31 % 251) as u8).collect()
 }
 
-async fn put_bytes(fixture: &Fixture, path: &str, bytes: Vec<u8>) -> crate::support::Answer {
+async fn put_bytes(fixture: &Fixture, path: &str, bytes: Vec<u8>) -> crate::support::Reply {
     let ask = fixture.ask(Method::PUT, path).header("content-type", "image/png").body(bytes);
     ask.header("content-disposition", "attachment; filename=\"page.png\"").answer().await
 }
@@ -179,7 +179,7 @@ async fn a_content_digest_is_sent_if_the_content_is_the_whole_resource() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_with_any_letters_is_encoded_for_every_client_and_is_in_the_description() {
     let fixture = fixture().await;
-    let filename = |answer: &crate::support::Answer| {
+    let filename = |answer: &crate::support::Reply| {
         let graph = answer.graph();
         let names = graph.iter().filter(|triple| triple.predicate.as_str().ends_with("ebucore#filename"));
         names.map(|triple| triple.object.to_string()).collect::<Vec<_>>()

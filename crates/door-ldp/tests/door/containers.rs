@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 
-use crate::support::{Answer, Fixture, ROOT, fixture};
+use crate::support::{Fixture, ROOT, Reply, fixture};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_root_is_a_basic_container_that_cannot_be_deleted() {
@@ -278,7 +278,7 @@ async fn a_proposed_name_may_have_any_letters() {
 }
 
 /// A request for a representation that includes or omits what these IRIs name.
-async fn preferring(fixture: &Fixture, path: &str, preference: &str) -> Answer {
+async fn preferring(fixture: &Fixture, path: &str, preference: &str) -> Reply {
     let wish = format!("return=representation; {preference}");
     let answer = fixture.ask(Method::GET, path).header("prefer", &wish).answer().await;
     assert_eq!(answer.status, StatusCode::OK, "{path} {preference}: {}", answer.text());
@@ -394,7 +394,7 @@ async fn references_to_a_resource_are_included_on_request() {
     let update = "INSERT DATA { [] <http://purl.org/dc/terms/references> <http://test/rest/book> }";
     assert_eq!(patch.body(update).answer().await.status, StatusCode::NO_CONTENT);
     // The subjects of all statements about the book or the bytes; blank nodes as `_`.
-    let refers = |answer: &Answer| {
+    let refers = |answer: &Reply| {
         let graph = answer.graph();
         let is_about = |triple: &&rdf::Triple| triple.object.to_string().starts_with("<http://test/rest/b");
         let name = |triple: &rdf::Triple| match &triple.subject {

@@ -41,7 +41,7 @@ async fn allowing(address: &str) -> Fixture {
     fixture_with(LdpSettings { external, ..LdpSettings::default() }).await
 }
 
-async fn put(fixture: &Fixture, name: &str, url: &str, handling: &str, digest: Option<&str>) -> Answer {
+async fn put(fixture: &Fixture, name: &str, url: &str, handling: &str, digest: Option<&str>) -> Reply {
     let link = format!("<{url}>; rel=\"{REL}\"; handling=\"{handling}\"");
     let ask = fixture.ask(Method::PUT, &format!("/rest/{name}")).header("link", &link);
     match digest {

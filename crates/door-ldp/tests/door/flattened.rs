@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use http::{Method, StatusCode};
 use rdf::isomorphic;
 
-use crate::support::{Answer, Fixture, ROOT, fixture};
+use crate::support::{Fixture, ROOT, Reply, fixture};
 
 const PREFIX: &str = "@prefix ldp: <http://www.w3.org/ns/ldp#> . @prefix dc: <http://purl.org/dc/terms/> . ";
 const FLATTENED: &str = "application/ld+json; profile=\"http://www.w3.org/ns/json-ld#flattened\"";
@@ -16,7 +16,7 @@ async fn make(fixture: &Fixture, path: &str, class: &str, turtle: &str) {
 }
 
 /// The subjects of the node objects, with repetitions.
-fn subjects(answer: &Answer) -> Vec<String> {
+fn subjects(answer: &Reply) -> Vec<String> {
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
     let nodes: Vec<serde_json::Value> = serde_json::from_slice(&answer.body).unwrap();
     nodes.iter().map(|node| node["@id"].as_str().unwrap().to_owned()).collect()

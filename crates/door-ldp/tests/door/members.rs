@@ -2,7 +2,7 @@
 
 use http::{Method, StatusCode};
 
-use crate::support::{Answer, Fixture, ROOT, fixture};
+use crate::support::{Fixture, ROOT, Reply, fixture};
 
 const PREFIX: &str = "@prefix ldp: <http://www.w3.org/ns/ldp#> . @prefix dc: <http://purl.org/dc/terms/> . ";
 
@@ -103,11 +103,11 @@ async fn a_child_of_an_indirect_container_names_the_member() {
 const INDIRECT: &str =
     "<> ldp:membershipResource <book> ; ldp:hasMemberRelation dc:hasPart ; ldp:insertedContentRelation dc:references .";
 
-async fn put(fixture: &Fixture, path: &str, turtle: &str) -> Answer {
+async fn put(fixture: &Fixture, path: &str, turtle: &str) -> Reply {
     fixture.put(path, &format!("{PREFIX}{turtle}")).answer().await
 }
 
-fn assert_refused(answer: &Answer, named: &str) {
+fn assert_refused(answer: &Reply, named: &str) {
     assert_eq!(answer.status, StatusCode::CONFLICT, "{named}: {answer:?}");
     assert!(answer.detail().contains(named), "{}", answer.detail());
     assert_eq!(answer.links("http://www.w3.org/ns/ldp#constrainedBy"), [format!("{ROOT}fcr:constraints")]);

@@ -2,14 +2,14 @@
 
 use http::{Method, StatusCode};
 
-use crate::support::{Answer, Fixture, ROOT, fixture};
+use crate::support::{Fixture, ROOT, Reply, fixture};
 
 const WISH: &str = "return=representation";
 const TITLE: &str = "<> <http://purl.org/dc/terms/title> \"t\" .";
 const ADD: &str = "INSERT DATA { <> <http://purl.org/dc/terms/creator> \"c\" }";
 
 /// Checks that a response is the representation of the resource at `path`, and says so.
-async fn assert_represents(fixture: &Fixture, answer: &Answer, path: &str, accept: &str) {
+async fn assert_represents(fixture: &Fixture, answer: &Reply, path: &str, accept: &str) {
     assert_eq!(answer.header("preference-applied"), Some(WISH), "{path}: {answer:?}");
     assert_eq!(answer.header("content-location"), Some(&*format!("http://test{path}")));
     let read = fixture.ask(Method::GET, path).header("accept", accept).answer().await;

@@ -56,13 +56,13 @@ async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
 
 /// A response, read to its end.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Reply {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Answer {
+impl Reply {
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
@@ -137,7 +137,7 @@ impl Fixture {
         Ask { fixture: self, request, body: Body::empty() }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Reply {
         self.ask(Method::GET, path).answer().await
     }
 
@@ -202,8 +202,8 @@ impl Ask<'_> {
         self.fixture.router.clone().oneshot(self.request.body(self.body).unwrap()).await.unwrap()
     }
 
-    pub async fn answer(self) -> Answer {
+    pub async fn answer(self) -> Reply {
         let (head, body) = self.response().await.into_parts();
-        Answer { status: head.status, headers: head.headers, body: to_bytes(body, usize::MAX).await.unwrap() }
+        Reply { status: head.status, headers: head.headers, body: to_bytes(body, usize::MAX).await.unwrap() }
     }
 }

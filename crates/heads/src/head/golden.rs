@@ -16,7 +16,7 @@ fn revision(byte: u8) -> RevisionId {
     RevisionId([byte; 16])
 }
 
-fn head(state: State, body: Body) -> Head {
+fn head(state: ObjectState, body: Body) -> Head {
     Head {
         state,
         incarnation: revision(1),
@@ -116,36 +116,41 @@ fn golden() -> Vec<(Head, Vec<u8>)> {
         &[9; 32],
         b"\x01\x01r\x01\x01a\x01\x01t\x01\x01p\x00",
     ];
-    let all: Vec<(State, u8, Body, Vec<u8>)> = vec![
-        (State::Free, 3, Body::Nothing, vec![0]),
-        (State::Deleted, 2, Body::Nothing, vec![0]),
-        (State::Deleting, 1, Body::Container(shards()), vec![1, 4, 1, 2, 2, 2, 0, 3, 2, 1, 3, 1, 16, 4]),
-        (State::Live, 0, Body::Volume(volume()), of_volume.concat()),
-        (State::Live, 0, resource(Kind::RdfSource), [&[3, 0][..], &described].concat()),
-        (State::Live, 0, container(Membership::Basic), of_container(&[0])),
-        (State::Live, 0, container(Membership::Direct(has())), of_container(b"\x01\x01s\x00\x01h")),
+    let all: Vec<(ObjectState, u8, Body, Vec<u8>)> = vec![
+        (ObjectState::Free, 3, Body::Nothing, vec![0]),
+        (ObjectState::Deleted, 2, Body::Nothing, vec![0]),
+        (ObjectState::Deleting, 1, Body::Container(shards()), vec![1, 4, 1, 2, 2, 2, 0, 3, 2, 1, 3, 1, 16, 4]),
+        (ObjectState::Live, 0, Body::Volume(volume()), of_volume.concat()),
+        (ObjectState::Live, 0, resource(Kind::RdfSource), [&[3, 0][..], &described].concat()),
+        (ObjectState::Live, 0, container(Membership::Basic), of_container(&[0])),
+        (ObjectState::Live, 0, container(Membership::Direct(has())), of_container(b"\x01\x01s\x00\x01h")),
         (
-            State::Live,
+            ObjectState::Live,
             0,
             container(Membership::Indirect(is_of(), "n".to_owned())),
             of_container(b"\x02\x01s\x01\x01i\x01n"),
         ),
-        (State::Live, 0, binary(BytesPlace::Row), of_binary(&[0])),
-        (State::Live, 0, binary(BytesPlace::Content(ContentId([14; 16]))), of_binary(&[&[1][..], &[14; 16]].concat())),
+        (ObjectState::Live, 0, binary(BytesPlace::Row), of_binary(&[0])),
         (
-            State::Live,
+            ObjectState::Live,
+            0,
+            binary(BytesPlace::Content(ContentId([14; 16]))),
+            of_binary(&[&[1][..], &[14; 16]].concat()),
+        ),
+        (
+            ObjectState::Live,
             0,
             binary(BytesPlace::Elsewhere(Elsewhere { url: url(), handling: Handling::Proxy })),
             of_binary(b"\x02\x01u\x00"),
         ),
         (
-            State::Live,
+            ObjectState::Live,
             0,
             binary(BytesPlace::Elsewhere(Elsewhere { url: url(), handling: Handling::Redirect })),
             of_binary(b"\x02\x01u\x01"),
         ),
     ];
-    let whole = |(state, number, body, payload): (State, u8, Body, Vec<u8>)| {
+    let whole = |(state, number, body, payload): (ObjectState, u8, Body, Vec<u8>)| {
         (head(state, body), [begin(number), payload].concat())
     };
     all.into_iter().map(whole).collect()

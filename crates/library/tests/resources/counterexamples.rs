@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use heads::Mark;
-use heads::{Head, State, keys};
+use heads::{Head, ObjectState, keys};
 use library::Library;
 use repository::{ResourceError, ResourceResult};
 use store::{ManualClock, Step, Table, UnixMillis};
@@ -289,7 +289,7 @@ async fn scanafter_what_is_created_until_the_parent_is_being_deleted_goes_with_i
     deletion.await.unwrap().unwrap();
     let head = faulty.store.row(Table::Objects, &keys::resource_partition(&path(CHILD)), &keys::head()).unwrap();
     let head: Head = heads::head::open(Table::Objects, &head).unwrap();
-    assert_eq!(head.state, State::Deleted, "nothing is left in it that nobody can reach");
+    assert_eq!(head.state, ObjectState::Deleted, "nothing is left in it that nobody can reach");
     faulty.library.repository.remove_tombstone(&path(PARENT)).await.unwrap();
     faulty.library.repository.create(&path(PARENT), &container()).await.unwrap();
     assert!(listed(&faulty.library).await.is_empty());

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use heads::Mark;
-use heads::{Head, LibraryOptions, State, keys};
+use heads::{Head, LibraryOptions, ObjectState, keys};
 use repository::ResourceError;
 use store::Table;
 
@@ -13,7 +13,7 @@ use crate::support::memory::Fault;
 use crate::tree::{container, create, delete, path};
 
 /// The state in the head of a resource, also if it is unreachable.
-fn state(faulty: &crate::support::Faulty, at: &str) -> State {
+fn state(faulty: &crate::support::Faulty, at: &str) -> ObjectState {
     let head = faulty.store.row(Table::Objects, &keys::resource_partition(&path(at)), &keys::head()).unwrap();
     heads::head::open::<Head>(Table::Objects, &head).unwrap().state
 }
@@ -47,7 +47,7 @@ async fn a_nested_container_that_a_listing_meets_while_it_is_deleted_goes_with_t
     let library = faulty.library.clone();
     let deletion = tokio::spawn(async move { delete(&library, "t").await });
     tokio::time::sleep(Duration::from_millis(1)).await;
-    while state(&faulty, "t/nested") != State::Deleting {
+    while state(&faulty, "t/nested") != ObjectState::Deleting {
         assert!(turns.next(Some(deletion.id()), None).await);
     }
     deletion.abort();
@@ -59,7 +59,7 @@ async fn a_nested_container_that_a_listing_meets_while_it_is_deleted_goes_with_t
     faulty.store.end_turns();
     assert_eq!(faulty.library.repository.resume_deletions(Duration::ZERO).await.unwrap(), 1);
     for at in ["t", "t/nested", "t/nested/1"] {
-        assert_eq!(state(&faulty, at), State::Deleted, "/{at}");
+        assert_eq!(state(&faulty, at), ObjectState::Deleted, "/{at}");
     }
     faulty.library.repository.remove_tombstone(&path("t")).await.unwrap();
     faulty.library.repository.create(&path("t"), &container()).await.unwrap();

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use heads::{Head, LibraryOptions, State, head, keys};
+use heads::{Head, LibraryOptions, ObjectState, head, keys};
 use library::Library;
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -261,7 +261,8 @@ async fn assert_nothing_is_left_over(store: &Arc<Memory>, options: &LibraryOptio
     library.repository.resume_deletions(Duration::ZERO).await.unwrap();
     for at in ALL {
         let head = store.row(Table::Objects, &keys::resource_partition(&path(at)), &keys::head());
-        let is_live = head.is_some_and(|head| head::open::<Head>(Table::Objects, &head).unwrap().state == State::Live);
+        let is_live =
+            head.is_some_and(|head| head::open::<Head>(Table::Objects, &head).unwrap().state == ObjectState::Live);
         assert_eq!(is_live, said(&library, at).await.is_some(), "/{at}");
     }
 }

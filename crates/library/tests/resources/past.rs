@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use heads::Mark;
-use heads::{ContainerBody, Head, History, Keep, LibraryOptions, Queue, RevisionId, State, keys};
+use heads::{ContainerBody, Head, History, Keep, LibraryOptions, ObjectState, Queue, RevisionId, keys};
 use library::Library;
 use store::{NewRow, Step, Store, Table, ValueKind, envelope};
 
@@ -168,7 +168,8 @@ async fn the_mark_of_a_removal_says_which_revision_removed_the_child_whoever_put
             let _ = delete(library, "c/n").await;
             faulty.store.recover();
             let ended = log(&faulty, "c/n").into_iter().chain([head(&faulty, "c/n")]);
-            let removed_by = ended.filter(|head| head.state != State::Live).map(|head| head.revision).min().unwrap();
+            let removed_by =
+                ended.filter(|head| head.state != ObjectState::Live).map(|head| head.revision).min().unwrap();
             if is_taken {
                 library.repository.remove_tombstone(&path("c/n")).await.unwrap();
                 create(library, "c/n", "").await.unwrap();
@@ -289,7 +290,7 @@ async fn a_container_that_was_deleted_tells_still_what_it_held_where_history_is_
         faulty.library.repository.create(&path("c"), &container()).await.unwrap();
         assert!(children(&faulty.library, &path("c")).await.is_empty());
         // The log records where its shards were.
-        let deleting = log(&faulty, "c").into_iter().find(|head| head.state == State::Deleting).unwrap();
+        let deleting = log(&faulty, "c").into_iter().find(|head| head.state == ObjectState::Deleting).unwrap();
         let shards = deleting.body.container().unwrap();
         past.is_told(&faulty, deleting.incarnation, shards, &format!("rewritten: {is_rewritten}"));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use heads::{LibraryOptions, State, keys};
+use heads::{LibraryOptions, ObjectState, keys};
 use library::Library;
 use repository::ResourceError;
 use repository::{NewKind, NewResource, Update, Uploaded};
@@ -184,7 +184,7 @@ async fn a_write_that_arrives_and_is_superseded_between_the_reads_of_head_and_lo
         let written = writing.await.unwrap();
         let head = faulty.store.row(Table::Objects, &keys::resource_partition(&path(CHILD)), &keys::head()).unwrap();
         let head: heads::Head = heads::head::open(Table::Objects, &head).unwrap();
-        assert_eq!(head.state, State::Live);
+        assert_eq!(head.state, ObjectState::Live);
         assert!(written.is_ok(), "it was applied before read {before}, and is denied: {written:?}");
     }
 }

@@ -8,7 +8,7 @@ mod pages;
 mod volumes;
 mod wordseq;
 
-use crate::entry::Entry;
+use crate::entry::EntryHeader;
 use crate::names::{self, PageNames};
 use crate::{Archive, Group, Sums, crc32_combine};
 use serde::{Deserialize, Serialize};
@@ -135,7 +135,7 @@ impl Archive {
 
     /// The one entry that has the pages of all groups, its sizes in the local header, with its
     /// name; `None` if groups have entries of their own, or if there are no groups.
-    pub(crate) fn one_entry(&self) -> Option<(&'static str, Entry)> {
+    pub(crate) fn one_entry(&self) -> Option<(&'static str, EntryHeader)> {
         let Entries::One(name) = self.layout.entries() else { return None };
         if self.groups.is_empty() {
             return None;
@@ -150,7 +150,7 @@ impl Archive {
     }
 
     /// The entry of all pages of a group joined, its sizes in the local header.
-    pub(crate) fn joined_entry(&self, group: usize) -> Entry {
+    pub(crate) fn joined_entry(&self, group: usize) -> EntryHeader {
         let group = &self.groups[group];
         names::joined_entry(self.level, !group.name.is_ascii(), &group.pages.sums(), group.pages.crc32())
     }

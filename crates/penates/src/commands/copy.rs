@@ -20,7 +20,7 @@ use crate::local;
 use crate::output::{Output, human_bytes};
 use crate::reach::{self, Way};
 use crate::served::ServedStore;
-use crate::settings::{self, Flags, Place};
+use crate::settings::{self, Flags, StoreLocation};
 use crate::{interrupt, progress};
 
 /// Most passes while the source takes changes. A source that is always written to never has a pass
@@ -181,8 +181,10 @@ impl Source {
         let store = args.source();
         let settings = settings::load(&store, Flags::of(&store)?)?.settings;
         let name = match settings.place() {
-            Place::Cluster(address) => address.to_owned(),
-            Place::Folder(folder) => folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).display().to_string(),
+            StoreLocation::Cluster(address) => address.to_owned(),
+            StoreLocation::Folder(folder) => {
+                folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).display().to_string()
+            }
         };
         let (store, server): (Arc<dyn Store>, _) = match reach::find_ungated(&store).await? {
             Way::Free(store, _) => (store, None),

@@ -9,7 +9,7 @@ use crate::cli::{JobsArgs, StoreArgs};
 use crate::client;
 use crate::commands::serve::{self, ListenArgs};
 use crate::exit::CliError;
-use crate::ingest::{FailedList, Ingest, MemoryVolume, Meter, Mode, Source, Summary, Target};
+use crate::ingest::{FailedList, ImportTarget, Ingest, MemoryVolume, Meter, Mode, Source, Summary};
 use crate::output::Output;
 use crate::samples::{self, SampleParts};
 use crate::settings::{self, Flags, Loaded, Origin};
@@ -43,7 +43,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let _logging = server::init_logging(&settings.server.log)?;
     server::keep_files_private();
     let store = local::open_store(&settings).await.map_err(local::cannot_open)?;
-    let target = Target::Library(local::open_library(&settings, store.clone()).await?);
+    let target = ImportTarget::Library(local::open_library(&settings, store.clone()).await?);
     let summary = import_samples(&target).await?;
     eprintln!("{} sample volumes with {} pages are in {}.", summary.sound(), summary.pages, settings.path.display());
     let listen = settings.server.listen.clone();
@@ -63,7 +63,7 @@ fn is_default(loaded: &Loaded, key: &str) -> bool {
     loaded.explain().iter().any(|setting| setting.key == key && setting.origin == Origin::Default)
 }
 
-async fn import_samples(target: &Target) -> anyhow::Result<Summary> {
+async fn import_samples(target: &ImportTarget) -> anyhow::Result<Summary> {
     let volumes: Vec<Source> = samples::volumes().into_iter().map(source).collect();
     let meter = Meter::shown(volumes.iter().map(Source::zip_bytes).sum());
     let jobs = JobsArgs { jobs: None }.count(target.jobs_per_processor());

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{Client, query_value};
-use crate::download::{self, Target};
+use crate::download::{self, Destination};
 use crate::exit::CliError;
 use crate::ids::IdArgs;
 use crate::output::{Output, human_bytes};
@@ -129,7 +129,7 @@ pub async fn run(args: GetArgs) -> anyhow::Result<()> {
         return Err(CliError::Usage("refusing to write a ZIP to a terminal: use -o FILE, or a pipe".to_owned()).into());
     }
     let (route, form) = args.request()?;
-    let target = Target::at(&args.output)?;
+    let target = Destination::at(&args.output)?;
     let reached = Reached::open(&args.reach).await?;
     let outcome = download(&args, &reached.client, route, &form, target).await;
     reached.close().await?;
@@ -144,7 +144,7 @@ async fn download(
     client: &Client,
     route: &str,
     form: &str,
-    target: Target<'_>,
+    target: Destination<'_>,
 ) -> anyhow::Result<(u64, u64)> {
     if matches!(args.level, Level::Number(1..)) {
         return download::unresumable(client, route, form, target).await;

@@ -7,7 +7,7 @@ use crate::cli::StoreArgs;
 use crate::exit::CliError;
 use crate::local::{self, OTHERS_LEARN_WITHIN};
 use crate::output::Output;
-use crate::settings::{self, Flags, Place};
+use crate::settings::{self, Flags, StoreLocation};
 
 /// Arguments of `penates home`.
 #[derive(Debug, Args)]
@@ -34,7 +34,7 @@ pub struct HomeArgs {
 /// Runs it.
 pub async fn run(args: HomeArgs) -> anyhow::Result<()> {
     let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
-    let Place::Cluster(address) = settings.place() else {
+    let StoreLocation::Cluster(address) = settings.place() else {
         let folder = settings.path.display();
         return Err(
             CliError::Usage(format!("{folder} is a folder: only a store in a Cassandra cluster has a home")).into()

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
 use crate::exit::CliError;
 use crate::ids::read_ids;
-use crate::ingest::{FailedList, Ingest, Meter, Mode, Summary, Target, Wanted};
+use crate::ingest::{FailedList, ImportTarget, Ingest, Meter, Mode, Summary, Wanted};
 use crate::output::{Output, human_bytes};
 use crate::reach::{self, IfVacant, Way};
 use crate::{interrupt, local};
@@ -92,26 +92,26 @@ pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
 }
 
 /// Where the volumes go. A dry run needs no store.
-async fn target(args: &ImportArgs) -> anyhow::Result<Target> {
+async fn target(args: &ImportArgs) -> anyhow::Result<ImportTarget> {
     if args.dry_run && args.reach.server().is_none() {
-        return Ok(Target::Nowhere);
+        return Ok(ImportTarget::Nowhere);
     }
     into_target(reach::find(&args.reach, IfVacant::Create).await?).await
 }
 
 /// The target for a way to the data.
-pub(super) async fn into_target(way: Way) -> anyhow::Result<Target> {
+pub(super) async fn into_target(way: Way) -> anyhow::Result<ImportTarget> {
     Ok(match way {
-        Way::Server(client) => Target::Server(client),
-        Way::Free(store, settings) => Target::Library(local::open_library(&settings, store).await?),
+        Way::Server(client) => ImportTarget::Server(client),
+        Way::Free(store, settings) => ImportTarget::Library(local::open_library(&settings, store).await?),
     })
 }
 
 /// Makes the imported volumes durable.
-pub(super) async fn close(target: Target) -> anyhow::Result<()> {
+pub(super) async fn close(target: ImportTarget) -> anyhow::Result<()> {
     match target {
-        Target::Library(library) => library.store().close().await.context("closing the store"),
-        Target::Nowhere | Target::Server(_) => Ok(()),
+        ImportTarget::Library(library) => library.store().close().await.context("closing the store"),
+        ImportTarget::Nowhere | ImportTarget::Server(_) => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cli::StoreArgs;
 use crate::exit::CliError;
 use crate::local;
 use crate::output::Output;
-use crate::settings::{self, Flags, Place, Settings};
+use crate::settings::{self, Flags, Settings, StoreLocation};
 
 /// Arguments of `penates init`.
 #[derive(Debug, Args)]
@@ -33,8 +33,8 @@ pub async fn run(args: InitArgs) -> anyhow::Result<()> {
     let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
     let mut output = Output::stdout();
     match settings.place() {
-        Place::Folder(_) => output.line(in_folder(&args, &settings).await?)?,
-        Place::Cluster(address) => match in_cluster(&args, address, &settings).await? {
+        StoreLocation::Folder(_) => output.line(in_folder(&args, &settings).await?)?,
+        StoreLocation::Cluster(address) => match in_cluster(&args, address, &settings).await? {
             Initialised::Made => output.line(format!("made {address}"))?,
             Initialised::WasThere => output.line(format!("{address} is there already"))?,
             Initialised::Planned(plan) => output.line(plan.to_string().trim_end())?,

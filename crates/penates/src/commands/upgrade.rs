@@ -9,7 +9,7 @@ use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::local;
 use crate::output::Output;
-use crate::settings::{self, Flags, Place};
+use crate::settings::{self, Flags, StoreLocation};
 
 /// Arguments of `penates upgrade`.
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub struct UpgradeArgs {
 pub async fn run(args: UpgradeArgs) -> anyhow::Result<()> {
     let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
     let (before, now) = match settings.place() {
-        Place::Cluster(address) => {
+        StoreLocation::Cluster(address) => {
             let options = settings.cassandra.options(address, settings.server.store.clock_skew_max);
             let options = options.map_err(local::cannot_open)?;
             match args.check {
@@ -41,7 +41,7 @@ pub async fn run(args: UpgradeArgs) -> anyhow::Result<()> {
                 false => CassandraStore::raise_level(&options, &SystemClock).await,
             }
         }
-        Place::Folder(folder) => {
+        StoreLocation::Folder(folder) => {
             let options = EmbeddedOptions::default();
             let alone = |level| Upgrading { level, servers: Vec::new() };
             match args.check {

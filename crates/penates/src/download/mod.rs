@@ -112,14 +112,14 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
 }
 
 /// The target of a download.
-pub enum Target<'a> {
+pub enum Destination<'a> {
     /// Into a pipe, once.
     Pipe(Pipe),
     /// Into a regular file, which appears when it is complete.
     File(&'a Path),
 }
 
-impl<'a> Target<'a> {
+impl<'a> Destination<'a> {
     /// The sink for `path`; `-` is standard output. A folder is a usage error.
     pub fn at(path: &'a Path) -> anyhow::Result<Self> {
         if path == Path::new("-") {
@@ -136,10 +136,10 @@ impl<'a> Target<'a> {
 }
 
 /// Downloads what `form` selects, resuming after errors. Returns the selection.
-pub async fn resumed(client: &Client, form: &str, target: Target<'_>, tries: u32) -> anyhow::Result<Selection> {
+pub async fn resumed(client: &Client, form: &str, target: Destination<'_>, tries: u32) -> anyhow::Result<Selection> {
     match target {
-        Target::Pipe(pipe) => to_pipe(client, form, pipe, tries).await,
-        Target::File(path) => to_file(client, form, path, tries).await,
+        Destination::Pipe(pipe) => to_pipe(client, form, pipe, tries).await,
+        Destination::File(path) => to_file(client, form, path, tries).await,
     }
 }
 
@@ -196,13 +196,18 @@ async fn begin(client: &Client, form: &str, target: &Path, tries: u32) -> anyhow
 
 /// Downloads an archive that has no length and cannot be resumed: after an error it starts again.
 /// Returns how many bytes arrived, and how many requested members are missing.
-pub async fn unresumable(client: &Client, route: &str, form: &str, target: Target<'_>) -> anyhow::Result<(u64, u64)> {
+pub async fn unresumable(
+    client: &Client,
+    route: &str,
+    form: &str,
+    target: Destination<'_>,
+) -> anyhow::Result<(u64, u64)> {
     let response = client.post_form(route, form.to_owned(), "application/zip").await?;
     let missing = number(response.headers(), "penates-missing").unwrap_or(0);
     let bar = progress::bytes(number(response.headers(), CONTENT_LENGTH.as_str()));
     match target {
-        Target::Pipe(mut pipe) => copy(response, &mut pipe, &bar).await?,
-        Target::File(target) => {
+        Destination::Pipe(mut pipe) => copy(response, &mut pipe, &bar).await?,
+        Destination::File(target) => {
             let mut part = Part::open(target, true)?;
             copy(response, &mut part, &bar).await?;
             part.finish(target)?;

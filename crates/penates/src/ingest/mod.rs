@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 pub use failed::{FailedList, FailedVolume};
 pub use meter::Meter;
 pub use source::{MemoryVolume, Source, Wanted};
-pub use target::{Mode, Target};
+pub use target::{ImportTarget, Mode};
 
 /// The outcome of importing one volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Summary {
 /// An import of many volumes, except for the volumes.
 pub struct Ingest<'a> {
     /// Their target.
-    pub target: &'a Target,
+    pub target: &'a ImportTarget,
     /// What to do with each.
     pub mode: Mode,
     /// The number of volumes at the same time.

@@ -37,7 +37,7 @@ pub enum Mode {
 }
 
 /// The target of volumes.
-pub enum Target {
+pub enum ImportTarget {
     /// None: volumes are only checked.
     Nowhere,
     /// Into a store that this process holds.
@@ -46,7 +46,7 @@ pub enum Target {
     Server(Client),
 }
 
-impl Target {
+impl ImportTarget {
     /// Default number of volumes per processor to work on at once.
     pub fn jobs_per_processor(&self) -> usize {
         match self {

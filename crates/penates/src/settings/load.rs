@@ -188,7 +188,7 @@ mod tests {
     use store_embedded::CacheSize;
 
     use super::*;
-    use crate::settings::Place;
+    use crate::settings::StoreLocation;
 
     fn no_flags() -> impl Provider {
         Serialized::defaults(Dict::new())
@@ -325,7 +325,7 @@ mod tests {
             assert!(refused.contains("cassandra.user"), "{refused}");
             let loaded = load(Some(Path::new("penates.toml")), flag("cassandra.password", "a-secret")).unwrap();
             let settings = &loaded.settings;
-            assert_eq!(settings.place(), Place::Cluster("cassandra://node/books"));
+            assert_eq!(settings.place(), StoreLocation::Cluster("cassandra://node/books"));
             assert_eq!(settings.embedded.cache, CacheSize::Bytes(64 << 20));
             assert_eq!((settings.cassandra.audit_write, settings.server.store.frame_level), (Level::One, 2));
             let shown = format!("{:?}", loaded.explain());

@@ -38,7 +38,7 @@ impl Default for Settings {
 
 /// Where a store is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum StoreLocation<'a> {
     /// In a folder.
     Folder(&'a Path),
     /// In a Cassandra cluster, at this address.
@@ -47,10 +47,10 @@ pub enum Place<'a> {
 
 impl Settings {
     /// Where the store is.
-    pub fn place(&self) -> Place<'_> {
+    pub fn place(&self) -> StoreLocation<'_> {
         match self.path.to_str() {
-            Some(address) if Address::is_meant(address) => Place::Cluster(address),
-            _ => Place::Folder(&self.path),
+            Some(address) if Address::is_meant(address) => StoreLocation::Cluster(address),
+            _ => StoreLocation::Folder(&self.path),
         }
     }
 

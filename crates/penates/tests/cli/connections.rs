@@ -39,8 +39,8 @@ async fn quiet(served: &Served, count: usize) -> Vec<TcpStream> {
     futures::stream::iter(0..count).map(connect).buffer_unordered(CONNECTING_AT_ONCE).collect().await
 }
 
-/// The same, some at a time: the system forgets connections that wait in too long a queue for a busy
-/// server.
+/// The same, some at a time: the system forgets connections that wait in too long a queue for a
+/// busy server.
 async fn quiet_in_batches(served: &Served, client: &Client, count: usize) -> Vec<TcpStream> {
     let mut connections = Vec::new();
     while connections.len() < count {

@@ -23,7 +23,7 @@ pub struct Suite {
 }
 
 /// The target of a run of the suite.
-pub struct Target<'a> {
+pub struct TestedResource<'a> {
     pub kind: Kind,
     /// Address of a container of that kind.
     pub container: &'a str,
@@ -69,7 +69,7 @@ impl Suite {
     }
 
     /// Runs one part of the suite.
-    pub fn run(&self, target: &Target<'_>) -> Results {
+    pub fn run(&self, target: &TestedResource<'_>) -> Results {
         let folder = self.folder.path().join(format!("{:?}", target.kind));
         let report = folder.join("report");
         fs::create_dir_all(&report).unwrap();
@@ -133,7 +133,7 @@ fn run(command: &mut Command) -> Result<String, String> {
 
 /// The configuration of TestNG, with the groups and parameters that the suite's own command line
 /// would set.
-fn suite_xml(target: &Target<'_>, folder: &Path) -> String {
+fn suite_xml(target: &TestedResource<'_>, folder: &Path) -> String {
     let parameter = |name: &str, value: &str| format!("<parameter name=\"{name}\" value=\"{value}\"/>\n");
     let parameters = [
         parameter("output", &folder.display().to_string()),

@@ -16,7 +16,7 @@ mod server;
 
 use std::path::Path;
 
-use java::{Suite, Target};
+use java::{Suite, TestedResource};
 use judge::{Exceptions, Settings};
 use kinds::Kind;
 
@@ -52,8 +52,12 @@ fn conforms(settings: Settings) {
     let mut complaints = Vec::new();
     for kind in Kind::ALL {
         let container = penates.create(&format!("{kind:?}"), kind.container_model(), kind.container_body());
-        let target =
-            Target { kind, container: &container, plain_source: &plain_source, read_only_property: READ_ONLY_PROPERTY };
+        let target = TestedResource {
+            kind,
+            container: &container,
+            plain_source: &plain_source,
+            read_only_property: READ_ONLY_PROPERTY,
+        };
         let results = suite.run(&target);
         let wrong = exceptions.judge(kind, settings, &results.outcomes).into_iter().chain(results.broken_setups);
         complaints.extend(wrong.map(|complaint| format!("{kind:?}: {complaint}")));
@@ -65,7 +69,7 @@ fn conforms(settings: Settings) {
 fn a_server_that_can_do_nothing_fails_the_suite() {
     let Some(suite) = provide() else { return };
     let address = server::serve_nothing();
-    let target = Target {
+    let target = TestedResource {
         kind: Kind::Basic,
         container: &address,
         plain_source: &address,

@@ -146,8 +146,8 @@ fn trusting(certificate: &Path) -> rustls::ClientConfig {
         .with_no_client_auth()
 }
 
-/// A protocol that is not HTTP: it sends back each byte, and says `!` when the server stops. Then it
-/// waits until it is cut.
+/// A protocol that is not HTTP: it sends back each byte, and says `!` when the server stops. Then
+/// it waits until it is cut.
 #[derive(Clone)]
 struct Echo;
 

@@ -114,16 +114,16 @@ impl Server {
     }
 
     /// Sends a request over the network.
-    pub async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
+    pub async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Reply {
         ask(TcpStream::connect(self.http()).await.unwrap(), method, path, headers).await
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Reply {
         self.ask(Method::GET, path, &[]).await
     }
 
     /// Sends a request over the administrator's socket.
-    pub async fn admin(&self, method: Method, path: &str) -> Answer {
+    pub async fn admin(&self, method: Method, path: &str) -> Reply {
         ask(UnixStream::connect(self.addresses.socket.as_ref().unwrap()).await.unwrap(), method, path, &[]).await
     }
 
@@ -135,13 +135,13 @@ impl Server {
     }
 }
 
-pub struct Answer {
+pub struct Reply {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Answer {
+impl Reply {
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
@@ -155,7 +155,7 @@ impl Answer {
     }
 }
 
-async fn ask<S>(stream: S, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer
+async fn ask<S>(stream: S, method: Method, path: &str, headers: &[(&str, &str)]) -> Reply
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -170,5 +170,5 @@ where
     let (head, body) = response.into_parts();
     let body = soon(path, body.collect()).await.unwrap().to_bytes();
     connection.abort();
-    Answer { status: head.status, headers: head.headers, body }
+    Reply { status: head.status, headers: head.headers, body }
 }

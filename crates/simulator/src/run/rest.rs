@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use heads::{State, keys};
+use heads::{ObjectState, keys};
 use store::{Clock, Table};
 
 use super::{LOOKED_AT_AGAIN, Run};
@@ -68,7 +68,7 @@ impl Run {
             wrong.push(format!("work is left: {} {}", partition.escape_ascii(), sorts.join(", ")));
         }
         for (partition, versions) in &world.model.versions {
-            if versions.last().is_some_and(|version| version.head.state == State::Deleting) {
+            if versions.last().is_some_and(|version| version.head.state == ObjectState::Deleting) {
                 wrong.push(format!("{} is being deleted for ever", partition.escape_ascii()));
             }
         }
@@ -101,7 +101,7 @@ impl Run {
             self.until_idle().await;
             let partition = keys::resource_partition(&parsed(path));
             let state = self.world.lock().model.head(&partition).map(|head| head.state);
-            if state != Some(State::Live) {
+            if state != Some(ObjectState::Live) {
                 return self.wrong(format!("/{path} cannot be used: it is {state:?}"));
             }
         }
@@ -111,7 +111,7 @@ impl Run {
             self.until_idle().await;
             let partition = keys::volume_partition(&volume_id(volume));
             let state = self.world.lock().model.head(&partition).map(|head| head.state);
-            if state != Some(State::Live) {
+            if state != Some(ObjectState::Live) {
                 self.wrong(format!("{volume} cannot be imported: it is {state:?}"));
             }
         }

@@ -59,7 +59,7 @@ fn partition(id: ContentId) -> Bytes {
 }
 
 /// A content's id in a short, readable form.
-fn told(id: ContentId) -> String {
+fn readable(id: ContentId) -> String {
     id.to_string().chars().take(8).collect()
 }
 
@@ -74,7 +74,7 @@ impl StepEnded {
 
 impl SimStore {
     pub(super) async fn header(&self, call: Call, id: ContentId) -> StoreResult<Option<(Stamp, ContentHeader)>> {
-        self.read_turn(format!("header {}", told(id))).await?;
+        self.read_turn(format!("header {}", readable(id))).await?;
         let row = self.row(call.of(Class::Description), Table::Contents, &partition(id), &HEADER)?;
         Ok(row.and_then(|row| Some((row.guard?.stamp, decode(&row.value)?))))
     }
@@ -93,12 +93,12 @@ impl SimStore {
         let (by, time) = (self.op(), self.write_time());
         let proposal = Proposal { key: key.clone(), expect, then, with: None, by, time };
         let state = header.map(|header| header.state);
-        match self.compare_and_write(proposal, format!("content {} becomes {state:?}", told(id))).await {
+        match self.compare_and_write(proposal, format!("content {} becomes {state:?}", readable(id))).await {
             Ok(Decided::Applied) => Ok(Some(stamp)),
             Ok(Decided::Refused(_)) => Ok(None),
             Err(StepEnded::NotDone(error)) => Err(error),
             Err(StepEnded::Unknown) => {
-                self.read_turn(format!("what came of content {}", told(id))).await?;
+                self.read_turn(format!("what came of content {}", readable(id))).await?;
                 let stands = self.world.lock().serial_read(&key, self.center);
                 let stands = stands.ok_or_else(|| unavailable("too few replicas"))?;
                 match stands {
@@ -154,7 +154,7 @@ impl SimStore {
         header.len += bytes.len() as u64;
         let row = NewRow::new(chunk(number), bytes);
         let mutation = Mutation::put((Table::Contents, partition(id)), std::slice::from_ref(&row), self.write_time());
-        let what = format!("chunk {number} of {}", told(id));
+        let what = format!("chunk {number} of {}", readable(id));
         self.change(call.of(Class::Content), mutation, what).await.map_err(StepEnded::of_content)
     }
 
@@ -173,7 +173,7 @@ impl SimStore {
             if bytes.len() as u64 >= header.len {
                 break;
             }
-            self.read_turn(format!("read chunk {number} of {}", told(id))).await?;
+            self.read_turn(format!("read chunk {number} of {}", readable(id))).await?;
             let call = call.of(Class::Content);
             let row = match self.row(call, Table::Contents, &partition(id), &chunk(number))? {
                 Some(row) => Some(row),
@@ -218,7 +218,8 @@ impl SimStore {
         let to = store::row::prefix_end(CHUNK);
         let tombstone = Tombstone { from, to, time: self.write_time() };
         let mutation = Mutation::remove((Table::Contents, partition(id)), vec![tombstone]);
-        let removed = self.change(call.of(Class::Content), mutation, format!("remove chunks of {}", told(id))).await;
+        let removed =
+            self.change(call.of(Class::Content), mutation, format!("remove chunks of {}", readable(id))).await;
         removed.map_err(StepEnded::of_content)?;
         self.change_header(id, Expect::Stamp(stamp), None).await?;
         Ok(true)

@@ -50,7 +50,7 @@ fn unknown(why: &str) -> Outcome {
 }
 
 /// A key in a short, readable form.
-fn told(key: &[u8]) -> String {
+fn readable(key: &[u8]) -> String {
     let hash = key.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     let head: String = key.iter().take(20).copied().flat_map(std::ascii::escape_default).map(char::from).collect();
     if key.len() <= 20 { head } else { format!("{head}~{hash:08x}") }
@@ -170,14 +170,14 @@ impl SimStore {
     async fn step(&self, call: Call, step: &Step, with: Option<Mutation>) -> Result<Decided, StepEnded> {
         match step {
             Step::Put { table, partition, rows } => {
-                let sorts: Vec<String> = rows.iter().map(|row| told(&row.sort)).collect();
+                let sorts: Vec<String> = rows.iter().map(|row| readable(&row.sort)).collect();
                 let mutation = Mutation::put((*table, partition.clone()), rows, self.write_time());
                 self.world.lock().model.put(*table, partition, rows);
-                let what = format!("put {table} {} {}", told(partition), sorts.join(" "));
+                let what = format!("put {table} {} {}", readable(partition), sorts.join(" "));
                 self.change(call, mutation, what).await.map(|()| Decided::Applied)
             }
             Step::Require { table, partition, sort, condition } => {
-                let read = self.read_turn(format!("require {table} {}", told(partition))).await;
+                let read = self.read_turn(format!("require {table} {}", readable(partition))).await;
                 let stands = read.and_then(|()| self.row(call.strong(), *table, partition, sort));
                 let stands = stands.map_err(StepEnded::NotDone)?;
                 Ok(if condition.holds(stands.as_ref()) { Decided::Applied } else { Decided::Refused(stands) })
@@ -187,10 +187,10 @@ impl SimStore {
                     return Err(StepEnded::NotDone(unavailable("it is none")));
                 };
                 let proposal = Proposal { with, ..proposal };
-                self.compare_and_write(proposal, format!("head {table} {}", told(partition))).await
+                self.compare_and_write(proposal, format!("head {table} {}", readable(partition))).await
             }
             Step::Remove { table, partition, rows } => {
-                let what = format!("remove {table} {}", told(partition));
+                let what = format!("remove {table} {}", readable(partition));
                 self.read_turn(what.clone()).await.map_err(StepEnded::NotDone)?;
                 let seen = self.world.lock().removal(&(*table, partition.clone()), rows, self.center, call.class);
                 match seen {
@@ -233,7 +233,7 @@ impl SimStore {
 
     async fn run_as_one(&self, steps: Vec<Step>) -> StoreResult<Outcome> {
         let what: Vec<String> =
-            steps.iter().map(|step| format!("{} {}", step.table(), told(step.partition()))).collect();
+            steps.iter().map(|step| format!("{} {}", step.table(), readable(step.partition()))).collect();
         let (by, time) = (self.op(), self.write_time());
         let fate = self.turn(Kind::Write, format!("commit {}", what.join(", "))).await;
         let mut world = self.world.lock();
@@ -307,7 +307,7 @@ enum StepEnded {
 #[async_trait]
 impl Store for SimStore {
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
-        self.read_turn(format!("get {table} {} {}", told(partition), told(sort))).await?;
+        self.read_turn(format!("get {table} {} {}", readable(partition), readable(sort))).await?;
         self.row(call.of(table.class()), table, partition, sort)
     }
 
@@ -316,7 +316,7 @@ impl Store for SimStore {
         for (index, (partition, sort)) in keys.iter().enumerate() {
             // They are read at the same time or one after another, with other turns in between.
             if index == 0 || self.is_apart(|pace| pace.rows_apart) {
-                let what = format!("get_many {table} {} {}", told(partition), told(sort));
+                let what = format!("get_many {table} {} {}", readable(partition), readable(sort));
                 self.turn_to_read(Kind::ReadTogether, what).await?;
             }
             rows.push(self.row(call.of(table.class()), table, partition, sort)?);
@@ -325,7 +325,7 @@ impl Store for SimStore {
     }
 
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
-        self.read_turn(format!("scan {table} {} {}", told(partition), told(&scan.from))).await?;
+        self.read_turn(format!("scan {table} {} {}", readable(partition), readable(&scan.from))).await?;
         self.page(call.of(table.class()), table, partition, &scan)
     }
 
@@ -333,7 +333,7 @@ impl Store for SimStore {
         let mut pages = Vec::with_capacity(scans.len());
         for (index, (table, partition, scan)) in scans.iter().enumerate() {
             if index == 0 || self.is_apart(|pace| pace.ranges_apart) {
-                self.read_turn(format!("scan {table} {} {}", told(partition), told(&scan.from))).await?;
+                self.read_turn(format!("scan {table} {} {}", readable(partition), readable(&scan.from))).await?;
             }
             pages.push(self.page(call.of(table.class()), *table, partition, scan)?);
         }

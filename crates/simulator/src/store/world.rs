@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use heads::{Head, RevisionId, Rule, State, head};
+use heads::{Head, ObjectState, RevisionId, Rule, head};
 use store::{Class, Expect, Guard, Outcome, Removal, Row, Step, Table, UnixMillis};
 use tokio::time::Instant;
 
@@ -407,7 +407,7 @@ impl World {
 /// Whether this is the head of a deleted object whose name can be used again.
 fn is_free_again(row: &Option<(Guard, Bytes)>) -> bool {
     let head = row.as_ref().and_then(|(_, value)| head::open::<Head>(Table::Objects, value).ok());
-    head.is_some_and(|head| head.state == State::Free && head.revision != RevisionId::ZERO)
+    head.is_some_and(|head| head.state == ObjectState::Free && head.revision != RevisionId::ZERO)
 }
 
 impl Proposal {

@@ -18,7 +18,7 @@ use store::{Call, Class, Deadline};
 
 use self::resources::{create, delete, list, post, read, update};
 use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
-use crate::model::{Target, Told};
+use crate::model::{Reply, Subject};
 use crate::store::world::World;
 
 /// Containers, each after its parent.
@@ -83,7 +83,7 @@ impl Tend {
 /// The outcome of an operation.
 #[derive(Debug)]
 pub(crate) struct Came {
-    pub(crate) told: Told,
+    pub(crate) reply: Reply,
     pub(crate) seen: Seen,
 }
 
@@ -112,12 +112,12 @@ pub(crate) enum Seen {
 }
 
 impl Came {
-    fn told(told: Told) -> Self {
-        Self { told, seen: Seen::Nothing }
+    fn replied(reply: Reply) -> Self {
+        Self { reply, seen: Seen::Nothing }
     }
 
     fn seen(seen: Seen) -> Self {
-        Self { told: Told::Done(None), seen }
+        Self { reply: Reply::Done(None), seen }
     }
 }
 
@@ -131,16 +131,16 @@ pub(crate) fn volume_id(text: &str) -> VolumeId {
 
 impl Work {
     /// What the operation changes.
-    pub(crate) fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Subject {
         match self {
             Self::Create { path, .. } | Self::Update { path, .. } | Self::Delete { path } => {
-                Target::Object(keys::resource_partition(path))
+                Subject::Object(keys::resource_partition(path))
             }
-            Self::Post { .. } => Target::Fresh,
+            Self::Post { .. } => Subject::Fresh,
             Self::Import { volume, .. } | Self::DeleteVolume { volume } => {
-                Target::Object(keys::volume_partition(volume))
+                Subject::Object(keys::volume_partition(volume))
             }
-            _ => Target::Nothing,
+            _ => Subject::Nothing,
         }
     }
 
@@ -152,15 +152,15 @@ impl Work {
             Self::Update { path, what } => update(&library, &path, &what).await,
             Self::Delete { path } => delete(&library, &path).await,
             Self::RemoveTombstone { path } => match library.repository.remove_tombstone(&path).await {
-                Ok(()) => Came::told(Told::Done(None)),
-                Err(error) => Came::told(refused(&error)),
+                Ok(()) => Came::replied(Reply::Done(None)),
+                Err(error) => Came::replied(refused(&error)),
             },
             Self::Read { path } => read(&library, &path).await,
             Self::List { container, page } => list(&library, &container, page).await,
             Self::Import { volume, token } => import(&library, &volume, &token).await,
             Self::DeleteVolume { volume } => match library.volumes.delete(&volume).await {
-                Ok(()) => Came::told(Told::Done(None)),
-                Err(error) => Came::told(refused_object(&error)),
+                Ok(()) => Came::replied(Reply::Done(None)),
+                Err(error) => Came::replied(refused_object(&error)),
             },
             Self::ReadVolumes { volumes, pause } => read_volumes(&library, volumes, pause).await,
             Self::ListVolumes { page } => list_volumes(&library, page).await,
@@ -172,17 +172,19 @@ impl Work {
 }
 
 /// What a client learns from an error.
-fn refused(error: &ResourceError) -> Told {
+fn refused(error: &ResourceError) -> Reply {
     match error {
         ResourceError::Objects(error) => refused_object(error),
-        _ => Told::Refused(error.to_string()),
+        _ => Reply::Refused(error.to_string()),
     }
 }
 
-fn refused_object(error: &ObjectsError) -> Told {
+fn refused_object(error: &ObjectsError) -> Reply {
     match error {
-        ObjectsError::Absent(_) | ObjectsError::Gone(_) | ObjectsError::Conflict(_) => Told::Refused(error.to_string()),
-        error => Told::Unknown(error.to_string()),
+        ObjectsError::Absent(_) | ObjectsError::Gone(_) | ObjectsError::Conflict(_) => {
+            Reply::Refused(error.to_string())
+        }
+        error => Reply::Unknown(error.to_string()),
     }
 }
 
@@ -208,7 +210,7 @@ pub(crate) async fn tend(library: &Library, tend: Tend) -> Came {
         }
     };
     match done {
-        Ok(()) => Came::told(Told::Done(None)),
-        Err(error) => damage(&error).unwrap_or_else(|| Came::told(Told::Unknown(error.to_string()))),
+        Ok(()) => Came::replied(Reply::Done(None)),
+        Err(error) => damage(&error).unwrap_or_else(|| Came::replied(Reply::Unknown(error.to_string()))),
     }
 }

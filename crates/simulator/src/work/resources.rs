@@ -9,10 +9,10 @@ use repository::ResourceError;
 use repository::{DigestAlgorithm, Kind, Membership, NewKind, NewResource, Resource, Update, Uploaded, Written};
 
 use super::{Came, Seen, What, damage, refused, refused_object};
-use crate::model::Told;
+use crate::model::Reply;
 
 fn written(path: &ResourcePath, revision: RevisionId) -> Came {
-    Came::told(Told::Done(Some((keys::resource_partition(path), revision))))
+    Came::replied(Reply::Done(Some((keys::resource_partition(path), revision))))
 }
 
 /// A new resource, with the bytes that were uploaded for it.
@@ -36,7 +36,7 @@ fn bytes_of(token: &str) -> Bytes {
 
 async fn upload(library: &Library, path: &ResourcePath, token: &str) -> Result<Uploaded, Came> {
     let source = futures::stream::iter([Ok::<_, std::io::Error>(bytes_of(token))]);
-    library.repository.upload(path, source, &[]).await.map_err(|error| Came::told(Told::Unknown(error.to_string())))
+    library.repository.upload(path, source, &[]).await.map_err(|error| Came::replied(Reply::Unknown(error.to_string())))
 }
 
 /// Discards an upload, unless it is unknown whether something names it, as the repository door
@@ -47,7 +47,7 @@ async fn give_back(library: &Library, uploaded: Option<Uploaded>, error: Resourc
     {
         library.repository.discard(&uploaded).await;
     }
-    Came::told(refused(&error))
+    Came::replied(refused(&error))
 }
 
 pub(super) async fn create(library: &Library, path: &ResourcePath, what: &What) -> Came {
@@ -83,7 +83,7 @@ pub(super) async fn post(library: &Library, container: &ResourcePath, wish: Opti
 pub(super) async fn update(library: &Library, path: &ResourcePath, what: &What) -> Came {
     let resource = match library.repository.resource(path).await {
         Ok(resource) => resource,
-        Err(error) => return Came::told(refused(&error)),
+        Err(error) => return Came::replied(refused(&error)),
     };
     let (update, uploaded) = match (resource.kind(), what) {
         (Kind::Binary(_), What::Bytes(token)) => match upload(library, path, token).await {
@@ -95,7 +95,7 @@ pub(super) async fn update(library: &Library, path: &ResourcePath, what: &What) 
             let membership = Membership::Basic;
             (Update::Description { description, membership, members_for: None, refers_to: Vec::new() }, None)
         }
-        (_, What::Container) => return Came::told(Told::Refused("it stays what it is".to_owned())),
+        (_, What::Container) => return Came::replied(Reply::Refused("it stays what it is".to_owned())),
     };
     match library.repository.update(&resource, &update).await {
         Ok(Written { path, revision }) => written(&path, revision),
@@ -106,11 +106,11 @@ pub(super) async fn update(library: &Library, path: &ResourcePath, what: &What) 
 pub(super) async fn delete(library: &Library, path: &ResourcePath) -> Came {
     let resource = match library.repository.resource(path).await {
         Ok(resource) => resource,
-        Err(error) => return Came::told(refused(&error)),
+        Err(error) => return Came::replied(refused(&error)),
     };
     match library.repository.delete(&resource).await {
-        Ok(()) => Came::told(Told::Done(None)),
-        Err(error) => Came::told(refused(&error)),
+        Ok(()) => Came::replied(Reply::Done(None)),
+        Err(error) => Came::replied(refused(&error)),
     }
 }
 
@@ -123,9 +123,9 @@ pub(super) async fn read(library: &Library, path: &ResourcePath) -> Came {
             return Came::seen(Seen::Resource { path: path.clone(), revision: None });
         }
         Err(ResourceError::Objects(error)) => {
-            return damage(&error).unwrap_or_else(|| Came::told(refused_object(&error)));
+            return damage(&error).unwrap_or_else(|| Came::replied(refused_object(&error)));
         }
-        Err(error) => return Came::told(refused(&error)),
+        Err(error) => return Came::replied(refused(&error)),
     };
     let revision = match resource.kind() {
         Kind::Binary(binary) => resource.description_revision().max(binary.revision),
@@ -158,14 +158,14 @@ async fn wrong_with(library: &Library, resource: &Resource) -> Option<String> {
 pub(super) async fn list(library: &Library, container: &ResourcePath, page: usize) -> Came {
     let resource = match library.repository.resource(container).await {
         Ok(resource) => resource,
-        Err(error) => return Came::told(refused(&error)),
+        Err(error) => return Came::replied(refused(&error)),
     };
     let mut names = BTreeSet::new();
     let mut after: Option<ListToken> = None;
     loop {
         let found = match library.repository.children(&resource, after.as_ref(), page).await {
             Ok(found) => found,
-            Err(error) => return damage(&error).unwrap_or_else(|| Came::told(refused_object(&error))),
+            Err(error) => return damage(&error).unwrap_or_else(|| Came::replied(refused_object(&error))),
         };
         for child in found.children {
             if !names.insert(child.name.clone()) {

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use store::Table;
 
 use super::{Came, Seen, damage, refused_object};
-use crate::model::{Promise, Told};
+use crate::model::{Promise, Reply};
 use crate::store::world::World;
 
 pub(super) async fn list_volumes(library: &Library, page: usize) -> Came {
@@ -25,7 +25,7 @@ pub(super) async fn list_volumes(library: &Library, page: usize) -> Came {
     loop {
         let found = match library.volumes.list(after.as_ref(), page).await {
             Ok(found) => found,
-            Err(error) => return damage(&error).unwrap_or_else(|| Came::told(refused_object(&error))),
+            Err(error) => return damage(&error).unwrap_or_else(|| Came::replied(refused_object(&error))),
         };
         names.extend(found.volumes.iter().map(ToString::to_string));
         after = found.next;
@@ -64,10 +64,10 @@ pub(super) async fn import(library: &Library, id: &VolumeId, token: &str) -> Cam
     };
     match library.volumes.import(parts, Unchanged::Skip, |_| {}).await {
         Ok(Imported::New { id, revision, .. } | Imported::Replaced { id, revision, .. }) => {
-            Came::told(Told::Done(Some((keys::volume_partition(&id), revision))))
+            Came::replied(Reply::Done(Some((keys::volume_partition(&id), revision))))
         }
-        Ok(Imported::Unchanged { .. }) => Came::told(Told::Done(None)),
-        Err(error) => damage(&error).unwrap_or_else(|| Came::told(refused_object(&error))),
+        Ok(Imported::Unchanged { .. }) => Came::replied(Reply::Done(None)),
+        Err(error) => damage(&error).unwrap_or_else(|| Came::replied(refused_object(&error))),
     }
 }
 
@@ -81,7 +81,7 @@ async fn stream(library: &Library, plan: &Arc<volumes::BulkPlan>, pause: Duratio
     tokio::time::sleep(pause).await;
     let mut stream = match library.volumes.stream(plan, pack::WHOLE, somebody()).await {
         Ok(stream) => stream,
-        Err(error) => return damage(&error).unwrap_or_else(|| Came::told(Told::Unknown(error.to_string()))),
+        Err(error) => return damage(&error).unwrap_or_else(|| Came::replied(Reply::Unknown(error.to_string()))),
     };
     while let Some(piece) = stream.next().await {
         match piece {
@@ -89,16 +89,16 @@ async fn stream(library: &Library, plan: &Arc<volumes::BulkPlan>, pause: Duratio
             Err(ObjectsError::Expired(why)) if library.clock().now().since(plan.started) < life => {
                 return Came::seen(Seen::Wrong(format!("a plan ended too soon: {why}")));
             }
-            Err(error) => return damage(&error).unwrap_or_else(|| Came::told(Told::Unknown(error.to_string()))),
+            Err(error) => return damage(&error).unwrap_or_else(|| Came::replied(Reply::Unknown(error.to_string()))),
         }
     }
-    Came::told(Told::Done(None))
+    Came::replied(Reply::Done(None))
 }
 
 pub(super) async fn read_volumes(library: &Library, volumes: Vec<VolumeId>, pause: Duration) -> Came {
     match library.volumes.plan(&BulkRequest::volumes(volumes), OnDamage::Break).await {
         Ok(plan) => stream(library, &plan, pause).await,
-        Err(error) => damage(&error).unwrap_or_else(|| Came::told(Told::Unknown(error.to_string()))),
+        Err(error) => damage(&error).unwrap_or_else(|| Came::replied(Reply::Unknown(error.to_string()))),
     }
 }
 
@@ -118,9 +118,9 @@ pub(super) async fn select(library: &Library, volumes: Vec<VolumeId>, world: &Mu
             let until_ms = (world.true_ms() + lasts).saturating_sub(10);
             world.touched.extend(volumes.iter().map(|(volume, _)| (Table::Objects, volume.clone())));
             world.model.promises.push(Promise { selection: selection.info.id, until_ms, volumes });
-            Came::told(Told::Done(None))
+            Came::replied(Reply::Done(None))
         }
-        Err(error) => damage(&error).unwrap_or_else(|| Came::told(Told::Unknown(error.to_string()))),
+        Err(error) => damage(&error).unwrap_or_else(|| Came::replied(Reply::Unknown(error.to_string()))),
     }
 }
 
@@ -129,12 +129,12 @@ pub(super) async fn read_selection(library: &Library, nth: usize, pause: Duratio
         let world = world.lock();
         let promises = &world.model.promises;
         match promises.len() {
-            0 => return Came::told(Told::Done(None)),
+            0 => return Came::replied(Reply::Done(None)),
             len => promises[nth % len].selection.clone(),
         }
     };
     match library.volumes.selection(&id, &budget::Party::Local).await {
         Ok(plan) => stream(library, &plan, pause).await,
-        Err(error) => damage(&error).unwrap_or_else(|| Came::told(Told::Unknown(error.to_string()))),
+        Err(error) => damage(&error).unwrap_or_else(|| Came::replied(Reply::Unknown(error.to_string()))),
     }
 }

@@ -2,11 +2,11 @@
 //! use.
 //!
 //! Rows are copied unchanged, with their keys, values, stamps and expiries. Entity tags, selections
-//! and audit entries therefore hold in the target as they did in the source. The rows of a partition
-//! are copied in the order in which a writer writes them: packs first, then other immutable rows,
-//! then a head, and a head only if the source still has it. What a head names in other partitions
-//! (directories and packs, versions, large contents) may arrive before it or after it. Nobody reads
-//! the target until a pass finds nothing more.
+//! and audit entries therefore hold in the target as they did in the source. The rows of a
+//! partition are copied in the order in which a writer writes them: packs first, then other
+//! immutable rows, then a head, and a head only if the source still has it. What a head names in
+//! other partitions (directories and packs, versions, large contents) may arrive before it or after
+//! it. Nobody reads the target until a pass finds nothing more.
 //!
 //! [`Copier::pass`] makes the target equal to the source and reports how much it had to change.
 //! Passes are repeated until one finds nothing. Then the source is made read-only

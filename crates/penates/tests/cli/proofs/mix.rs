@@ -179,7 +179,8 @@ impl Mix {
         Kind::ALL.map(|kind| self.tallies[kind as usize].answered.load(Ordering::SeqCst))
     }
 
-    /// Waits until each kind of request has succeeded several times, and returns how long that took.
+    /// Waits until each kind of request has succeeded several times, and returns how long that
+    /// took.
     pub fn goes_on(&self, after: &str) {
         let (began, before) = (Instant::now(), self.answered());
         let is_enough = || self.answered().iter().zip(before).all(|(now, before)| *now >= before + REQUESTS_BETWEEN);
