@@ -1,7 +1,8 @@
 //! Query strings, form bodies and lists of ids: any input gives a request or a clear error.
 #![no_main]
 
-use door_data::params::{Params, Retrieval};
+use door_data::Retrieval;
+use door_data::params::Params;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (&str, &[u8], bool)| {

@@ -18,7 +18,7 @@ use volumes::BulkPlan;
 
 use crate::audit;
 use crate::errors::DoorError;
-use crate::params::Retrieval;
+use crate::retrieval::Retrieval;
 
 /// Number of entries of the ZIP.
 const PENATES_ENTRIES: HeaderName = HeaderName::from_static("penates-entries");

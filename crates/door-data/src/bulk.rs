@@ -15,7 +15,7 @@ use crate::archive;
 use crate::asking::{Asking, Mount};
 use crate::errors::{AsText, DoorError};
 use crate::list_request::ListRequest;
-use crate::params::Retrieval;
+use crate::retrieval::Retrieval;
 use crate::selections;
 
 /// `GET|HEAD|POST /volumes`.

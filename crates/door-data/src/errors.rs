@@ -13,8 +13,8 @@ use heads::ObjectsError;
 use http::{HeaderMap, HeaderValue, header};
 use thiserror::Error;
 
-use crate::params::Retrieval;
-use crate::policies::Policy;
+use crate::policy::Policy;
+use crate::retrieval::Retrieval;
 
 /// Why a request is refused. The messages of the first four are those of the original service.
 #[derive(Debug, Error)]

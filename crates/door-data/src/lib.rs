@@ -27,8 +27,10 @@ mod listing;
 mod page;
 pub mod params;
 mod policies;
+mod policy;
 mod replace;
 mod representation;
+mod retrieval;
 mod selections;
 mod settings;
 mod time;
@@ -44,7 +46,8 @@ use axum::routing::{get, post, put};
 use library::Library;
 
 pub use asking::segment;
-pub use policies::Policy;
+pub use policy::Policy;
+pub use retrieval::Retrieval;
 pub use settings::DataSettings;
 
 /// The door: a library and its settings.

@@ -10,8 +10,9 @@ use volumes::{BulkPlan, BulkRequest, Planning};
 
 use crate::DataDoor;
 use crate::errors::DoorError;
-use crate::params::{Params, Retrieval};
+use crate::params::Params;
 use crate::policies;
+use crate::retrieval::Retrieval;
 use crate::settings::NAMED_BYTES;
 use crate::waiting::{Waiting, while_waiting};
 

@@ -5,7 +5,6 @@
 //! in the original service.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use axum::extract::Request;
 use budget::{Memory, Party, Share};
@@ -16,11 +15,7 @@ use pack::{Layout, Level};
 use volumes::{BulkRequest, Wanted};
 
 use crate::errors::DoorError;
-
-/// The parameter with volumes.
-pub const VOLUME_IDS: &str = "volumeIDs";
-/// The parameter with pages of volumes.
-pub const PAGE_IDS: &str = "pageIDs";
+use crate::retrieval::{PAGE_IDS, Retrieval, VOLUME_IDS};
 
 /// The names of [`Layout::ALL`], for messages.
 const LAYOUTS: &str = "pages, volumes or wordseq";
@@ -34,42 +29,6 @@ const BODY_AND_PARAMS: u64 = 2;
 
 /// Bytes of memory per parameter besides its name and value.
 const PAIR_BYTES: usize = size_of::<(String, String)>();
-
-/// The kind of request, named after the two original routes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retrieval {
-    /// `/volumes`: whole volumes.
-    Volumes,
-    /// `/pages`: pages by number.
-    Pages,
-}
-
-impl Retrieval {
-    /// The required parameter.
-    fn required(self) -> &'static str {
-        match self {
-            Self::Volumes => VOLUME_IDS,
-            Self::Pages => PAGE_IDS,
-        }
-    }
-
-    /// The layout that `concat=true` means.
-    fn concatenated(self) -> Layout {
-        match self {
-            Self::Volumes => Layout::Volumes,
-            Self::Pages => Layout::WordSeq,
-        }
-    }
-}
-
-impl fmt::Display for Retrieval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Volumes => "volume",
-            Self::Pages => "page",
-        })
-    }
-}
 
 /// The parameters of one request.
 #[derive(Debug, Default)]

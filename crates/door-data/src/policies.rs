@@ -1,34 +1,12 @@
 //! Limits on one request. 0 means no limit.
 
-use std::fmt;
-
 use pack::Group;
 use volumes::{BulkPlan, Wanted};
 
 use crate::errors::DoorError;
 use crate::params::Params;
+use crate::policy::Policy;
 use crate::settings::DataSettings;
-
-/// A limit, with its name in the original service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Volumes in a request.
-    Volumes,
-    /// Pages in a request.
-    Pages,
-    /// Pages of one volume in a request.
-    PagesPerVolume,
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Volumes => "Max Volumes Allowed",
-            Self::Pages => "Max Total Pages Allowed",
-            Self::PagesPerVolume => "Max Pages Per Volume Allowed",
-        })
-    }
-}
 
 /// Checks the length of a list before it is parsed.
 pub fn check_length(settings: &DataSettings, params: &Params) -> Result<(), DoorError> {

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use crate::config::{Access, AuthConfig};
 use crate::cors::Origins;
-use crate::listen::Peer;
+use crate::peer::Peer;
 use crate::problem;
 use crate::request_id::RequestId;
 use crate::tokens::Tokens;

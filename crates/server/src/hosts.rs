@@ -11,8 +11,7 @@ use http::uri::Authority;
 use http::{HeaderValue, Version, header};
 use thiserror::Error;
 
-use crate::config::HttpConfig;
-use crate::listen::Peer;
+use crate::peer::Peer;
 use crate::problem;
 
 /// The entry that means every name.
@@ -57,9 +56,9 @@ pub(crate) enum Refusal {
 
 impl Hosts {
     /// The configured hosts, and the host of `origin`, under which clients see the server.
-    pub(crate) fn of(config: &HttpConfig, origin: &str) -> Result<Self, InvalidHost> {
-        let is_any = config.hosts.iter().any(|name| name == ANY);
-        let mut names = config.hosts.iter().filter(|name| *name != ANY).map(|name| Name::parse(name));
+    pub(crate) fn of(hosts: &[String], origin: &str) -> Result<Self, InvalidHost> {
+        let is_any = hosts.iter().any(|name| name == ANY);
+        let mut names = hosts.iter().filter(|name| *name != ANY).map(|name| Name::parse(name));
         let mut names = names.by_ref().collect::<Result<Vec<_>, _>>()?;
         if let (false, Some((_, host))) = (names.is_empty(), origin.split_once("://")) {
             names.push(Name::parse(host)?);
@@ -164,8 +163,8 @@ mod tests {
     use super::*;
 
     fn hosts(names: &[&str]) -> Hosts {
-        let hosts = names.iter().map(|name| (*name).to_owned()).collect();
-        Hosts::of(&HttpConfig { hosts, ..HttpConfig::default() }, "").unwrap()
+        let hosts: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        Hosts::of(&hosts, "").unwrap()
     }
 
     fn serves(hosts: &Hosts, name: &str, on_loopback: bool) -> bool {
@@ -219,16 +218,14 @@ mod tests {
 
     #[test]
     fn the_host_of_the_origin_is_served_beside_configured_names() {
-        let config = HttpConfig { hosts: vec!["a.example".to_owned()], ..HttpConfig::default() };
-        let hosts = Hosts::of(&config, "https://books.example.org").unwrap();
+        let hosts = Hosts::of(&["a.example".to_owned()], "https://books.example.org").unwrap();
         assert!(serves(&hosts, "books.example.org", true) && serves(&hosts, "a.example", true));
     }
 
     #[test]
     fn a_text_that_is_not_a_host_cannot_be_configured() {
         for text in ["", "https://a.example", "a.example/", "user@a.example", "a b", "a.example:", ":80"] {
-            let config = HttpConfig { hosts: vec![text.to_owned()], ..HttpConfig::default() };
-            assert_eq!(Hosts::of(&config, ""), Err(InvalidHost(text.to_owned())), "{text}");
+            assert_eq!(Hosts::of(&[text.to_owned()], ""), Err(InvalidHost(text.to_owned())), "{text}");
         }
     }
 

@@ -31,6 +31,7 @@ mod listen;
 mod logging;
 mod pace;
 mod page;
+mod peer;
 mod private;
 mod problem;
 mod request_id;

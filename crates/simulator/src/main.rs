@@ -1,7 +1,7 @@
 //! `cargo xtask simulate`: runs seeds, and reports which failed and how to replay them.
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use simulator::{Options, Report, simulate};
@@ -35,12 +35,21 @@ struct Cli {
     keep_going: bool,
 }
 
+/// How often a long run says on standard error how far it is.
+const REPORTED_EVERY: Duration = Duration::from_secs(60);
+
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let (from, count) = cli.seed.map_or((cli.from, cli.seeds), |seed| (seed, 1));
     let began = Instant::now();
+    let mut reported = began;
     let (mut steps, mut operations, mut failed) = (0, 0, 0);
-    for seed in (0..count).map(|nth| from + nth * cli.every) {
+    for nth in 0..count {
+        if reported.elapsed() >= REPORTED_EVERY {
+            reported = Instant::now();
+            eprintln!("{nth} of {count} seeds, {failed} failed, {:.0?}", began.elapsed());
+        }
+        let seed = from + nth * cli.every;
         let options = Options { seed, stop_at: cli.stop_at, left_out: cli.leave_out };
         let report = simulate(options)?;
         steps += report.steps;

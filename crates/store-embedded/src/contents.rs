@@ -15,7 +15,7 @@ use futures::StreamExt;
 use store::lifecycle::{self, ToCondemn, ToDelete};
 use store::{
     Call, Condition, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, NewRow, Outcome,
-    Stamp, Step, StoreError, StoreResult, Table, UnixMillis, stored,
+    Stamp, Step, StoreError, StoreResult, Table,
 };
 use tokio::fs::{self, File};
 use tokio::io::AsyncWriteExt;
@@ -23,30 +23,16 @@ use tokio::time::{timeout, timeout_at};
 
 use crate::engine::EmbeddedStore;
 use crate::folder::{io_error, sync_folder};
+use crate::header::{HEADER, corrupt, encode_header, header_in, path};
 use crate::key;
 use crate::plan::{Change, Plan, RowAddress};
 use crate::private;
-use crate::read;
 use crate::reading::Reading;
-use crate::sums::{self, BLOCK_BYTES, Summing, SumsRow};
+use crate::sums::{self, BLOCK_BYTES, Summing, SumsRow, sums_in};
 use crate::tables::View;
-
-/// The sort key of a header in the content's partition.
-pub(crate) const HEADER: Bytes = Bytes::from_static(b"header");
 
 /// Bytes of an upload after which the free disk space is checked again.
 const ROOM_CHECK_BYTES: u64 = 8 << 20;
-
-/// Where a content's file is.
-pub(crate) fn path(contents: &Path, id: ContentId) -> PathBuf {
-    contents.join(format!("{:02x}", id.0[0])).join(id.to_string())
-}
-
-/// The content that a file belongs to; `None`: the engine did not make the file.
-pub(crate) fn id_of_file(name: &str) -> Option<ContentId> {
-    let id = u128::from_str_radix(name, 16).ok().map(|id| ContentId(id.to_be_bytes()))?;
-    (id.to_string() == name).then_some(id)
-}
 
 impl EmbeddedStore {
     /// The header of a content, and its stamp.
@@ -201,23 +187,6 @@ struct Sealed {
     sums: Option<SumsRow>,
 }
 
-/// The header of a content, and its stamp.
-pub(crate) fn header_in(
-    view: &View<'_>,
-    id: ContentId,
-    now: UnixMillis,
-) -> StoreResult<Option<(Stamp, ContentHeader)>> {
-    let Some(row) = read::get(view, Table::Contents, &id.0, &HEADER, now)? else { return Ok(None) };
-    let guard = row.guard.ok_or_else(|| corrupt(id, "its header is not guarded"))?;
-    Ok(Some((guard.stamp, decode_header(id, &row.value)?)))
-}
-
-/// A row of the checksums of a sealed content.
-pub(crate) fn sums_in(view: &View<'_>, id: ContentId, number: u64, now: UnixMillis) -> StoreResult<SumsRow> {
-    let row = read::get(view, Table::Contents, &id.0, &sums::key(number)?, now)?;
-    SumsRow::open(id, number, row.map(|row| row.value))
-}
-
 /// An upload under way.
 struct Upload<'a> {
     store: &'a EmbeddedStore,
@@ -335,16 +304,4 @@ async fn make_file(path: &Path) -> std::io::Result<File> {
         private::create_new(&path)
     });
     made.await.map_err(std::io::Error::other)?.map(File::from_std)
-}
-
-fn encode_header(id: ContentId, header: &ContentHeader) -> StoreResult<Bytes> {
-    stored::seal(header).map_err(|error| StoreError::Invalid(format!("header of {id}: {error}")))
-}
-
-pub(crate) fn decode_header(id: ContentId, value: &Bytes) -> StoreResult<ContentHeader> {
-    stored::open(value).map_err(|error| corrupt(id, &error.to_string()))
-}
-
-pub(crate) fn corrupt(id: ContentId, what: &str) -> StoreError {
-    StoreError::Corrupt { table: Table::Contents, detail: format!("content {id}: {what}") }
 }

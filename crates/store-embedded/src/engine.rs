@@ -17,15 +17,15 @@ use store::{
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
+use crate::database::{Database, Lanes, blocking};
 use crate::folder::{Folder, io_error};
 use crate::options::EmbeddedOptions;
 use crate::plan::Plan;
 use crate::prompt::Promptness;
 use crate::read;
 use crate::room::{Room, Use};
-use crate::sweep::SweepPosition;
+use crate::swept::{SweepPosition, UnknownFiles};
 use crate::tables::{Tables, View};
-use crate::unknown::UnknownFiles;
 use crate::writer::Writer;
 
 /// Lists of this size or more are paced: they wait for flushes outside the committer, where they
@@ -67,7 +67,7 @@ pub struct EmbeddedStore {
     /// The data folder, as it was named when the store was opened.
     folder: PathBuf,
     /// `None` after it is closed.
-    engine: RwLock<Option<Arc<Engine>>>,
+    engine: RwLock<Option<Arc<Database>>>,
     room: Arc<Room>,
     /// Of reads of few rows.
     prompt: Promptness,
@@ -77,33 +77,6 @@ pub struct EmbeddedStore {
     level: FormatLevel,
     clock: Arc<dyn Clock>,
     options: EmbeddedOptions,
-}
-
-/// The open database. Dropped in this order: the database before the lock that protects it.
-pub(crate) struct Engine {
-    pub(crate) tables: Lanes<Arc<Tables>>,
-    pub(crate) folder: Folder,
-}
-
-/// A value for each lane.
-pub(crate) struct Lanes<T> {
-    pub(crate) text: T,
-    pub(crate) service: T,
-}
-
-impl<T> Lanes<T> {
-    /// Makes a value for each lane.
-    pub(crate) fn try_new(mut make: impl FnMut(Lane) -> StoreResult<T>) -> StoreResult<Self> {
-        Ok(Self { text: make(Lane::Text)?, service: make(Lane::Service)? })
-    }
-
-    /// The value of a lane.
-    pub(crate) fn of(&self, lane: Lane) -> &T {
-        match lane {
-            Lane::Text => &self.text,
-            Lane::Service => &self.service,
-        }
-    }
 }
 
 impl EmbeddedStore {
@@ -129,7 +102,7 @@ impl EmbeddedStore {
         })?;
         Ok(Arc::new(Self {
             folder: folder.path().to_path_buf(),
-            engine: RwLock::new(Some(Arc::new(Engine { tables, folder }))),
+            engine: RwLock::new(Some(Arc::new(Database { tables, folder }))),
             writers: Arc::new(writers),
             room,
             prompt: Promptness::new(),
@@ -171,7 +144,7 @@ impl EmbeddedStore {
         &self.options
     }
 
-    pub(crate) fn engine(&self) -> StoreResult<Arc<Engine>> {
+    pub(crate) fn engine(&self) -> StoreResult<Arc<Database>> {
         self.engine.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
     }
 
@@ -423,23 +396,6 @@ fn least_use(lane: Lane) -> Use {
     match lane {
         Lane::Text => Use::Adds,
         Lane::Service => Use::Audits,
-    }
-}
-
-/// Runs `work` on a thread that may block, and waits at most until the deadline.
-pub(crate) async fn blocking<T: Send + 'static>(
-    deadline: Deadline,
-    work: impl FnOnce() -> StoreResult<T> + Send + 'static,
-) -> StoreResult<T> {
-    if deadline.passed() {
-        return Err(StoreError::DeadlinePassed);
-    }
-    let work =
-        tokio::task::spawn_blocking(move || if deadline.passed() { Err(StoreError::DeadlinePassed) } else { work() });
-    match timeout_at(deadline.0, work).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(failed)) => Err(StoreError::Unavailable(format!("a read failed: {failed}"))),
-        Err(_) => Err(StoreError::DeadlinePassed),
     }
 }
 

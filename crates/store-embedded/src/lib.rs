@@ -28,22 +28,25 @@
 //!
 //! - `settings.rs`: what a configuration says; `options.rs`: what the engine needs to know;
 //! - `engine.rs`: the [`EmbeddedStore`], which sends each call to a thread that may block;
+//!   `database.rs`: what is open;
 //! - `folder.rs`: format, lock and creation of the data folder; `opening/`: the checks at start;
 //!   `recorder.rs`: the record for them;
 //! - `read.rs`: reads;
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
-//! - `contents.rs`, `reading.rs` and `sums.rs`: large contents; `sweep.rs` and `unknown.rs`;
-//!   `salvage/`;
+//! - `contents.rs`, `header.rs`, `reading.rs` and `sums.rs`: large contents; `sweep.rs`,
+//!   `unknown.rs` and `swept.rs`; `salvage/`;
 //! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files),
 //!   and `key.rs`, `value.rs`, `expiry.rs`, the stored format.
 
 mod committer;
 mod contents;
+mod database;
 mod engine;
 mod evaluate;
 mod expiry;
 mod folder;
+mod header;
 mod key;
 mod opening;
 mod options;
@@ -59,6 +62,7 @@ mod salvage;
 mod settings;
 mod sums;
 mod sweep;
+mod swept;
 mod tables;
 mod unknown;
 mod value;

@@ -8,9 +8,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use store::{ContentId, ContentStream, Deadline, StoreError, StoreResult, Table, UnixMillis};
 
-use crate::contents::sums_in;
-use crate::engine::{Engine, blocking};
-use crate::sums::{self, BLOCK_BYTES, SUMS_OF_A_ROW, SumsRow};
+use crate::database::{Database, blocking};
+use crate::sums::{self, BLOCK_BYTES, SUMS_OF_A_ROW, SumsRow, sums_in};
 
 /// Blocks that one read of a file covers.
 const PIECE_BLOCKS: u64 = 4;
@@ -26,7 +25,7 @@ pub(crate) struct Reading {
     /// The checksums that were read last.
     pub(crate) sums: Option<SumsRow>,
     /// For further checksums. It is weak, so that a long download does not prevent closing.
-    pub(crate) engine: Weak<Engine>,
+    pub(crate) engine: Weak<Database>,
     pub(crate) now: UnixMillis,
     /// The time limit of each piece.
     pub(crate) step: Duration,

@@ -17,9 +17,11 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use store::{ContentId, NewRow, StoreError, StoreResult, ValueKind, envelope};
+use store::{ContentId, NewRow, StoreError, StoreResult, Table, UnixMillis, ValueKind, envelope};
 
-use crate::contents::corrupt;
+use crate::header::corrupt;
+use crate::read;
+use crate::tables::View;
 
 /// Bytes of each block but the last.
 pub(crate) const BLOCK_BYTES: u64 = 64 << 10;
@@ -160,6 +162,12 @@ fn of_reading(id: ContentId, error: io::Error) -> StoreError {
         _ if is_unreadable => corrupt(id, "the disk cannot read its file"),
         _ => StoreError::Io { context: format!("reading content {id}"), source: error },
     }
+}
+
+/// A row of the checksums of a sealed content.
+pub(crate) fn sums_in(view: &View<'_>, id: ContentId, number: u64, now: UnixMillis) -> StoreResult<SumsRow> {
+    let row = read::get(view, Table::Contents, &id.0, &key(number)?, now)?;
+    SumsRow::open(id, number, row.map(|row| row.value))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use store::lifecycle::{self, ToSweep};
 use store::{ContentId, ContentState, Deadline, Expect, Lane, Outcome, StoreError, StoreResult, Table};
 
-use crate::contents::header_in;
 use crate::engine::EmbeddedStore;
+use crate::header::header_in;
 use crate::plan::{Change, Plan};
 use crate::tables::Space;
 use crate::{expiry, read};
@@ -15,16 +15,6 @@ const ROWS_PER_COMMIT: usize = 1_000;
 
 /// Contents that one read checks.
 const CONTENTS_PER_PAGE: usize = 1_000;
-
-/// Where the next sweep of contents continues. It is kept in memory: a server that starts begins
-/// again.
-#[derive(Default)]
-pub(crate) struct SweepPosition {
-    /// After this content; `None`: at the first.
-    content: Option<Bytes>,
-    /// At this folder of files.
-    pub(crate) shard: u8,
-}
 
 impl EmbeddedStore {
     /// Deletes expired rows (and counts them as the list of expiries does), condemned contents, and

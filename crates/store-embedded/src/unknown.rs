@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 
 use store::{ContentId, Deadline, StoreError, StoreResult, Table, UnixMillis};
 
-use crate::contents::{header_in, id_of_file};
-use crate::engine::{EmbeddedStore, blocking};
+use crate::database::blocking;
+use crate::engine::EmbeddedStore;
 use crate::folder::io_error;
+use crate::header::{header_in, id_of_file};
 use crate::private;
 
 /// The extension of a note. A note holds the time, in milliseconds since 1970, as text.
@@ -39,21 +40,6 @@ struct Found {
     /// Files among them that had no note yet.
     new: u64,
     removed: u64,
-}
-
-/// The number of unknown files, by folder, as far as this process has looked.
-pub(crate) struct UnknownFiles([u64; 256]);
-
-impl Default for UnknownFiles {
-    fn default() -> Self {
-        Self([0; 256])
-    }
-}
-
-impl UnknownFiles {
-    pub(crate) fn count(&self) -> u64 {
-        self.0.iter().sum()
-    }
 }
 
 impl EmbeddedStore {

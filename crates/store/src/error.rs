@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::call::Durability;
+use crate::class::Durability;
 use crate::table::Table;
 
 /// The result of a call of the store.

@@ -26,6 +26,7 @@
 //! - [`wire`] encodes reads of a store that another process holds.
 
 pub mod call;
+pub mod class;
 pub mod clock;
 pub mod content;
 pub mod copying;
@@ -48,7 +49,8 @@ pub mod value_kind;
 pub mod wire;
 pub mod wrapper;
 
-pub use call::{Call, Class, Deadline, Durability, Strength};
+pub use call::{Call, Deadline, Strength};
+pub use class::{Class, Durability};
 pub use clock::{Clock, ManualClock, SystemClock, UnixMillis};
 pub use content::{ContentHeader, ContentId, ContentState, ContentStream};
 pub use error::{StoreError, StoreResult};

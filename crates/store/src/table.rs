@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::call::{Class, Durability};
+use crate::class::{Class, Durability};
 
 /// The description of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,10 @@
 //!   volume besides its head. `read.rs`: reads directories and frames (twice, before anything
 //!   counts as damaged).
 //! - `import.rs` (with `packer.rs`, its pure part; `generations.rs` lists what imports wrote),
-//!   `import/replace.rs`, `delete.rs`, `page.rs`, `verify.rs`, `damage.rs`: operations on one
+//!   `import/replace.rs`, `delete.rs`, `page.rs`, `verify.rs`, `damage.rs` (with
+//!   `unwritten_marks.rs`): operations on one volume. `list.rs`: lists volumes.
 //! - `collect.rs` and `pins.rs`: remove what no head names, and protect what is pinned.
-//! - `bulk/`: plans and streams from lists of ids; selections; token counts. `fairness.rs`: divides
-//!   resources among concurrent streams.
+//! - `bulk/`: plans and streams from lists of ids; selections; token counts.
 
 pub mod bulk;
 mod collect;

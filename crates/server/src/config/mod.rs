@@ -493,7 +493,7 @@ impl Config {
 
     /// The server's names.
     pub(crate) fn hosts(&self) -> Result<Hosts, ConfigError> {
-        Hosts::of(&self.http, &self.ldp.origin).map_err(|error| refused(format!("http.hosts: {error}")))
+        Hosts::of(&self.http.hosts, &self.ldp.origin).map_err(|error| refused(format!("http.hosts: {error}")))
     }
 
     /// The origins that may use it.

@@ -3,7 +3,7 @@
 //! stops.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,18 +15,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config;
+use crate::peer::Peer;
 
 /// The pause after the operating system could not accept a connection because a resource is
 /// exhausted (such as descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Where a connection over a network comes from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    pub(crate) address: IpAddr,
-    /// Whether it came to a listener that only this machine can reach.
-    pub(crate) on_loopback: bool,
-}
 
 /// What is spoken on connections.
 pub(super) trait Protocol: Clone + Send + Sync + 'static {

@@ -20,9 +20,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_io_timeout::TimeoutWriter;
 use tower::ServiceExt;
 
-use super::accept::{Drain, Peer, Protocol};
+use super::accept::{Drain, Protocol};
 use super::sending::{OWN_BYTES, Sending, SendingBody};
 use crate::config::LimitsConfig;
+use crate::peer::Peer;
 use crate::telemetry::OpenConnection;
 
 /// Bytes of a request's head, and of the buffer of a response. hyper's limit of a URL is 64 KiB, so

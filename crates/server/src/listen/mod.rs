@@ -23,8 +23,6 @@ use crate::tls;
 use accept::{Acceptor, Listener, local_address};
 use connection::Http;
 
-pub(crate) use accept::Peer;
-
 /// The name of the administrator's socket in the data folder. Any process that may open it is the
 /// administrator.
 pub const SOCKET_NAME: &str = "penates.sock";

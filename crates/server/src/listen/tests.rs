@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::peer::Peer;
 
 /// The time limit of every wait; no test depends on how long anything takes within it.
 const PATIENCE: Duration = Duration::from_secs(20);

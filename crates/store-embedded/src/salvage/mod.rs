@@ -22,8 +22,8 @@ use std::path::Path;
 use bytes::Bytes;
 use store::{ContentId, ContentState, Lane, StoreError, StoreResult, Table, envelope};
 
-use crate::contents;
 use crate::folder::{Folder, io_error, sync_folder};
+use crate::header;
 use crate::options::EmbeddedOptions;
 use crate::private;
 use crate::tables::{Space, Tables};
@@ -205,7 +205,7 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
     fn row_of_content(&mut self, key: &Bytes, value: &Value) -> Result<bool, String> {
         let (partition, sort_at) = key::decode(key).ok_or("a key of no known form")?;
         let id = <[u8; 16]>::try_from(&partition[..]).map(ContentId).map_err(|_| "no content has such a key")?;
-        if key[sort_at..] != contents::HEADER[..] {
+        if key[sort_at..] != header::HEADER[..] {
             return Ok(self.content == Some(id));
         }
         self.content = None;
@@ -216,12 +216,12 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
 
     /// Copies the file of a content. Returns false if it was never sealed or is condemned.
     fn copy_content(&mut self, id: ContentId, header: &Value) -> Result<bool, String> {
-        let header = contents::decode_header(id, &header.value).map_err(|error| error.to_string())?;
+        let header = header::decode_header(id, &header.value).map_err(|error| error.to_string())?;
         if header.state != ContentState::Sealed {
             return Ok(false);
         }
-        let from = contents::path(&self.source.join("contents"), id);
-        let to = contents::path(&self.target.contents(), id);
+        let from = header::path(&self.source.join("contents"), id);
+        let to = header::path(&self.target.contents(), id);
         match copy_synced(&from, &to) {
             Ok(len) if len == header.len => {
                 self.salvaged.contents += 1;
