@@ -189,7 +189,8 @@ impl Heads {
         let is_being_deleted =
             |row: &HeadRow| row.head.state == ObjectState::Deleting && row.head.incarnation == incarnation;
         let age = self.inner.surroundings.clock.now().since(incarnation.time());
-        if head.is_some_and(is_being_deleted) && self.keeps(Rule::EndNested) || age < self.inner.options.sweep_after {
+        let is_left = |head: Option<&HeadRow>| head.is_some_and(is_being_deleted) && self.keeps(Rule::EndNested);
+        if is_left(head) || age < self.inner.options.sweep_after {
             return Ok(());
         }
         if !self.keeps(Rule::KillBefore) {
@@ -200,7 +201,8 @@ impl Heads {
         let partition = parent.container().child_partition(name);
         if !head.is_some_and(live_otherwise) {
             let fenced = self.fence(&partition, incarnation).await?;
-            if is_live_at(fenced.as_ref(), incarnation) {
+            // It may have been created since, and its deletion may have begun.
+            if is_live_at(fenced.as_ref(), incarnation) || is_left(fenced.as_ref()) {
                 return Ok(());
             }
         }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use heads::{History, Keep, LibraryOptions};
+use heads::{Head, History, Keep, LibraryOptions, Mark, ObjectState, head, keys};
 use repository::ResourceError;
-use store::Table;
+use store::{Step, Table};
 
-use crate::support::memory::Fault;
+use crate::support::memory::{Fault, Gate};
 use crate::support::{faulty, faulty_with};
 use crate::tree::{assert_sound, container, create, delete, path, reachable, said};
 
@@ -95,4 +95,54 @@ async fn a_young_job_is_left_to_whoever_is_at_it() {
     assert_eq!(library.repository.resume_deletions(Duration::from_secs(60)).await.unwrap(), 0);
     faulty.clock.advance(Duration::from_secs(60));
     assert_eq!(library.repository.resume_deletions(Duration::from_secs(60)).await.unwrap(), 1);
+}
+
+/// Arms a gate at the next change of the head of a resource.
+fn hold_head(faulty: &crate::support::Faulty, at: &'static str) -> std::sync::Arc<Gate> {
+    let gate = Gate::new();
+    faulty.store.arm(Fault::Hold(gate.clone()), move |_, step| {
+        matches!(step, Step::CompareAndWrite { partition, .. } if *partition == keys::resource_partition(&path(at)))
+    });
+    gate
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nested_container_that_is_deleted_while_a_listing_fences_it_is_not_marked_as_gone() {
+    let faulty = faulty_with(LibraryOptions { resource_shards: 1, ..LibraryOptions::default() }).await;
+    faulty.library.repository.create(&path("t"), &container()).await.unwrap();
+    // The nested container is announced, and its head is on its way.
+    let creating = hold_head(&faulty, "t/nested");
+    let library = faulty.library.clone();
+    let creation = tokio::spawn(async move { library.repository.create(&path("t/nested"), &container()).await });
+    creating.reached().await;
+    // A listing takes its creator for dead, and is about to fence it off.
+    faulty.clock.advance(Duration::from_secs(120));
+    let fencing = hold_head(&faulty, "t/nested");
+    let library = faulty.library.clone();
+    let listing = tokio::spawn(async move {
+        let t = library.repository.resource(&path("t")).await.unwrap();
+        library.repository.children(&t, None, 10).await
+    });
+    fencing.reached().await;
+    // But it is created, and a deletion gets as far as its content.
+    creating.open();
+    creation.await.unwrap().unwrap();
+    create(&faulty.library, "t/nested/1", "").await.unwrap();
+    let deleting = hold_head(&faulty, "t/nested/1");
+    let library = faulty.library.clone();
+    let deletion = tokio::spawn(async move { delete(&library, "t/nested").await });
+    deleting.reached().await;
+    fencing.open();
+    assert!(listing.await.unwrap().unwrap().children.is_empty());
+    let nested = faulty.store.row(Table::Objects, &keys::resource_partition(&path("t/nested")), &keys::head()).unwrap();
+    assert_eq!(head::open::<Head>(Table::Objects, &nested).unwrap().state, ObjectState::Deleting);
+    let marks = faulty.store.partitions(Table::Children).into_iter().flat_map(|partition| {
+        let sorts = faulty.store.sorts(Table::Children, &partition);
+        sorts.into_iter().filter_map(|sort| keys::child_of(&sort).map(|(name, _, mark)| (name.to_owned(), mark)))
+    });
+    let nested: Vec<_> = marks.filter(|(name, _)| name == "nested").map(|(_, mark)| mark).collect();
+    assert!(!nested.contains(&Mark::Removed), "a deletion of /t has to find what is in it: {nested:?}");
+    deleting.open();
+    deletion.await.unwrap().unwrap();
+    assert!(matches!(faulty.library.repository.resource(&path("t/nested")).await, Err(ResourceError::Gone { .. })));
 }
