@@ -62,7 +62,7 @@ enum Goal {
     AtMost(f64),
 }
 
-/// Writes all sections anew.
+/// Writes all sections again.
 pub(crate) fn write() -> Result<()> {
     let file = root().join("benches/RESULTS.md");
     let text = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_between_the_marks_is_written_anew_and_twice_is_as_once() {
+    fn only_what_is_between_the_marks_is_written_again_and_twice_is_as_once() {
         let sections = BTreeMap::from([("a.json".to_owned(), "new\n".to_owned())]);
         let text = format!("before\n{BEGIN}a.json{BEGIN_END}\nold\nolder\n{END}\nafter\n");
         let written = rewritten(&text, &sections).unwrap();

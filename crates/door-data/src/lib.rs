@@ -6,9 +6,9 @@
 //!
 //! - [`routes`] below lists all routes. Reading and writing routes are separate, so that the server
 //!   can require a right for each. The requester is a request extension, [`audit::Requester`].
-//! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request),
-//!   `list_request.rs` (both together), `waiting.rs` (work that ends when the client leaves),
-//!   `asking.rs` (requester and path).
+//! - Reading a request: `params.rs` (query, form, list of ids), `policies.rs` (limits per request,
+//!   named in `policy.rs`), `list_request.rs` (both together), `retrieval.rs` (volumes or pages),
+//!   `waiting.rs` (work that ends when the client leaves), `asking.rs` (requester and path).
 //! - One file per subject: `bulk.rs` and `selections.rs` (`archive.rs`: ZIPs, whole and in ranges),
 //!   `tokens.rs`, `listing.rs`, `volume.rs`, `page.rs`, `upload.rs`, `replace.rs`.
 //! - HTTP for all of them: `digest.rs`, `representation.rs` (and the crate `door-http`).

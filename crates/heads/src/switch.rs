@@ -151,7 +151,7 @@ impl Heads {
 
     /// Makes sure that a revision is not switched in from now on if it was not before, whatever its
     /// writer still does. Returns whether it was. Also fences live heads, without a change that
-    /// clients see. The writer of a fenced revision begins anew or reports an error.
+    /// clients see. The writer of a fenced revision starts again or reports an error.
     ///
     /// A reader that must know all changes up to a time settles the changes that were announced
     /// before and whose outcome it does not see. It waits until their writers gave up

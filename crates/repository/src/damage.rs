@@ -54,7 +54,7 @@ impl Repository {
         let revision = resource.parts().find(|(of, _)| *of == part).map(|(_, revision)| revision);
         match revision {
             Some(revision) if self.is_marked(&resource.path, part, revision).await? => {
-                let why = "it was found damaged before; store it anew, or verify it once it is restored";
+                let why = "it was found damaged before; store it again, or restore it and verify it";
                 Err(damaged(&resource.path, part, why))
             }
             _ => Ok(()),

@@ -11,8 +11,8 @@
 //!   `pace.rs` ends slow bodies. `hosts.rs` and `cors.rs` keep other sites' pages out. `health.rs`,
 //!   `stat.rs`, `admin.rs` and `page.rs` are the server's own routes.
 //! - [`serve`]: `listen/` binds and accepts (`descriptors.rs`: the number of connections), `tls.rs`
-//!   has the certificate, `background.rs` collects and sweeps, `systemd.rs` notifies the service
-//!   manager.
+//!   has the certificate, `peer.rs` the client's address, `background.rs` collects and sweeps,
+//!   `systemd.rs` notifies the service manager.
 
 pub mod config;
 

@@ -105,7 +105,7 @@ impl CassandraStore {
             keyspace: address.to_string(),
             clock,
         };
-        engine.hold_lease().await?;
+        engine.renew_lease().await?;
         let engine = Arc::new(engine);
         servers::watch(&engine);
         lag::watch(&engine);
@@ -115,9 +115,9 @@ impl CassandraStore {
 
     /// The engine, whose lease holds. Reads of rows check that once more at their end, because the
     /// process may have been suspended meanwhile.
-    async fn engine(&self) -> StoreResult<Arc<Engine>> {
+    async fn engine(&self, deadline: Deadline) -> StoreResult<Arc<Engine>> {
         let engine = self.open_engine()?;
-        engine.hold_lease().await?;
+        engine.hold_lease(deadline).await?;
         Ok(engine)
     }
 
@@ -140,68 +140,68 @@ async fn check_clock(connected: &Connected, options: &CassandraOptions, clock: &
 #[async_trait]
 impl Store for CassandraStore {
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
-        let engine = self.engine().await?;
+        let engine = self.engine(call.deadline).await?;
         let found = engine.get(call, table, partition, sort).await?;
-        engine.hold_lease().await?;
+        engine.hold_lease(call.deadline).await?;
         Ok(found)
     }
 
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
-        let engine = self.engine().await?;
+        let engine = self.engine(call.deadline).await?;
         let found = engine.get_many(call, table, keys).await?;
-        engine.hold_lease().await?;
+        engine.hold_lease(call.deadline).await?;
         Ok(found)
     }
 
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
-        let engine = self.engine().await?;
+        let engine = self.engine(call.deadline).await?;
         let found = engine.scan(call, table, partition, scan).await?;
-        engine.hold_lease().await?;
+        engine.hold_lease(call.deadline).await?;
         Ok(found)
     }
 
     async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
-        let engine = self.engine().await?;
+        let engine = self.engine(call.deadline).await?;
         let found = engine.scan_many(call, scans).await?;
-        engine.hold_lease().await?;
+        engine.hold_lease(call.deadline).await?;
         Ok(found)
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
-        let engine = self.engine().await?;
+        let engine = self.engine(call.deadline).await?;
         engine.run(call, engine.level().steps(steps)).await
     }
 
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
-        self.engine().await?.walk(call, table, from, max).await
+        self.engine(call.deadline).await?.walk(call, table, from, max).await
     }
 
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
-        let engine = self.engine().await?;
+        let engine = self.engine(call.deadline).await?;
         let given = engine.levels.durability(Class::Content).min(engine.levels.committed_durability());
         call.wanted_of(Table::Contents).require(given)?;
         engine.upload(call, id, owner, content).await
     }
 
     async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
-        let header = self.engine().await?.header(call.of(Class::Description), id).await?;
+        let header = self.engine(call.deadline).await?.header(call.of(Class::Description), id).await?;
         Ok(header.map(|(_, header)| header))
     }
 
     async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
-        self.engine().await?.download(call, id, range).await
+        self.engine(call.deadline).await?.download(call, id, range).await
     }
 
     async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        self.engine().await?.condemn(call.deadline, id).await
+        self.engine(call.deadline).await?.condemn(call.deadline, id).await
     }
 
     async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        self.engine().await?.delete(call.deadline, id).await
+        self.engine(call.deadline).await?.delete(call.deadline, id).await
     }
 
     async fn sweep(&self, call: Call) -> StoreResult<u64> {
-        self.engine().await?.sweep(call).await
+        self.engine(call.deadline).await?.sweep(call).await
     }
 
     fn check_home(&self) -> StoreResult<()> {
@@ -216,7 +216,7 @@ impl Store for CassandraStore {
         let asked = async {
             // Any row will do: the question is whether enough replicas answer.
             let call = Call::new(Class::Description, Deadline::within(HEALTH_TIMEOUT));
-            self.engine().await?.get(call, Table::Tokens, b"health", &Bytes::new()).await
+            self.engine(call.deadline).await?.get(call, Table::Tokens, b"health", &Bytes::new()).await
         };
         let refusal = asked.await.err().map(|error| format!("{}: {error}", self.address));
         // All lanes are on the same nodes.

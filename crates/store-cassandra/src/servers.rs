@@ -26,7 +26,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use scylla::statement::{Consistency, SerialConsistency};
 use store::{Class, Clock, Deadline, FormatLevel, StoreError, StoreResult, Strength, UnixMillis};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, MissedTickBehavior, timeout_at};
 
 use crate::connect::{self, Connected};
 use crate::engine::{CassandraStore, Engine};
@@ -123,6 +123,23 @@ impl Lease {
     fn holds(&self, now: UnixMillis) -> bool {
         self.until.lock().is_some_and(|(until, by_clock)| Instant::now() < until && now < by_clock)
     }
+
+    /// Renews the lease if it does not hold, after the renewals before this one.
+    async fn hold(
+        &self,
+        deadline: Deadline,
+        now: impl Fn() -> UnixMillis,
+        renewal: impl Future<Output = StoreResult<()>>,
+    ) -> StoreResult<()> {
+        if self.holds(now()) {
+            return Ok(());
+        }
+        let renewed = async {
+            let _turn = self.turn.lock().await;
+            if self.holds(now()) { Ok(()) } else { renewal.await }
+        };
+        timeout_at(deadline.0, renewed).await.unwrap_or(Err(StoreError::DeadlinePassed))
+    }
 }
 
 /// The value of a lease's row: newest level, end, name.
@@ -154,20 +171,14 @@ pub(crate) fn watch(engine: &Arc<Engine>) {
 }
 
 impl Engine {
-    /// Makes sure that the lease holds.
-    pub(crate) async fn hold_lease(&self) -> StoreResult<()> {
-        if self.lease.holds(self.now()) {
-            return Ok(());
-        }
-        let _turn = self.lease.turn.lock().await;
-        if self.lease.holds(self.now()) {
-            return Ok(());
-        }
-        self.renew_lease().await
+    /// Makes sure that the lease holds. A call that waits for its turn, or for nodes, ends with
+    /// [`StoreError::DeadlinePassed`] at its deadline.
+    pub(crate) async fn hold_lease(&self, deadline: Deadline) -> StoreResult<()> {
+        self.lease.hold(deadline, || self.now(), self.renew_lease()).await
     }
 
     /// Writes the lease, and then checks that this program knows the store's level.
-    async fn renew_lease(&self) -> StoreResult<()> {
+    pub(crate) async fn renew_lease(&self) -> StoreResult<()> {
         // Taken before the request, so that the lease ends here no later than others see.
         let (began, until) = (Instant::now(), self.now().plus(LEASE));
         self.put_lease(&lease_value(self.lease.newest, until, &self.lease.name), LEASE + TTL_MARGIN).await?;
@@ -314,5 +325,16 @@ mod tests {
         let server = server_of(&lease_value(newest, UnixMillis(7), "a b:1")).unwrap();
         assert_eq!(server, Server { name: "a b:1".to_owned(), newest, lease_until: UnixMillis(7) });
         assert_eq!(server_of("2 x a"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_wait_for_a_renewal_end_by_their_deadlines() {
+        let (lease, began) = (Lease::new(FormatLevel::KINDS), Instant::now());
+        let deadline = Deadline::within(Duration::from_secs(2));
+        let calls = (0..12).map(|_| lease.hold(deadline, || UnixMillis(0), std::future::pending()));
+        for call in futures::future::join_all(calls).await {
+            assert!(matches!(call, Err(StoreError::DeadlinePassed)), "{call:?}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     }
 }

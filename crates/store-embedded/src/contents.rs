@@ -99,8 +99,8 @@ impl EmbeddedStore {
     ) -> StoreResult<Option<ContentStream>> {
         let Some(sealed) = self.sealed(call.deadline, id, range.start).await? else { return Ok(None) };
         let range = range.start.min(sealed.len)..range.end.min(sealed.len);
-        let engine = self.engine()?;
-        let path = path(&engine.folder.contents(), id);
+        let database = self.database()?;
+        let path = path(&database.folder.contents(), id);
         let opened = timeout_at(call.deadline.0, File::open(&path)).await;
         let file = match opened.map_err(|_| StoreError::DeadlinePassed)? {
             Ok(file) => file.into_std().await,
@@ -119,7 +119,7 @@ impl EmbeddedStore {
             len: sealed.len,
             left: range,
             sums: sealed.sums,
-            engine: Arc::downgrade(&engine),
+            database: Arc::downgrade(&database),
             now: self.now(),
             step: call.deadline.remaining(),
         };
@@ -172,7 +172,7 @@ impl EmbeddedStore {
 
     /// Deletes the file of a content, if there is one.
     pub(crate) async fn remove_file(&self, id: ContentId) -> StoreResult<()> {
-        let path = path(&self.engine()?.folder.contents(), id);
+        let path = path(&self.database()?.folder.contents(), id);
         match fs::remove_file(&path).await {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("removing", &path, error)),
             _ => Ok(()),
@@ -204,7 +204,7 @@ impl<'a> Upload<'a> {
     async fn begin(store: &'a EmbeddedStore, step: Duration, id: ContentId, owner: Bytes) -> StoreResult<Self> {
         store.check_room(0)?;
         let header = lifecycle::begun(owner, store.now(), store.options().content_lease);
-        let path = path(&store.engine()?.folder.contents(), id);
+        let path = path(&store.database()?.folder.contents(), id);
         let stamp = store
             .change_header(Deadline::within(step), id, Expect::Absent, &header, Vec::new())
             .await?

@@ -67,7 +67,7 @@ pub struct EmbeddedStore {
     /// The data folder, as it was named when the store was opened.
     folder: PathBuf,
     /// `None` after it is closed.
-    engine: RwLock<Option<Arc<Database>>>,
+    database: RwLock<Option<Arc<Database>>>,
     room: Arc<Room>,
     /// Of reads of few rows.
     prompt: Promptness,
@@ -102,7 +102,7 @@ impl EmbeddedStore {
         })?;
         Ok(Arc::new(Self {
             folder: folder.path().to_path_buf(),
-            engine: RwLock::new(Some(Arc::new(Database { tables, folder }))),
+            database: RwLock::new(Some(Arc::new(Database { tables, folder }))),
             writers: Arc::new(writers),
             room,
             prompt: Promptness::new(),
@@ -144,8 +144,8 @@ impl EmbeddedStore {
         &self.options
     }
 
-    pub(crate) fn engine(&self) -> StoreResult<Arc<Database>> {
-        self.engine.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
+    pub(crate) fn database(&self) -> StoreResult<Arc<Database>> {
+        self.database.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
     }
 
     /// Refuses uses of the headroom on the disk outside the committer.
@@ -160,8 +160,8 @@ impl EmbeddedStore {
         lane: Lane,
         read: impl FnOnce(&View<'_>) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let engine = self.engine()?;
-        blocking(deadline, move || read(&engine.tables.of(lane).view())).await
+        let database = self.database()?;
+        blocking(deadline, move || read(&database.tables.of(lane).view())).await
     }
 
     /// Whether few rows may be read on the caller's thread. A caller that reads in a loop yields
@@ -183,8 +183,8 @@ impl EmbeddedStore {
         if deadline.passed() {
             return Err(StoreError::DeadlinePassed);
         }
-        let engine = self.engine()?;
-        catch_unwind(AssertUnwindSafe(|| read(&engine.tables.of(lane).view())))
+        let database = self.database()?;
+        catch_unwind(AssertUnwindSafe(|| read(&database.tables.of(lane).view())))
             .unwrap_or_else(|_| Err(StoreError::Unavailable("a read failed, see the log".to_owned())))
     }
 
@@ -219,7 +219,7 @@ impl EmbeddedStore {
             return Ok(());
         }
         loop {
-            let tables = self.engine()?.tables.of(plan.lane).clone();
+            let tables = self.database()?.tables.of(plan.lane).clone();
             let bound = BULK_UNFLUSHED_MEMTABLES * tables.memtable_bytes();
             let mut is_behind = false;
             for table in plan.written_tables() {
@@ -336,15 +336,15 @@ impl Store for EmbeddedStore {
 
     async fn health(&self) -> Health {
         let free_bytes = self.room.free_bytes();
-        let (writers, engine, room) = (self.writers.clone(), self.engine(), self.room.clone());
+        let (writers, database, room) = (self.writers.clone(), self.database(), self.room.clone());
         // On a thread of its own, because the databases may be in the middle of a sync.
         let asked = tokio::task::spawn_blocking(move || {
-            let refusal = |lane: Lane| match (writers.of(lane).poison(), &engine) {
+            let refusal = |lane: Lane| match (writers.of(lane).poison(), &database) {
                 (Some(reason), _) => Some(reason.to_owned()),
                 (None, Err(closed)) => Some(closed.to_string()),
-                (None, Ok(engine)) => match room.check(free_bytes, 0, least_use(lane)) {
+                (None, Ok(database)) => match room.check(free_bytes, 0, least_use(lane)) {
                     Err(full) => Some(full.to_string()),
-                    Ok(()) => engine.tables.of(lane).refusal(),
+                    Ok(()) => database.tables.of(lane).refusal(),
                 },
             };
             Lane::ALL.into_iter().filter_map(|lane| Some((lane, refusal(lane)?))).collect()
@@ -360,13 +360,13 @@ impl Store for EmbeddedStore {
     }
 
     async fn close(&self) -> StoreResult<()> {
-        let Some(engine) = self.engine.write().take() else { return Ok(()) };
+        let Some(database) = self.database.write().take() else { return Ok(()) };
         let writers = self.writers.clone();
-        let still_open = Arc::downgrade(&engine);
+        let still_open = Arc::downgrade(&database);
         let closing = tokio::task::spawn_blocking(move || {
             // One lane is closed even if the other fails.
             let closed = Lane::ALL.map(|lane| {
-                let (writer, tables) = (writers.of(lane), engine.tables.of(lane));
+                let (writer, tables) = (writers.of(lane), database.tables.of(lane));
                 writer.end();
                 // All acknowledged rows are in the journal, but files need no replay and are better
                 // protected.
@@ -375,7 +375,7 @@ impl Store for EmbeddedStore {
                 }
                 Ok(())
             });
-            engine.folder.close_to_others();
+            database.folder.close_to_others();
             closed.into_iter().collect()
         });
         let give_up = Instant::now() + CLOSE_WAIT;

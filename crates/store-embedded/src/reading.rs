@@ -25,7 +25,7 @@ pub(crate) struct Reading {
     /// The checksums that were read last.
     pub(crate) sums: Option<SumsRow>,
     /// For further checksums. It is weak, so that a long download does not prevent closing.
-    pub(crate) engine: Weak<Database>,
+    pub(crate) database: Weak<Database>,
     pub(crate) now: UnixMillis,
     /// The time limit of each piece.
     pub(crate) step: Duration,
@@ -65,8 +65,9 @@ impl Reading {
             return Ok(sums.clone());
         }
         let (id, now) = (self.id, self.now);
-        let engine = self.engine.upgrade().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))?;
-        let read = move || sums_in(&engine.tables.of(Table::Contents.lane()).view(), id, number, now);
+        let database =
+            self.database.upgrade().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))?;
+        let read = move || sums_in(&database.tables.of(Table::Contents.lane()).view(), id, number, now);
         let sums = blocking(deadline, read).await?;
         Ok(self.sums.insert(sums).clone())
     }

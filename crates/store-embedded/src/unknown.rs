@@ -46,7 +46,7 @@ impl EmbeddedStore {
     /// Checks the next folders of contents in turn, until it has checked enough files. Returns how
     /// many files were deleted.
     pub(crate) async fn sweep_files(&self, deadline: Deadline) -> StoreResult<u64> {
-        let contents = self.engine()?.folder.contents();
+        let contents = self.database()?.folder.contents();
         let (mut files, mut found) = (0, Found::default());
         for _ in 0..=u8::MAX {
             let number = self.sweep_position.lock().shard;

@@ -94,7 +94,7 @@ impl Volumes {
             match self.plan_once(request, on_damage, party).await {
                 // The damage was found when the archive was measured. It is marked now, so that the
                 // next plan leaves it out.
-                Err(error) if error.is_damage() => tracing::debug!(%error, "planning begins anew"),
+                Err(error) if error.is_damage() => tracing::debug!(%error, "planning starts again"),
                 planned => return planned,
             }
         }
