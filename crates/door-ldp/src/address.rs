@@ -47,6 +47,8 @@ pub enum Facet {
     Itself,
     /// The description of its bytes.
     Description,
+    /// The check of its bytes.
+    Fixity,
     /// Its tombstone.
     Tombstone,
     /// The page that explains refusals.
@@ -78,6 +80,7 @@ impl Target {
         }
         let facet = match names.last().map(|name| name.strip_prefix(RESERVED)) {
             Some(Some("metadata")) => Facet::Description,
+            Some(Some("fixity")) => Facet::Fixity,
             Some(Some("tombstone")) => Facet::Tombstone,
             Some(Some("constraints")) if names.len() == 1 => Facet::Constraints,
             Some(Some("style")) if names.len() == 1 => Facet::Style,
@@ -242,6 +245,7 @@ mod tests {
             ("/a/b/", "a/b", Facet::Itself),
             ("/a%20b/%C3%BC", "a b/ü", Facet::Itself),
             ("/a/fcr:metadata", "a", Facet::Description),
+            ("/a/fcr:fixity", "a", Facet::Fixity),
             ("/a/fcr%3Atombstone", "a", Facet::Tombstone),
             ("/fcr:constraints", "", Facet::Constraints),
         ] {

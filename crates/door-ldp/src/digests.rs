@@ -99,7 +99,10 @@ impl LdpRequest {
         let others: Vec<_> = others.collect::<BTreeSet<_>>().into_iter().collect();
         let mut known = match others.is_empty() {
             true => Vec::new(),
-            false => self.library().repository.digests(resource, binary, &others).await?,
+            false => {
+                let _reading = self.turn_to_read().await?;
+                self.library().repository.digests(resource, binary, &others).await?
+            }
         };
         known.push((DigestAlgorithm::Sha256, binary.sha256.to_vec()));
         for (field, algorithm) in given {

@@ -68,6 +68,8 @@ impl LdpRequest {
             (Facet::Constraints, "GET" | "HEAD") => Ok(constraints::page()),
             (Facet::Style, "GET" | "HEAD") => Ok(constraints::style()),
             (Facet::Constraints | Facet::Style, _) => Err(self.not_allowed("GET, HEAD")),
+            (Facet::Fixity, "GET" | "HEAD") => self.check_fixity().await,
+            (Facet::Fixity, _) => Err(self.not_allowed("GET, HEAD")),
             (Facet::Tombstone, "DELETE") => self.delete_tombstone().await,
             (Facet::Tombstone, _) => Err(self.not_allowed("DELETE")),
             (_, "GET" | "HEAD") => self.get().await,

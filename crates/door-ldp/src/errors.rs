@@ -3,7 +3,7 @@
 use axum::response::{IntoResponse, Response};
 use budget::Overloaded;
 use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
-use heads::{InvalidPath, ObjectsError};
+use heads::{InvalidPath, ObjectsError, ResourcePath};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rdf::ParseError;
 use rdf::update::UpdateError;
@@ -128,6 +128,9 @@ pub enum LdpError {
     /// An interaction model that is not possible.
     #[error("{0}")]
     Model(String),
+    /// A fixity check of a resource without bytes.
+    #[error("/{0} has no bytes, so it has no fixity; `penates verify` checks descriptions")]
+    NoBytes(ResourcePath),
     /// A feature that this server does not have, and must not ignore silently.
     #[error("{0}")]
     NotOffered(String),
@@ -171,7 +174,7 @@ impl LdpError {
             Self::Volume(_) => Reason::INVALID_VOLUME_ID,
             Self::Host(_) => Reason::INVALID_HOST,
             Self::NotAllowed { .. } | Self::Resource(ResourceError::Root) => Reason::NOT_ALLOWED,
-            Self::Resource(ResourceError::Absent(_)) => Reason::ABSENT,
+            Self::Resource(ResourceError::Absent(_)) | Self::NoBytes(_) => Reason::ABSENT,
             Self::Resource(ResourceError::Gone { .. }) => Reason::GONE,
             Self::Resource(ResourceError::Exists(_)) => Reason::EXISTS,
             Self::Resource(ResourceError::NotAContainer(_)) => Reason::NOT_A_CONTAINER,

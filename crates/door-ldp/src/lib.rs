@@ -19,7 +19,8 @@
 //!   format).
 //! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`, `spool.rs`: many
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
-//!   `volume_members.rs`: volumes as resources. `verify.rs`: verification.
+//!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:
+//!   verification of everything.
 //! - `errors.rs`: each reason and its status, in one match. `constraints.rs`: the page that
 //!   explains refusals.
 
@@ -39,6 +40,7 @@ pub mod errors;
 mod external;
 mod fedora;
 mod files;
+mod fixity;
 mod format;
 mod get;
 mod incoming;
@@ -69,6 +71,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{MethodRouter, get, options, post};
+use budget::Turns;
 use library::Library;
 
 use external::External;
@@ -78,12 +81,18 @@ pub use files::Folder;
 pub use settings::{DefaultModel, LdpSettings};
 pub use volume_members::members;
 
+/// The number of contents that are read at once for small responses (fixity, digests). Two keep a
+/// disk busy; more leave some for clients that wait behind a large content.
+const READINGS_AT_ONCE: usize = 4;
+
 /// The door: a library and its settings.
 pub struct LdpDoor {
     library: Library,
     settings: LdpSettings,
     /// The client for content stored elsewhere, if that is allowed.
     external: Option<External>,
+    /// Turns to read all bytes of a resource for a small response.
+    readings: Turns,
 }
 
 impl LdpDoor {
@@ -94,7 +103,7 @@ impl LdpDoor {
             true => None,
             false => Some(External::new(&settings.external)?),
         };
-        Ok(Self { library, settings, external })
+        Ok(Self { library, settings, external, readings: Turns::new(READINGS_AT_ONCE) })
     }
 
     /// The settings.

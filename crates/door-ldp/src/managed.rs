@@ -11,7 +11,7 @@ use library::Library;
 use rdf::update::Removal;
 use rdf::vocab::{ldp, xsd};
 use rdf::{Graph, Literal, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, Triple};
-use repository::{Backlinks, Kind, MemberRule, Membership, Resource};
+use repository::{Backlinks, Binary, Kind, MemberRule, Membership, Resource};
 use store::UnixMillis;
 
 use crate::address::{kept_iri, kept_volumes, path_of_kept};
@@ -22,7 +22,7 @@ use crate::model::Model;
 use crate::stored::kept_description;
 use crate::{disposition, fedora};
 
-const HAS_SIZE: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://www.loc.gov/premis/rdf/v1#hasSize");
+pub const HAS_SIZE: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://www.loc.gov/premis/rdf/v1#hasSize");
 const HAS_DIGEST: NamedNodeRef<'static> =
     NamedNodeRef::new_unchecked("http://www.loc.gov/premis/rdf/v1#hasMessageDigest");
 const HAS_MIME_TYPE: NamedNodeRef<'static> =
@@ -55,10 +55,16 @@ pub fn statements(resource: &Resource) -> Vec<Triple> {
             return triples;
         }
         triples.push(say(HAS_SIZE, Literal::from(i64::try_from(binary.len_bytes).unwrap_or(i64::MAX)).into()));
-        let digest = format!("urn:sha-256:{}", hex::encode(binary.sha256));
-        triples.push(say(HAS_DIGEST, NamedNode::new_unchecked(digest).into()));
+        let (predicate, digest) = has_digest(binary);
+        triples.push(say(predicate, digest));
     }
     triples
+}
+
+/// The relation of a binary to the digest of its bytes, and the digest.
+pub fn has_digest(binary: &Binary) -> (NamedNodeRef<'static>, Term) {
+    let digest = format!("urn:sha-256:{}", hex::encode(binary.sha256));
+    (HAS_DIGEST, NamedNode::new_unchecked(digest).into())
 }
 
 /// A time, as a term.

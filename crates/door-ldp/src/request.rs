@@ -6,7 +6,7 @@ use std::sync::Arc;
 use audit::Requester;
 use axum::body::Body;
 use axum::response::Response;
-use budget::Party;
+use budget::{Party, Share, Turn};
 use bytes::Bytes;
 use futures::stream;
 use heads::{ObjectsError, ResourcePath};
@@ -27,6 +27,9 @@ use crate::{Encrypted, LdpDoor, links};
 
 /// Name of the container of volumes in the root.
 const VOLUMES: &str = heads::VOLUMES;
+
+/// Memory that a reading of bytes takes: a few pieces of them.
+const READING_BYTES: u64 = 1 << 20;
 
 /// SPARQL 1.1 Update, section 1 (the media type is registered by SPARQL 1.1 Protocol).
 pub const SPARQL_UPDATE: &str = "application/sparql-update";
@@ -75,6 +78,13 @@ impl LdpRequest {
     pub fn external(&self) -> Result<&External, LdpError> {
         let none = || LdpError::External("links to content stored elsewhere are not enabled on this server".to_owned());
         self.door.external.as_ref().ok_or_else(none)
+    }
+
+    /// The right to read all bytes of a resource for a small response: a share of the memory, then
+    /// a turn. The client that asks pays for them, and waits behind its own other readings.
+    pub async fn turn_to_read(&self) -> Result<(Share, Turn), LdpError> {
+        let share = self.library().memory.reserve(&self.party, READING_BYTES).await?;
+        Ok((share, self.door.readings.turn(&self.party).await?))
     }
 
     pub fn path(&self) -> &ResourcePath {

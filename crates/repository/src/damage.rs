@@ -112,10 +112,15 @@ impl Repository {
         }
     }
 
-    /// Marks the damaged parts, and removes the marks on the others.
-    pub(super) async fn set_marks(&self, resource: &Resource, found: &[(Part, String)]) -> ObjectsResult<()> {
+    /// Of the parts that were read, marks the damaged ones, and removes the marks on the others.
+    pub(super) async fn set_marks(
+        &self,
+        resource: &Resource,
+        read: &[Part],
+        found: &[(Part, String)],
+    ) -> ObjectsResult<()> {
         let path = &resource.path;
-        for (part, revision) in resource.parts() {
+        for (part, revision) in resource.parts().filter(|(part, _)| read.contains(part)) {
             let detail = found.iter().find(|(damaged, _)| *damaged == part).map(|(_, detail)| detail);
             match (detail, self.heads.retry_transient(|| self.is_marked(path, part, revision)).await?) {
                 (Some(detail), false) => {

@@ -70,6 +70,11 @@ impl Repository {
     /// each row and block, and against their SHA-256. Marks damage, and removes marks from sound
     /// parts. Passing failures are errors, never damage. Bytes stored elsewhere are not checked.
     pub async fn verify(&self, resource: &Resource) -> ObjectsResult<VerifiedResource> {
+        self.verify_parts(resource, &Part::ALL).await
+    }
+
+    /// Does the same with some parts of a resource.
+    pub async fn verify_parts(&self, resource: &Resource, parts: &[Part]) -> ObjectsResult<VerifiedResource> {
         let mut found = Vec::new();
         let mut bytes = 0;
         let mut add = |part: Part, read: ObjectsResult<(u64, bool)>| {
@@ -81,17 +86,20 @@ impl Repository {
             }
             Ok(())
         };
-        let description = self.heads.retry_transient(|| self.read_description(resource)).await;
-        let of_description = |read: Bytes| {
-            let is_sound = <[u8; 32]>::from(Sha256::digest(&read)) == resource.body.description.sha256;
-            (read.len() as u64, is_sound)
-        };
-        add(Part::Description, description.map(of_description))?;
-        if let Some(binary) = resource.body.binary().filter(|binary| binary.elsewhere().is_none()) {
+        if parts.contains(&Part::Description) {
+            let description = self.heads.retry_transient(|| self.read_description(resource)).await;
+            let of_description = |read: Bytes| {
+                let is_sound = <[u8; 32]>::from(Sha256::digest(&read)) == resource.body.description.sha256;
+                (read.len() as u64, is_sound)
+            };
+            add(Part::Description, description.map(of_description))?;
+        }
+        let binary = resource.body.binary().filter(|binary| binary.elsewhere().is_none());
+        if let Some(binary) = binary.filter(|_| parts.contains(&Part::Bytes)) {
             let sha256 = self.sha256_of(resource, binary).await;
             add(Part::Bytes, sha256.map(|sha256| (binary.len_bytes, sha256 == binary.sha256)))?;
         }
-        self.set_marks(resource, &found).await?;
+        self.set_marks(resource, parts, &found).await?;
         let damaged = found.into_iter().map(|(part, detail)| DamagedPart { part: Some(part), detail });
         let (path, revision) = (resource.path.clone(), resource.head().revision);
         Ok(VerifiedResource { path, revision, bytes, damaged: damaged.collect() })

@@ -92,6 +92,11 @@ async fn reading_for_an_archive_ends_when_its_client_leaves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_fixity_check_ends_when_its_client_leaves() {
+    assert!(leaves("/rest/c/scan/fcr:fixity", ("accept", "text/turtle")).await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn reading_for_a_digest_ends_when_its_client_leaves() {
     assert!(leaves("/rest/c/scan", ("want-digest", "md5")).await > 0);
 }

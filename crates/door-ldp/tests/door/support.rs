@@ -12,7 +12,9 @@ use heads::LibraryOptions;
 use http::{HeaderMap, Method, Request, StatusCode};
 use library::Library;
 use rdf::{ContentType, Graph, Iri, Limits};
+use repository::BytesPlace;
 use store::{Call, Class, ContentId, ContentState, Deadline, ManualClock, Store, Table, UnixMillis};
+use store_cassandra::testing::{damage, shared_options};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -169,6 +171,22 @@ impl Fixture {
             sealed += usize::from(header.is_some_and(|header| header.state == ContentState::Sealed));
         }
         sealed.max(self.content_files())
+    }
+
+    /// Flips a bit of the byte near `at` in the bytes of the binary at a path, which are large.
+    pub async fn flip_bit(&self, path: &str, at: usize) {
+        let resource = self.library.repository.resource(&path.parse().unwrap()).await.unwrap();
+        let place = resource.body().binary().unwrap().place.clone();
+        let BytesPlace::Content(id) = place else { panic!("{path} is small") };
+        let (name, contents) = (id.to_string(), self.folder.path().join("contents"));
+        if contents.exists() {
+            let file = contents.join(&name[..2]).join(name);
+            let mut content = std::fs::read(&file).unwrap();
+            content[at] ^= 1;
+            std::fs::write(&file, content).unwrap();
+        } else {
+            damage::flip_bit(&shared_options().await.unwrap(), id, at as u64).await;
+        }
     }
 
     /// Files of contents in the store.
