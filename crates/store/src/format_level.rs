@@ -26,8 +26,12 @@ impl FormatLevel {
     /// Values are in the second form of [`envelope`].
     pub const KINDS: FormatLevel = FormatLevel(2);
 
+    /// The store is an archive: it may hold the values of versions, of fixity and of the change
+    /// feed. No table is new.
+    pub const ARCHIVE: FormatLevel = FormatLevel(3);
+
     /// The newest level that this program knows.
-    pub const NEWEST: FormatLevel = FormatLevel::KINDS;
+    pub const NEWEST: FormatLevel = FormatLevel::ARCHIVE;
 
     /// The level with a number, counted from 1.
     pub const fn of_number(number: u32) -> Option<Self> {
