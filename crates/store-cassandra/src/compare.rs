@@ -4,45 +4,14 @@
 //! applied. If an answer was lost and the row has another stamp, the outcome is unknown, because
 //! the write may have been applied and then replaced.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-
 use bytes::Bytes;
 use scylla::statement::prepared::PreparedStatement;
 use store::{Call, Expect, Guard, NewRow, Row, Stamp, StoreError, Table};
-use tokio::sync::{Mutex, MutexGuard};
-use tokio::time::timeout_at;
 
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::requests::{Bound, Parameter, Tries};
 use crate::value::{stored_partition, stored_value, time_to_live_s};
-
-/// The greatest number of transactions of this process under way, in different partitions.
-const LANES: usize = 1 << 10;
-
-/// Admits one transaction at a time per partition. Two at once would be decided correctly too, but
-/// they would make the cluster start over again and again, until one of them ends with an unknown
-/// outcome.
-pub(crate) struct Lanes {
-    hasher: RandomState,
-    lanes: Vec<Mutex<()>>,
-}
-
-impl Lanes {
-    pub(crate) fn new() -> Self {
-        Self { hasher: RandomState::new(), lanes: (0..LANES).map(|_| Mutex::new(())).collect() }
-    }
-
-    async fn enter(&self, call: Call, table: Table, partition: &[u8]) -> Result<MutexGuard<'_, ()>, Failure> {
-        let lane = self.hasher.hash_one((table, partition)) as usize % self.lanes.len();
-        let busy = || Failure::Refused(StoreError::Overloaded("too many changes of one object are waiting".to_owned()));
-        if call.deadline.passed() {
-            return Err(busy());
-        }
-        timeout_at(call.deadline.0, self.lanes[lane].lock()).await.map_err(|_| busy())
-    }
-}
 
 /// The new state of a guarded row.
 pub(crate) enum Become {
@@ -73,7 +42,7 @@ pub(crate) enum Ended {
 impl Engine {
     /// Changes a guarded row if it is as expected.
     pub(crate) async fn compare_and_write(&self, call: Call, change: &Change) -> Result<Ended, Failure> {
-        let _lane = self.lanes.enter(call, change.table, &change.partition).await?;
+        let _lane = self.turns.enter(call, change.table, &change.partition).await?;
         let (commit, serial) = (self.levels.commit().consistency(), self.levels.serial());
         let (mut tries, mut unsure) = (Tries::until(call.deadline), None);
         let mut nth = 0;

@@ -5,7 +5,7 @@
 //! only if the row names its own data center, and only if it read the row within the last seconds.
 //! So the home can be moved while servers run, and two data centers never decide at the same time:
 //!
-//! 1. The row names no data center ([`CassandraStore::leave_home`]). A quorum of each data center
+//! 1. The row names no data center (`CassandraStore::leave_home`). A quorum of each data center
 //!    acknowledges that. So every store learns it from nearby replicas, or cannot read the row.
 //! 2. An administrator brings everything that was decided to the new home: a repair.
 //! 3. The row names the new home ([`CassandraStore::settle_home`]).
@@ -15,36 +15,27 @@
 //! they answer, so it learns of the new home when the data centers reach each other again.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use scylla::statement::{Consistency, SerialConsistency};
-use store::{Deadline, StoreError, StoreResult};
-use tokio::time::{Instant, MissedTickBehavior};
+use store::{StoreError, StoreResult};
+use tokio::time::Instant;
 
-use crate::connect::{self, Connected};
-use crate::engine::{CassandraStore, Engine};
+use crate::connect::Connected;
 use crate::failure::Failure;
 use crate::levels::Serial;
-use crate::options::CassandraOptions;
 use crate::requests::applied;
 use crate::schema::META;
 
 /// The key of the row in [`META`].
-const KEY: &str = "home";
-
-/// How often the row is read.
-const LOOK: Duration = Duration::from_secs(2);
-
-/// The time limit of one try at one level.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const KEY: &str = "home";
 
 /// How long the last value counts while the row cannot be read.
 const TRUSTED: Duration = Duration::from_secs(10);
 
 /// The levels at which the row is read. If the other data centers do not answer, this one counts.
-const LEVELS: [Consistency; 2] = [Consistency::EachQuorum, Consistency::LocalQuorum];
+pub(crate) const LEVELS: [Consistency; 2] = [Consistency::EachQuorum, Consistency::LocalQuorum];
 
 /// Where heads are decided, as the store records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +49,7 @@ pub enum Home {
 }
 
 impl Home {
-    fn of_value(value: Option<String>) -> Self {
+    pub(crate) fn of_value(value: Option<String>) -> Self {
         match value {
             None => Self::Unset,
             Some(name) if name.is_empty() => Self::Nowhere,
@@ -66,7 +57,7 @@ impl Home {
         }
     }
 
-    fn value(&self) -> &str {
+    pub(crate) fn value(&self) -> &str {
         match self {
             Self::Unset | Self::Nowhere => "",
             Self::At(name) => name,
@@ -99,7 +90,7 @@ impl Home {
     }
 }
 
-const NO_HOME: &str = "with cassandra.serial = \"LOCAL_SERIAL\" and copies in several data centers, one of them must be the heads' home: \
+pub(crate) const NO_HOME: &str = "with cassandra.serial = \"LOCAL_SERIAL\" and copies in several data centers, one of them must be the heads' home: \
                        name it with `penates home DATACENTER`";
 
 const HAS_HOME: &str = "the heads of this store have a home (`penates home` says where): set cassandra.serial = \"LOCAL_SERIAL\" for all \
@@ -128,6 +119,11 @@ impl KnownHome {
         Self { serial, datacenter, last: home.map(|home| Mutex::new((home, Instant::now()))) }
     }
 
+    /// Whether it is worth knowing: several data centers have copies.
+    pub(crate) fn may_move(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// Why no head can be switched from here. `None`: heads can be switched.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.refusal_at(Instant::now())
@@ -147,44 +143,14 @@ impl KnownHome {
         self.refusal().map_or(Ok(()), |why| Err(StoreError::ReadOnly(why)))
     }
 
-    fn learn(&self, home: Home, asked_at: Instant) {
+    /// Notes the value that was requested at a time.
+    pub(crate) fn learn(&self, home: Home, asked_at: Instant) {
         let Some(last) = &self.last else { return };
         let mut last = last.lock();
         if last.0 != home {
             tracing::warn!(before = %last.0, now = %home, "the heads' home was moved");
         }
         *last = (home, asked_at);
-    }
-}
-
-/// Reads the row until the engine is closed.
-pub(crate) fn watch(engine: &Arc<Engine>) {
-    if engine.home.last.is_none() {
-        return;
-    }
-    let engine: Weak<Engine> = Arc::downgrade(engine);
-    tokio::spawn(async move {
-        let mut looks = tokio::time::interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            looks.tick().await;
-            let Some(engine) = engine.upgrade() else { return };
-            engine.look_for_home().await;
-        }
-    });
-}
-
-impl Engine {
-    async fn look_for_home(&self) {
-        for level in LEVELS {
-            let (asked_at, statement) = (Instant::now(), &self.statements.meta.get);
-            let rows = self.requests.rows(Deadline::within(PATIENCE), level, statement, (KEY,)).await;
-            match rows.map(|rows| rows.maybe_first_row::<(String,)>()) {
-                Ok(Ok(row)) => return self.home.learn(Home::of_value(row.map(|(value,)| value)), asked_at),
-                Ok(Err(error)) => tracing::warn!(%error, "where the heads' home is cannot be read"),
-                Err(error) => tracing::debug!(%error, ?level, "where the heads' home is cannot be read"),
-            }
-        }
     }
 }
 
@@ -197,14 +163,15 @@ impl Connected {
         }
     }
 
-    async fn home_at(&self, keyspace: &str, level: Consistency) -> StoreResult<Home> {
+    /// The home according to a level.
+    pub(crate) async fn home_at(&self, keyspace: &str, level: Consistency) -> StoreResult<Home> {
         let home = format!("SELECT value FROM {keyspace}.{META} WHERE key = '{KEY}'");
         self.first_text(&home, level).await.map(Home::of_value)
     }
 
     /// Records another home in all data centers if the recorded one is `from`. Returns whether it
     /// was.
-    async fn move_home(&self, keyspace: &str, from: &Home, to: &Home) -> StoreResult<bool> {
+    pub(crate) async fn move_home(&self, keyspace: &str, from: &Home, to: &Home) -> StoreResult<bool> {
         let (key, to) = (KEY.to_owned(), to.value().to_owned());
         let (change, parameters) = match from {
             Home::Unset => {
@@ -221,88 +188,6 @@ impl Connected {
         let answer = self.session.query_unpaged(change, parameters).await;
         applied(answer.map_err(|error| Failure::from(error).of_read())?)
     }
-}
-
-impl CassandraStore {
-    /// Where heads are decided, as the store records it.
-    ///
-    /// Errors: as of [`CassandraStore::open`].
-    pub async fn home(options: &CassandraOptions) -> StoreResult<Home> {
-        connect::store(options).await?.0.home(options.address.keyspace()).await
-    }
-
-    /// Records that no data center is the home. Within seconds, every open store learns this or
-    /// stops switching heads.
-    ///
-    /// Errors: as of [`CassandraStore::open`]; also [`StoreError::Unavailable`] if a data center
-    /// cannot acknowledge it. It may be repeated.
-    pub async fn leave_home(options: &CassandraOptions) -> StoreResult<()> {
-        let (connected, keyspace) = (connect::store(options).await?.0, options.address.keyspace());
-        connected.several_datacenters(options)?;
-        let from = connected.home_at(keyspace, Consistency::EachQuorum).await?;
-        match from == Home::Nowhere || connected.move_home(keyspace, &from, &Home::Nowhere).await? {
-            true => Ok(()),
-            false => Err(changed_meanwhile()),
-        }
-    }
-
-    /// Records a new home. The old one must have been left.
-    ///
-    /// Errors: as of [`CassandraStore::leave_home`]; [`StoreError::Invalid`] if another data center
-    /// is the home, or this one has no copies.
-    pub async fn settle_home(options: &CassandraOptions, datacenter: &str) -> StoreResult<()> {
-        let (connected, keyspace) = (connect::store(options).await?.0, options.address.keyspace());
-        let datacenters = connected.several_datacenters(options)?;
-        if !datacenters.iter().any(|name| name == datacenter) {
-            return Err(StoreError::Invalid(format!(
-                "keyspace {keyspace} keeps no copy in the data center `{datacenter}`; it does in: {}",
-                datacenters.join(", ")
-            )));
-        }
-        let to = Home::At(datacenter.to_owned());
-        match connected.home_at(keyspace, Consistency::EachQuorum).await? {
-            from if from == to => Ok(()),
-            Home::Nowhere => match connected.move_home(keyspace, &Home::Nowhere, &to).await? {
-                true => Ok(()),
-                false => Err(changed_meanwhile()),
-            },
-            from => Err(StoreError::Invalid(format!(
-                "{from}; before it can be moved, it must be left: `penates home --leave`, then repair the keyspace"
-            ))),
-        }
-    }
-
-    /// Records the local data center as the home because the old one is lost and cannot acknowledge
-    /// that.
-    ///
-    /// Errors: as of [`CassandraStore::open`]; also [`StoreError::Invalid`] if heads have no home,
-    /// or if all data centers answer.
-    pub async fn take_home(options: &CassandraOptions) -> StoreResult<()> {
-        let (connected, keyspace) = (connect::store(options).await?.0, options.address.keyspace());
-        connected.several_datacenters(options)?;
-        if let Ok(home) = connected.home_at(keyspace, Consistency::EachQuorum).await {
-            return Err(StoreError::Invalid(format!(
-                "no data center is lost, all of them answer, and {home}; move it by `penates home --leave`"
-            )));
-        }
-        if connected.home_at(keyspace, Consistency::LocalQuorum).await? == Home::Unset {
-            return Err(StoreError::Invalid(NO_HOME.to_owned()));
-        }
-        let to = Home::At(connected.datacenter.clone());
-        let put = format!("INSERT INTO {keyspace}.{META} (key, value) VALUES (?, ?)");
-        let put = connected.statement(&put, Consistency::LocalQuorum);
-        let answer = connected.session.query_unpaged(put, (KEY, to.value())).await;
-        answer.map_err(|error| Failure::from(error).of_read())?;
-        // This node's clock may lag behind the clock of the node that wrote the old value.
-        match connected.home_at(keyspace, Consistency::LocalQuorum).await? == to {
-            true => Ok(()),
-            false => Err(changed_meanwhile()),
-        }
-    }
-}
-
-fn changed_meanwhile() -> StoreError {
-    StoreError::Unavailable("where the heads' home is has been changed meanwhile; look with `penates home`".to_owned())
 }
 
 #[cfg(test)]

@@ -6,30 +6,15 @@
 //! far as one row can show. So the age of that time is reported.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use scylla::statement::Consistency;
-use store::{Deadline, UnixMillis};
-use tokio::time::MissedTickBehavior;
-
-use crate::engine::Engine;
-use crate::requests::Parameter;
-
-/// How often a time is written, and the others are read.
-const BEAT: Duration = Duration::from_secs(1);
-
-/// The time limit for either, including retries; the next ones follow soon.
-const PATIENCE: Duration = Duration::from_secs(3);
-
-/// A quorum of nearby replicas, so that a replica that was down does not report old times.
-const LEVEL: Consistency = Consistency::LocalQuorum;
+use store::UnixMillis;
 
 /// What is known of the other data centers.
 pub(crate) struct Lag {
-    datacenter: String,
-    others: Vec<String>,
+    pub(crate) datacenter: String,
+    pub(crate) others: Vec<String>,
     /// The newest time of each other data center that has been visible here.
     newest: Mutex<BTreeMap<String, UnixMillis>>,
 }
@@ -39,7 +24,8 @@ impl Lag {
         Self { datacenter, others, newest: Mutex::default() }
     }
 
-    fn saw(&self, datacenter: &str, written_at: UnixMillis) {
+    /// Notes a time that is visible here.
+    pub(crate) fn saw(&self, datacenter: &str, written_at: UnixMillis) {
         let mut newest = self.newest.lock();
         let known = newest.entry(datacenter.to_owned()).or_insert(written_at);
         *known = (*known).max(written_at);
@@ -51,48 +37,8 @@ impl Lag {
     }
 }
 
-/// Writes and reads times until the engine is closed.
-pub(crate) fn watch(engine: &Arc<Engine>) {
-    if engine.lag.others.is_empty() {
-        return;
-    }
-    let engine: Weak<Engine> = Arc::downgrade(engine);
-    tokio::spawn(async move {
-        let mut beats = tokio::time::interval(BEAT);
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            beats.tick().await;
-            let Some(engine) = engine.upgrade() else { return };
-            let read = futures::future::join_all(engine.lag.others.iter().map(|other| engine.read_time(other)));
-            futures::join!(engine.write_time(), read);
-        }
-    });
-}
-
-impl Engine {
-    async fn write_time(&self) {
-        let now = self.now();
-        let at = i64::try_from(now.0.saturating_mul(1_000)).ok();
-        let row = [key(&self.lag.datacenter), now.0.to_string()].map(Parameter::Text).to_vec();
-        let bound = vec![(&self.statements.meta.put, row)];
-        if let Err(failure) = self.requests.write(Deadline::within(PATIENCE), LEVEL, at, bound).await {
-            tracing::debug!("the time of this data center could not be written: {}", failure.reason());
-        }
-    }
-
-    async fn read_time(&self, datacenter: &str) {
-        let (deadline, statement) = (Deadline::within(PATIENCE), &self.statements.meta.get);
-        // A row that cannot be read shows as lag.
-        let Ok(rows) = self.requests.rows(deadline, LEVEL, statement, (key(datacenter),)).await else { return };
-        let Ok(Some((time,))) = rows.maybe_first_row::<(String,)>() else { return };
-        if let Ok(time) = time.parse() {
-            self.lag.saw(datacenter, UnixMillis(time));
-        }
-    }
-}
-
 /// The row of a data center, in the table that also holds the format.
-fn key(datacenter: &str) -> String {
+pub(crate) fn key(datacenter: &str) -> String {
     format!("time/{datacenter}")
 }
 

@@ -26,15 +26,25 @@
 //! Strong reads are reads at a level that meets every finished write (see `levels.rs`). SERIAL
 //! reads are used only if the outcome of a lightweight transaction is unknown.
 //!
-//! How to read it: `settings.rs` (what a configuration says), `engine.rs` (the [`CassandraStore`]),
-//! `connect.rs` (session, data center, schema version), `routing.rs` (choice of nodes),
-//! `statements.rs`, and `requests.rs`, through which every request to the cluster goes (deadline,
-//! level, retries, meaning of errors). Then `read.rs`, `write.rs` and `compare.rs` (lightweight
-//! transactions), `contents.rs` and `chunks.rs`, `lag.rs` (lag of other data centers) and `home.rs`
-//! (which of them switches heads). At the bottom is the stored form: `schema.rs`, `value.rs` and
-//! `write_times.rs`. `testing` is for tests only.
+//! How to read it:
+//!
+//! - `settings.rs`: what a configuration says; `options.rs` and `address.rs`: what the engine needs
+//!   to know;
+//! - `cassandra_store.rs`: the [`CassandraStore`], which opens the keyspace; `engine.rs`: what is
+//!   open; `upkeep.rs`: what it does by itself;
+//! - `connect.rs` (session, data center, format), `routing.rs` (choice of nodes), `statements.rs`,
+//!   and `requests.rs`, through which every request to the cluster goes (deadline, level, retries;
+//!   `failure.rs`: meaning of errors);
+//! - `read.rs` (`row_sizes.rs`: the size of pages), `write.rs` and `compare.rs` (lightweight
+//!   transactions; `turns.rs`: one at a time), `contents.rs` and `chunks.rs`;
+//! - several servers: `lease.rs` (the protocol), `leasing.rs` and `raising.rs` (the level of the
+//!   store); several data centers: `lag.rs`, `home.rs` and `move_home.rs` (which of them switches
+//!   heads);
+//! - at the bottom the stored form: `levels.rs`, `schema.rs` (`initialise.rs` creates it),
+//!   `value.rs` and `write_times.rs`. `testing` is for tests only.
 
 mod address;
+mod cassandra_store;
 mod chunks;
 mod compare;
 mod connect;
@@ -42,27 +52,36 @@ mod contents;
 mod engine;
 mod failure;
 mod home;
+mod initialise;
 mod lag;
+mod lease;
+mod leasing;
 mod levels;
+mod move_home;
 mod options;
+mod raising;
 mod read;
 mod requests;
 mod routing;
+mod row_sizes;
 mod schema;
-mod servers;
 mod settings;
 mod statements;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod turns;
+mod upkeep;
 mod value;
 mod write;
 mod write_times;
 
 pub use address::{Address, AddressError};
-pub use engine::CassandraStore;
+pub use cassandra_store::CassandraStore;
 pub use home::Home;
+pub use initialise::{InitError, Initialised};
+pub use lease::Server;
 pub use levels::{ClassLevels, Level, Levels, Serial};
 pub use options::{CassandraOptions, Credentials};
-pub use schema::{InitError, Initialised, Replication, ReplicationError, SchemaPlan};
-pub use servers::{Server, Upgrading};
+pub use raising::Upgrading;
+pub use schema::{Replication, ReplicationError, SchemaPlan};
 pub use settings::{CassandraSettings, Hidden, InvalidSettings};

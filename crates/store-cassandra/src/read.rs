@@ -1,10 +1,7 @@
 //! Reads of rows and pages of rows, and walks over partitions.
 
-use std::collections::HashMap;
-
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt, stream};
-use parking_lot::Mutex;
 use scylla::response::PagingState;
 use scylla::statement::Consistency;
 use store::{
@@ -27,30 +24,8 @@ const FIRST_PAGE_ROWS_MAX: usize = 256;
 /// A further page has at most this many times as many rows: their size is known by then.
 const PAGE_GROWTH: usize = 4;
 
-/// The assumed size in bytes of a row of a kind that was not read yet.
-const UNKNOWN_ROW_BYTES: usize = 4 << 10;
-
 type CellsOfKey = (Option<Bytes>, Option<Bytes>, Option<Bytes>);
 type CellsOfRow = (Bytes, Option<Bytes>, Option<Bytes>, Option<Bytes>);
-
-/// The last seen size of rows, by table and first byte of the sort key (by which the domain
-/// distinguishes kinds of rows).
-#[derive(Default)]
-pub(crate) struct RowSizes(Mutex<HashMap<(Table, u8), usize>>);
-
-impl RowSizes {
-    fn of(&self, table: Table, scan: &Scan) -> usize {
-        let kind = scan.from.first().copied().unwrap_or(0);
-        self.0.lock().get(&(table, kind)).copied().unwrap_or(UNKNOWN_ROW_BYTES)
-    }
-
-    fn learn(&self, table: Table, scan: &Scan, rows: usize, bytes: usize) {
-        if let Some(mean) = bytes.checked_div(rows) {
-            let kind = scan.from.first().copied().unwrap_or(0);
-            self.0.lock().insert((table, kind), mean);
-        }
-    }
-}
 
 impl Engine {
     /// The row at a key, at a given level.

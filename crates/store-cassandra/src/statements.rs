@@ -52,7 +52,7 @@ pub(crate) struct ChunkStatements {
 }
 
 /// The statements for the other rows beside the format: the times of data centers (`lag.rs`),
-/// the heads' home (`home.rs`) and leases (`servers.rs`).
+/// the heads' home (`home.rs`) and leases (`lease.rs`).
 pub(crate) struct MetaStatements {
     /// Writes a row. Parameters: key, value.
     pub(crate) put: PreparedStatement,

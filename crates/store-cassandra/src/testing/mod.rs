@@ -26,7 +26,7 @@ use store::{Clock, Store};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::address::Address;
-use crate::engine::CassandraStore;
+use crate::cassandra_store::CassandraStore;
 use crate::options::CassandraOptions;
 use crate::schema::Replication;
 use apart::Apart;

@@ -1,0 +1,137 @@
+//! Leases: which servers have a store open, and which level each of them knows.
+//!
+//! A store is raised to a level only if every server that has it open knows that level. Each open
+//! store has a *lease*: a row of [`META`] with the newest level that its program knows, and with a
+//! time at which the lease ends. Joining and raising exclude each other, because each first writes
+//! and then reads what the other writes:
+//!
+//! - A store that is opened, or whose lease has ended, writes its lease and then reads the level
+//!   and the level that is intended. If it does not know one of them, it withdraws and is refused.
+//! - Raising writes the level that is intended and then reads all leases. If one of them does not
+//!   know that level, the intention is withdrawn. Otherwise the format, which is the level,
+//!   changes.
+//!
+//! Leases are written and levels read at the levels of descriptions, usually a quorum of the local
+//! data center, so that a server can join whenever it can work. Raising uses a quorum of each data
+//! center, or all replicas where the other side uses less than a quorum, and so meets every lease.
+//! A lightweight transaction for each lease would need a majority of all replicas instead.
+//!
+//! A call whose lease has ended renews it before it goes on, so a process that was suspended reads
+//! nothing that it does not know. A server that caches an earlier level writes what all know.
+
+use std::fmt;
+
+use parking_lot::Mutex;
+use store::{Deadline, FormatLevel, StoreError, StoreResult, UnixMillis};
+use tokio::time::{Instant, timeout_at};
+
+/// What the keys of leases begin with.
+pub(crate) const LEASE_PREFIX: &str = "server/";
+
+/// The key of the row with the level to which a store is being raised.
+pub(crate) const INTENT_KEY: &str = "raising";
+
+/// A server that has a store open, as its lease says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Machine and process.
+    pub name: String,
+    /// The newest level that its program knows.
+    pub newest: FormatLevel,
+    /// When its lease ends.
+    pub lease_until: UnixMillis,
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (knows level {})", self.name, self.newest)
+    }
+}
+
+/// The lease of an open store.
+pub(crate) struct Lease {
+    pub(crate) key: String,
+    pub(crate) name: String,
+    pub(crate) newest: FormatLevel,
+    /// Until when it lasts: by the processor's clock, which stops while the machine sleeps, and by
+    /// the store's. `None`: the store has not joined yet.
+    pub(crate) until: Mutex<Option<(Instant, UnixMillis)>>,
+    /// Held while it is renewed.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Lease {
+    pub(crate) fn new(newest: FormatLevel) -> Self {
+        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let machine = machine.split_whitespace().next().unwrap_or("unknown").to_owned();
+        Self {
+            key: format!("{LEASE_PREFIX}{}", store::ContentId::fresh()),
+            name: format!("{machine}:{}", std::process::id()),
+            newest,
+            until: Mutex::new(None),
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Whether it holds.
+    pub(crate) fn holds(&self, now: UnixMillis) -> bool {
+        self.until.lock().is_some_and(|(until, by_clock)| Instant::now() < until && now < by_clock)
+    }
+
+    /// Renews the lease if it does not hold, after the renewals before this one.
+    pub(crate) async fn hold(
+        &self,
+        deadline: Deadline,
+        now: impl Fn() -> UnixMillis,
+        renewal: impl Future<Output = StoreResult<()>>,
+    ) -> StoreResult<()> {
+        if self.holds(now()) {
+            return Ok(());
+        }
+        let renewed = async {
+            let _turn = self.turn.lock().await;
+            if self.holds(now()) { Ok(()) } else { renewal.await }
+        };
+        timeout_at(deadline.0, renewed).await.unwrap_or(Err(StoreError::DeadlinePassed))
+    }
+}
+
+/// The value of a lease's row: newest level, end, name.
+pub(crate) fn lease_value(newest: FormatLevel, until: UnixMillis, name: &str) -> String {
+    format!("{newest} {} {name}", until.0)
+}
+
+/// The server that a lease's row names; `None` if the value is none of a lease.
+pub(crate) fn server_of(value: &str) -> Option<Server> {
+    let mut parts = value.splitn(3, ' ');
+    let newest = FormatLevel::of_number(parts.next()?.parse().ok()?)?;
+    let lease_until = UnixMillis(parts.next()?.parse().ok()?);
+    Some(Server { name: parts.next()?.to_owned(), newest, lease_until })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_lease_is_read_as_it_is_written() {
+        let newest = FormatLevel::KINDS;
+        let server = server_of(&lease_value(newest, UnixMillis(7), "a b:1")).unwrap();
+        assert_eq!(server, Server { name: "a b:1".to_owned(), newest, lease_until: UnixMillis(7) });
+        assert_eq!(server_of("2 x a"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_wait_for_a_renewal_end_by_their_deadlines() {
+        let (lease, began) = (Lease::new(FormatLevel::KINDS), Instant::now());
+        let deadline = Deadline::within(Duration::from_secs(2));
+        let calls = (0..12).map(|_| lease.hold(deadline, || UnixMillis(0), std::future::pending()));
+        for call in futures::future::join_all(calls).await {
+            assert!(matches!(call, Err(StoreError::DeadlinePassed)), "{call:?}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+}

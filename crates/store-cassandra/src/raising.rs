@@ -1,0 +1,126 @@
+//! The raising of a store's level. The protocol is in `lease.rs`.
+
+use scylla::statement::{Consistency, SerialConsistency};
+use store::{Clock, FormatLevel, StoreError, StoreResult, UnixMillis};
+
+use crate::cassandra_store::CassandraStore;
+use crate::connect::{self, Connected};
+use crate::failure::{Failure, readable};
+use crate::lease::{INTENT_KEY, LEASE_PREFIX, Server, server_of};
+use crate::levels::Level;
+use crate::options::CassandraOptions;
+use crate::requests::applied;
+use crate::schema::{self, FORMAT_KEY, META};
+
+/// The level of a store, and the servers that have it open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrading {
+    /// The level.
+    pub level: FormatLevel,
+    /// The servers whose leases have not ended by any clock.
+    pub servers: Vec<Server>,
+}
+
+impl Upgrading {
+    /// The servers that do not know a level.
+    pub fn hindering(&self, level: FormatLevel) -> Vec<&Server> {
+        self.servers.iter().filter(|server| server.newest < level).collect()
+    }
+}
+
+/// The level at which raising meets what servers write or read at `level`.
+fn meeting(level: Level) -> Consistency {
+    match level {
+        Level::One | Level::Two | Level::Three | Level::LocalOne => Consistency::All,
+        Level::Quorum | Level::All | Level::LocalQuorum | Level::EachQuorum => Consistency::EachQuorum,
+    }
+}
+
+impl Connected {
+    /// The servers whose leases may not have ended by any server's clock.
+    async fn servers(&self, options: &CassandraOptions, now: UnixMillis) -> StoreResult<Vec<Server>> {
+        let all = format!("SELECT key, value FROM {}.{META}", options.address.keyspace());
+        let answer =
+            self.session.query_unpaged(self.statement(&all, meeting(options.levels.description.write)), ()).await;
+        let rows = readable(answer.map_err(|error| Failure::from(error).of_read())?.into_rows_result())?;
+        let skew = options.clock_skew_max.unwrap_or_default();
+        let mut servers = Vec::new();
+        for row in readable(rows.rows::<(String, String)>())? {
+            let (key, value) = readable(row)?;
+            if !key.starts_with(LEASE_PREFIX) {
+                continue;
+            }
+            let server = server_of(&value)
+                .ok_or_else(|| StoreError::Unavailable(format!("the lease of a server cannot be read: `{value}`")))?;
+            if now < server.lease_until.plus(skew) {
+                servers.push(server);
+            }
+        }
+        servers.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(servers)
+    }
+
+    async fn upgrading(&self, options: &CassandraOptions, now: UnixMillis) -> StoreResult<Upgrading> {
+        let level = self.recorded_level(options).await?.unwrap_or(FormatLevel::FIRST);
+        Ok(Upgrading { level, servers: self.servers(options, now).await? })
+    }
+
+    /// Records the level that is intended, or none.
+    pub(crate) async fn intend(&self, options: &CassandraOptions, level: Option<FormatLevel>) -> StoreResult<()> {
+        let keyspace = options.address.keyspace();
+        let change = match level {
+            Some(level) => {
+                let format = schema::format_of(level);
+                format!("INSERT INTO {keyspace}.{META} (key, value) VALUES ('{INTENT_KEY}', '{format}')")
+            }
+            None => format!("DELETE FROM {keyspace}.{META} WHERE key = '{INTENT_KEY}'"),
+        };
+        let answer =
+            self.session.query_unpaged(self.statement(&change, meeting(options.levels.description.read)), ()).await;
+        answer.map(drop).map_err(|error| Failure::from(error).of_read())
+    }
+
+    /// Records the next level, if the level is still `from`.
+    async fn record_level(&self, options: &CassandraOptions, from: FormatLevel) -> StoreResult<bool> {
+        let keyspace = options.address.keyspace();
+        let raise = format!("UPDATE {keyspace}.{META} SET value = ? WHERE key = ? IF value = ?");
+        let mut raise = self.statement(&raise, meeting(options.levels.description.read));
+        raise.set_is_idempotent(false);
+        raise.set_serial_consistency(Some(SerialConsistency::Serial));
+        let [from, to] = [from, from.next()].map(|level| schema::format_of(level).to_string());
+        let answer = self.session.query_unpaged(raise, (to, FORMAT_KEY, from)).await;
+        applied(answer.map_err(|error| Failure::from(error).of_read())?)
+    }
+}
+
+impl CassandraStore {
+    /// The level of a store and the servers that have it open.
+    ///
+    /// Errors: as of [`CassandraStore::open`]; also [`StoreError::Unavailable`] if a data center
+    /// does not answer.
+    pub async fn upgrading(options: &CassandraOptions, clock: &dyn Clock) -> StoreResult<Upgrading> {
+        let (connected, _) = connect::store(options).await?;
+        connected.upgrading(options, clock.now()).await
+    }
+
+    /// Raises the level of a store by one, unless it is the newest that this program knows or a
+    /// server does not know the next one. Returns the level before, and the state afterwards. It
+    /// may be repeated, and must be if it was interrupted.
+    ///
+    /// Errors: as of [`CassandraStore::upgrading`].
+    pub async fn raise_level(options: &CassandraOptions, clock: &dyn Clock) -> StoreResult<(FormatLevel, Upgrading)> {
+        let (connected, level) = connect::store(options).await?;
+        let next = level.next();
+        if level == options.newest_level {
+            connected.intend(options, None).await?;
+            return Ok((level, connected.upgrading(options, clock.now()).await?));
+        }
+        connected.intend(options, Some(next)).await?;
+        let found = connected.upgrading(options, clock.now()).await?;
+        if found.level == level && found.hindering(next).is_empty() && !connected.record_level(options, level).await? {
+            return Err(StoreError::Unavailable("another process has raised the level: look with --check".to_owned()));
+        }
+        connected.intend(options, None).await?;
+        Ok((level, connected.upgrading(options, clock.now()).await?))
+    }
+}
