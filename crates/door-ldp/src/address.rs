@@ -113,6 +113,8 @@ pub fn wished_name(slug: &str) -> Option<String> {
 /// How clients address this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
+    /// Scheme and authority.
+    origin: String,
     /// Scheme, authority and base path, with a slash at the end.
     root: String,
 }
@@ -120,14 +122,25 @@ pub struct Site {
 impl Site {
     /// From the settings, or else from the request.
     pub fn of(settings: &LdpSettings, uri: &Uri, headers: &HeaderMap, encrypted: bool) -> Result<Self, LdpError> {
-        let root = match &settings.origin {
-            Some(origin) => format!("{origin}{}/", settings.base),
+        let origin = match &settings.origin {
+            Some(origin) => origin.clone(),
             None => {
                 let scheme = if encrypted { "https" } else { "http" };
-                format!("{scheme}://{}{}/", authority(uri, headers)?, settings.base)
+                format!("{scheme}://{}", authority(uri, headers)?)
             }
         };
-        Ok(Self { root })
+        let root = format!("{origin}{}/", settings.base);
+        Ok(Self { origin, root })
+    }
+
+    /// Scheme and authority, without a slash at the end.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// The IRI of a volume.
+    pub fn volume_iri(&self, id: &VolumeId) -> String {
+        kept_volume(id).replacen(KEPT, &self.root, 1)
     }
 
     /// The IRI of a resource.

@@ -76,6 +76,7 @@ use library::Library;
 
 use external::External;
 
+pub use address::Site;
 pub use external::{ExternalPrefix, InvalidPrefix, WebPrefix};
 pub use files::Folder;
 pub use settings::{DefaultModel, LdpSettings};

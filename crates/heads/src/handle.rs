@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use store::{Call, Class, Clock, Deadline, Stamp, Store, UnixMillis};
 
+use crate::announce::Positions;
 use crate::chores::Failures;
 use crate::options::LibraryOptions;
 use crate::revision::RevisionClock;
@@ -23,13 +24,19 @@ pub(crate) struct Inner {
     pub(crate) revisions: RevisionClock,
     pub(crate) options: LibraryOptions,
     pub(crate) failures: Failures,
+    /// Mints positions of the change feed. They have a clock of their own, because revisions are
+    /// minted long before they are switched in.
+    pub(crate) feed_clock: RevisionClock,
+    pub(crate) positions: Positions,
 }
 
 impl Heads {
     /// The heads in a store. The caller has checked the options.
     pub fn new(store: Arc<dyn Store>, surroundings: Surroundings, options: LibraryOptions) -> Self {
         let revisions = RevisionClock::new(surroundings.clock.clone(), &*surroundings.random);
-        Self { inner: Arc::new(Inner { store, surroundings, revisions, options, failures: Failures::default() }) }
+        let feed_clock = revisions.of_the_same_writer();
+        let (failures, positions) = (Failures::default(), Positions::default());
+        Self { inner: Arc::new(Inner { store, surroundings, revisions, options, failures, feed_clock, positions }) }
     }
 
     /// The store.

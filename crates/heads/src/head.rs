@@ -2,7 +2,9 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
-use store::{Guard, Row, Stamp, Stored, Table, UnixMillis, ValueKind, stored};
+use store::envelope::EnvelopeError;
+use store::stored::StoredError;
+use store::{FormatLevel, Guard, Row, Stamp, Stored, Table, UnixMillis, ValueKind, stored};
 
 use crate::container_body::ContainerBody;
 use crate::error::{ObjectsError, ObjectsResult};
@@ -46,11 +48,73 @@ pub struct Head {
     pub condemned: Option<Condemned>,
     /// Its contents.
     pub body: Body,
+    /// Where its revision is in the change feed, or the last earlier one that is; zero if none is.
+    pub announced: RevisionId,
 }
 
 /// All types of a head's fields are part of this kind: a change of any of them is a new version.
+///
+/// A head that no change of its object was announced for is written in version 1, which ends with
+/// the body. So version 2 is only in stores whose level allows announcements.
 impl Stored for Head {
     const KIND: ValueKind = ValueKind::Head;
+    const VERSION: u8 = 2;
+
+    fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
+        match version {
+            1 => Ok(stored::decode::<version_1::Head>(payload)?.into()),
+            2 => stored::decode(payload),
+            version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
+        }
+    }
+
+    fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
+        let mut payload = stored::encode(self)?;
+        if self.announced != RevisionId::ZERO && level >= FormatLevel::ARCHIVE {
+            return Ok((2, payload));
+        }
+        // The position is the last field, and all that version 2 adds.
+        payload.truncate(payload.len() - size_of::<RevisionId>());
+        Ok((1, payload))
+    }
+}
+
+/// Heads as they were before there was a change feed.
+mod version_1 {
+    use super::{Body, Condemned, Deserialize, ObjectState, RevisionId};
+
+    #[derive(Deserialize)]
+    pub(super) struct Head {
+        state: ObjectState,
+        incarnation: RevisionId,
+        parent_incarnation: RevisionId,
+        revision: RevisionId,
+        logged: u64,
+        collected: Option<RevisionId>,
+        floor: RevisionId,
+        condemned: Option<Condemned>,
+        body: Body,
+    }
+
+    impl From<Head> for super::Head {
+        fn from(head: Head) -> Self {
+            let Head { state, incarnation, parent_incarnation, revision, logged, .. } = head;
+            let Head { collected, floor, condemned, body, .. } = head;
+            let announced = RevisionId::ZERO;
+            Self {
+                state,
+                incarnation,
+                parent_incarnation,
+                revision,
+                logged,
+                collected,
+                floor,
+                condemned,
+                body,
+                announced,
+            }
+        }
+    }
 }
 
 /// A condemnation: rows at or below `floor` that neither `named` nor a later head names will be
@@ -151,7 +215,7 @@ impl Head {
 
     /// The value to store.
     pub fn seal(&self) -> ObjectsResult<Bytes> {
-        seal(self)
+        stored::seal_for(FormatLevel::NEWEST, self).map_err(encoding)
     }
 
     /// Whether the rows of `revision`, which was current at some time, are neither condemned nor
@@ -196,7 +260,11 @@ impl HeadRow {
 
 /// Encodes and seals a value.
 pub fn seal<T: Stored>(value: &T) -> ObjectsResult<Bytes> {
-    stored::seal(value).map_err(|error| ObjectsError::Internal(format!("encoding: {error}")))
+    stored::seal(value).map_err(encoding)
+}
+
+fn encoding(error: StoredError) -> ObjectsError {
+    ObjectsError::Internal(format!("encoding: {error}"))
 }
 
 /// Opens and decodes a value. A value that cannot be decoded is damaged.

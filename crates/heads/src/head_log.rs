@@ -114,6 +114,11 @@ impl HeadLog<'_> {
         Ok(store.get(call, Table::Objects, &partition, &keys::log(revision)).await?.is_some())
     }
 
+    /// The head of a revision, if it has an entry.
+    pub async fn entry(&self, revision: RevisionId) -> ObjectsResult<Option<Head>> {
+        Ok(self.newest_below(revision.successor()).await?.filter(|head| head.revision == revision))
+    }
+
     /// The newest head below a revision.
     pub async fn newest_below(&self, below: RevisionId) -> ObjectsResult<Option<Head>> {
         let mut entries = self.below(below, 1).await?;

@@ -432,6 +432,38 @@ pub fn low_water(name: &str) -> Bytes {
     Bytes::copy_from_slice(name.as_bytes())
 }
 
+/// The partition of [`Table::Work`] with the announced changes of one shard of a bucket of the feed.
+/// Sort keys are positions.
+pub fn feed(bucket: u32, shard: u8) -> Bytes {
+    Bytes::from([&b"feed\0c"[..], &bucket.to_be_bytes(), &[shard]].concat())
+}
+
+/// The partition of [`Table::Work`] that lists the buckets of the feed that have changes, of 1,024
+/// buckets. Sort keys are [`feed_bucket`]s.
+pub fn feed_buckets(list: u32) -> Bytes {
+    Bytes::from([&b"feed\0b"[..], &list.to_be_bytes()].concat())
+}
+
+/// The record that a bucket of the feed has changes.
+pub fn feed_bucket(bucket: u32) -> Bytes {
+    Bytes::copy_from_slice(&bucket.to_be_bytes())
+}
+
+/// The partition of [`Table::Work`] with the [`feed_newest`] bucket and the [`feed_dropped`] ones.
+pub fn feed_ends() -> Bytes {
+    Bytes::from_static(b"feed\0e")
+}
+
+/// The newest bucket of the feed, on an engine with one process.
+pub fn feed_newest() -> Bytes {
+    Bytes::from_static(b"newest")
+}
+
+/// The first bucket of the feed that is kept: all before are dropped, or about to be.
+pub fn feed_dropped() -> Bytes {
+    Bytes::from_static(b"dropped")
+}
+
 /// The record that revision `revision` of a volume left rows to collect, or may have left some.
 /// Ordered by time.
 pub fn collecting(revision: RevisionId, id: &VolumeId) -> Bytes {

@@ -30,6 +30,8 @@ pub struct LibraryOptions {
     pub switch_within: Duration,
     /// The time limit of one call of the store.
     pub call_timeout: Duration,
+    /// How long the change feed keeps changes; zero: none are announced.
+    pub feed_keep: Duration,
     /// DEFLATE level of frames, 1 to 9. Levels 6 and 9 make pages 1 % smaller than level 1, but
     /// take 1.6 and 1.8 times as long.
     pub frame_level: u8,
@@ -80,6 +82,7 @@ impl Default for LibraryOptions {
             sweep_after: Duration::from_secs(60),
             switch_within: Duration::from_secs(60),
             call_timeout: Duration::from_secs(10),
+            feed_keep: 30 * 24 * HOUR,
             frame_level: 1,
             shards: 16,
             resource_shards: 4,

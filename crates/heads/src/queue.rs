@@ -83,7 +83,7 @@ impl Queue {
 }
 
 /// The bucket of a time: units of ten minutes since the Unix epoch.
-fn bucket_of(time: UnixMillis) -> u32 {
+pub(crate) fn bucket_of(time: UnixMillis) -> u32 {
     u32::try_from(u128::from(time.0) / BUCKET.as_millis()).unwrap_or(u32::MAX)
 }
 

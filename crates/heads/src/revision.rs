@@ -72,6 +72,11 @@ impl RevisionClock {
         Self { clock, nonce: random.bytes(), last: Mutex::new(0) }
     }
 
+    /// Another clock of the same writer, for ids of another kind.
+    pub fn of_the_same_writer(&self) -> Self {
+        Self { clock: self.clock.clone(), nonce: self.nonce, last: Mutex::new(0) }
+    }
+
     /// A new id, above all that this clock has minted before.
     pub fn mint(&self) -> RevisionId {
         self.mint_above(RevisionId::ZERO)

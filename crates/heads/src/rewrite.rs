@@ -232,7 +232,7 @@ impl Heads {
                 self.put_removing(vec![record]).await?;
                 return Ok(false);
             };
-            if !self.grace_passed(since) || !self.remove_children(children, rows_left).await? {
+            if !self.grace_passed(since) || !self.remove_all(Table::Children, children, rows_left).await? {
                 return Ok(false);
             }
         }
@@ -244,10 +244,10 @@ impl Heads {
         Ok(true)
     }
 
-    /// Removes all rows of a partition of children, one page at a time. Removes at most `rows_left`
-    /// rows, and subtracts them from it. Returns true if nothing is left. Removed rows stay
-    /// removed, so a later call begins with the rest.
-    pub async fn remove_children(&self, partition: &Bytes, rows_left: &mut u64) -> ObjectsResult<bool> {
+    /// Removes all rows of a partition, one page at a time. Removes at most `rows_left` rows, and
+    /// subtracts them from it. Returns true if nothing is left. Removed rows stay removed, so a
+    /// later call begins with the rest.
+    pub async fn remove_all(&self, table: Table, partition: &Bytes, rows_left: &mut u64) -> ObjectsResult<bool> {
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
         while let Some(range) = scan {
             if *rows_left == 0 {
@@ -255,14 +255,14 @@ impl Heads {
             }
             let read = || async {
                 let call = self.call(Class::Description).strong();
-                Ok(self.inner.store.scan(call, Table::Children, partition, range.clone()).await?)
+                Ok(self.inner.store.scan(call, table, partition, range.clone()).await?)
             };
             let page = self.retry_transient(read).await?;
             if page.rows.is_empty() {
                 break;
             }
             let rows = Removal::Range(range.from.clone(), page.next.clone());
-            let remove = Step::Remove { table: Table::Children, partition: partition.clone(), rows };
+            let remove = Step::Remove { table, partition: partition.clone(), rows };
             self.put_acknowledged(Class::Description, vec![remove]).await?;
             *rows_left = rows_left.saturating_sub(page.rows.len() as u64);
             scan = range.resumed(page.next);

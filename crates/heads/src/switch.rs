@@ -10,6 +10,7 @@
 use bytes::Bytes;
 use store::{Call, Class, Expect, Guard, Outcome, Stamp, Step, Table, UnixMillis};
 
+use crate::announce::Announcing;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
 use crate::head::{Body, Head, HeadRow, ObjectState};
@@ -55,9 +56,10 @@ pub enum Switched {
 }
 
 impl Switch {
-    fn steps(&self, stamp: Stamp, rules: Rules) -> ObjectsResult<Vec<Step>> {
+    fn steps(&self, stamp: Stamp, rules: Rules, announcing: Option<&Announcing<'_>>) -> ObjectsResult<Vec<Step>> {
         let mut head = self.head.clone();
         if let Some(base) = &self.base {
+            head.announced = base.head.announced;
             head.logged = base.head.logged_with_it();
             head.collected = base.head.collected;
             head.floor = base.head.floor;
@@ -69,6 +71,10 @@ impl Switch {
             }
         }
         let mut steps: Vec<Step> = self.log_entry()?.into_iter().collect();
+        if let Some(announcing) = announcing {
+            head.announced = announcing.position;
+            steps.extend(announcing.steps.iter().cloned());
+        }
         steps.extend(self.before.iter().cloned());
         steps.push(compare_and_write(&self.partition, self.base.as_ref(), &head, head.guard(stamp, rules))?);
         steps.extend(self.after.iter().cloned());
@@ -89,21 +95,39 @@ impl Heads {
     /// [`Heads::settle_change`].
     ///
     /// [`LibraryOptions::switch_within`]: crate::LibraryOptions::switch_within
-    pub async fn switch(&self, mut switch: Switch) -> ObjectsResult<Switched> {
+    pub async fn switch(&self, switch: Switch) -> ObjectsResult<Switched> {
         let revision = switch.head.revision;
-        let mut tries = Tries::default();
+        // Before a position is minted: whoever reads past the position knows that no try begins.
         let until = self.now().plus(self.inner.options.switch_within);
-        // Whether a try may still be on its way. None is, once the stamp that it compares has
-        // changed.
-        let mut unsure = switch.unsure;
         if floor_of(switch.base.as_ref()) >= revision && self.keeps(Rule::CondCas) {
             // The base was read again after the revision was minted (a deleted head was made free),
             // and by then it was fenced. Rows of the revision may be gone.
-            let is_in = unsure && matches!(self.look(&switch.partition, revision, true).await?, Stands::Switched);
+            let is_in =
+                switch.unsure && matches!(self.look(&switch.partition, revision, true).await?, Stands::Switched);
             return Ok(if is_in { Switched::Applied } else { Switched::Fenced });
         }
+        let announcing = self.announce(&switch.partition, switch.base.as_ref(), &switch.head).await?;
+        let switched = self.try_until(switch, until, announcing.as_ref()).await;
+        if let Some(announcing) = announcing {
+            announcing.ended(&switched);
+        }
+        switched
+    }
+
+    /// Tries a switch until it is decided, or it is too late for another try.
+    async fn try_until(
+        &self,
+        mut switch: Switch,
+        until: UnixMillis,
+        announcing: Option<&Announcing<'_>>,
+    ) -> ObjectsResult<Switched> {
+        let revision = switch.head.revision;
+        let mut tries = Tries::default();
+        // Whether a try may still be on its way. None is, once the stamp that it compares has
+        // changed.
+        let mut unsure = switch.unsure;
         loop {
-            let answer = self.try_switch(&switch).await?;
+            let answer = self.try_switch(&switch, announcing).await?;
             unsure |= matches!(answer, TryOutcome::Unknown(_));
             if unsure && !self.keeps(Rule::AckIntent) {
                 switch.before.retain(|step| step.table() != Table::Children);
@@ -192,8 +216,8 @@ impl Heads {
         if head.state == ObjectState::Live { call } else { call.removing() }
     }
 
-    async fn try_switch(&self, switch: &Switch) -> ObjectsResult<TryOutcome> {
-        let steps = switch.steps(self.stamp(), self.rules())?;
+    async fn try_switch(&self, switch: &Switch, announcing: Option<&Announcing<'_>>) -> ObjectsResult<TryOutcome> {
+        let steps = switch.steps(self.stamp(), self.rules(), announcing)?;
         let head_at = steps.len() - 1 - switch.after.len();
         let outcome = self.inner.store.run(self.call_to(&switch.head), steps).await;
         Ok(match outcome {
@@ -346,6 +370,7 @@ impl Head {
             floor: RevisionId::ZERO,
             condemned: None,
             body: Body::Nothing,
+            announced: RevisionId::ZERO,
         }
     }
 }

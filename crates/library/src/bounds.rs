@@ -9,6 +9,7 @@
 use audit::PART_BYTES;
 use bytes::Bytes;
 use hathi::id::MAX_ID_BYTES;
+use heads::announce::LISTED_BUCKETS;
 use heads::keys::{self, kind};
 use heads::path::{NAME_BYTES_MAX, PATH_BYTES_MAX};
 use heads::retries::TRIES_MAX;
@@ -63,6 +64,12 @@ pub enum Partition {
     Records,
     /// A shard of a bucket of a queue of jobs on containers.
     Jobs,
+    /// Changes of one shard of a bucket of the feed.
+    Feed,
+    /// A list of buckets of the feed.
+    FeedBuckets,
+    /// Where the feed begins and ends.
+    FeedEnds,
     /// The low-water marks of queues.
     LowWater,
     /// The progress of emptying a container.
@@ -97,7 +104,7 @@ impl Largest {
 
 impl Partition {
     /// All kinds.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 25] = [
         Self::Head,
         Self::Volume,
         Self::Directory,
@@ -115,6 +122,9 @@ impl Partition {
         Self::Audit,
         Self::Records,
         Self::Jobs,
+        Self::Feed,
+        Self::FeedBuckets,
+        Self::FeedEnds,
         Self::LowWater,
         Self::Emptied,
         Self::Dropping,
@@ -168,6 +178,9 @@ impl Partition {
             Table::Audit => (Self::Audit, partition.starts_with(b"h/") && sort.len() == 16),
             Table::Work => match partition {
                 _ if *partition == keys::low_water_partition() => (Self::LowWater, true),
+                _ if *partition == keys::feed_ends() => (Self::FeedEnds, true),
+                _ if partition.starts_with(b"feed\0c") => (Self::Feed, sort.len() == 16),
+                _ if partition.starts_with(b"feed\0b") => (Self::FeedBuckets, sort.len() == 4),
                 _ if partition.starts_with(b"emptied\0") => (Self::Emptied, keys::emptied_of(sort).is_some()),
                 _ if partition.starts_with(b"d/") => (Self::Dropping, keys::dropping_since(sort).is_some()),
                 _ => {
@@ -239,6 +252,18 @@ impl Partition {
             Self::Jobs => {
                 let job = row_bytes(&keys::container_job(nothing, nothing), value);
                 Largest::Each(job as f64, "jobs on containers of the most shards in ten minutes and a shard")
+            }
+            Self::Feed => {
+                let position = Bytes::copy_from_slice(&nothing.0);
+                let longest = row_bytes(&position, PATH_BYTES_MAX + 3 * VARINT_BYTES_MAX + size_of::<RevisionId>());
+                Largest::Each(longest as f64, "changes of the longest paths in ten minutes and a shard")
+            }
+            Self::FeedBuckets => {
+                Largest::Bytes(u64::from(LISTED_BUCKETS) * row_bytes(&keys::feed_bucket(0), size_of::<u32>()))
+            }
+            Self::FeedEnds => {
+                let ends = [keys::feed_newest(), keys::feed_dropped()];
+                Largest::Bytes(ends.iter().map(|sort| row_bytes(sort, size_of::<u32>())).sum())
             }
             Self::LowWater => {
                 let marks = Queue::ALL.iter().map(|queue| row_bytes(&keys::low_water(queue.name()), size_of::<u32>()));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use audit::Audit;
 use budget::Memory;
+use feed::Feed;
 use heads::containment::Container;
 use heads::resource_body::ResourceBody;
 use heads::{Body, ContainerBody, Heads, LibraryOptions, ObjectsResult, ResourcePath, Rule, Surroundings};
@@ -20,6 +21,8 @@ pub struct Library {
     pub volumes: Volumes,
     /// Resources at paths.
     pub repository: Repository,
+    /// The change feed.
+    pub feed: Feed,
     /// Who requested what.
     pub audit: Audit,
     /// The budget of memory that clients make the server hold.
@@ -51,7 +54,8 @@ impl Library {
         let memory = Memory::new(memory_bytes);
         let audit = Audit::new(heads.clone());
         let volumes = Volumes::new(heads.clone(), audit.clone(), memory.clone());
-        Ok(Self { repository: Repository::new(heads.clone()), heads, volumes, audit, memory })
+        let (repository, feed) = (Repository::new(heads.clone()), Feed::new(heads.clone()));
+        Ok(Self { repository, feed, heads, volumes, audit, memory })
     }
 
     /// The store.

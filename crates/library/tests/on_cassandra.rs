@@ -67,6 +67,8 @@ mod counterexamples;
 mod deletions;
 #[path = "resources/faults.rs"]
 mod faults;
+#[path = "resources/feed.rs"]
+mod feed_of_changes;
 #[path = "resources/growing.rs"]
 mod growing;
 #[path = "resources/interleavings.rs"]

@@ -107,6 +107,12 @@ pub enum Command {
     /// Sizes and compressibility stay realistic, because the pages are real. The same seed makes
     /// the same volumes.
     Synth(commands::synth::SynthArgs),
+    /// Print what was created, changed and deleted, oldest first.
+    ///
+    /// Each line is one event in JSON (Activity Streams 2.0). The id of an event ends with its
+    /// cursor: give it with --from to go on behind that event, on any server of the store. With
+    /// --follow the command waits for what happens next, until it is interrupted.
+    Feed(commands::feed::FeedArgs),
     /// Show the audit: who requested what.
     ///
     /// This works only on the machine of the store, through its folder or its server's socket.

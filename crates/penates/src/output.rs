@@ -58,6 +58,11 @@ impl Output {
         })
     }
 
+    /// Lets a reader have what was written so far.
+    pub fn flush(&mut self) -> anyhow::Result<()> {
+        self.stdout.flush().map_err(closed)
+    }
+
     /// Flushes what is buffered.
     pub fn finish(mut self) -> anyhow::Result<()> {
         self.stdout.flush().map_err(closed)

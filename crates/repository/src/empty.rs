@@ -109,7 +109,7 @@ impl Repository {
             let so_far = self.emptied_so_far(record.sort()).await?;
             for (place, (shard, epoch)) in (0..).zip(children.all_places()).skip(so_far) {
                 let partition = container.children_partition(incarnation, shard, epoch);
-                let is_empty = self.heads.remove_children(&partition, rows_left).await?;
+                let is_empty = self.heads.remove_all(Table::Children, &partition, rows_left).await?;
                 if !is_empty || (place + 1) % NOTED_PARTITIONS == 0 {
                     self.note_emptied(record.sort(), if is_empty { place + 1 } else { place }).await?;
                 }
@@ -140,7 +140,7 @@ impl Repository {
                 return Ok(true);
             }
             for (entry, partition) in partitions {
-                if !self.heads.remove_children(&partition, rows_left).await? {
+                if !self.heads.remove_all(Table::Children, &partition, rows_left).await? {
                     return Ok(false);
                 }
                 let index = container.past_index_partition(incarnation);

@@ -92,6 +92,34 @@ pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Req
 /// The arguments of [`require`].
 pub(crate) type Required = (Arc<Policy>, Right);
 
+/// Whether the client of a long response still has the right that it had at first. A token may be
+/// revoked meanwhile.
+#[derive(Clone)]
+pub(crate) struct Standing {
+    policy: Arc<Policy>,
+    token: Option<String>,
+    right: Right,
+}
+
+impl Standing {
+    /// Looks now.
+    pub(crate) fn holds(&self) -> bool {
+        let name = self.token.as_ref().and_then(|text| self.policy.tokens.name_of(text));
+        self.policy.allows(&Identity(name), self.right)
+    }
+}
+
+/// A layer in front of routes with long responses: passes a [`Standing`] to them.
+pub(crate) async fn keep_standing(
+    State((policy, right)): State<Required>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let token = shown_token(request.headers());
+    request.extensions_mut().insert(Standing { policy, token, right });
+    next.run(request).await
+}
+
 /// A layer in front of routes that need a right.
 pub(crate) async fn require(State((policy, right)): State<Required>, request: Request, next: Next) -> Response {
     let headers = request.headers();

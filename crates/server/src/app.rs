@@ -18,11 +18,12 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::access::{Policy, Right, Via, identify, require};
+use crate::access::{Policy, Right, Via, identify, keep_standing, require};
 use crate::admin::{self, Admin};
 use crate::config::Config;
 use crate::cors::Origins;
 use crate::error::ServerError;
+use crate::feed::{self, Consumers};
 use crate::health::{self, Readiness};
 use crate::held;
 use crate::hosts::Hosts;
@@ -41,6 +42,7 @@ pub struct App {
     hosts: Arc<Hosts>,
     origins: Arc<Origins>,
     metrics: &'static PrometheusHandle,
+    consumers: Arc<Consumers>,
     stopping: CancellationToken,
 }
 
@@ -57,6 +59,7 @@ impl App {
         let ldp = LdpDoor::new(library.clone(), config.ldp.settings()?)
             .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
         let tokens = Tokens::open(store.clone(), clock).await.map_err(token_error)?;
+        let consumers = Arc::new(Consumers::new(config.feed.consumers_max));
         Ok(Self {
             config,
             store,
@@ -67,6 +70,7 @@ impl App {
             hosts,
             origins,
             metrics,
+            consumers,
             stopping: CancellationToken::new(),
         })
     }
@@ -102,6 +106,7 @@ impl App {
         let mut routes = page::routes()
             .merge(health::routes(Readiness { store: self.store.clone(), stopping: self.stopping.clone() }))
             .merge(guarded(self.telling_routes(), Right::Read))
+            .merge(guarded(self.feed_routes(&policy), Right::Read))
             .merge(data())
             .merge(guarded(ldp.read, Right::Read))
             .merge(guarded(members(members_read), Right::Read))
@@ -129,6 +134,17 @@ impl App {
         let handle = self.metrics;
         let metrics = async move |State(library): State<Library>| telemetry::render(handle, &library).await;
         Router::new().route("/stat", get(stat::stored)).route("/metrics", get(metrics)).with_state(self.library.clone())
+    }
+
+    /// `/feed`: whoever may read all volumes and resources may follow their changes.
+    fn feed_routes(&self, policy: &Arc<Policy>) -> Router {
+        let door = feed::FeedDoor {
+            feed: self.library.feed.clone(),
+            ldp: self.ldp.clone(),
+            consumers: self.consumers.clone(),
+            stopping: self.stopping.clone(),
+        };
+        feed::routes(door).layer(from_fn_with_state((policy.clone(), Right::Read), keep_standing))
     }
 
     fn admin(&self) -> Admin {

@@ -87,6 +87,8 @@ pub(crate) struct Swept {
     contents_collected: u64,
     /// Containers that got more shards, or new shards without former members.
     containers_grown: u64,
+    /// Buckets of the change feed that were dropped.
+    feed_buckets_dropped: u64,
     /// Expired rows and leftovers of uploads that the store deleted.
     store_reclaimed: u64,
 }
@@ -98,6 +100,7 @@ pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
     let versions_removed = library.repository.collect_versions().await;
     let contents_collected = library.repository.collect_contents().await;
     let containers_grown = library.heads.grow_containers().await;
+    let feed_buckets_dropped = library.feed.drop_old().await;
     let call = Call::new(Class::Record, Deadline::within(STORE_SWEEP_MAX));
     let store_reclaimed = library.store().sweep(call).await;
     let collected = collected?;
@@ -110,6 +113,7 @@ pub(crate) async fn sweep(library: &Library) -> ObjectsResult<Swept> {
         versions_removed: versions_removed?,
         contents_collected: contents_collected?,
         containers_grown: containers_grown?,
+        feed_buckets_dropped: feed_buckets_dropped?,
         store_reclaimed: store_reclaimed?,
     })
 }

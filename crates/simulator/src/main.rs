@@ -30,6 +30,9 @@ struct Cli {
     /// none does
     #[arg(long)]
     leave_out: Option<heads::Rule>,
+    /// Announce changes, and let consumers follow them: another world of each seed
+    #[arg(long)]
+    feed: bool,
     /// Run on after a failure
     #[arg(long)]
     keep_going: bool,
@@ -50,7 +53,7 @@ fn main() -> anyhow::Result<ExitCode> {
             eprintln!("{nth} of {count} seeds, {failed} failed, {:.0?}", began.elapsed());
         }
         let seed = from + nth * cli.every;
-        let options = Options { seed, stop_at: cli.stop_at, left_out: cli.leave_out };
+        let options = Options { seed, stop_at: cli.stop_at, left_out: cli.leave_out, feed: cli.feed };
         let report = simulate(options)?;
         steps += report.steps;
         operations += report.operations;
@@ -62,7 +65,8 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("seed {seed}, step {}, trace {:016x}: {violation}", report.steps, report.hash);
         if cli.seed.is_none() {
             let left_out = cli.leave_out.map(|rule| format!(" --leave-out {rule}")).unwrap_or_default();
-            println!("see it again: cargo xtask simulate --seed {seed}{left_out}");
+            let feed = if cli.feed { " --feed" } else { "" };
+            println!("see it again: cargo xtask simulate --seed {seed}{left_out}{feed}");
         }
         if !cli.keep_going {
             break;

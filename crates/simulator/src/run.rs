@@ -1,6 +1,7 @@
 //! One run: servers start and die, clients send requests, turns are given, and after each turn
 //! everything is checked.
 
+mod feed;
 mod hold;
 mod rest;
 
@@ -42,6 +43,9 @@ pub struct Options {
     pub stop_at: Option<u64>,
     /// The rule that the servers leave out.
     pub left_out: Option<heads::Rule>,
+    /// Whether changes are announced, and consumers follow them. It makes another world of the same
+    /// seed.
+    pub feed: bool,
 }
 
 /// The result of a run.
@@ -109,11 +113,16 @@ struct Run {
     /// The steps until which operations sleep.
     asleep: Vec<u64>,
     is_calm: bool,
+    /// Those who follow the change feed, if there is one.
+    consumers: Vec<feed::Consumer>,
 }
 
 impl Run {
     fn new(options: Options) -> Self {
-        let setup = Setup::new(options.seed, options.left_out);
+        let mut setup = Setup::new(options.seed, options.left_out);
+        if options.feed {
+            setup.announce_changes();
+        }
         let began = Instant::now();
         let world = World::new(options.seed, setup.clone(), began);
         let server = |clock: &crate::setup::ClockSetup| Server {
@@ -138,6 +147,7 @@ impl Run {
             last_op: None,
             asleep: Vec::new(),
             is_calm: true,
+            consumers: feed::consumers(&setup),
             setup,
         }
     }
@@ -259,7 +269,10 @@ impl Run {
             let up = self.up();
             if self.running.len() < self.setup.at_once && !up.is_empty() && self.schedule.permille(300) {
                 let server = *self.schedule.one_of(&up);
-                let work = Work::draw(&mut self.workload, self.operations, &self.setup);
+                let work = match self.follows() {
+                    Some(follow) => follow,
+                    None => Work::draw(&mut self.workload, self.operations, &self.setup),
+                };
                 self.ask(server, work);
             }
             self.turn().await;
@@ -399,6 +412,11 @@ impl Run {
     fn ended(&mut self, one: &Running, came: Came) {
         let Running { op, server, began, .. } = one;
         self.note(&format!("op {op} came to {:?}", came.reply));
+        if let Seen::Events { consumer, from, page } = came.seen {
+            self.world.lock().model.replied(*op, came.reply);
+            self.consumers[consumer].takes(from, page);
+            return;
+        }
         let center = self.setup.center_of(*server);
         let (is_home, sees_all) = (self.setup.is_home(center), self.setup.usual_reads_are_strong(center));
         let mut world = self.world.lock();
@@ -479,7 +497,7 @@ impl Run {
     async fn pass_time(&mut self) {
         let now = self.servers[0].clock.now();
         self.world.lock().decide_all_late(now);
-        let time = self.schedule.between(0, 9_000);
+        let time = self.schedule.between(0, self.setup.pause_ms_max);
         self.note(&format!("{time} ms pass"));
         tokio::time::sleep(Duration::from_millis(time)).await;
     }

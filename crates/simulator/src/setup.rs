@@ -157,6 +157,8 @@ pub(crate) struct Setup {
     pub(crate) phases: u64,
     /// Operations per phase.
     pub(crate) ops_per_phase: u64,
+    /// The longest time without requests after a phase, in milliseconds.
+    pub(crate) pause_ms_max: u64,
     /// How long a request is held up in all, in milliseconds: less than a grace.
     pub(crate) request_ms_max: u64,
     /// How long a step of an import is held up, in milliseconds. If graces are short, this also
@@ -218,6 +220,8 @@ impl Setup {
             audit_max_lag: 1_000 * second,
             processors: 2,
             counting_threads: 1,
+            // The feed has a world of its own, so that the seeds of the others keep their choices.
+            feed_keep: Duration::ZERO,
             ..LibraryOptions::default()
         };
         let theme = *chance.one_of(&[Theme::Mixed, Theme::Mixed, Theme::Crowded, Theme::Crowded, Theme::Volumes]);
@@ -235,6 +239,7 @@ impl Setup {
             at_once,
             phases: chance.between(2, 4),
             ops_per_phase: 60,
+            pause_ms_max: 9_000,
             request_ms_max: 3_500,
             long_step_ms_max: 6_000,
             reads_one: false,
@@ -242,6 +247,19 @@ impl Setup {
             spread: Spread::default(),
             step_bytes: Limits::default().step_bytes,
         }
+    }
+
+    /// Announces changes in the feed. Pauses are as long as the horizon, so that consumers see some
+    /// changes while others are made.
+    pub(crate) fn announce_changes(&mut self) {
+        self.options.feed_keep = Duration::from_secs(365 * 24 * 3_600);
+        self.options.switch_within = Duration::from_secs(3);
+        self.pause_ms_max = 30_000;
+    }
+
+    /// Whether changes are announced.
+    pub(crate) fn announces(&self) -> bool {
+        !self.options.feed_keep.is_zero()
     }
 
     /// The incarnation that keys the marks of a container's children.

@@ -6,6 +6,9 @@ use simulator::{Options, Report, simulate};
 /// Seeds that every test run tries.
 const SEEDS: u64 = 200;
 
+/// Seeds whose worlds with a change feed every test run tries.
+const SEEDS_WITH_FEED: u64 = 60;
+
 /// Seeds that are run twice.
 const TWICE: u64 = 20;
 
@@ -46,6 +49,16 @@ fn every_promise_holds_in_two_hundred_worlds() {
 }
 
 #[test]
+fn consumers_of_the_change_feed_see_each_change_once_and_in_order_in_sixty_worlds() {
+    for seed in 0..SEEDS_WITH_FEED {
+        let report = simulate(Options { seed, feed: true, ..Options::default() }).expect("a runtime can be made");
+        if let Some(violation) = report.violation {
+            panic!("seed {seed}: {violation}\nsee it again: cargo xtask simulate --feed --seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn a_seed_is_the_same_run_every_time() {
     let mut hashes = Vec::new();
     for seed in 0..TWICE {
@@ -60,7 +73,8 @@ fn a_seed_is_the_same_run_every_time() {
 
 #[test]
 fn a_run_can_be_stopped_at_a_step_to_look_at_it() {
-    let report = simulate(Options { seed: 1, stop_at: Some(100), left_out: None }).expect("a runtime can be made");
+    let report =
+        simulate(Options { seed: 1, stop_at: Some(100), ..Options::default() }).expect("a runtime can be made");
     assert_eq!(report.steps, 100);
     assert!(!report.last.is_empty());
 }

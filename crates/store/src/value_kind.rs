@@ -113,6 +113,10 @@ kinds! {
     DroppingWork = 45 "dropping of marks",
     /// Up to where a queue of work is empty.
     LowWater = 46 "low-water mark",
+    /// A change in the feed: that an object's head was about to be switched.
+    Announcement = 47 "announced change",
+    /// That a bucket of the feed has changes.
+    FeedBucket = 48 "bucket of the feed",
     /// A value of a test.
     Trial = 255 "trial",
 }
@@ -131,7 +135,7 @@ mod tests {
     #[test]
     fn kinds_keep_their_numbers() {
         let numbers: Vec<u8> = ValueKind::ALL.iter().map(|kind| kind.number()).collect();
-        assert_eq!(numbers, (1..=5).chain(16..=46).chain([255]).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=5).chain(16..=48).chain([255]).collect::<Vec<u8>>());
         let digest = ValueKind::ALL.iter().fold(crc32fast::Hasher::new(), |mut hasher, kind| {
             hasher.update(format!("{kind:?}={}\n", kind.number()).as_bytes());
             hasher

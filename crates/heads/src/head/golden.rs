@@ -1,4 +1,4 @@
-//! The stored bytes of heads of version 1. Every later program reads them.
+//! The stored bytes of heads of versions 1 and 2. Every later program reads them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,6 +27,7 @@ fn head(state: ObjectState, body: Body) -> Head {
         floor: revision(5),
         condemned: Some(Condemned { named: revision(6), floor: revision(7), at: UnixMillis(1_000) }),
         body,
+        announced: RevisionId::ZERO,
     }
 }
 
@@ -166,5 +167,20 @@ fn heads_of_version_1_have_these_bytes_and_are_read_from_them() {
             assert!(Head::decode(1, &payload[..len]).is_err(), "{head:?} is read from {len} bytes");
         }
         assert!(Head::decode(1, &[&payload[..], &[0]].concat()).is_err(), "a later field of {head:?} would be lost");
+    }
+}
+
+#[test]
+fn heads_of_version_2_have_their_position_at_the_end_and_are_read_from_these_bytes() {
+    for (head, payload) in golden() {
+        let head = Head { announced: revision(12), ..head };
+        let payload = [&payload[..], &[12; 16]].concat();
+        assert_eq!(head.seal().unwrap(), envelope::seal_version(ValueKind::Head, 2, &payload), "{head:?}");
+        assert_eq!(Head::decode(2, &payload).unwrap(), head);
+        for len in 0..payload.len() {
+            assert!(Head::decode(2, &payload[..len]).is_err(), "{head:?} is read from {len} bytes");
+        }
+        assert!(Head::decode(2, &[&payload[..], &[0]].concat()).is_err(), "a later field of {head:?} would be lost");
+        assert_eq!(head.encode(store::FormatLevel::KINDS).unwrap().0, 1, "an earlier program could not read it");
     }
 }

@@ -114,6 +114,7 @@ async fn whatever_a_library_stores_has_a_rule() {
     for (table, partition, sort) in [
         (Table::Work, keys::low_water_partition(), keys::low_water("collecting")),
         (Table::Work, keys::emptied_partition(&record), keys::emptied(1)),
+        (Table::Work, keys::feed_ends(), keys::feed_newest()),
         (Table::Children, keys::past_index_partition(path, RevisionId::ZERO), keys::past_index(1, 2)),
     ] {
         seen.extend(Partition::of(table, &partition, &sort));

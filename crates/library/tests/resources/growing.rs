@@ -66,9 +66,13 @@ fn rows(faulty: &Faulty, incarnation: RevisionId, shards: u16, epoch: u32) -> us
 }
 
 fn is_nothing_left_to_do(faulty: &Faulty) -> bool {
-    // Low-water marks and records of superseded versions remain in the table of work.
+    // Low-water marks, records of superseded versions and the change feed remain in the table of
+    // work.
     let is_of_others = |partition: &Bytes| {
-        *partition == keys::low_water_partition() || keys::queue_bucket(partition, Queue::Superseded.name()).is_some()
+        let is_of_feed = partition.starts_with(b"feed\0");
+        is_of_feed
+            || *partition == keys::low_water_partition()
+            || keys::queue_bucket(partition, Queue::Superseded.name()).is_some()
     };
     faulty.store.partitions(Table::Work).iter().all(is_of_others)
 }

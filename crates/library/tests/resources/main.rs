@@ -12,6 +12,7 @@ mod counterexamples;
 mod damage;
 mod deletions;
 mod faults;
+mod feed;
 mod full_disk;
 mod growing;
 mod histories;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heads::{LibraryOptions, ListToken, ObjectsError, ResourcePath, keys};
+use feed::{Change, Cursor, Event, Subject};
+use heads::{LibraryOptions, ListToken, ObjectState, ObjectsError, ResourcePath, RevisionId, keys};
 use library::Library;
 use repository::{NewKind, NewResource, Update};
 use repository::{ResourceError, ResourceResult};
-use store::{ManualClock, Table};
+use store::{Clock, ManualClock, Table};
 
 use crate::support::memory::Memory;
 use crate::support::{Faulty, START};
@@ -139,6 +140,55 @@ pub async fn assert_sound(library: &Library, clock: &ManualClock, paths: &[&str]
     for _ in 0..2 {
         assert_listed_is_there(library, paths).await;
         clock.advance(Duration::from_secs(120));
+    }
+    assert_feed_is_true(library, clock, paths).await;
+}
+
+/// The events of the whole feed, read in pages of `max`.
+pub async fn events(library: &Library, max: usize) -> Vec<Event> {
+    let (mut events, mut cursor) = (Vec::new(), Cursor::BEGINNING);
+    loop {
+        let page = library.feed.after(cursor, max).await.unwrap();
+        assert!(page.events.len() <= max);
+        events.extend(page.events);
+        if page.is_last {
+            return events;
+        }
+        cursor = page.end.unwrap();
+    }
+}
+
+/// What happened to a resource, by its head and its head log: what and by which revision.
+pub async fn changes(library: &Library, at: &str) -> Vec<(Change, RevisionId)> {
+    let object = keys::resource_partition(&path(at));
+    let Some(row) = library.heads.head_at(&object).await.unwrap() else { return Vec::new() };
+    let log = library.heads.log_before(&object, &row.head);
+    let mut entries = log.from(RevisionId::ZERO).await.unwrap();
+    let (mut changes, mut was_live) = (Vec::new(), false);
+    let mut current = Some(row.head);
+    loop {
+        let Some(head) = entries.next_head().await.unwrap().or_else(|| current.take()) else { return changes };
+        let change = match (was_live, head.state == ObjectState::Live) {
+            (false, true) => Some(Change::Created),
+            (true, true) => Some(Change::Updated),
+            (true, false) => Some(Change::Deleted),
+            (false, false) => None,
+        };
+        changes.extend(change.map(|change| (change, head.revision)));
+        was_live = head.state == ObjectState::Live;
+    }
+}
+
+/// Asserts that the feed has each change of these resources once and in order, and nothing else of
+/// them, once no writer tries any more.
+pub async fn assert_feed_is_true(library: &Library, clock: &ManualClock, paths: &[&str]) {
+    let ended = clock.now().0 - library.heads.horizon().0;
+    clock.advance(Duration::from_millis(ended + 1));
+    let events = events(library, 3).await;
+    for at in paths {
+        let of_it = events.iter().filter(|event| event.subject == Subject::Resource(path(at)));
+        let of_it: Vec<_> = of_it.map(|event| (event.change, event.revision)).collect();
+        assert_eq!(of_it, changes(library, at).await, "/{at}");
     }
 }
 

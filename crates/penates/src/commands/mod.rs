@@ -8,6 +8,7 @@ pub mod config;
 pub mod copy;
 pub mod delete;
 pub mod demo;
+pub mod feed;
 pub mod get;
 pub mod home;
 pub mod import;
@@ -54,6 +55,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::ReadOnly(args) => read_only::run(args).await,
         Command::Home(args) => home::run(args).await,
         Command::Upgrade(args) => upgrade::run(args).await,
+        Command::Feed(args) => feed::run(args).await,
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,

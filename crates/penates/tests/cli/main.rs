@@ -10,6 +10,7 @@ mod copy;
 mod crash;
 mod damage;
 mod documentation;
+mod feed;
 mod fixtures;
 mod get;
 mod harness;

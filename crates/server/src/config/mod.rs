@@ -35,6 +35,8 @@ pub struct Config {
     pub data: DataConfig,
     /// The repository door.
     pub ldp: LdpConfig,
+    /// The change feed.
+    pub feed: FeedConfig,
     /// The audit.
     pub audit: AuditConfig,
     /// Log lines.
@@ -343,6 +345,23 @@ impl Default for LdpConfig {
     }
 }
 
+/// `[feed]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FeedConfig {
+    /// How long changes are kept; zero: none are recorded.
+    #[serde(with = "humantime_serde")]
+    pub keep: Duration,
+    /// Consumers that may follow at the same time; a party may have as many as it leaves free.
+    pub consumers_max: usize,
+}
+
+impl Default for FeedConfig {
+    fn default() -> Self {
+        Self { keep: LibraryOptions::default().feed_keep, consumers_max: 1_000 }
+    }
+}
+
 /// `[audit]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -471,6 +490,7 @@ impl Config {
             read_ahead_bytes: usize::try_from(self.data.read_ahead).unwrap_or(usize::MAX),
             bulk_requests_max: self.data.bulk_requests_max,
             audit_max_lag: self.audit.max_lag,
+            feed_keep: self.feed.keep,
             ..LibraryOptions::default()
         }
     }

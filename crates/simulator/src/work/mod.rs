@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::feed::{Cursor, FeedError, Page};
 use ::volumes::CollectLimits;
 use hathi::VolumeId;
 use heads::{ObjectsError, ResourcePath, RevisionId, keys};
@@ -44,6 +45,7 @@ pub(crate) enum Work {
     Select { volumes: Vec<VolumeId> },
     ReadSelection { nth: usize, pause: Duration },
     Tend(Tend),
+    Follow { consumer: usize, from: Cursor, max: usize },
 }
 
 /// What is written.
@@ -107,6 +109,12 @@ pub(crate) enum Seen {
     Gone {
         path: ResourcePath,
     },
+    /// A page of the change feed, behind a consumer's cursor.
+    Events {
+        consumer: usize,
+        from: Cursor,
+        page: Page,
+    },
     /// An observation that must not occur.
     Wrong(String),
 }
@@ -167,6 +175,11 @@ impl Work {
             Self::Select { volumes } => select(&library, volumes, &world).await,
             Self::ReadSelection { nth, pause } => read_selection(&library, nth, pause, &world).await,
             Self::Tend(tend) => self::tend(&library, tend).await,
+            Self::Follow { consumer, from, max } => match library.feed.after(from, max).await {
+                Ok(page) => Came::seen(Seen::Events { consumer, from, page }),
+                Err(FeedError::Dropped { .. }) => Came::seen(Seen::Wrong("the feed has dropped changes".to_owned())),
+                Err(error) => Came::replied(Reply::Unknown(error.to_string())),
+            },
         }
     }
 }

@@ -1,0 +1,243 @@
+//! Reads pages of the feed, forward and back.
+//!
+//! A page reads the shards of one bucket at a time, from the cursor on, and merges them. Memory is
+//! bounded by the size of the page, whatever lies behind it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use heads::announce::{Announcement, FEED_SHARDS, feed_bucket_of, position_of};
+use heads::queue::BUCKET;
+use heads::{Heads, ObjectsError, RevisionId, head, keys};
+use store::{Class, Direction, FormatLevel, Scan, Table, UnixMillis};
+
+use crate::buckets::{first_kept, next_listed};
+use crate::event::{Cursor, Event, FeedError};
+use crate::live::Live;
+
+/// The most events of a page.
+pub const PAGE_EVENTS_MAX: usize = 1_000;
+
+/// Bytes of an announcement, about.
+const ANNOUNCEMENT_BYTES: usize = 256;
+
+/// The least and the most bytes of one shard that one round reads.
+const SHARD_BYTES: Range<usize> = (2 << 10)..(64 << 10);
+
+/// Rounds of one page. A page ends early if it reads only announcements of changes that were not
+/// made.
+const ROUNDS_MAX: usize = 64;
+
+/// Announcements that are looked up at the same time.
+const LOOKED_UP_AT_ONCE: usize = 16;
+
+/// The feed of a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Feed {
+    pub(crate) heads: Heads,
+    pub(crate) live: Arc<Live>,
+}
+
+/// Some events, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The events.
+    pub events: Vec<Event>,
+    /// Where to read on. A page that was read forward: behind it; back: before it.
+    pub end: Option<Cursor>,
+    /// Whether nothing is left for now in the direction of reading.
+    pub is_last: bool,
+}
+
+/// The part of the feed that a page may read: positions from the first one to before the second.
+struct Span {
+    positions: Range<RevisionId>,
+    direction: Direction,
+}
+
+impl Feed {
+    /// The feed of a store.
+    pub fn new(heads: Heads) -> Self {
+        Self { heads, live: Arc::default() }
+    }
+
+    /// Refuses if there is no feed.
+    fn check(&self) -> Result<(), FeedError> {
+        if self.heads.announces() {
+            // Elsewhere than where heads are decided, announcements may arrive late.
+            return Ok(self.heads.store().check_home()?);
+        }
+        let level = self.heads.store().level();
+        Err(if level < FormatLevel::ARCHIVE { FeedError::Level(level) } else { FeedError::Off })
+    }
+
+    /// The cursor of a reader that wants only what happens from now on.
+    pub async fn now(&self) -> Result<Cursor, FeedError> {
+        self.check()?;
+        Ok(Cursor(before(self.heads.announced_until().await?)))
+    }
+
+    /// The first bucket of which something is promised.
+    async fn first_bucket(&self) -> Result<u32, FeedError> {
+        let keep = u64::try_from(self.heads.options().feed_keep.as_millis()).unwrap_or(u64::MAX);
+        let oldest = UnixMillis(self.heads.now().0.saturating_sub(keep));
+        Ok(first_kept(&self.heads).await?.max(feed_bucket_of(RevisionId::first_at(oldest))))
+    }
+
+    /// The events behind a cursor, at most `max` of them.
+    ///
+    /// Errors: [`FeedError::Dropped`] if some of them may have been dropped.
+    pub async fn after(&self, cursor: Cursor, max: usize) -> Result<Page, FeedError> {
+        self.check()?;
+        let until = self.heads.announced_until().await?;
+        let kept = self.first_bucket().await?;
+        let from = match cursor {
+            Cursor::BEGINNING => first_of(kept),
+            Cursor(position) => position.successor(),
+        };
+        let kept_days = self.heads.options().feed_keep.as_secs() / (24 * 3_600);
+        if feed_bucket_of(from) < kept {
+            return Err(FeedError::Dropped { kept_days });
+        }
+        let mut page = self.page(&Span { positions: from..until, direction: Direction::Forward }, max).await?;
+        // Buckets may have been dropped while they were read.
+        if feed_bucket_of(from) < first_kept(&self.heads).await? {
+            return Err(FeedError::Dropped { kept_days });
+        }
+        if page.end.is_none() {
+            // So far nothing can be added any more, even by a process whose clock was set back.
+            let idle = RevisionId::first_at(self.heads.horizon()).min(until);
+            page.end = Some(Cursor(before(idle)).max(Cursor(before(from))));
+        }
+        Ok(page)
+    }
+
+    /// The events before a cursor, at most `max` of them; without one, the newest.
+    pub async fn before(&self, cursor: Option<Cursor>, max: usize) -> Result<Page, FeedError> {
+        self.check()?;
+        let until = self.heads.announced_until().await?;
+        let until = cursor.map_or(until, |cursor| cursor.0.min(until));
+        let positions = first_of(self.first_bucket().await?)..until;
+        let mut page = self.page(&Span { positions, direction: Direction::Backward }, max).await?;
+        page.events.reverse();
+        Ok(page)
+    }
+
+    /// Reads a page. Its end is the last event that was read, or how far it came without one.
+    async fn page(&self, span: &Span, max: usize) -> Result<Page, FeedError> {
+        let max = max.clamp(1, PAGE_EVENTS_MAX);
+        let mut page = Page::default();
+        let Range { start, end } = span.positions;
+        let mut left = start..end;
+        for _ in 0..ROUNDS_MAX {
+            if left.is_empty() {
+                page.is_last = true;
+                break;
+            }
+            let buckets = feed_bucket_of(left.start)..feed_bucket_of(before(left.end)).saturating_add(1);
+            let Some(bucket) = next_listed(&self.heads, buckets, span.direction).await? else {
+                page.is_last = true;
+                break;
+            };
+            let wanted = max - page.events.len();
+            let (events, read_to) = self.round(bucket, &left, span.direction, wanted).await?;
+            page.events.extend(events);
+            if page.events.len() >= max {
+                page.events.truncate(max);
+                page.end = page.events.last().map(|event| event.cursor);
+                return Ok(page);
+            }
+            match span.direction {
+                Direction::Forward => left.start = left.start.max(read_to),
+                Direction::Backward => left.end = left.end.min(read_to),
+            }
+        }
+        let last = page.events.last().map(|event| event.cursor);
+        page.end = match (page.is_last, span.direction) {
+            (true, _) => last,
+            // Everything up to here was read, and some of it was no event.
+            (false, Direction::Forward) => Some(Cursor(before(left.start))),
+            (false, Direction::Backward) => Some(Cursor(left.end)),
+        };
+        Ok(page)
+    }
+
+    /// Reads some of a bucket. Returns the events, and the position that the next round begins with
+    /// (forward) or ends before (back).
+    async fn round(
+        &self,
+        bucket: u32,
+        left: &Range<RevisionId>,
+        direction: Direction,
+        wanted: usize,
+    ) -> Result<(Vec<Event>, RevisionId), FeedError> {
+        let shards = usize::from(FEED_SHARDS);
+        // Somewhat more than an even share, so that most pages take one round.
+        let share = (2 * wanted * ANNOUNCEMENT_BYTES / shards).clamp(SHARD_BYTES.start, SHARD_BYTES.end);
+        let key = |position: RevisionId| Bytes::copy_from_slice(&position.0);
+        let scan = Scan { from: key(left.start), to: Some(key(left.end)), direction, max_bytes: share };
+        let read = || async {
+            let scans = (0..FEED_SHARDS).map(|shard| (Table::Work, keys::feed(bucket, shard), scan.clone()));
+            Ok(self.heads.store().scan_many(self.heads.call(Class::Description).strong(), scans.collect()).await?)
+        };
+        let pages = self.heads.retry_transient(read).await?;
+        let mut found: Vec<(RevisionId, Bytes)> = Vec::new();
+        // Of a shard that was not read to its end, nothing is known beyond its last row.
+        let mut known = match direction {
+            Direction::Forward => first_of(bucket.saturating_add(1)),
+            Direction::Backward => first_of(bucket),
+        };
+        for page in pages {
+            let last = page.rows.last().map(|row| position_of(&row.sort)).transpose()?;
+            if let (Some(_), Some(last)) = (&page.next, last) {
+                known = match direction {
+                    Direction::Forward => known.min(last.successor()),
+                    Direction::Backward => known.max(last),
+                };
+            }
+            for row in page.rows {
+                found.push((position_of(&row.sort)?, row.value));
+            }
+        }
+        found.retain(|(position, _)| match direction {
+            Direction::Forward => *position < known,
+            Direction::Backward => *position >= known,
+        });
+        found.sort_unstable_by_key(|(position, _)| *position);
+        if direction == Direction::Backward {
+            found.reverse();
+        }
+        let happened = |(position, value)| self.event(position, value);
+        // In order, and no more than are wanted: looking one up may write.
+        let events = stream::iter(found).map(happened).buffered(LOOKED_UP_AT_ONCE);
+        let events = events.try_filter_map(|event| async { Ok(event) }).take(wanted).try_collect().await?;
+        Ok((events, known))
+    }
+
+    /// The event of an announcement; `None` if its change was not made.
+    async fn event(&self, position: RevisionId, value: Bytes) -> Result<Option<Event>, FeedError> {
+        let announced: Announcement = head::open(Table::Work, &value).map_err(|error| damaged(position, error))?;
+        if !self.heads.has_happened(position, &announced).await? {
+            return Ok(None);
+        }
+        Ok(Event::of(position, announced))
+    }
+}
+
+/// Names the place of damage, so that a reader can go on behind it.
+fn damaged(position: RevisionId, error: ObjectsError) -> ObjectsError {
+    ObjectsError::corrupt(Table::Work, &format!("the change at {position} of the feed cannot be read: {error}"))
+}
+
+/// The first position of a bucket.
+fn first_of(bucket: u32) -> RevisionId {
+    let time = u128::from(bucket) * BUCKET.as_millis();
+    RevisionId::first_at(UnixMillis(u64::try_from(time).unwrap_or(u64::MAX)))
+}
+
+/// The position directly before another.
+fn before(position: RevisionId) -> RevisionId {
+    RevisionId(u128::from_be_bytes(position.0).saturating_sub(1).to_be_bytes())
+}

@@ -1,0 +1,346 @@
+//! Announces changes of heads, for the change feed.
+//!
+//! A switch of a head puts an *announcement* into the feed in the same list of steps, before the
+//! head. It lies at a *position*, an id that the switch mints when it begins. So whatever happens to
+//! the writer, a change that was applied is announced. An announcement whose change was not applied
+//! may stay behind, and is no event. A reader finds out by the head: a head that was switched in
+//! carries the position of its announcement, also in the head log.
+//!
+//! Positions of one object rise, because a position is minted above the one in the head that is
+//! replaced. So the order of positions is the order of changes for each object.
+//!
+//! A reader reads up to a position below which nothing is announced any more, and everything is
+//! decided ([`Heads::announced_until`]):
+//!
+//! - If other processes may write, this is the [`Heads::horizon`]. What is below it is settled by
+//!   [`Heads::settle_change`].
+//! - If the store belongs to this process, it is the first position at which a switch is still at
+//!   work, or the present.
+//!
+//! Announcements are in partitions of a *bucket* of time and a shard of objects, so no partition
+//! grows without bound. A list of the buckets that have any spares readers the empty ones.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use store::{Direction, FormatLevel, NewRow, Scan, Step, Stored, Table, UnixMillis, ValueKind, envelope};
+use tokio::sync::{Notify, OnceCell};
+
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::handle::Heads;
+use crate::head::{self, Body, Head, HeadRow, ObjectState};
+use crate::keys;
+use crate::queue::bucket_of;
+use crate::resource_body::{Kind, Membership};
+use crate::revision::RevisionId;
+use crate::switch::Switched;
+
+/// The partitions of one bucket.
+pub const FEED_SHARDS: u8 = 16;
+
+/// The buckets of one list of buckets.
+pub const LISTED_BUCKETS: u32 = 1_024;
+
+/// The bucket of a position: units of ten minutes since the Unix epoch.
+pub fn feed_bucket_of(position: RevisionId) -> u32 {
+    bucket_of(position.time())
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// It was created.
+    Created,
+    /// It was changed.
+    Updated,
+    /// It was deleted. A container may still hold children that are being deleted.
+    Deleted,
+}
+
+/// The kind of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ObjectKind {
+    /// A volume.
+    Volume,
+    /// A resource that is a description only.
+    RdfSource,
+    /// A Basic Container.
+    BasicContainer,
+    /// A Direct Container.
+    DirectContainer,
+    /// An Indirect Container.
+    IndirectContainer,
+    /// Bytes.
+    Binary,
+}
+
+/// A change that was about to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announcement {
+    /// What was to happen.
+    pub change: Change,
+    /// To which kind of object.
+    pub kind: ObjectKind,
+    /// The partition of the object.
+    pub object: Bytes,
+    /// The revision that was to be switched in.
+    pub revision: RevisionId,
+    /// The time by the writer's clock.
+    pub at: UnixMillis,
+    /// Whether the announcement was written with the head or not at all.
+    pub is_certain: bool,
+}
+
+impl Stored for Announcement {
+    const KIND: ValueKind = ValueKind::Announcement;
+}
+
+/// The positions of the feed, as far as this process announces changes.
+#[derive(Default)]
+pub(crate) struct Positions {
+    /// Switches that are at work, and those that ended and may still be applied.
+    open: Mutex<BTreeMap<RevisionId, Open>>,
+    /// The newest bucket that is in its list, acknowledged.
+    listed: AtomicU32,
+    /// Set once positions are above all that earlier processes gave.
+    caught_up: OnceCell<()>,
+    /// Notified when a switch has ended.
+    ended: Notify,
+}
+
+/// A switch that may still be applied.
+#[derive(Clone)]
+struct Open {
+    object: Bytes,
+    revision: RevisionId,
+    /// Whether its writer tries no more.
+    is_left: bool,
+}
+
+/// The announcement of a switch that is at work.
+pub(crate) struct Announcing<'a> {
+    positions: &'a Positions,
+    /// Its position.
+    pub(crate) position: RevisionId,
+    /// The steps that announce the change.
+    pub(crate) steps: Vec<Step>,
+    is_settled: bool,
+}
+
+impl Announcing<'_> {
+    /// Notes how the switch ended.
+    pub(crate) fn ended(mut self, switched: &ObjectsResult<Switched>) {
+        self.is_settled = match switched {
+            Ok(Switched::Required { unsure }) => !unsure,
+            Ok(Switched::Applied | Switched::Moved | Switched::Fenced) => true,
+            Err(ObjectsError::Unknown(_)) => false,
+            Err(_) => true,
+        };
+        if matches!(switched, Ok(Switched::Applied)) {
+            self.positions.listed.fetch_max(feed_bucket_of(self.position), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Announcing<'_> {
+    /// A switch that is dropped half way may still be applied.
+    fn drop(&mut self) {
+        let mut open = self.positions.open.lock();
+        if self.is_settled {
+            open.remove(&self.position);
+        } else if let Some(open) = open.get_mut(&self.position) {
+            open.is_left = true;
+        }
+        drop(open);
+        self.positions.ended.notify_one();
+    }
+}
+
+/// What a switch does to its object, for the feed; `None` if clients see nothing of it.
+fn change_of(base: Option<&Head>, head: &Head) -> Option<Change> {
+    let was_live = base.is_some_and(|base| base.state == ObjectState::Live);
+    match head.state {
+        ObjectState::Live if was_live => Some(Change::Updated),
+        ObjectState::Live => Some(Change::Created),
+        ObjectState::Deleting | ObjectState::Deleted if was_live => Some(Change::Deleted),
+        ObjectState::Deleting | ObjectState::Deleted | ObjectState::Free => None,
+    }
+}
+
+/// The kind of an object with this body; `None` if it is none that clients see.
+fn kind_of(body: &Body) -> Option<ObjectKind> {
+    match body {
+        Body::Nothing | Body::Container(_) => None,
+        Body::Volume(_) => Some(ObjectKind::Volume),
+        Body::Resource(resource) => Some(match &resource.kind {
+            Kind::RdfSource => ObjectKind::RdfSource,
+            Kind::Container { membership: Membership::Basic, .. } => ObjectKind::BasicContainer,
+            Kind::Container { membership: Membership::Direct(_), .. } => ObjectKind::DirectContainer,
+            Kind::Container { membership: Membership::Indirect(..), .. } => ObjectKind::IndirectContainer,
+            Kind::Binary(_) => ObjectKind::Binary,
+        }),
+    }
+}
+
+fn put(partition: Bytes, sort: Bytes, value: Bytes) -> Step {
+    Step::Put { table: Table::Work, partition, rows: vec![NewRow::new(sort, value)] }
+}
+
+impl Heads {
+    /// Whether changes are announced: the level of the store allows it, and the settings want it.
+    pub fn announces(&self) -> bool {
+        self.inner.store.level() >= FormatLevel::ARCHIVE && !self.inner.options.feed_keep.is_zero()
+    }
+
+    /// Begins to announce a switch; `None` if it is not announced.
+    pub(crate) async fn announce(
+        &self,
+        object: &Bytes,
+        base: Option<&HeadRow>,
+        head: &Head,
+    ) -> ObjectsResult<Option<Announcing<'_>>> {
+        let base = base.map(|base| &base.head);
+        let body = base.filter(|_| head.state != ObjectState::Live).map_or(&head.body, |base| &base.body);
+        let (Some(change), Some(kind), true) = (change_of(base, head), kind_of(body), self.announces()) else {
+            return Ok(None);
+        };
+        let positions = &self.inner.positions;
+        let is_certain = self.inner.store.capabilities().has_atomic_lists;
+        positions.caught_up.get_or_try_init(|| self.catch_up()).await?;
+        let floor = base.map_or(RevisionId::ZERO, |base| base.announced.max(base.revision));
+        // Minted under the lock: whoever mints a position later sees this switch.
+        let mut open = positions.open.lock();
+        let position = self.inner.feed_clock.mint_above(floor);
+        open.insert(position, Open { object: object.clone(), revision: head.revision, is_left: false });
+        drop(open);
+        let mut announcing = Announcing { positions, position, steps: Vec::new(), is_settled: true };
+        let bucket = feed_bucket_of(position);
+        if positions.listed.load(Ordering::Relaxed) < bucket {
+            let value = envelope::seal(ValueKind::FeedBucket, &bucket.to_be_bytes());
+            let sort = keys::feed_bucket(bucket);
+            announcing.steps.push(put(keys::feed_buckets(bucket / LISTED_BUCKETS), sort, value.clone()));
+            if !self.is_shared() {
+                announcing.steps.push(put(keys::feed_ends(), keys::feed_newest(), value));
+            }
+        }
+        let (object, revision, at) = (object.clone(), head.revision, self.now());
+        let value = head::seal(&Announcement { change, kind, object: object.clone(), revision, at, is_certain })?;
+        let shard = crc32fast::hash(&object) % u32::from(FEED_SHARDS);
+        let partition = keys::feed(bucket, u8::try_from(shard).unwrap_or(0));
+        announcing.steps.push(put(partition, Bytes::copy_from_slice(&position.0), value));
+        announcing.is_settled = false;
+        Ok(Some(announcing))
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.store.capabilities().is_shared
+    }
+
+    /// Makes sure that positions are above those of earlier processes, even if the clock was set
+    /// back. Other processes that write at the same time need none of it: see
+    /// [`Heads::announced_until`].
+    async fn catch_up(&self) -> ObjectsResult<()> {
+        if self.is_shared() {
+            return Ok(());
+        }
+        match self.above_earlier_positions().await {
+            // The feed must not keep anybody from changing objects.
+            Err(error) if error.is_damage() => {
+                tracing::warn!(%error, "the newest change of the feed cannot be read; positions begin at the present");
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    async fn above_earlier_positions(&self) -> ObjectsResult<()> {
+        let newest = Scan::prefix(keys::feed_newest(), 1);
+        let rows = self.first_rows(Table::Work, &keys::feed_ends(), newest).await?;
+        let Some(bucket) = rows.first().map(|row| open_bucket(&row.value)).transpose()? else { return Ok(()) };
+        for shard in 0..FEED_SHARDS {
+            let last = Scan { direction: Direction::Backward, ..Scan::prefix(Bytes::new(), 1) };
+            let rows = self.first_rows(Table::Work, &keys::feed(bucket, shard), last).await?;
+            if let Some(row) = rows.first() {
+                self.inner.feed_clock.mint_above(position_of(&row.sort)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The position below which nothing is announced any more, and below which everything that was
+    /// is decided, or can be by [`Heads::has_happened`].
+    pub async fn announced_until(&self) -> ObjectsResult<RevisionId> {
+        if self.is_shared() {
+            return Ok(RevisionId::first_at(self.horizon()));
+        }
+        let positions = &self.inner.positions;
+        positions.caught_up.get_or_try_init(|| self.catch_up()).await?;
+        let left: Vec<(RevisionId, Open)> = {
+            let open = positions.open.lock();
+            open.iter().filter(|(_, open)| open.is_left).map(|(position, open)| (*position, open.clone())).collect()
+        };
+        for (position, Open { object, revision, .. }) in left {
+            // A store that refuses writes settles nothing; then it takes until the horizon.
+            let is_settled = self.settle_change(&object, revision).await.is_ok();
+            if is_settled || position.time() < self.horizon() {
+                positions.open.lock().remove(&position);
+            }
+        }
+        let open = positions.open.lock();
+        let now = self.inner.feed_clock.mint();
+        Ok(open.first_key_value().map_or(now, |(position, _)| *position))
+    }
+
+    /// Whether an announced change was made. If that is open, makes sure that it never is from now
+    /// on. Only for positions below [`Heads::announced_until`].
+    pub async fn has_happened(&self, position: RevisionId, announced: &Announcement) -> ObjectsResult<bool> {
+        if announced.is_certain {
+            return Ok(true);
+        }
+        let Announcement { object, revision, .. } = announced;
+        loop {
+            if let Some(head) = self.head_of(object, *revision).await? {
+                return Ok(head.announced == position);
+            }
+            if !self.settle_change(object, *revision).await? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The head that a revision switched in; `None` if neither the head nor its log shows it.
+    async fn head_of(&self, object: &Bytes, revision: RevisionId) -> ObjectsResult<Option<Head>> {
+        let read = || async {
+            let Some(HeadRow { head, .. }) = self.head_at(object).await? else { return Ok(None) };
+            match head.revision == revision {
+                true => Ok(Some(head)),
+                false => self.log_before(object, &head).entry(revision).await,
+            }
+        };
+        self.retry_transient(read).await
+    }
+
+    /// Waits until a switch of this process has ended, since this was called last. For one waiter.
+    pub async fn switch_ended(&self) {
+        self.inner.positions.ended.notified().await;
+    }
+}
+
+/// The position in a key of the feed.
+pub fn position_of(sort: &[u8]) -> ObjectsResult<RevisionId> {
+    let bytes = sort.try_into().map_err(|_| ObjectsError::corrupt(Table::Work, "a position has 16 bytes"))?;
+    Ok(RevisionId(bytes))
+}
+
+/// The bucket in a value of the feed.
+pub fn open_bucket(value: &Bytes) -> ObjectsResult<u32> {
+    let payload = envelope::open(ValueKind::FeedBucket, value);
+    let bytes = payload.ok().and_then(|payload| payload[..].try_into().ok());
+    bytes.map(u32::from_be_bytes).ok_or_else(|| ObjectsError::corrupt(Table::Work, "no bucket of the feed"))
+}
+
+#[cfg(test)]
+mod tests;

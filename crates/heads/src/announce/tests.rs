@@ -1,0 +1,44 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+#[test]
+fn announcements_have_these_bytes_and_are_read_from_them() {
+    let changes = [Change::Created, Change::Updated, Change::Deleted];
+    let kinds = [
+        ObjectKind::Volume,
+        ObjectKind::RdfSource,
+        ObjectKind::BasicContainer,
+        ObjectKind::DirectContainer,
+        ObjectKind::IndirectContainer,
+        ObjectKind::Binary,
+    ];
+    for (change, kind, is_certain) in (0..6).map(|n| (n % 3, n, n % 2 == 0)) {
+        let announcement = Announcement {
+            change: changes[change],
+            kind: kinds[kind],
+            object: Bytes::from_static(b"r/a"),
+            revision: RevisionId([7; 16]),
+            at: UnixMillis(1_000),
+            is_certain,
+        };
+        let numbers = [u8::try_from(change).unwrap(), u8::try_from(kind).unwrap()];
+        let payload = [&numbers[..], b"\x03r/a", &[7; 16], &[0xe8, 7], &[u8::from(is_certain)]].concat();
+        let sealed = head::seal(&announcement).unwrap();
+        assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 1, &payload));
+        assert_eq!(Announcement::decode(1, &payload).unwrap(), announcement);
+        assert!(Announcement::decode(1, &[&payload[..], &[0]].concat()).is_err());
+    }
+}
+
+#[test]
+fn keys_of_the_feed_have_these_bytes() {
+    assert_eq!(keys::feed(0x0102_0304, 5), &b"feed\0c\x01\x02\x03\x04\x05"[..]);
+    assert_eq!(keys::feed_buckets(0x0102_0304), &b"feed\0b\x01\x02\x03\x04"[..]);
+    assert_eq!(keys::feed_bucket(0x0102_0304), &[1, 2, 3, 4][..]);
+    assert_eq!((keys::feed_ends(), keys::feed_newest()), (Bytes::from("feed\0e"), Bytes::from("newest")));
+    assert_eq!(keys::feed_dropped(), "dropped");
+    assert_eq!(feed_bucket_of(RevisionId::first_at(UnixMillis(600_000 * 7 + 599_999))), 7);
+    let sealed = envelope::seal(ValueKind::FeedBucket, &7_u32.to_be_bytes());
+    assert_eq!(open_bucket(&sealed).unwrap(), 7);
+    assert!(open_bucket(&Bytes::from_static(b"none")).is_err());
+}

@@ -1,0 +1,357 @@
+//! The change feed: each change once, in order, whatever happens to its writer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use feed::{Change, Cursor, Event, FeedError, ObjectKind, Subject};
+use heads::{LibraryOptions, keys};
+use library::Library;
+use repository::{NewKind, NewResource};
+use store::{Clock, FormatLevel, ManualClock, Step, Store, Table};
+
+use crate::support::memory::{Fault, Gate};
+use crate::support::{Faulty, ON_CASSANDRA, faulty, faulty_with, fixture, id, import, volume};
+use crate::tree::{assert_feed_is_true, container, create, delete, events, path, said, update};
+
+/// The step that switches the head of a resource.
+fn switches(at: &'static str) -> impl Fn(usize, &Step) -> bool + Send + 'static {
+    let object = keys::resource_partition(&path(at));
+    move |_, step| matches!(step, Step::CompareAndWrite { partition, .. } if *partition == object)
+}
+
+/// The step that announces a change of a resource.
+fn announces(at: &'static str) -> impl Fn(usize, &Step) -> bool + Send + 'static {
+    let object = keys::resource_partition(&path(at));
+    move |_, step| {
+        let Step::Put { table: Table::Work, partition, rows } = step else { return false };
+        let names_it = |row: &store::NewRow| row.value.windows(object.len()).any(|part| part == object);
+        partition.starts_with(b"feed\0c") && rows.iter().any(names_it)
+    }
+}
+
+/// Advances the clock until no writer that has begun tries any more.
+fn beyond_the_horizon(library: &Library, clock: &ManualClock) {
+    clock.advance(Duration::from_millis(clock.now().0 - library.heads.horizon().0 + 1));
+}
+
+fn told(events: &[Event]) -> Vec<(Change, ObjectKind, String)> {
+    let name = |subject: &Subject| match subject {
+        Subject::Volume(id) => id.to_string(),
+        Subject::Resource(path) => format!("/{path}"),
+    };
+    events.iter().map(|event| (event.change, event.kind, name(&event.subject))).collect()
+}
+
+async fn make_changes(library: &Library) -> Vec<(Change, ObjectKind, String)> {
+    library.repository.create(&path("c"), &container()).await.unwrap();
+    create(library, "c/a", "one").await.unwrap();
+    update(library, "c/a", "two").await.unwrap();
+    let bytes = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(b"bytes"))]);
+    let uploaded = library.repository.upload(&path("c/b"), bytes, &[]).await.unwrap();
+    let binary = NewResource { kind: NewKind::Binary(uploaded), ..container() };
+    library.repository.create(&path("c/b"), &binary).await.unwrap();
+    import(library, volume("t.a", &["one"])).await.unwrap();
+    import(library, volume("t.a", &["two"])).await.unwrap();
+    library.volumes.delete(&id("t.a")).await.unwrap();
+    delete(library, "c/a").await.unwrap();
+    library.repository.remove_tombstone(&path("c/a")).await.unwrap();
+    create(library, "c/a", "three").await.unwrap();
+    delete(library, "c").await.unwrap();
+    let told = |change, kind, name: &str| (change, kind, name.to_owned());
+    vec![
+        told(Change::Created, ObjectKind::BasicContainer, "/"),
+        told(Change::Created, ObjectKind::BasicContainer, "/c"),
+        told(Change::Created, ObjectKind::RdfSource, "/c/a"),
+        told(Change::Updated, ObjectKind::RdfSource, "/c/a"),
+        told(Change::Created, ObjectKind::Binary, "/c/b"),
+        told(Change::Created, ObjectKind::Volume, "t.a"),
+        told(Change::Updated, ObjectKind::Volume, "t.a"),
+        told(Change::Deleted, ObjectKind::Volume, "t.a"),
+        told(Change::Deleted, ObjectKind::RdfSource, "/c/a"),
+        told(Change::Created, ObjectKind::RdfSource, "/c/a"),
+        told(Change::Deleted, ObjectKind::BasicContainer, "/c"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_change_is_an_event_and_on_a_store_of_one_process_at_once() {
+    let fixture = fixture().await;
+    let expected = make_changes(&fixture.library).await;
+    if fixture.store.capabilities().is_shared {
+        assert_eq!(events(&fixture.library, 100).await, [], "a writer may still be at work");
+        beyond_the_horizon(&fixture.library, &fixture.clock);
+    }
+    let events = events(&fixture.library, 100).await;
+    let told = told(&events);
+    // The children of a deleted container are deleted one after the other, in any order.
+    assert_eq!(told[..expected.len()], expected);
+    let mut rest = told[expected.len()..].to_vec();
+    rest.sort_by(|one, other| one.2.cmp(&other.2));
+    let deleted = |kind, name: &str| (Change::Deleted, kind, name.to_owned());
+    assert_eq!(rest, [deleted(ObjectKind::RdfSource, "/c/a"), deleted(ObjectKind::Binary, "/c/b")]);
+    assert!(events.windows(2).all(|pair| pair[0].cursor < pair[1].cursor));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_resumes_anywhere_on_any_server_forward_and_back() {
+    let faulty = faulty().await;
+    make_changes(&faulty.library).await;
+    // Changes of another bucket of time.
+    faulty.clock.advance(Duration::from_secs(9 * 24 * 3_600));
+    for name in ["d/1", "d/2", "d/3", "d/4"] {
+        create(&faulty.library, name, "").await.unwrap();
+    }
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    let other = faulty.reopened().await;
+    let all = events(&faulty.library, 100).await;
+    assert!(all.len() > 15, "{all:?}");
+    for max in [1, 2, 3, 7] {
+        assert_eq!(events(&other, max).await, all, "pages of {max}");
+        let (mut back, mut end) = (Vec::new(), None);
+        loop {
+            let page = other.feed.before(end, max).await.unwrap();
+            back.splice(0..0, page.events);
+            if page.is_last {
+                break;
+            }
+            end = page.end;
+        }
+        assert_eq!(back, all, "pages of {max}, back");
+    }
+    for (read, event) in all.iter().enumerate() {
+        let cursor = Cursor::parse(&event.cursor.to_string()).unwrap();
+        assert_eq!(other.feed.after(cursor, 100).await.unwrap().events, all[read + 1..]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stalled_writer_hides_nothing_longer_than_the_horizon_and_its_change_comes_later() {
+    let faulty = faulty().await;
+    create(&faulty.library, "a", "old").await.unwrap();
+    let gate = Gate::new();
+    faulty.store.arm(Fault::Hold(gate.clone()), switches("a"));
+    let library = faulty.library.clone();
+    let stalled = tokio::spawn(async move { update(&library, "a", "stalled").await });
+    gate.reached().await;
+    create(&faulty.library, "b", "").await.unwrap();
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    let read = events(&faulty.library, 10).await;
+    let created = |name: &str| (Change::Created, ObjectKind::RdfSource, name.to_owned());
+    assert_eq!(told(&read)[1..], [created("/a"), created("/b")]);
+    gate.open();
+    stalled.await.unwrap().unwrap();
+    assert_eq!(said(&faulty.library, "a").await.as_deref(), Some("stalled"));
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    let later = faulty.library.feed.after(read.last().unwrap().cursor, 10).await.unwrap().events;
+    assert_eq!(told(&later), [(Change::Updated, ObjectKind::RdfSource, "/a".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_dies_between_announcement_and_switch_leaves_no_event() {
+    let faulty = faulty().await;
+    create(&faulty.library, "a", "old").await.unwrap();
+    faulty.store.arm(Fault::Crash, switches("a"));
+    update(&faulty.library, "a", "new").await.unwrap_err();
+    let library = faulty.reopened().await;
+    assert_feed_is_true(&library, &faulty.clock, &["a"]).await;
+    assert_eq!(said(&library, "a").await.as_deref(), Some("old"));
+    update(&library, "a", "again").await.unwrap();
+    assert_feed_is_true(&library, &faulty.clock, &["a"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_announcement_is_lost_is_not_made_without_it() {
+    let faulty = faulty().await;
+    for fault in [Fault::UnknownLost, Fault::UnknownApplied, Fault::UnknownLate(2), Fault::Overloaded] {
+        faulty.store.arm(fault, announces("a"));
+        let _ = create(&faulty.library, "a", "one").await;
+        faulty.store.recover();
+        assert_feed_is_true(&faulty.library, &faulty.clock, &["a"]).await;
+        let _ = delete(&faulty.library, "a").await;
+        let _ = faulty.library.repository.remove_tombstone(&path("a")).await;
+    }
+}
+
+/// Two servers whose clocks differ by as much as they may: the later change of a resource comes
+/// from the server whose clock lags.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_clock_lags_announces_its_change_behind_the_one_that_it_replaces() {
+    let faulty = faulty().await;
+    let lagging = std::sync::Arc::new(ManualClock::new(faulty.clock.now()));
+    faulty.clock.advance(faulty.library.options().clock_skew_max);
+    import(&faulty.library, volume("t.a", &["one"])).await.unwrap();
+    create(&faulty.library, "a", "one").await.unwrap();
+    let options = faulty.library.options().clone();
+    let other = Library::open(faulty.store.clone(), lagging.clone(), options).await.unwrap();
+    update(&other, "a", "two").await.unwrap();
+    import(&other, volume("t.a", &["two"])).await.unwrap();
+    update(&faulty.library, "a", "three").await.unwrap();
+    // What the lagging server wrote last is read by both once both horizons are beyond it.
+    lagging.set(faulty.clock.now());
+    assert_feed_is_true(&faulty.library, &faulty.clock, &["a"]).await;
+    let of_volume = told(&events(&faulty.library, 100).await);
+    let of_volume: Vec<_> = of_volume.iter().filter(|(_, _, name)| name == "t.a").map(|told| told.0).collect();
+    assert_eq!(of_volume, [Change::Created, Change::Updated]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_changes_are_dropped_whole_and_a_reader_that_still_needs_them_is_told() {
+    let options = || LibraryOptions { feed_keep: Duration::from_secs(24 * 3_600), ..LibraryOptions::default() };
+    let faulty = faulty_with(options()).await;
+    let library = &faulty.library;
+    assert_eq!(library.feed.drop_old().await.unwrap(), 0);
+    create(library, "old", "").await.unwrap();
+    beyond_the_horizon(library, &faulty.clock);
+    let old = events(library, 10).await.last().unwrap().cursor;
+    faulty.clock.advance(options().feed_keep);
+    create(library, "new", "").await.unwrap();
+    beyond_the_horizon(library, &faulty.clock);
+    let dropped = |page: Result<_, _>| matches!(page, Err(FeedError::Dropped { kept_days: 1 }));
+    assert!(dropped(library.feed.after(old, 10).await), "it is not promised any more");
+    faulty.clock.advance(Duration::from_secs(1_200));
+    // The process dies in the middle of a pass.
+    faulty.store.arm(Fault::Crash, |_, step| matches!(step, Step::Remove { table: Table::Work, .. }));
+    library.feed.drop_old().await.unwrap_err();
+    let library = faulty.reopened().await;
+    assert_eq!(library.feed.drop_old().await.unwrap(), 1);
+    assert_eq!(library.feed.drop_old().await.unwrap(), 0);
+    assert!(dropped(library.feed.after(old, 10).await));
+    assert_eq!(told(&events(&library, 10).await), [(Change::Created, ObjectKind::RdfSource, "/new".to_owned())]);
+    // A longer time, set later, brings nothing back, and no reader takes what is left for all.
+    let longer = LibraryOptions { feed_keep: Duration::from_secs(90 * 24 * 3_600), ..options() };
+    let library = Library::open(faulty.store.clone(), faulty.clock.clone(), longer).await.unwrap();
+    assert!(matches!(library.feed.after(old, 10).await, Err(FeedError::Dropped { .. })));
+    if !ON_CASSANDRA {
+        let left = faulty.store.partitions(Table::Work).into_iter().filter(|at| at.starts_with(b"feed\0c")).count();
+        assert_eq!(left, 1, "only the newer bucket has rows");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_announced_if_the_feed_is_off() {
+    let faulty = faulty_with(LibraryOptions { feed_keep: Duration::ZERO, ..LibraryOptions::default() }).await;
+    create(&faulty.library, "a", "").await.unwrap();
+    assert!(matches!(faulty.library.feed.after(Cursor::BEGINNING, 1).await, Err(FeedError::Off)));
+    let on = Library::open(faulty.store.clone(), faulty.clock.clone(), LibraryOptions::default()).await.unwrap();
+    create(&on, "b", "").await.unwrap();
+    beyond_the_horizon(&on, &faulty.clock);
+    let read = events(&on, 10).await;
+    assert_eq!(told(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_store_below_level_3_works_without_the_feed_until_it_is_upgraded() {
+    use store_embedded::{EmbeddedOptions, EmbeddedStore};
+    let folder = tempfile::tempdir().unwrap();
+    let clock = std::sync::Arc::new(ManualClock::new(crate::support::START));
+    let now = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    let earlier = EmbeddedOptions { newest_level: FormatLevel::KINDS, ..now.clone() };
+    let made = EmbeddedStore::open(folder.path(), earlier, clock.clone()).unwrap();
+    made.close().await.unwrap();
+    drop(made);
+    let opened = async || {
+        let store = EmbeddedStore::open(folder.path(), now.clone(), clock.clone()).unwrap();
+        Library::open(store, clock.clone(), LibraryOptions::default()).await.unwrap()
+    };
+    let library = opened().await;
+    create(&library, "a", "one").await.unwrap();
+    update(&library, "a", "two").await.unwrap();
+    let refused = library.feed.after(Cursor::BEGINNING, 1).await.unwrap_err();
+    assert!(refused.to_string().contains("run `penates upgrade`"), "{refused}");
+    assert_eq!(library.feed.drop_old().await.unwrap(), 0);
+    library.store().close().await.unwrap();
+    drop(library);
+    EmbeddedStore::raise_level(folder.path(), &now).unwrap();
+    let library = opened().await;
+    delete(&library, "a").await.unwrap();
+    assert_eq!(
+        told(&events(&library, 10).await),
+        [(Change::Deleted, ObjectKind::RdfSource, "/a".to_owned())],
+        "it begins with the upgrade"
+    );
+}
+
+#[tokio::test]
+async fn positions_rise_although_the_clock_was_set_back_before_a_restart() {
+    use store_embedded::{EmbeddedOptions, EmbeddedStore};
+    let folder = tempfile::tempdir().unwrap();
+    let clock = std::sync::Arc::new(ManualClock::new(crate::support::START));
+    let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
+    let opened = async || {
+        let store = EmbeddedStore::open(folder.path(), options.clone(), clock.clone()).unwrap();
+        Library::open(store, clock.clone(), LibraryOptions::default()).await.unwrap()
+    };
+    let library = opened().await;
+    clock.advance(Duration::from_secs(365 * 24 * 3_600));
+    create(&library, "a", "").await.unwrap();
+    let read = events(&library, 10).await.last().unwrap().cursor;
+    library.store().close().await.unwrap();
+    drop(library);
+    clock.set(crate::support::START);
+    let library = opened().await;
+    create(&library, "b", "").await.unwrap();
+    let later = library.feed.after(read, 10).await.unwrap().events;
+    assert_eq!(told(&later), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
+}
+
+/// On a store of one process the feed does not wait for the horizon.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_whose_request_was_cancelled_half_way_holds_nothing_up() {
+    let fixture = fixture().await;
+    if fixture.store.capabilities().is_shared {
+        return;
+    }
+    let library = &fixture.library;
+    create(library, "a", "one").await.unwrap();
+    // However far it comes before it is cancelled, the feed says what then stands.
+    for polls in 0..40 {
+        let text = format!("{polls}");
+        let mut cancelled = Box::pin(update(library, "a", &text));
+        for _ in 0..polls {
+            if futures::poll!(&mut cancelled).is_ready() {
+                break;
+            }
+        }
+        drop(cancelled);
+        create(library, &format!("b{polls}"), "").await.unwrap();
+        let read = events(library, 100).await;
+        let last = read.last().unwrap();
+        assert_eq!(last.subject, Subject::Resource(path(&format!("b{polls}"))), "{polls}");
+        let of_it = read.iter().filter(|event| event.subject == Subject::Resource(path("a")));
+        let of_it: Vec<_> = of_it.map(|event| (event.change, event.revision)).collect();
+        assert_eq!(of_it, crate::tree::changes(library, "a").await, "{polls}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_consumers_cost_the_store_about_as_much_as_one() {
+    let faulty: Faulty = faulty().await;
+    if ON_CASSANDRA {
+        return;
+    }
+    let mut consumers = Vec::new();
+    for _ in 0..100 {
+        consumers.push(faulty.library.feed.follow(Cursor::BEGINNING).await.unwrap());
+    }
+    // Each reads for itself until it has met the others.
+    for consumer in &mut consumers {
+        consumer.next().await.unwrap();
+    }
+    faulty.store.take_scanned();
+    for number in 0..50 {
+        create(&faulty.library, &format!("r{number}"), "").await.unwrap();
+    }
+    beyond_the_horizon(&faulty.library, &faulty.clock);
+    let mut read = vec![Vec::new(); consumers.len()];
+    for (consumer, read) in consumers.iter_mut().zip(&mut read) {
+        // The root, and what was created since.
+        while read.len() < 51 {
+            read.extend(consumer.next().await.unwrap());
+        }
+    }
+    assert!(read.iter().all(|events| events == &read[0]));
+    assert_eq!(read[0], events(&faulty.library, 100).await);
+    let scanned = faulty.store.take_scanned();
+    let of_feed = scanned.iter().filter(|(_, partition)| partition.starts_with(b"feed\0c")).count();
+    assert!(of_feed < 16 * 30, "{of_feed} scans");
+}

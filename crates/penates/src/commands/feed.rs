@@ -1,0 +1,128 @@
+//! `penates feed`
+
+use std::time::Duration;
+
+use clap::Args;
+use futures::StreamExt;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::cli::ReachArgs;
+use crate::client::{Client, ClientError, query_value};
+use crate::interrupt;
+use crate::output::Output;
+use crate::reach::Reached;
+
+/// Events of one request.
+const PAGE_EVENTS: usize = 1_000;
+
+/// The pause before a stream that broke is resumed, at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
+
+/// Arguments of `penates feed`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  penates feed
+  penates feed --from 2026-11-01T00:00:00Z | jq -r .object.id
+  penates feed --follow
+  penates feed --follow --from 019a3c0de5f80000a1b2c3d4e5f60718 --server http://127.0.0.1:8080")]
+pub struct FeedArgs {
+    /// Wait for what happens next, until interrupted. Without --from, print only that.
+    #[arg(long)]
+    follow: bool,
+    /// Begin behind this cursor, or at this time (RFC 3339) [default: the beginning]
+    #[arg(long, value_name = "CURSOR|TIME")]
+    from: Option<String>,
+    /// Where from.
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// A page of the feed.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(rename = "@context")]
+    context: Value,
+    #[serde(rename = "orderedItems")]
+    items: Vec<Value>,
+    next: Option<String>,
+}
+
+/// Runs it.
+pub async fn run(args: FeedArgs) -> anyhow::Result<()> {
+    let from = args.from.as_deref().map(cursor_in);
+    let reached = Reached::open(&args.reach).await?;
+    let outcome = match args.follow {
+        false => print(&reached.client, from.unwrap_or("start")).await,
+        true => {
+            let asked_to_end = interrupt::asked_to_end()?;
+            tokio::select! {
+                () = asked_to_end => Ok(()),
+                followed = follow(&reached.client, from.unwrap_or("now")) => followed,
+            }
+        }
+    };
+    reached.close().await?;
+    outcome
+}
+
+/// The cursor in an event's whole id; any other text is left as it is.
+fn cursor_in(text: &str) -> &str {
+    text.rsplit_once('#').map_or(text, |(_, cursor)| cursor)
+}
+
+/// Prints what there is.
+async fn print(client: &Client, from: &str) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    let mut path = format!("/feed?after={}&limit={PAGE_EVENTS}", query_value(from));
+    loop {
+        let page: Page = client.get_json(&path).await?;
+        for mut event in page.items {
+            event["@context"] = page.context.clone();
+            output.json(&event)?;
+        }
+        let Some(next) = page.next else { return output.finish() };
+        // The server names itself as its clients see it; this client may see it otherwise.
+        let query = next.split_once('?').map_or("", |(_, query)| query);
+        path = format!("/feed?{query}");
+    }
+}
+
+/// Prints what happens, and resumes behind the last event whenever the stream breaks.
+async fn follow(client: &Client, from: &str) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    let (mut cursor, mut pause) = (from.to_owned(), PAUSES[0]);
+    loop {
+        let path = format!("/feed?after={}", query_value(&cursor));
+        let broken: ClientError = match client.get_lines(&path, "text/event-stream").await {
+            Ok(lines) => {
+                let mut lines = std::pin::pin!(lines);
+                loop {
+                    match lines.next().await {
+                        Some(Ok(line)) => {
+                            pause = PAUSES[0];
+                            // The data of an event comes behind its id: no event is printed of
+                            // which the cursor is not known.
+                            if let Some(id) = line.strip_prefix("id: ") {
+                                id.clone_into(&mut cursor);
+                            } else if let Some(event) = line.strip_prefix("data: ") {
+                                output.line(event)?;
+                                output.flush()?;
+                            }
+                        }
+                        Some(Err(error)) => break error,
+                        None => break ClientError::Broken("the server has ended the stream".into()),
+                    }
+                }
+            }
+            Err(error) => error,
+        };
+        if broken.passing_after().is_none() {
+            return Err(broken.into());
+        }
+        let after = broken.passing_after().unwrap_or_default().max(pause);
+        eprintln!("{broken}; resuming in {after:?}");
+        tokio::time::sleep(after).await;
+        pause = (pause * 2).min(PAUSES[1]);
+    }
+}

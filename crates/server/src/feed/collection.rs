@@ -1,0 +1,79 @@
+//! The feed as a collection in pages (Activity Streams 2.0, section 5), oldest event first.
+//!
+//! The address of a page names a place in the feed, so it stays the same: `?after=` a cursor has
+//! the events that come next, and `?before=` one those directly before it.
+
+use ::feed::{Cursor, Feed, Page};
+use door_ldp::Site;
+use serde_json::{Value, json};
+
+use super::activity::{CONTEXT, activity};
+use super::{PAGE_EVENTS, PATH, Refused, Start, Wanted};
+
+/// The collection, or the page that is wanted.
+pub(super) async fn body(feed: &Feed, site: &Site, wanted: &Wanted) -> Result<Value, Refused> {
+    let limit = wanted.limit.unwrap_or(PAGE_EVENTS);
+    let place = |side: &str, place: &str| {
+        let limit = wanted.limit.map(|limit| format!("&limit={limit}")).unwrap_or_default();
+        format!("{}{PATH}?{side}={place}{limit}", site.origin())
+    };
+    let whole = format!("{}{PATH}", site.origin());
+    let (id, page, prev, next) = match (wanted.after, wanted.before) {
+        (None, None) => {
+            // Refuses where there is no feed.
+            feed.now().await?;
+            return Ok(json!({
+                "@context": CONTEXT,
+                "id": whole,
+                "type": "OrderedCollection",
+                "summary": "Changes of volumes and resources, oldest first",
+                "first": place("after", "start"),
+                "last": place("before", "now"),
+            }));
+        }
+        (Some(after), _) => {
+            let cursor = match after {
+                Start::Beginning => Cursor::BEGINNING,
+                Start::Now => feed.now().await?,
+                Start::At(cursor) => cursor,
+            };
+            let page = feed.after(cursor, limit).await?;
+            let first = page.events.first().map_or_else(|| "now".to_owned(), |event| event.cursor.to_string());
+            let prev = (after != Start::Beginning).then(|| place("before", &first));
+            let next = page.end.filter(|_| !page.is_last).map(|end| place("after", &end.to_string()));
+            (place("after", &named(after)), page, prev, next)
+        }
+        (None, Some(before)) => {
+            let page = match before {
+                Start::Beginning => Page { is_last: true, ..Page::default() },
+                Start::Now => feed.before(None, limit).await?,
+                Start::At(cursor) => feed.before(Some(cursor), limit).await?,
+            };
+            let prev = page.end.filter(|_| !page.is_last).map(|end| place("before", &end.to_string()));
+            let next = page.events.last().map(|event| place("after", &event.cursor.to_string()));
+            (place("before", &named(before)), page, prev, next)
+        }
+    };
+    let mut body = json!({
+        "@context": CONTEXT,
+        "id": id,
+        "type": "OrderedCollectionPage",
+        "partOf": whole,
+        "orderedItems": page.events.iter().map(|event| activity(event, site)).collect::<Vec<_>>(),
+    });
+    for (relation, address) in [("prev", prev), ("next", next)] {
+        if let Some(address) = address {
+            body[relation] = address.into();
+        }
+    }
+    Ok(body)
+}
+
+/// A place as the address of its page names it.
+fn named(start: Start) -> String {
+    match start {
+        Start::Beginning => "start".to_owned(),
+        Start::Now => "now".to_owned(),
+        Start::At(cursor) => cursor.to_string(),
+    }
+}

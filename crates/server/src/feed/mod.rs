@@ -1,0 +1,217 @@
+//! The change feed over HTTP: a collection of Activity Streams 2.0 in pages, and a stream of
+//! Server-Sent Events at the same address.
+//!
+//! `activity.rs` writes an event as an activity; `collection.rs` responds with the collection and
+//! its pages; `stream.rs` follows.
+
+mod activity;
+mod collection;
+mod stream;
+
+use std::sync::Arc;
+
+use ::feed::{Cursor, Feed, FeedError};
+use audit::Requester;
+use axum::Router;
+use axum::extract::{Extension, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use budget::{Party, Shares};
+use door_http::accept::{Offer, media_type};
+use door_http::{Problem, Reason};
+use door_ldp::{Encrypted, LdpDoor, Site};
+use http::header;
+use parking_lot::Mutex;
+use store::UnixMillis;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Standing;
+
+/// The path of the feed.
+const PATH: &str = "/feed";
+
+/// Events of a page, if the request does not say.
+const PAGE_EVENTS: usize = 100;
+
+/// The most events of a page.
+const PAGE_EVENTS_MAX: usize = 1_000;
+
+/// The feed, and what its routes need besides.
+pub(crate) struct FeedDoor {
+    pub(crate) feed: Feed,
+    /// Has the addresses of what events are about.
+    pub(crate) ldp: Arc<LdpDoor>,
+    pub(crate) consumers: Arc<Consumers>,
+    pub(crate) stopping: CancellationToken,
+}
+
+/// The places of those who follow the feed.
+pub(crate) struct Consumers(Mutex<Shares>);
+
+/// A place, until it is dropped.
+struct Place {
+    consumers: Arc<Consumers>,
+    party: Party,
+}
+
+impl Consumers {
+    pub(crate) fn new(places: usize) -> Self {
+        Self(Mutex::new(Shares::new(places as u64)))
+    }
+
+    fn take(self: &Arc<Self>, party: Party) -> Option<Place> {
+        let has = self.0.lock().take(&party, 1);
+        has.then(|| Place { consumers: self.clone(), party })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.consumers.0.lock().give_back(&self.party, 1);
+    }
+}
+
+/// The route of the feed.
+pub(crate) fn routes(door: FeedDoor) -> Router {
+    Router::new().route(PATH, get(respond)).with_state(Arc::new(door))
+}
+
+/// Why a request gets no events.
+struct Refused(Reason, String);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        Problem::new(self.0, &self.1, false).into_response()
+    }
+}
+
+impl From<FeedError> for Refused {
+    fn from(error: FeedError) -> Self {
+        let reason = match &error {
+            FeedError::Off => Reason::ABSENT,
+            FeedError::Level(_) => Reason::NEEDS_UPGRADE,
+            FeedError::Dropped { .. } => Reason::EXPIRED,
+            FeedError::Objects(error) => error.into(),
+        };
+        Self(reason, error.to_string())
+    }
+}
+
+/// The form of a response.
+#[derive(Clone, Copy)]
+enum Form {
+    Collection(&'static str),
+    Stream,
+}
+
+const FORMS: [Offer<Form>; 4] = [
+    Offer::new("application/activity+json", Form::Collection("application/activity+json")),
+    Offer::new(
+        "application/ld+json",
+        Form::Collection("application/ld+json; profile=\"https://www.w3.org/ns/activitystreams\""),
+    ),
+    Offer::new("application/json", Form::Collection("application/json")),
+    Offer::new("text/event-stream", Form::Stream),
+];
+
+/// What a request asks for.
+#[derive(Default)]
+struct Wanted {
+    after: Option<Start>,
+    before: Option<Start>,
+    limit: Option<usize>,
+}
+
+/// A place in the feed, as a request names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// `start`: before all that is kept.
+    Beginning,
+    /// `now`: behind all that there is.
+    Now,
+    /// A cursor, or a time.
+    At(Cursor),
+}
+
+impl Start {
+    fn parse(text: &str) -> Option<Self> {
+        let time = || {
+            let time: jiff::Timestamp = text.parse().ok()?;
+            Some(Cursor::before(UnixMillis(u64::try_from(time.as_millisecond()).ok()?)))
+        };
+        match text {
+            "start" => Some(Self::Beginning),
+            "now" => Some(Self::Now),
+            _ => Cursor::parse(text).or_else(time).map(Self::At),
+        }
+    }
+}
+
+impl Wanted {
+    /// From the query. Parameters that are not known are refused: a reader that misspells one would
+    /// read other events than it believes.
+    fn parse(query: &str) -> Result<Self, Refused> {
+        let malformed = |detail: String| Refused(Reason::MALFORMED_PARAMETER, detail);
+        let mut wanted = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            // A time may have an encoded colon or plus sign.
+            let value = value.replace("%3A", ":").replace("%3a", ":").replace("%2B", "+").replace("%2b", "+");
+            let start = || {
+                Start::parse(&value).ok_or_else(|| {
+                    malformed(format!(
+                        "`{name}` is a cursor (32 hexadecimal digits, as in the id of an event), a time \
+                         (2026-11-22T00:00:00Z), `start` or `now`"
+                    ))
+                })
+            };
+            match name {
+                "after" => wanted.after = Some(start()?),
+                "before" => wanted.before = Some(start()?),
+                "limit" => {
+                    let limit = value.parse().ok().filter(|limit| (1..=PAGE_EVENTS_MAX).contains(limit));
+                    let limit = limit.ok_or_else(|| malformed(format!("`limit` is 1 to {PAGE_EVENTS_MAX}")))?;
+                    wanted.limit = Some(limit);
+                }
+                _ => return Err(malformed("the feed has the parameters `after`, `before` and `limit`".to_owned())),
+            }
+        }
+        if wanted.after.is_some() && wanted.before.is_some() {
+            let detail = "a page is `after` or `before` a place, not both".to_owned();
+            return Err(Refused(Reason::CONFLICTING_PARAMETERS, detail));
+        }
+        Ok(wanted)
+    }
+}
+
+async fn respond(
+    State(door): State<Arc<FeedDoor>>,
+    Extension(requester): Extension<Requester>,
+    Extension(standing): Extension<Standing>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let headers = request.headers();
+    let encrypted = request.extensions().get::<Encrypted>().is_some();
+    let site = Site::of(door.ldp.settings(), request.uri(), headers, encrypted)
+        .map_err(|error| Refused(Reason::INVALID_HOST, error.to_string()))?;
+    let wanted = Wanted::parse(request.uri().query().unwrap_or_default())?;
+    match media_type(headers, &FORMS) {
+        None => {
+            let detail = "the feed is application/activity+json, application/ld+json, application/json or \
+                          text/event-stream";
+            Err(Refused(Reason::NOT_ACCEPTABLE, detail.to_owned()))
+        }
+        Some(Form::Collection(content_type)) => {
+            let body = collection::body(&door.feed, &site, &wanted).await?;
+            let headers = [(header::CONTENT_TYPE, *content_type), (header::CACHE_CONTROL, "private, no-cache")];
+            Ok((headers, [(header::VARY, "Accept")], body.to_string()).into_response())
+        }
+        Some(Form::Stream) => {
+            let last_id = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
+            stream::respond(&door, site, &wanted, last_id, requester.party(), standing).await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

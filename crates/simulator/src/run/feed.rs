@@ -1,0 +1,135 @@
+//! Consumers of the change feed: they follow it on any server, stop, and resume at their cursors. At
+//! the end each has seen what happened to each object, all of it, once and in order.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ::feed::{Change, Cursor, Event, Page, Subject};
+use bytes::Bytes;
+use heads::{ObjectState, RevisionId, keys};
+use store::Clock;
+
+use super::Run;
+use crate::model::Version;
+use crate::setup::Setup;
+use crate::work::Work;
+
+/// Consumers of a run.
+const CONSUMERS: usize = 3;
+
+/// Of a thousand operations, so many read the feed.
+const FOLLOWING: u64 = 200;
+
+/// A consumer. What it has seen and its cursor change together.
+pub(super) struct Consumer {
+    cursor: Cursor,
+    seen: Vec<Event>,
+}
+
+/// The consumers of a world.
+pub(super) fn consumers(setup: &Setup) -> Vec<Consumer> {
+    let consumer = |_| Consumer { cursor: Cursor::BEGINNING, seen: Vec::new() };
+    (0..CONSUMERS).filter(|_| setup.announces()).map(consumer).collect()
+}
+
+impl Consumer {
+    /// Takes a page, unless another one was faster.
+    pub(super) fn takes(&mut self, from: Cursor, page: Page) {
+        if self.cursor == from {
+            self.seen.extend(page.events);
+            self.cursor = page.end.unwrap_or(from);
+        }
+    }
+}
+
+impl Run {
+    /// Whether a consumer reads next.
+    pub(super) fn follows(&mut self) -> Option<Work> {
+        if !self.setup.announces() || !self.workload.permille(FOLLOWING) {
+            return None;
+        }
+        let consumer = self.workload.place(CONSUMERS);
+        let max = self.workload.place(4) + 1;
+        Some(Work::Follow { consumer, from: self.consumers[consumer].cursor, max })
+    }
+
+    /// All consumers read to the end, and are compared with what happened.
+    pub(super) async fn followed(&mut self) {
+        if !self.setup.announces() {
+            return;
+        }
+        let options = &self.setup.options;
+        let until = options.switch_within + options.call_timeout + 2 * options.clock_skew_max;
+        tokio::time::sleep(until + Duration::from_secs(1)).await;
+        for consumer in 0..self.consumers.len() {
+            loop {
+                let from = self.consumers[consumer].cursor;
+                let seen = self.consumers[consumer].seen.len();
+                self.ask(0, Work::Follow { consumer, from, max: 50 });
+                self.until_idle().await;
+                let now = self.servers[0].clock.now();
+                self.world.lock().heal(now);
+                if self.is_over() {
+                    return;
+                }
+                if self.consumers[consumer].seen.len() == seen {
+                    break;
+                }
+            }
+        }
+        let wrong: Vec<String> = {
+            let world = self.world.lock();
+            let compared = |(number, consumer): (usize, &Consumer)| {
+                let seen = by_object(&consumer.seen);
+                let objects = world
+                    .model
+                    .versions
+                    .iter()
+                    .filter(|(object, _)| object.starts_with(b"r/") || object.starts_with(b"v/"));
+                let differs = |(object, versions): (&Bytes, &Vec<Version>)| {
+                    let (seen, made) = (seen.get(object).cloned().unwrap_or_default(), changes(versions));
+                    (seen != made).then(|| {
+                        format!(
+                            "consumer {number} has seen {seen:?} of {}, and made was {made:?}",
+                            object.escape_ascii()
+                        )
+                    })
+                };
+                objects.filter_map(differs).collect::<Vec<_>>()
+            };
+            self.consumers.iter().enumerate().flat_map(compared).collect()
+        };
+        wrong.into_iter().for_each(|wrong| self.wrong(wrong));
+    }
+}
+
+fn by_object(events: &[Event]) -> BTreeMap<Bytes, Vec<(Change, RevisionId)>> {
+    let mut seen: BTreeMap<Bytes, Vec<_>> = BTreeMap::new();
+    for event in events {
+        let object = match &event.subject {
+            Subject::Resource(path) => keys::resource_partition(path),
+            Subject::Volume(id) => keys::volume_partition(id),
+        };
+        seen.entry(object).or_default().push((event.change, event.revision));
+    }
+    seen
+}
+
+/// What happened to an object, by the heads that were decided.
+fn changes(versions: &[Version]) -> Vec<(Change, RevisionId)> {
+    let (mut changes, mut before) = (Vec::new(), (RevisionId::ZERO, false));
+    for Version { head, .. } in versions {
+        let (revision, was_live) = before;
+        let is_live = head.state == ObjectState::Live;
+        let change = match (was_live, is_live) {
+            _ if head.revision == revision => None,
+            (false, true) => Some(Change::Created),
+            (true, true) => Some(Change::Updated),
+            (true, false) => Some(Change::Deleted),
+            (false, false) => None,
+        };
+        changes.extend(change.map(|change| (change, head.revision)));
+        before = (head.revision, is_live);
+    }
+    changes
+}
